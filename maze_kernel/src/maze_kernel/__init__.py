@@ -1,0 +1,22 @@
+"""The Maze microkernel. Its public names are loaded on first use, so importing it is cheap."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "MazeError": "maze_kernel.errors",
+    "RunContext": "maze_kernel.api",
+    "hookimpl": "maze_kernel.hookspecs",
+}
+
+__all__ = ["__version__", *_PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'maze_kernel' has no attribute {name!r}")
+    return getattr(importlib.import_module(_PUBLIC[name]), name)

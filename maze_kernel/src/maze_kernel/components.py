@@ -1,0 +1,165 @@
+"""Component records: the frozen descriptions that plugin hooks return.
+
+A record names something a plugin can build. It holds strings, never classes, so listing every component of
+every installed plugin imports neither torch nor gymnasium. `load_attribute` resolves a target on first use.
+What a kind's target is called with is written at its class below.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import Any, ClassVar
+
+import attrs
+
+PLUGIN_API = 1
+"""The integer a plugin declares as `MAZE_PLUGIN_API`; raised only when a hook or a record changes incompatibly."""
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def _check_name(_instance: object, attribute: attrs.Attribute[str], value: object) -> None:
+    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
+        raise ValueError(f"{attribute.name} {value!r} is not lower-case words joined by hyphens, e.g. 'my-wrapper'")
+
+
+def _check_target(_instance: object, attribute: attrs.Attribute[str], value: object) -> None:
+    if value is None and attribute.name != "target":
+        return
+    if not isinstance(value, str) or _TARGET.fullmatch(value) is None:
+        raise ValueError(f"{attribute.name} {value!r} is not 'package.module:attribute'")
+
+
+def load_attribute(target: str) -> Any:
+    """Import `"package.module:attribute"` and return the attribute.
+
+    Raises:
+        ImportError: the module cannot be imported.
+        AttributeError: the module has no such attribute.
+    """
+    module_name, _, path = target.partition(":")
+    value: Any = importlib.import_module(module_name)
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+@attrs.frozen(kw_only=True)
+class Component:
+    """One thing a plugin provides.
+
+    A target is called with the positional arguments of its kind, then with its options: an instance of the
+    options class if the record names one, otherwise keyword arguments checked against the target's own
+    keyword-only parameters.
+    """
+
+    kind: ClassVar[str] = ""
+
+    name: str = attrs.field(validator=_check_name)
+    """What an experiment writes behind `use =`."""
+    target: str = attrs.field(validator=_check_target)
+    """`"package.module:attribute"` of the class or function that builds it."""
+    options: str | None = attrs.field(default=None, validator=_check_target)
+    """`"package.module:Class"` of a frozen attrs class, or None when the target's keyword-only parameters are the options."""
+    summary: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
+    """One line for `maze list-plugins` and `maze describe`."""
+
+
+@attrs.frozen(kw_only=True)
+class EnvComponent(Component):
+    """Target: `(options) -> StructuredEnv`."""
+
+    kind: ClassVar[str] = "env"
+    vector_target: str | None = attrs.field(default=None, validator=_check_target)
+    """`(n_envs, options) -> VectorEnv | None`: the natively vectorised form, None where these options have none."""
+
+
+@attrs.frozen(kw_only=True)
+class WrapperComponent(Component):
+    """Target: a `Transform` subclass `(options)`, or an env wrapper `(env, options) -> StructuredEnv`."""
+
+    kind: ClassVar[str] = "wrapper"
+
+
+@attrs.frozen(kw_only=True)
+class BlockComponent(Component):
+    """Target: `(in_keys, out_keys, in_shapes, options) -> torch.nn.Module`, dict of tensors in and out."""
+
+    kind: ClassVar[str] = "block"
+
+
+@attrs.frozen(kw_only=True)
+class DistributionComponent(Component):
+    """Target: `(space, options) -> Distribution` over one action head."""
+
+    kind: ClassVar[str] = "distribution"
+    default_for: tuple[str, ...] = ()
+    """Spaces it is the default for: of "Discrete", "MultiDiscrete", "MultiBinary", "BoundedBox", "UnboundedBox"."""
+    spaces: tuple[str, ...] = ()
+    """Every space it can serve, in the same words."""
+
+
+@attrs.frozen(kw_only=True)
+class TrainerComponent(Component):
+    """Target: `(context: TrainerContext, options) -> Trainer`."""
+
+    kind: ClassVar[str] = "trainer"
+
+
+@attrs.frozen(kw_only=True)
+class LoggerComponent(Component):
+    """Target: `(context: LoggerContext, options) -> Logger`."""
+
+    kind: ClassVar[str] = "logger"
+    default: bool = False
+    """Whether a run without a `[[loggers]]` table uses it."""
+
+
+@attrs.frozen(kw_only=True)
+class ModelComponent(Component):
+    """Target: `(context: ModelContext, options) -> ActorCritic`."""
+
+    kind: ClassVar[str] = "model"
+    default: bool = False
+    """Whether a run without a `[model]` table uses it."""
+
+
+@attrs.frozen(kw_only=True)
+class PolicyComponent(Component):
+    """Target: `(context: PolicyContext, options) -> Policy`; needs no training."""
+
+    kind: ClassVar[str] = "policy"
+
+
+@attrs.frozen(kw_only=True)
+class WorkersComponent(Component):
+    """Target: `(options) -> WorkerPool`."""
+
+    kind: ClassVar[str] = "workers"
+
+
+@attrs.frozen(kw_only=True)
+class SearcherComponent(Component):
+    """Target: `(space, options) -> Searcher`; proposes the next trial of a sweep."""
+
+    kind: ClassVar[str] = "searcher"
+
+
+COMPONENT_TYPES: dict[str, type[Component]] = {
+    record.kind: record
+    for record in (
+        EnvComponent,
+        WrapperComponent,
+        BlockComponent,
+        DistributionComponent,
+        TrainerComponent,
+        LoggerComponent,
+        ModelComponent,
+        PolicyComponent,
+        WorkersComponent,
+        SearcherComponent,
+    )
+}
+"""Every kind, in the order `maze list-plugins` shows them; the hook of kind `env` is `maze_envs`, and so on."""

@@ -1,0 +1,1 @@
+"""Experiment files: TOML text to one frozen, checked `Experiment`."""

@@ -1,0 +1,120 @@
+"""The experiment, structured: what every other room reads instead of TOML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+from maze_kernel.errors import Location
+
+
+@attrs.frozen(kw_only=True)
+class Selection:
+    """A component chosen by `use`, with its checked options.
+
+    Options classes nest selections as `Annotated[Selection, "block"]` (the kind), also inside `dict[str, ...]`,
+    `tuple[..., ...]` and `... | None`.
+    """
+
+    kind: str
+    use: str
+    """As written: "ppo", "maze-ppo:ppo" or "my_package.module:Class"."""
+    target: str
+    """"module:attribute" that builds it."""
+    options: Any
+    """An instance of the component's attrs options class, or a plain dict of keyword arguments where it has none."""
+    owner: str
+    """Distribution and version that provide it, e.g. "maze-ppo 0.1.0"; the target itself for an import path."""
+    location: Location | None = attrs.field(default=None, eq=False)
+    instance: Any = attrs.field(default=None, eq=False)
+    """An object (or, for an environment, a factory) given from Python in place of a target."""
+
+
+@attrs.frozen(kw_only=True)
+class VectorOptions:
+    """How training environments are batched."""
+
+    n_envs: int = attrs.field(default=8, validator=attrs.validators.ge(1))
+    """Environments stepped together."""
+    mode: Literal["auto", "native", "sequential", "subprocess"] = "auto"
+    """"auto": native where the environment has it, else sequential."""
+    n_processes: int = attrs.field(default=2, validator=attrs.validators.ge(1))
+    """Processes of mode "subprocess"; each holds several environments."""
+    step_timeout_seconds: float = attrs.field(default=60.0, validator=attrs.validators.gt(0))
+    """A reset or step of a subprocess that takes longer is an error."""
+    max_restarts: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    """Restarts of a dead subprocess before the run stops; its environments' episodes are cut."""
+
+
+@attrs.frozen(kw_only=True)
+class EvaluationOptions:
+    """Evaluation of the weights just trained, on environments of its own."""
+
+    n_episodes: int = attrs.field(default=8, validator=attrs.validators.ge(0))
+    """Episodes an evaluation, the same ones every time; 0: no evaluation, the training reward selects."""
+    deterministic: bool = True
+    """Take the mode of each distribution instead of sampling."""
+    every_epochs: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    """Evaluate each so many epochs; the last epoch always."""
+    metric: str = "BaseEnvEvents/reward/mean"
+    """Evaluation statistic to maximise for the best model and for patience."""
+
+
+@attrs.frozen(kw_only=True)
+class CheckpointOptions:
+    """When the run is saved. At each such boundary the training environments are re-seeded."""
+
+    every_epochs: int = attrs.field(default=5, validator=attrs.validators.ge(1))
+    """Epochs between checkpoints; the last epoch is always saved."""
+    keep: int = attrs.field(default=2, validator=attrs.validators.ge(1))
+    """Newest checkpoints kept besides the best one."""
+
+
+@attrs.frozen(kw_only=True)
+class PluginOptions:
+    """Which plugins this experiment needs or leaves out."""
+
+    require: tuple[str, ...] = ()
+    """Distributions that must be installed, with a version range if wanted: "maze-ppo >=0.1,<0.2"."""
+    disable: tuple[str, ...] = ()
+    """Plugins not to load."""
+    load: tuple[str, ...] = ()
+    """Python files beside this one that are loaded as plugins; no packaging needed."""
+
+
+@attrs.frozen(kw_only=True)
+class Experiment:
+    """One experiment, complete: every default filled in, every component found."""
+
+    name: str
+    env: Selection
+    trainer: Selection
+    seed: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    initialize_from: str | None = None
+    vector: VectorOptions = attrs.field(factory=VectorOptions)
+    wrappers: tuple[Selection, ...] = ()
+    model: Selection | None = None
+    evaluation: EvaluationOptions = attrs.field(factory=EvaluationOptions)
+    checkpoint: CheckpointOptions = attrs.field(factory=CheckpointOptions)
+    workers: Selection | None = None
+    loggers: tuple[Selection, ...] = ()
+    plugins: PluginOptions = attrs.field(factory=PluginOptions)
+
+
+@attrs.frozen(kw_only=True)
+class LoadedExperiment:
+    """An experiment with what it came from.
+
+    Attributes:
+        text: the file verbatim; "" when built in Python.
+        overrides: the `--set` items as given.
+        resolved: plain data (TOML types) with every default filled in; structuring it again gives `experiment`.
+    """
+
+    experiment: Experiment
+    path: str
+    text: str
+    overrides: tuple[str, ...]
+    resolved: Mapping[str, Any]

@@ -1,0 +1,112 @@
+"""The data plane's unit: one tick of a batch of environments, and the contract of the batch.
+
+Every tick each of N environments has one active actor. A flat environment batch has one group whose rows are
+the environments in order (`aligned`), so nothing is ever gathered or scattered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+import numpy as np
+
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+
+ArrayDict = dict[str, np.ndarray]
+
+
+@attrs.define(slots=True)
+class Group:
+    """The environments whose active actor has one policy key.
+
+    Attributes:
+        env_index: (n,) int64, rising.
+        agent_id: (n,) int64.
+        observation: name to (n, ...) arrays. They may be views of buffers that the next `step` overwrites.
+        aligned: env_index is exactly 0 … N−1.
+    """
+
+    env_index: np.ndarray
+    agent_id: np.ndarray
+    observation: ArrayDict
+    aligned: bool = True
+
+
+@attrs.define(slots=True)
+class FinalObservation:
+    """Last observations of the episodes that ended at this tick, for one policy key: rows match `env_index` (m,)."""
+
+    env_index: np.ndarray
+    observation: ArrayDict
+
+
+@attrs.define(slots=True)
+class Tick:
+    """What `VectorEnv.reset` and `step` return.
+
+    Rewards and flags belong to the decision just taken; observations are what the next decision sees. After
+    `reset` rewards are zero and flags false.
+
+    Attributes:
+        groups: by policy key, only keys with at least one environment.
+        reward: (N,) float32.
+        terminated, truncated: (N,) bool.
+        flat_step_end: (N,) bool, or None where every step is a flat step (flat environments).
+        actor_done: (N,) bool, or None where no actor ever leaves early.
+        final_observation: by policy key; empty where no episode ended. A truncated episode bootstraps from it.
+        awaiting_reset: (N,) bool or None. True where the observation row is a placeholder: the environment's
+            next step only resets it, whatever the action. The decision made on such a row is void: it enters
+            no buffer, no normaliser and no step count. Only environments with Gymnasium's NEXT_STEP
+            autoreset that cannot be reset on their own need it.
+        actor_rewards: per sub-step rewards that replace those of the flat step that just ended, env index to
+            array; empty as a rule.
+        infos: env index to info dict, only for environments whose info is not empty and was asked for.
+    """
+
+    groups: dict[PolicyKey, Group]
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    flat_step_end: np.ndarray | None = None
+    actor_done: np.ndarray | None = None
+    final_observation: dict[PolicyKey, FinalObservation] = attrs.field(factory=dict)
+    awaiting_reset: np.ndarray | None = None
+    actor_rewards: dict[int, np.ndarray] = attrs.field(factory=dict)
+    infos: dict[int, dict[str, Any]] = attrs.field(factory=dict)
+
+
+class VectorEnv(Protocol):
+    """N environments stepped together; episodes restart by themselves.
+
+    Native, sequential and subprocess vector environments give the same transitions for the same environments
+    and seeds.
+    """
+
+    n_envs: int
+    structured_spaces: StructuredSpaces
+
+    def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
+        """Start new episodes everywhere.
+
+        Args:
+            seeds: one sequence an environment: the seeds of its successive episodes. When they are used up
+                (one seed is the usual case) the environment goes on with its own random state. A natively
+                vectorised environment reads the first seed of all only.
+        """
+        ...
+
+    def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
+        """Take one decision everywhere.
+
+        Args:
+            actions: by policy key, name to (n, ...) arrays whose rows match the last tick's groups.
+        """
+        ...
+
+    def render(self) -> Any:
+        """Frames of the environments, or of the first one; None where it was not asked for."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,150 @@
+"""The errors Maze raises on purpose, and how they are written.
+
+Every one says what is wrong, where, what was received and expected, whose component it is and the one next
+step. The command line prints them without a traceback and maps them to an exit code.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+EXIT_DONE = 0
+EXIT_FAILED = 1
+EXIT_WRONG_REQUEST = 2
+EXIT_INTERRUPTED = 130
+
+
+@attrs.frozen(kw_only=True)
+class Location:
+    """A place in a text file; `line` and `column` count from 1, `length` is the width of the caret line."""
+
+    file: str
+    line: int | None = None
+    column: int | None = None
+    source: str | None = None
+    length: int = 1
+
+    def __str__(self) -> str:
+        parts = [self.file, *(str(number) for number in (self.line, self.column) if number is not None)]
+        return ":".join(parts)
+
+
+class MazeError(Exception):
+    """An error with an owner and a next step.
+
+    Args:
+        what: one sentence, what is wrong; the first thing the user reads.
+        location: where in the user's file.
+        received: what was found, as text.
+        expected: what would have been right.
+        owner: the plugin or part of the kernel that asks for it, with its version.
+        nearest: up to three names close to what was written.
+        help: one next step.
+    """
+
+    exit_code = EXIT_FAILED
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        location: Location | None = None,
+        received: str | None = None,
+        expected: str | None = None,
+        owner: str | None = None,
+        nearest: tuple[str, ...] = (),
+        help: str | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.location = location
+        self.received = received
+        self.expected = expected
+        self.owner = owner
+        self.nearest = tuple(nearest)
+        self.help = help
+
+    def render(self) -> str:
+        """The whole message as plain text, without colour."""
+        lines = [f"error: {self.what}"]
+        if self.location is not None:
+            lines += _render_location(self.location)
+        labelled = (("received", self.received), ("expected", self.expected), ("owner", self.owner))
+        lines += [f"  = {label}: {text}" for label, text in labelled if text]
+        if self.nearest:
+            lines.append(f"  = did you mean: {', '.join(self.nearest)}")
+        if self.help:
+            lines.append(f"  help: {self.help}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.__dict__.copy())
+
+
+def _rebuild(error_type: type[MazeError], state: dict[str, object]) -> MazeError:
+    error = error_type.__new__(error_type)
+    Exception.__init__(error, state["what"])
+    error.__dict__.update(state)
+    return error
+
+
+def _render_location(location: Location) -> list[str]:
+    lines = [f"  --> {location}"]
+    if location.source is not None and location.line is not None:
+        number = str(location.line)
+        margin = " " * len(number)
+        lines += [f"  {margin} |", f"  {number} | {location.source}"]
+        if location.column is not None:
+            lines.append(f"  {margin} | {' ' * (location.column - 1)}{'^' * max(1, location.length)}")
+    return lines
+
+
+class RequestError(MazeError):
+    """The request was wrong: a bad file, option, name or path. Nothing was started. Exit code 2."""
+
+    exit_code = EXIT_WRONG_REQUEST
+
+
+class ExperimentError(RequestError):
+    """All problems of one experiment file.
+
+    `problems` holds one RequestError each, in the order of the file; `render` shows them all.
+    """
+
+    def __init__(self, problems: list[RequestError] | tuple[RequestError, ...]) -> None:
+        super().__init__(f"{len(problems)} problem{'s' if len(problems) != 1 else ''} in the experiment")
+        self.problems = tuple(problems)
+
+    def render(self) -> str:
+        return "\n\n".join(problem.render() for problem in self.problems)
+
+
+class PluginError(RequestError):
+    """A plugin that the experiment needs is missing, broken, disabled or in conflict with another."""
+
+
+class SpaceError(RequestError):
+    """A space that a component cannot serve; names the space, who refuses it, and who can."""
+
+
+class EnvError(MazeError):
+    """An environment broke its contract or raised: names environment index, seed, step and process."""
+
+
+class WorkerError(MazeError):
+    """An actor of a worker pool raised, died or did not answer in time; carries the original traceback as text."""
+
+    def __init__(self, what: str, *, remote_traceback: str | None = None, **details: object) -> None:
+        super().__init__(what, **details)  # type: ignore[arg-type]
+        self.remote_traceback = remote_traceback
+
+
+class NonFiniteError(MazeError):
+    """NaN or infinity in an observation, a reward, a gradient or a weight."""
+
+
+class CheckpointError(MazeError):
+    """A checkpoint or run directory that cannot be read or written."""

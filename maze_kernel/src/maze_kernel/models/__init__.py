@@ -1,0 +1,1 @@
+"""Policies, distributions and critics: contracts and their torch implementations."""

@@ -1,0 +1,1 @@
+"""Batches of environments, and the collectors that step them."""

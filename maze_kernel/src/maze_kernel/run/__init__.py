@@ -1,0 +1,1 @@
+"""Run directories, seeding, provenance and the fan-out of statistics to loggers."""

@@ -1,0 +1,77 @@
+"""What a logger plugin receives: a flat list of statistics an epoch, progress in between, and the outcome.
+
+All methods but `write` are optional. A logger that raises is warned about once and left out; training goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+
+from maze_kernel.training.contract import Progress
+
+
+@attrs.frozen(kw_only=True)
+class Statistic:
+    """One value of one epoch.
+
+    Attributes:
+        tag: e.g. "train_BaseEnvEvents/reward/mean", "eval_BaseEnvEvents/reward/mean", "train_PPOEvents/kl".
+        value: float; 1-D array (histogram); str (text); or a matplotlib figure.
+    """
+
+    tag: str
+    value: Any
+
+
+@attrs.frozen(kw_only=True)
+class EpochRecord:
+    """All statistics of one epoch. `epoch` counts from 1; 0 is the evaluation of the untrained policy, if any."""
+
+    epoch: int
+    env_steps: int
+    wall_seconds: float
+    statistics: Sequence[Statistic]
+    is_best: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """How the run ended: "done", "stopped early", "interrupted" or "failed"."""
+
+    status: str
+    reason: str
+    best_epoch: int | None = None
+    best_metric: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class LoggerContext:
+    """What a logger is built from."""
+
+    run_dir: Path
+    name: str
+    n_epochs: int
+    """0: until stopped."""
+    max_env_steps: int
+    """0: no budget."""
+    resumed_epoch: int = 0
+    """Last epoch kept from before a resume; a logger drops anything it wrote for later epochs. 0: a fresh run."""
+    metric: str = "reward"
+
+
+class Logger(Protocol):
+    """Writes statistics somewhere."""
+
+    def write(self, record: EpochRecord) -> None: ...
+
+    def progress(self, progress: Progress) -> None: ...
+
+    def message(self, text: str) -> None:
+        """A line the user should see: a checkpoint that was skipped, a worker that was restarted."""
+        ...
+
+    def close(self, outcome: Outcome) -> None: ...

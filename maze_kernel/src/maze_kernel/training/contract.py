@@ -1,0 +1,98 @@
+"""The Trainer protocol and the context a trainer is built from.
+
+A trainer turns environments and a model into updates; the loop around it evaluates, selects, saves, logs and
+stops for every algorithm alike. Trainers share functions, never a base class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.env.tick import VectorEnv
+from maze_kernel.models.contract import ActorCritic, Policy
+from maze_kernel.workers.contract import WorkerPool
+
+if TYPE_CHECKING:
+    from maze_kernel.run.seeding import SeedTree
+
+Statistics = dict[str, Any]
+"""Tag to number (or array, for a histogram), e.g. "ActorCriticEvents/policy_loss": 0.12. No train/eval prefix."""
+
+
+@attrs.frozen(kw_only=True)
+class Progress:
+    """A sign of life within an epoch, for the live view."""
+
+    env_steps: int
+    """Environment steps of the whole run so far."""
+    fraction: float
+    """Of the current epoch, 0 to 1."""
+    phase: str = "train"
+    """"compile", "rollout", "update", "train", "evaluate"."""
+
+
+@attrs.frozen(kw_only=True)
+class TrainerContext:
+    """Everything a trainer may use.
+
+    Attributes:
+        spaces: of the wrapped environment.
+        n_envs: environments a training batch.
+        make_vector_env: a new training batch (the caller closes it); `reset` it with seeds from `seeds`.
+        make_model: a freshly initialised model; same weights for the same run seed.
+        make_policy: model -> Policy for acting in rollouts, with the given seed.
+        make_workers: the experiment's worker pool.
+        seeds: named, reproducible seeds of this run.
+        progress: call it a few times a second at most.
+        total_env_steps: budget over which schedules run, or None.
+    """
+
+    spaces: StructuredSpaces
+    n_envs: int
+    make_vector_env: Callable[[], VectorEnv]
+    make_model: Callable[[], ActorCritic]
+    make_policy: Callable[[ActorCritic, int], Policy]
+    make_workers: Callable[[], WorkerPool]
+    seeds: SeedTree
+    progress: Callable[[Progress], None] = lambda _progress: None
+    total_env_steps: int | None = None
+
+
+class Trainer(Protocol):
+    """One training algorithm.
+
+    Options classes of trainers all have `n_epochs`, `patience`, `device`, `compile` and `max_env_steps`, which the
+    loop reads through the trainer's `options`.
+    """
+
+    options: Any
+    model: ActorCritic
+    env_steps: int
+    """Environment steps of the whole run so far; void steps (resets) not counted."""
+
+    def start_segment(self, epoch: int) -> None:
+        """Re-seed and reset the training environments from (run seed, epoch).
+
+        Called before the first epoch, after every checkpoint boundary, and after a resume: what follows
+        depends only on `state_dict` and on `epoch`.
+        """
+        ...
+
+    def train_epoch(self) -> Statistics:
+        """Run one epoch; statistics of losses, speed and the training episodes that finished in it."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the model's weights and what `start_segment` rebuilds.
+
+        Nested dicts of tensors, arrays and JSON values: optimiser, counters, replay, random states.
+        """
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
