@@ -13,7 +13,7 @@ _PUBLIC = {
     "hookimpl": "maze_kernel.hookspecs",
 }
 
-__all__ = ["__version__", *_PUBLIC]
+__all__ = ["MazeError", "RunContext", "__version__", "hookimpl"]
 
 
 def __getattr__(name: str) -> Any:

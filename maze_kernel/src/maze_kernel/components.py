@@ -62,7 +62,7 @@ class Component:
     target: str = attrs.field(validator=_check_target)
     """`"package.module:attribute"` of the class or function that builds it."""
     options: str | None = attrs.field(default=None, validator=_check_target)
-    """`"package.module:Class"` of a frozen attrs class, or None when the target's keyword-only parameters are the options."""
+    """`"package.module:Class"` of a frozen attrs class; None: the target's keyword-only parameters are the options."""
     summary: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
     """One line for `maze list-plugins` and `maze describe`."""
 
