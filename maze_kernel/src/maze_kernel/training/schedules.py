@@ -1,0 +1,50 @@
+"""Learning-rate schedules: a number, or a table that runs from `start` to `end` over the budget. No torch here."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Schedule:
+    """A value that changes over the run's budget (epochs or environment steps, whichever is used up first)."""
+
+    start: float
+    """Value at the beginning of training."""
+    end: float = 0.0
+    """Value when the budget is used up."""
+    shape: Literal["linear", "cosine"] = attrs.field(
+        default="linear", validator=attrs.validators.in_(("linear", "cosine"))
+    )
+    """Straight line, or half a cosine wave (Loshchilov and Hutter 2017, without restarts)."""
+
+
+def scheduled_value(value: float | Schedule, fraction: float) -> float:
+    """The value after `fraction` (0 to 1, clipped) of the budget.
+
+    >>> scheduled_value(0.5, 0.9)
+    0.5
+    >>> scheduled_value(Schedule(start=1.0, end=0.0), 0.25)
+    0.75
+    >>> round(scheduled_value(Schedule(start=1.0, end=0.0, shape="cosine"), 0.5), 12)
+    0.5
+    """
+    if not isinstance(value, Schedule):
+        return value
+    fraction = min(1.0, max(0.0, fraction))
+    weight = 1.0 - fraction if value.shape == "linear" else 0.5 * (1.0 + math.cos(math.pi * fraction))
+    return value.end + (value.start - value.end) * weight
+
+
+def budget_fraction(*, epoch: int, n_epochs: int, env_steps: int = 0, max_env_steps: int = 0) -> float:
+    """How much of the budget is used: the larger share of epochs and of environment steps; 0 without a budget.
+
+    >>> budget_fraction(epoch=10, n_epochs=40, env_steps=600, max_env_steps=1000)
+    0.6
+    """
+    by_epochs = epoch / n_epochs if n_epochs else 0.0
+    by_steps = env_steps / max_env_steps if max_env_steps else 0.0
+    return min(1.0, max(by_epochs, by_steps))
