@@ -1,0 +1,127 @@
+"""How spaces become arrays: allocation, checks and stacking, shared by every vector environment.
+
+A Dict space of n environments is one array a key, `(n, *shape)` in the space's dtype. Which environment fills
+which row is the business of the vector environments in the rollout room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.env.contract import Observation, StructuredSpaces
+from maze_kernel.env.tick import ArrayDict
+from maze_kernel.errors import EnvError, SpaceError
+
+LEAF_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+"""The spaces a key of an observation or action space may have."""
+
+
+@attrs.frozen
+class ArrayLayout:
+    """Shape and dtype of one key's array for one environment, without the batch dimension."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def layout(space: spaces.Dict) -> dict[str, ArrayLayout]:
+    """The layout of every key of a Dict space, in the space's order.
+
+    Raises:
+        SpaceError: a key is nested or has no array form.
+    """
+    result = {}
+    for key, leaf in space.spaces.items():
+        if not isinstance(leaf, LEAF_SPACES):
+            raise SpaceError(
+                f"the space of {key!r} is a {type(leaf).__name__}, which has no fixed array form",
+                received=str(leaf),
+                expected="Box, Discrete, MultiDiscrete or MultiBinary under each key",
+                owner="maze-kernel environments",
+                help="flatten nested spaces into one key a leaf; use a fixed-size Box for sequences and text",
+            )
+        result[key] = ArrayLayout(tuple(leaf.shape), np.dtype(leaf.dtype))
+    return result
+
+
+def allocate(space: spaces.Dict, n: int) -> ArrayDict:
+    """Zeroed arrays for n environments: name to `(n, *shape)`."""
+    return {key: np.zeros((n, *leaf.shape), leaf.dtype) for key, leaf in layout(space).items()}
+
+
+def stack_rows(space: spaces.Dict, rows: Sequence[Mapping[str, Any]]) -> ArrayDict:
+    """Copy single observations (or actions) into new arrays: name to `(len(rows), *shape)`."""
+    arrays = allocate(space, len(rows))
+    for index, row in enumerate(rows):
+        for key, array in arrays.items():
+            array[index] = row[key]
+    return arrays
+
+
+def copy_observation(space: spaces.Dict, observation: Mapping[str, Any]) -> Observation:
+    """One observation as arrays of its own, in the space's dtypes."""
+    return {key: np.array(observation[key], dtype=leaf.dtype) for key, leaf in space.spaces.items()}
+
+
+def check_observation(space: spaces.Dict, observation: object) -> None:
+    """Check keys, shapes and dtypes of one environment's observation, not its bounds.
+
+    Raises:
+        EnvError: it does not fit the space.
+    """
+    if not isinstance(observation, Mapping):
+        raise EnvError("the observation is not a dict", received=type(observation).__name__, expected=str(space))
+    expected = layout(space)
+    if missing := [key for key in expected if key not in observation]:
+        raise EnvError(
+            f"the observation lacks the key {missing[0]!r}",
+            received=", ".join(map(repr, observation)) or "no keys",
+            expected=", ".join(map(repr, expected)),
+        )
+    for key, leaf in expected.items():
+        value = np.asarray(observation[key])
+        if value.shape != leaf.shape or not np.can_cast(value.dtype, leaf.dtype, "same_kind"):
+            raise EnvError(
+                f"the observation {key!r} does not fit its space",
+                received=f"shape {value.shape}, dtype {value.dtype}",
+                expected=f"shape {leaf.shape}, dtype {leaf.dtype}",
+                help="return what the observation space declares, or correct the space",
+            )
+
+
+def scalar_reward(reward: Any) -> float:
+    """A reward as float: a number, a NumPy scalar or an array or list with one element.
+
+    Raises:
+        EnvError: it is none of them.
+    """
+    try:
+        array = np.asarray(reward, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.size != 1:
+        raise EnvError("the reward is not one number", received=repr(reward)[:200], expected="a float")
+    return float(array.reshape(())) if array.ndim == 0 else float(array.reshape(-1)[0])
+
+
+def check_same_spaces(all_spaces: Sequence[StructuredSpaces]) -> StructuredSpaces:
+    """The spaces of a batch, which must be equal in all its environments.
+
+    Raises:
+        SpaceError: two environments differ; names the first one that does.
+    """
+    first = all_spaces[0]
+    for index, other in enumerate(all_spaces[1:], start=1):
+        if dict(other.observation) != dict(first.observation) or dict(other.action) != dict(first.action):
+            raise SpaceError(
+                f"environment {index} of the batch has other spaces than environment 0",
+                received=f"{dict(other.observation)} {dict(other.action)}",
+                expected=f"{dict(first.observation)} {dict(first.action)}",
+                help="every environment of a batch needs the same spaces; pad where they differ",
+            )
+    return first

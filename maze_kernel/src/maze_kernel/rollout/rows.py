@@ -1,0 +1,182 @@
+"""Where the observations of a batch of single environments are written, and how a tick is made of them.
+
+`FlatRows` serves flat environments (row i is environment i), `StructuredRows` those with several policy keys or
+agents. Both keep two sets of buffers and alternate, so a tick outlives the next one's making.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.env.batching import allocate, copy_observation, stack_rows
+from maze_kernel.env.contract import Observation, PolicyKey, StructuredEnv, StructuredSpaces
+from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
+from maze_kernel.errors import EnvError
+
+
+class FlatRows:
+    """Rows are environments in order; one group, reused index arrays."""
+
+    flat = True
+
+    def __init__(self, n_envs: int, structured_spaces: StructuredSpaces) -> None:
+        (self._key,) = structured_spaces.policy_keys
+        self._space = structured_spaces.observation[self._key]
+        self._heads = structured_spaces.action[self._key]
+        self._buffers = [
+            (allocate(self._space, n_envs), np.zeros(n_envs, np.float32), np.zeros((2, n_envs), np.bool_))
+            for _ in range(2)
+        ]
+        self._env_index = np.arange(n_envs)
+        self._agent_id = np.zeros(n_envs, np.int64)
+        self._parity = 0
+
+    def begin_tick(self) -> None:
+        self._parity ^= 1
+        self._observation, self.reward, flags = self._buffers[self._parity]
+        self.reward.fill(0.0)
+        flags.fill(False)
+        self.terminated, self.truncated = flags
+        self._items = tuple(self._observation.items())
+
+    def space_of(self, _env: StructuredEnv) -> spaces.Dict:
+        return self._space
+
+    def action_rows(self, actions: Mapping[PolicyKey, ArrayDict]) -> Sequence[dict[str, Any]]:
+        return action_rows(self._heads, actions[self._key])
+
+    def write(self, index: int, _env: StructuredEnv, observation: Observation) -> None:
+        for key, array in self._items:
+            array[index] = observation[key]
+
+    def write_flags(self, index: int, env: StructuredEnv) -> None:
+        """Nothing: every step is a flat step and no actor leaves."""
+
+    def final(self, index: int, _env: StructuredEnv, observation: Observation) -> tuple[int, PolicyKey, Observation]:
+        return index, self._key, copy_observation(self._space, observation)
+
+    def tick(self, finals: Sequence[tuple[int, PolicyKey, Observation]], infos: dict[int, dict[str, Any]]) -> Tick:
+        # The dict is new each tick, so that a caller may extend it.
+        group = Group(self._env_index, self._agent_id, dict(self._items))
+        tick = Tick({self._key: group}, self.reward, self.terminated, self.truncated, infos=infos)
+        if finals:
+            rows = [observation for _, _, observation in finals]
+            index = np.array([index for index, _, _ in finals])
+            tick.final_observation[self._key] = FinalObservation(index, stack_rows(self._space, rows))
+        return tick
+
+
+class StructuredRows:
+    """Rows of a policy key's arrays are the environments whose actor has that key, in rising order."""
+
+    flat = False
+
+    def __init__(self, n_envs: int, structured_spaces: StructuredSpaces) -> None:
+        self._n_envs = n_envs
+        self._spaces = structured_spaces
+        self._buffers = [_structured_buffers(n_envs, structured_spaces) for _ in range(2)]
+        self._parity = 0
+        self._groups: dict[PolicyKey, Group] = {}
+
+    def begin_tick(self) -> None:
+        self._parity ^= 1
+        self._tables, self.reward, flags = self._buffers[self._parity]
+        self.reward.fill(0.0)
+        flags.fill(False)
+        self.terminated, self.truncated, self._flat_step_end, self._actor_done = flags
+        self._counts = dict.fromkeys(self._spaces.policy_keys, 0)
+        self._actor_rewards: dict[int, np.ndarray] = {}
+
+    def space_of(self, env: StructuredEnv) -> spaces.Dict:
+        key = env.actor_id().step_key
+        if key not in self._spaces.observation:
+            known = ", ".join(map(repr, self._spaces.policy_keys))
+            raise EnvError("actor_id() names an unknown policy key", received=repr(key), expected=known)
+        return self._spaces.observation[key]
+
+    def action_rows(self, actions: Mapping[PolicyKey, ArrayDict]) -> Sequence[dict[str, Any]]:
+        rows: list[dict[str, Any]] = [{}] * self._n_envs
+        for key, group in self._groups.items():
+            own = action_rows(self._spaces.action[key], actions[key])
+            for index, row in zip(group.env_index.tolist(), own, strict=True):
+                rows[index] = row
+        return rows
+
+    def write(self, index: int, env: StructuredEnv, observation: Observation) -> None:
+        key, agent_id = env.actor_id()
+        row = self._counts[key]
+        self._counts[key] = row + 1
+        env_index, agents, arrays = self._tables[key]
+        env_index[row], agents[row] = index, agent_id
+        for name, array in arrays.items():
+            array[row] = observation[name]
+
+    def write_flags(self, index: int, env: StructuredEnv) -> None:
+        self._actor_done[index] = env.is_actor_done()
+        if env.is_flat_step_end():
+            self._flat_step_end[index] = True
+            rewards = env.get_actor_rewards()
+            if rewards is not None:
+                self._actor_rewards[index] = np.array(rewards, dtype=np.float32)
+
+    def final(self, index: int, env: StructuredEnv, observation: Observation) -> tuple[int, PolicyKey, Observation]:
+        space = self.space_of(env)
+        return index, env.actor_id().step_key, copy_observation(space, observation)
+
+    def tick(self, finals: Sequence[tuple[int, PolicyKey, Observation]], infos: dict[int, dict[str, Any]]) -> Tick:
+        self._groups = {}
+        for key, count in self._counts.items():
+            if count:
+                env_index, agents, arrays = self._tables[key]
+                rows = {name: array[:count] for name, array in arrays.items()}
+                self._groups[key] = Group(env_index[:count], agents[:count], rows, aligned=count == self._n_envs)
+        return Tick(
+            dict(self._groups),
+            self.reward,
+            self.terminated,
+            self.truncated,
+            flat_step_end=self._flat_step_end,
+            actor_done=self._actor_done,
+            final_observation=self._final_observations(finals),
+            actor_rewards=self._actor_rewards,
+            infos=infos,
+        )
+
+    def _final_observations(
+        self, finals: Sequence[tuple[int, PolicyKey, Observation]]
+    ) -> dict[PolicyKey, FinalObservation]:
+        result = {}
+        for key in self._spaces.policy_keys:
+            own = [(index, observation) for index, final_key, observation in finals if final_key == key]
+            if own:
+                rows = stack_rows(self._spaces.observation[key], [observation for _, observation in own])
+                result[key] = FinalObservation(np.array([index for index, _ in own]), rows)
+        return result
+
+
+def _structured_buffers(n_envs: int, structured_spaces: StructuredSpaces) -> tuple[Any, np.ndarray, np.ndarray]:
+    tables = {
+        key: (np.zeros(n_envs, np.int64), np.zeros(n_envs, np.int64), allocate(space, n_envs))
+        for key, space in structured_spaces.observation.items()
+    }
+    return tables, np.zeros(n_envs, np.float32), np.zeros((4, n_envs), np.bool_)
+
+
+def action_rows(space: spaces.Dict, actions: ArrayDict) -> list[dict[str, Any]]:
+    """Batched actions as one dict an environment: Python integers for Discrete heads, arrays of their own else.
+
+    Rows are views of a copy, so an environment that changes its action changes no one else's array.
+    """
+    columns = []
+    for head, leaf in space.spaces.items():
+        array = np.asarray(actions[head])
+        columns.append(array.tolist() if isinstance(leaf, spaces.Discrete) else list(array.copy()))
+    names = tuple(space.spaces)
+    if len(names) == 1:
+        (name,) = names
+        return [{name: value} for value in columns[0]]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]

@@ -1,0 +1,148 @@
+"""The sequential vector environment: N environments of this process, stepped one after the other.
+
+Flat environments take a path of their own that writes straight into preallocated arrays. Structured ones are
+grouped each tick by the policy key of their active actor, in the order of the spaces; they need not be in step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from maze_kernel.env.batching import check_observation, check_same_spaces, scalar_reward
+from maze_kernel.env.contract import Observation, PolicyKey, StructuredEnv
+from maze_kernel.env.tick import ArrayDict, Tick
+from maze_kernel.errors import EnvError, MazeError, RequestError
+from maze_kernel.rollout.episode_seeds import EpisodeSeeds
+from maze_kernel.rollout.rows import FlatRows, StructuredRows
+
+
+class SequentialVectorEnv:
+    """Implements `VectorEnv` with same-step autoreset: no row ever awaits a reset.
+
+    When an episode ends, its last observation is in `Tick.final_observation` and the observation row is already
+    that of the new episode.
+
+    Buffers are double: arrays of the tick that call k (`reset` or `step`) returned stay as they are during call
+    k+1 and are overwritten by call k+2. Final observations and infos are never overwritten.
+
+    Args:
+        env_factories: build one environment each; all must have equal spaces.
+        keep_infos: fill `Tick.infos` with the non-empty info dicts of each step (of the last step of an episode
+            where it ended, of the reset otherwise only after `reset`).
+
+    Raises:
+        EnvError: a factory, `reset`, `step` or `close` raised, or what came back breaks the contract; names the
+            environment's index, episode, seed and step.
+        SpaceError: environments have different spaces, or spaces without an array form.
+    """
+
+    def __init__(self, env_factories: Sequence[Callable[[], StructuredEnv]], *, keep_infos: bool = False) -> None:
+        if not env_factories:
+            raise RequestError("a vector environment needs at least one environment", received="0")
+        self.n_envs = len(env_factories)
+        self.envs: list[StructuredEnv] = []
+        self._episodes = EpisodeSeeds(self.n_envs)
+        self._keep_infos = keep_infos
+        self._current = 0
+        try:
+            for factory in env_factories:
+                self._current = len(self.envs)
+                self.envs.append(factory())
+            self.structured_spaces = check_same_spaces([env.structured_spaces for env in self.envs])
+        except Exception as error:
+            self._close_quietly()
+            self._raise(error, "its constructor")
+        self._rows = (FlatRows if self.structured_spaces.is_flat else StructuredRows)(
+            self.n_envs, self.structured_spaces
+        )
+
+    def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
+        """Start new episodes everywhere; see `VectorEnv.reset`."""
+        self._episodes.restart(seeds)
+        infos: dict[int, dict[str, Any]] = {}
+        self._rows.begin_tick()
+        for index, env in enumerate(self.envs):
+            observation, info = self._reset_env(index, env)
+            self._rows.write(index, env, observation)
+            if info and self._keep_infos:
+                infos[index] = info
+        return self._rows.tick((), infos)
+
+    def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
+        """Take one decision everywhere; see `VectorEnv.step`."""
+        out, episodes = self._rows, self._episodes
+        rows = out.action_rows(actions)
+        out.begin_tick()
+        episodes.steps += 1
+        reward_out, terminated_out, truncated_out = out.reward, out.terminated, out.truncated
+        write, flat = out.write, out.flat
+        finals: list[tuple[int, PolicyKey, Observation]] = []
+        infos: dict[int, dict[str, Any]] = {}
+        index = 0
+        try:
+            for index, env in enumerate(self.envs):
+                observation, reward, terminated, truncated, info = env.step(rows[index])
+                reward_out[index] = reward if type(reward) is float else scalar_reward(reward)
+                if not flat:
+                    out.write_flags(index, env)
+                if terminated or truncated:
+                    terminated_out[index] = terminated
+                    truncated_out[index] = truncated
+                    finals.append(out.final(index, env, observation))
+                    if info and self._keep_infos:
+                        infos[index] = info
+                    observation, _ = self._reset_env(index, env)
+                elif info and self._keep_infos:
+                    infos[index] = info
+                write(index, env, observation)
+        except Exception as error:
+            self._current = index
+            self._raise(error, "its step")
+        return out.tick(finals, infos)
+
+    def render(self) -> Any:
+        """A frame of the first environment."""
+        return self.envs[0].render()
+
+    def close(self) -> None:
+        """Close every environment, also when one of them raises."""
+        failure: tuple[int, Exception] | None = None
+        for index, env in enumerate(self.envs):
+            try:
+                env.close()
+            except Exception as error:
+                failure = failure or (index, error)
+        self.envs = []
+        if failure is not None:
+            self._current = failure[0]
+            self._raise(failure[1], "its close")
+
+    def _reset_env(self, index: int, env: StructuredEnv) -> tuple[Observation, dict[str, Any]]:
+        seed = self._episodes.begin(index)
+        try:
+            observation, info = env.reset(seed=seed)
+            check_observation(self._rows.space_of(env), observation)
+        except Exception as error:
+            self._current = index
+            self._raise(error, "its reset")
+        return observation, info
+
+    def _close_quietly(self) -> None:
+        for env in self.envs:
+            with contextlib.suppress(Exception):
+                env.close()
+        self.envs = []
+
+    def _raise(self, error: Exception, phase: str) -> NoReturn:
+        if isinstance(error, EnvError) and error.owner is None:
+            error.owner = self._episodes.describe(self._current)
+            raise error
+        if isinstance(error, MazeError):
+            raise error
+        raise EnvError(
+            f"{phase} raised {type(error).__name__}: {error}",
+            owner=self._episodes.describe(self._current),
+            help="run this environment alone with that seed to see it fail",
+        ) from error
