@@ -1,0 +1,60 @@
+"""Where tensors live: turns the option `device` into a `torch.device`, and sizes thread pools to the work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+import torch
+from threadpoolctl import ThreadpoolController
+
+from maze_kernel.errors import RequestError
+
+SMALL_MODEL_PARAMETERS = 1_000_000
+"""Below this, handing work to a second thread costs more than the work."""
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device behind "auto", "cpu", "cuda" or "cuda:1".
+
+    Raises:
+        RequestError: no such device here.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise RequestError(
+            f"unknown device '{name}'", received=repr(name), expected='"auto", "cpu", "cuda" or "cuda:1"'
+        )
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise RequestError(
+            f"device '{name}' is not available on this machine",
+            received=f"{torch.cuda.device_count()} CUDA devices",
+            help='use device = "auto" to take a GPU only where there is one',
+        )
+    return device
+
+
+@contextmanager
+def threads_for(n_parameters: int) -> Iterator[None]:
+    """Run torch and NumPy on one thread while the block works with a small model; larger ones keep all threads."""
+    if n_parameters >= SMALL_MODEL_PARAMETERS:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with _blas().limit(limits=1):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()

@@ -1,0 +1,47 @@
+"""All trained parameters of a module in one flat buffer.
+
+One buffer makes the optimiser step one kernel, the gradient norm one reduction, and the weights one message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+
+class FlatParameters:
+    """Turns a module's parameters into views of one flat tensor; gradients likewise.
+
+    Attributes:
+        data: (P,) all parameters in the order of `module.parameters()`.
+        grad: (P,) their gradients; backward accumulates into it.
+
+    Raises:
+        ValueError: parameters of different dtype or device, or none at all.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        kinds = {(parameter.dtype, parameter.device) for parameter in parameters}
+        if len(kinds) != 1:
+            raise ValueError(f"need parameters of one dtype on one device, got {sorted(map(str, kinds))}")
+        self.data = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+        self.grad = torch.zeros_like(self.data)
+        self.parameters = parameters
+        self._slices = list(_slices(parameters))
+        for parameter, data, grad in zip(parameters, self.split(self.data), self.split(self.grad), strict=True):
+            parameter.data = data
+            parameter.grad = grad
+
+    def split(self, flat: Tensor) -> list[Tensor]:
+        """Views of `flat` (P,) in the shapes of the parameters."""
+        return [flat[part].view(parameter.shape) for part, parameter in zip(self._slices, self.parameters, strict=True)]
+
+
+def _slices(parameters: Iterable[Tensor]) -> Iterable[slice]:
+    start = 0
+    for parameter in parameters:
+        yield slice(start, start + parameter.numel())
+        start += parameter.numel()

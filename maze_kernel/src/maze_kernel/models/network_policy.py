@@ -1,0 +1,72 @@
+"""A network that acts: the NumPy side of an actor-critic, with its own random state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from maze_kernel.env.contract import PolicyKey
+from maze_kernel.env.tick import ArrayDict, Group
+from maze_kernel.models.contract import ActorCritic
+
+
+class NetworkPolicy:
+    """Acts with the current weights of `model`.
+
+    Small dense networks on the CPU are evaluated by their NumPy mirror, which reads the parameters' own memory: half the
+    cost of a torch call at rollout batch sizes. Everything else runs in torch's inference mode.
+
+    Args:
+        model: an actor-critic; its weights are read, never changed.
+        seed: of the action samples.
+        mirror: False forces the torch path.
+    """
+
+    def __init__(self, model: ActorCritic, seed: int = 0, *, mirror: bool = True) -> None:
+        self.model = model
+        self._mirrors = {key: model.numpy_logits(key) if mirror else None for key in model.spaces.policy_keys}
+        self._device = next(iter(model.parameters()), torch.empty(0)).device  # type: ignore[attr-defined]
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Restart the random streams."""
+        self._rng = np.random.default_rng(seed)
+        self._generator = torch.Generator(self._device).manual_seed(seed)
+
+    def begin_episodes(self, env_index: np.ndarray) -> None:
+        """Feed-forward networks carry nothing from step to step."""
+
+    def act(self, policy_key: PolicyKey, group: Group, *, deterministic: bool = False) -> ArrayDict:
+        """Actions (n, ...) by head for the rows of `group`."""
+        mirror = self._mirrors[policy_key]
+        if mirror is None:
+            return self._act_torch(policy_key, group, deterministic)
+        heads = self.model.distributions[policy_key].heads
+        logits = mirror(group.observation)
+        if deterministic:
+            return {name: head.mode_numpy(logits[name]) for name, head in heads.items()}
+        return {name: head.sample_numpy(logits[name], self._rng) for name, head in heads.items()}
+
+    def _act_torch(self, policy_key: PolicyKey, group: Group, deterministic: bool) -> ArrayDict:
+        distribution = self.model.distributions[policy_key]
+        with torch.inference_mode():
+            observation = {
+                name: torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
+                for name, array in group.observation.items()
+            }
+            agent_id = None if self.model.spaces.is_flat else torch.from_numpy(group.agent_id).to(self._device)
+            logits = self.model.logits(policy_key, observation, agent_id)
+            action = distribution.mode(logits) if deterministic else distribution.sample(logits, self._generator)
+            return {name: tensor.cpu().numpy() for name, tensor in action.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Both random states."""
+        return {"rng": self._rng.bit_generator.state, "generator": self._generator.get_state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self._rng.bit_generator.state = state["rng"]
+        self._generator.set_state(state["generator"])

@@ -1,0 +1,50 @@
+"""Preallocated, time-major storage of one rollout of flat environments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.tick import ArrayDict
+
+
+class RolloutBuffer:
+    """T steps of N environments, `(T, N, ...)` arrays that are overwritten by the next rollout.
+
+    Attributes:
+        observation: name to (T, N, ...), what decision t was made on, in the dtype of its space.
+        action: head to (T, N, ...).
+        reward: (T, N) float32.
+        terminated, truncated: (T, N) bool.
+        void: (T, N) bool: decisions that only reset an environment and are no transitions.
+        last_observation: name to (N, ...), after the last step: it bootstraps the last row.
+        truncations: (t, env_index (m,), observation name to (m, ...)) of every truncated, not terminated episode.
+    """
+
+    def __init__(self, spaces_: StructuredSpaces, policy_key: PolicyKey, n_steps: int, n_envs: int) -> None:
+        self.policy_key = policy_key
+        self.n_steps = n_steps
+        self.n_envs = n_envs
+        self.observation = _allocate(spaces_.observation[policy_key], (n_steps, n_envs))
+        self.action = _allocate(spaces_.action[policy_key], (n_steps, n_envs))
+        self.last_observation = _allocate(spaces_.observation[policy_key], (n_envs,))
+        self.reward = np.zeros((n_steps, n_envs), np.float32)
+        self.terminated = np.zeros((n_steps, n_envs), bool)
+        self.truncated = np.zeros((n_steps, n_envs), bool)
+        self.void = np.zeros((n_steps, n_envs), bool)
+        self.truncations: list[tuple[int, np.ndarray, ArrayDict]] = []
+
+    def add_truncation(self, step: int, env_index: np.ndarray, observation: Mapping[str, np.ndarray]) -> None:
+        """Keep copies of the final observations of episodes cut at `step`."""
+        self.truncations.append((step, env_index.copy(), {name: array.copy() for name, array in observation.items()}))
+
+    def valid_rows(self) -> np.ndarray | None:
+        """Flat indices t·N + n of real transitions, or None where all of them are."""
+        return np.flatnonzero(~self.void) if self.void.any() else None
+
+
+def _allocate(space: spaces.Dict, leading: tuple[int, ...]) -> ArrayDict:
+    return {name: np.zeros((*leading, *(sub.shape or ())), sub.dtype) for name, sub in space.items()}

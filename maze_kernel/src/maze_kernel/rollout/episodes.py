@@ -1,0 +1,120 @@
+"""Plays whole episodes with given seeds: evaluation, rollouts and tests stand on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+from maze_kernel.env.tick import Tick, VectorEnv
+from maze_kernel.models.contract import Policy
+
+
+@attrs.frozen(kw_only=True)
+class EpisodeResult:
+    """One episode.
+
+    Attributes:
+        seed: the environment's.
+        total_reward: undiscounted sum.
+        length: flat steps.
+        terminated, truncated: how it ended; both false where `max_steps` or an error cut it.
+        error: what failed, or None.
+    """
+
+    seed: int
+    total_reward: float
+    length: int
+    terminated: bool
+    truncated: bool
+    error: str | None = None
+
+
+def run_episodes(
+    vector_env: VectorEnv,
+    policy: Policy,
+    seeds: Sequence[int],
+    *,
+    deterministic: bool,
+    max_steps: int | None = None,
+) -> list[EpisodeResult]:
+    """Play one episode a seed and return the results in the order of the seeds.
+
+    Environment i plays seeds i, i + N, i + 2N, …: which episodes are counted does not depend on how long they
+    take, so short episodes are not favoured. A natively vectorised environment reads only one seed: give
+    it as many environments as seeds if the episodes must be the same every time.
+
+    Args:
+        vector_env: N environments; reset here.
+        policy: decides for all of them.
+        seeds: of the episodes.
+        deterministic: take modes instead of samples.
+        max_steps: cut episodes after so many flat steps; None: never. With it the episodes are played in waves of
+            N, all reset together.
+    """
+    wave = len(seeds) if max_steps is None else vector_env.n_envs
+    results: list[EpisodeResult] = []
+    for start in range(0, len(seeds), wave):
+        results += _Wave(vector_env, policy, seeds[start : start + wave], deterministic, max_steps).play()
+    return results
+
+
+class _Wave:
+    """Episodes of environments that are reset together; every environment has a queue of them."""
+
+    def __init__(
+        self, vector_env: VectorEnv, policy: Policy, seeds: Sequence[int], deterministic: bool, max_steps: int | None
+    ) -> None:
+        self._vector_env = vector_env
+        self._policy = policy
+        self._seeds = seeds
+        self._deterministic = deterministic
+        self._max_steps = max_steps
+        n_envs = vector_env.n_envs
+        self._queues = [list(range(i, len(seeds), n_envs)) for i in range(n_envs)]
+        self._results: dict[int, EpisodeResult] = {}
+        self._total = np.zeros(n_envs, np.float64)
+        self._length = np.zeros(n_envs, np.int64)
+
+    def play(self) -> list[EpisodeResult]:
+        tick = self._vector_env.reset([[self._seeds[j] for j in queue] or [0] for queue in self._queues])
+        self._policy.begin_episodes(np.arange(self._vector_env.n_envs))
+        while len(self._results) < len(self._seeds):
+            tick = self._step(tick)
+        return [self._results[j] for j in range(len(self._seeds))]
+
+    def _step(self, tick: Tick) -> Tick:
+        awaiting_reset = tick.awaiting_reset
+        actions = {
+            key: self._policy.act(key, group, deterministic=self._deterministic) for key, group in tick.groups.items()
+        }
+        tick = self._vector_env.step(actions)
+        self._total += tick.reward
+        self._length += _flat_steps(tick, awaiting_reset)
+        ended = tick.terminated | tick.truncated
+        finished = ended if self._max_steps is None else ended | (self._length >= self._max_steps)
+        if finished.any():
+            self._finish(np.flatnonzero(finished), tick)
+        if ended.any():
+            self._policy.begin_episodes(np.flatnonzero(ended))
+        return tick
+
+    def _finish(self, env_index: np.ndarray, tick: Tick) -> None:
+        for i in env_index:
+            if self._queues[i]:
+                j = self._queues[i].pop(0)
+                self._results[j] = EpisodeResult(
+                    seed=int(self._seeds[j]),
+                    total_reward=float(self._total[i]),
+                    length=int(self._length[i]),
+                    terminated=bool(tick.terminated[i]),
+                    truncated=bool(tick.truncated[i]),
+                )
+        self._total[env_index] = 0.0
+        self._length[env_index] = 0
+
+
+def _flat_steps(tick: Tick, awaiting_reset: np.ndarray | None) -> np.ndarray:
+    steps = np.ones(len(tick.reward), np.int64) if tick.flat_step_end is None else tick.flat_step_end.astype(np.int64)
+    return steps if awaiting_reset is None else steps * ~awaiting_reset

@@ -1,0 +1,56 @@
+"""A2C: one gradient step on the whole of each rollout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from maze_kernel.training.contract import TrainerContext
+from torch import Tensor
+
+from maze_ppo.batch import Batch
+from maze_ppo.gradient_step import LossFunction
+from maze_ppo.losses import normalize_advantages, policy_gradient_loss, value_loss, weighted_mean
+from maze_ppo.options import A2COptions
+from maze_ppo.trainer import Algorithm, OnPolicyTrainer, Step
+
+STATISTICS = ("policy_loss", "value_loss", "entropy", "grad_norm")
+
+
+def make_a2c(context: TrainerContext, options: A2COptions) -> OnPolicyTrainer:
+    """The trainer `a2c`. Source: Mnih et al. 2016, algorithm S3, with generalised advantage estimation."""
+    return OnPolicyTrainer(context, options, Algorithm(statistics=STATISTICS, loss=a2c_loss, update=update))
+
+
+def a2c_loss(policy_key: str, options: A2COptions) -> LossFunction:
+    """The loss of one rollout; its statistics are those of `STATISTICS` without the gradient norm."""
+
+    def loss(
+        model: Any,
+        observation: dict[str, Tensor],
+        action: dict[str, Tensor],
+        _old_log_prob: Tensor,
+        old_value: Tensor,
+        advantages: Tensor,
+        returns: Tensor,
+        weight: Tensor | None,
+        coefficients: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        logits, value = model.logits_and_value(policy_key, observation)
+        distribution = model.distributions[policy_key]
+        if options.normalize_advantages:
+            advantages = normalize_advantages(advantages, weight)
+        of_policy = policy_gradient_loss(distribution.log_prob(logits, action), advantages, weight)
+        of_value = value_loss(value, returns, old_value, 0.0, weight)
+        entropy = weighted_mean(distribution.entropy(logits), weight)
+        # L = c_pi L_pi + c_v L_value − c_e H
+        total = coefficients[0] * of_policy + coefficients[1] * of_value - coefficients[2] * entropy
+        return total, torch.stack((of_policy, of_value, entropy)).detach()
+
+    return loss
+
+
+def update(batch: Batch, step: Step, options: A2COptions, rng: np.random.Generator) -> list[Tensor]:
+    """One step on all rows."""
+    return [step(batch)]

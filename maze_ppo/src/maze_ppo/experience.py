@@ -1,0 +1,63 @@
+"""Where the data comes from: training environments, the acting policy, and the buffer between them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from maze_kernel.models.contract import ActorCritic
+from maze_kernel.models.flat_parameters import FlatParameters
+from maze_kernel.rollout.buffer import RolloutBuffer
+from maze_kernel.rollout.collector import Collector
+from maze_kernel.training.contract import TrainerContext
+
+
+class Experience:
+    """Collects rollouts with the newest weights.
+
+    On a GPU, a model with a NumPy mirror acts from a copy on the CPU that is refreshed once a rollout, so that
+    no step waits for the device.
+
+    Args:
+        context: of the trainer.
+        model: being trained, on its device.
+        parameters: the model's flat parameters.
+        n_steps: T.
+    """
+
+    def __init__(self, context: TrainerContext, model: ActorCritic, parameters: FlatParameters, n_steps: int) -> None:
+        self._seeds = context.seeds
+        self._parameters = parameters
+        self._acting_parameters: FlatParameters | None = None
+        self.vector_env = context.make_vector_env()
+        self.policy = context.make_policy(self._acting_model(model), 0)
+        self.collector = Collector(self.vector_env, self.policy)
+        spaces, key = self.vector_env.structured_spaces, self.collector.policy_key
+        self.buffer = RolloutBuffer(spaces, key, n_steps, self.vector_env.n_envs)
+
+    def start_segment(self, epoch: int) -> None:
+        """Re-seed environments and action samples from the run's seed and `epoch`, and start new episodes."""
+        self.policy.seed(self._seeds.seed("act", epoch))
+        env_seeds = self._seeds.seeds(self.vector_env.n_envs, "train-envs", epoch)
+        self.collector.reset([[seed] for seed in env_seeds])
+
+    def collect(self) -> RolloutBuffer:
+        """The next rollout; the buffer is overwritten by the one after."""
+        if self._acting_parameters is not None:
+            self._acting_parameters.data.copy_(self._parameters.data)
+        self.collector.collect(self.buffer)
+        return self.buffer
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.vector_env.close()
+
+    def _acting_model(self, model: ActorCritic) -> ActorCritic:
+        if not self._parameters.data.is_cuda:
+            return model
+        on_cpu: Any = copy.deepcopy(model).to(torch.device("cpu"))  # type: ignore[attr-defined]
+        if any(on_cpu.numpy_logits(key) is None for key in on_cpu.spaces.policy_keys):
+            return model
+        self._acting_parameters = FlatParameters(on_cpu)
+        return on_cpu  # type: ignore[no-any-return]

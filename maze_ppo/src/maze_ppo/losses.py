@@ -1,0 +1,75 @@
+"""The losses of PPO and A2C: pure functions on tensors.
+
+B is a minibatch of decisions. `weight` (B,) leaves rows out (0) without changing any shape; None counts all.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def weighted_mean(values: Tensor, weight: Tensor | None) -> Tensor:
+    """Mean of (B,) values over the rows with weight 1."""
+    return values.mean() if weight is None else (values * weight).sum() / weight.sum().clamp(min=1.0)
+
+
+def normalize_advantages(advantages: Tensor, weight: Tensor | None = None) -> Tensor:
+    """(B,) advantages with mean 0 and standard deviation 1; a single row becomes 0."""
+    centred = advantages - weighted_mean(advantages, weight)
+    return centred / (weighted_mean(centred.square(), weight).sqrt() + 1e-8)
+
+
+def clipped_policy_loss(
+    log_ratio: Tensor, advantages: Tensor, clip_range: float, weight: Tensor | None = None
+) -> Tensor:
+    """PPO's clipped surrogate, to be minimised.
+
+    Args:
+        log_ratio: (B,) log pi(a|s) − log pi_old(a|s).
+        advantages: (B,).
+        clip_range: epsilon.
+        weight: (B,) or None.
+
+    Source: Schulman et al. 2017, equation 7.
+    """
+    ratio = log_ratio.exp()
+    # L = −E[min(r A, clip(r, 1 − eps, 1 + eps) A)]
+    surrogate = torch.minimum(ratio * advantages, ratio.clamp(1.0 - clip_range, 1.0 + clip_range) * advantages)
+    return -weighted_mean(surrogate, weight)
+
+
+def policy_gradient_loss(log_prob: Tensor, advantages: Tensor, weight: Tensor | None = None) -> Tensor:
+    """A2C's policy loss from (B,) log-probabilities and advantages. Source: Mnih et al. 2016, algorithm S3."""
+    # L = −E[log pi(a|s) A]
+    return -weighted_mean(log_prob * advantages, weight)
+
+
+def value_loss(
+    value: Tensor, returns: Tensor, old_value: Tensor, clip_range: float, weight: Tensor | None = None
+) -> Tensor:
+    """Mean squared error of (B,) values against (B,) returns.
+
+    With a positive `clip_range` the larger of the errors of the value and of the value clipped to within that
+    range of `old_value` counts, row by row.
+    """
+    error = (value - returns).square()
+    if clip_range > 0.0:
+        clipped = old_value + (value - old_value).clamp(-clip_range, clip_range)
+        error = torch.maximum(error, (clipped - returns).square())
+    return weighted_mean(error, weight)
+
+
+def approximate_kl(log_ratio: Tensor, weight: Tensor | None = None) -> Tensor:
+    """KL(old ‖ new) estimated from (B,) log-ratios of sampled actions: never negative, low variance.
+
+    Source: Schulman 2020, "Approximating KL divergence", estimator k3.
+    """
+    # KL ≈ E[(r − 1) − log r]
+    return weighted_mean(log_ratio.expm1() - log_ratio, weight)
+
+
+def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
+    """1 − Var(returns − value) / Var(returns): 1 is perfect, 0 no better than a constant; NaN-free."""
+    variance = returns.var(correction=0)
+    return 1.0 - (returns - value).var(correction=0) / variance.clamp(min=1e-8)

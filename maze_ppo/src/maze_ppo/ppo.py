@@ -1,0 +1,74 @@
+"""PPO: several passes of clipped updates over each rollout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from maze_kernel.training.contract import TrainerContext
+from torch import Tensor
+
+from maze_ppo.batch import Batch, minibatches
+from maze_ppo.gradient_step import LossFunction
+from maze_ppo.losses import approximate_kl, clipped_policy_loss, normalize_advantages, value_loss, weighted_mean
+from maze_ppo.options import PPOOptions
+from maze_ppo.trainer import Algorithm, OnPolicyTrainer, Step
+
+STATISTICS = ("policy_loss", "value_loss", "entropy", "clip_fraction", "approx_kl", "grad_norm")
+
+
+def make_ppo(context: TrainerContext, options: PPOOptions) -> OnPolicyTrainer:
+    """The trainer `ppo`. Source: Schulman et al. 2017, algorithm 1."""
+    algorithm = Algorithm(statistics=STATISTICS, loss=ppo_loss, update=update)
+    return OnPolicyTrainer(context, options, algorithm)
+
+
+def ppo_loss(policy_key: str, options: PPOOptions) -> LossFunction:
+    """The loss of one minibatch; its statistics are those of `STATISTICS` without the gradient norm.
+
+    Source: Schulman et al. 2017, equation 9.
+    """
+
+    def loss(
+        model: Any,
+        observation: dict[str, Tensor],
+        action: dict[str, Tensor],
+        old_log_prob: Tensor,
+        old_value: Tensor,
+        advantages: Tensor,
+        returns: Tensor,
+        weight: Tensor | None,
+        coefficients: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        logits, value = model.logits_and_value(policy_key, observation)
+        distribution = model.distributions[policy_key]
+        if options.normalize_advantages:
+            advantages = normalize_advantages(advantages, weight)
+        log_ratio = distribution.log_prob(logits, action) - old_log_prob
+        of_policy = clipped_policy_loss(log_ratio, advantages, options.clip_range, weight)
+        of_value = value_loss(value, returns, old_value, options.value_clip_range, weight)
+        entropy = weighted_mean(distribution.entropy(logits), weight)
+        # L = c_pi L_clip + c_v L_value − c_e H
+        total = coefficients[0] * of_policy + coefficients[1] * of_value - coefficients[2] * entropy
+        with torch.no_grad():
+            clipped = ((log_ratio.exp() - 1.0).abs() > options.clip_range).to(log_ratio.dtype)
+            statistics = torch.stack(
+                (of_policy, of_value, entropy, weighted_mean(clipped, weight), approximate_kl(log_ratio, weight))
+            )
+        return total, statistics.detach()
+
+    return loss
+
+
+def update(batch: Batch, step: Step, options: PPOOptions, rng: np.random.Generator) -> list[Tensor]:
+    """`n_optimization_epochs` passes in minibatches; stops early beyond `target_kl`."""
+    statistics: list[Tensor] = []
+    for _ in range(options.n_optimization_epochs):
+        n_before = len(statistics)
+        statistics += [step(rows) for rows in minibatches(batch, options.batch_size, rng)]
+        if options.target_kl > 0.0:
+            mean_kl = torch.stack(statistics[n_before:])[:, STATISTICS.index("approx_kl")].mean()
+            if float(mean_kl) > options.target_kl:
+                break
+    return statistics

@@ -1,0 +1,210 @@
+"""The on-policy trainer: collect a rollout, estimate advantages, update. PPO and A2C plug their update into it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+from maze_kernel.errors import NonFiniteError
+from maze_kernel.models.contract import ActorCritic
+from maze_kernel.models.device import resolve_device, threads_for
+from maze_kernel.training.contract import Progress, Statistics, TrainerContext
+from maze_kernel.training.schedules import budget_fraction, scheduled_value
+from torch import Tensor
+
+from maze_ppo.batch import Batch, rollout_batch
+from maze_ppo.experience import Experience
+from maze_ppo.gradient_step import GradientStep, LossFunction
+from maze_ppo.losses import explained_variance
+
+Options = Any
+"""`PPOOptions` or `A2COptions`: the fields used here are those they have in common."""
+
+Step = Callable[[Batch], Tensor]
+"""Takes a gradient step on a batch; returns its statistics."""
+
+
+@attrs.frozen(kw_only=True)
+class Algorithm:
+    """What tells one on-policy algorithm from another.
+
+    Attributes:
+        statistics: names of the numbers a gradient step returns; the last is the gradient norm.
+        loss: (policy key, options) -> loss function.
+        update: (batch, step, options, rng) -> statistics of each gradient step taken on a rollout.
+    """
+
+    statistics: tuple[str, ...]
+    loss: Callable[[str, Options], LossFunction]
+    update: Callable[[Batch, Step, Options, np.random.Generator], list[Tensor]]
+
+
+class OnPolicyTrainer:
+    """Trains an actor-critic from rollouts of flat environments.
+
+    Raises:
+        SpaceError: the environment has more than one policy key or agent.
+        RequestError: the device does not exist.
+    """
+
+    def __init__(self, context: TrainerContext, options: Options, algorithm: Algorithm) -> None:
+        self.options = options
+        self.model: ActorCritic = context.make_model().to(resolve_device(options.device))  # type: ignore[attr-defined]
+        self._context = context
+        self._algorithm = algorithm
+        self._key = context.spaces.policy_keys[0]
+        self._gradient_step = GradientStep(
+            self.model,  # type: ignore[arg-type]
+            algorithm.loss(self._key, options),
+            epsilon=options.adam_epsilon,
+            max_grad_norm=options.max_grad_norm,
+            compiled=options.compile,
+        )
+        self._device = self._gradient_step.flat.data.device
+        self._experience = Experience(context, self.model, self._gradient_step.flat, options.n_rollout_steps)
+        self._rng = np.random.default_rng()
+        self._epoch = 0
+        self._env_steps = 0
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps so far."""
+        return self._env_steps
+
+    def start_segment(self, epoch: int) -> None:
+        """Re-seed environments, action samples and minibatches from the run's seed and `epoch`."""
+        self._experience.start_segment(epoch)
+        self._rng = self._context.seeds.generator("minibatches", epoch)
+
+    def train_epoch(self) -> Statistics:
+        """`epoch_length` rollouts with their updates."""
+        clock = _Clock()
+        statistics: list[Tensor] = []
+        steps_before = self._env_steps
+        with threads_for(len(self._gradient_step.flat.data)):
+            for i in range(self.options.epoch_length):
+                self._report(i, "rollout")
+                batch = self._rollout()
+                clock.lap("rollout_seconds")
+                self._report(i, self._gradient_step.phase())
+                statistics += self._update(batch, i)
+                clock.lap("update_seconds")
+        self._epoch += 1
+        return self._summary(statistics, batch, clock, self._env_steps - steps_before)
+
+    def _rollout(self) -> Batch:
+        buffer = self._experience.collect()
+        self._env_steps += buffer.void.size - int(np.count_nonzero(buffer.void))
+        options = self.options
+        return rollout_batch(
+            buffer,
+            self.model,
+            self._device,
+            gamma=options.gamma,
+            gae_lambda=options.gae_lambda,
+            fixed_size=options.compile,
+        )
+
+    def _update(self, batch: Batch, update_index: int) -> list[Tensor]:
+        rate = self._learning_rate(update_index / self.options.epoch_length)
+        coefficients = self._coefficients()
+
+        def step(rows: Batch) -> Tensor:
+            return self._gradient_step(
+                rate,
+                rows.observation,
+                rows.action,
+                rows.log_prob,
+                rows.value,
+                rows.advantages,
+                rows.returns,
+                rows.weight,
+                coefficients,
+            )
+
+        statistics = self._algorithm.update(batch, step, self.options, self._rng)
+        if not bool(torch.stack(statistics).isfinite().all()):
+            self._refuse_non_finite(batch, update_index)
+        return statistics
+
+    def _learning_rate(self, part_of_epoch: float) -> float:
+        fraction = budget_fraction(
+            epoch=self._epoch + part_of_epoch,
+            n_epochs=self.options.n_epochs,
+            env_steps=self._env_steps,
+            max_env_steps=self._context.total_env_steps or self.options.max_env_steps,
+        )
+        return scheduled_value(self.options.lr, fraction)
+
+    def _coefficients(self) -> Tensor:
+        """Weights of policy loss, value loss and entropy, (3,)."""
+        options = self.options
+        if self._epoch < options.critic_burn_in_epochs:
+            return torch.tensor([0.0, 1.0, 0.0], device=self._device)
+        weights = [options.policy_loss_coef, options.value_loss_coef, options.entropy_coef]
+        return torch.tensor(weights, device=self._device)
+
+    def _refuse_non_finite(self, batch: Batch, update_index: int) -> None:
+        error = NonFiniteError(
+            "the loss or its gradient is not finite; the weights were left as they were",
+            received=f"NaN or infinity in update {update_index + 1} of epoch {self._epoch + 1}",
+            owner="maze-ppo",
+            help="lower trainer.lr, set trainer.max_grad_norm, or look at the batch saved in the run directory",
+        )
+        columns = {"log_prob": batch.log_prob, "value": batch.value, "advantages": batch.advantages}
+        columns |= {f"observation.{name}": tensor for name, tensor in batch.observation.items()}
+        columns |= {f"action.{name}": tensor for name, tensor in batch.action.items()}
+        error.batch = {name: tensor.detach().cpu().numpy() for name, tensor in columns.items()}  # type: ignore[attr-defined]
+        raise error
+
+    def _report(self, update_index: int, phase: str) -> None:
+        fraction = update_index / self.options.epoch_length
+        self._context.progress(Progress(env_steps=self._env_steps, fraction=fraction, phase=phase))
+
+    def _summary(self, statistics: list[Tensor], batch: Batch, clock: _Clock, n_steps: int) -> Statistics:
+        means = torch.stack(statistics).mean(dim=0).tolist()
+        learner = dict(zip(self._algorithm.statistics, means, strict=True))
+        rows = slice(None) if batch.weight is None else batch.weight > 0
+        learner["explained_variance"] = float(explained_variance(batch.value[rows], batch.returns[rows]))
+        learner["learning_rate"] = self._learning_rate(0.0)
+        timing = {f"Timing/{name}": seconds for name, seconds in clock.seconds.items()}
+        compile_seconds = self._gradient_step.take_compile_seconds()
+        busy = max(1e-9, sum(clock.seconds.values()) - compile_seconds)
+        return {
+            **self._experience.collector.statistics.drain(),
+            **{f"ActorCriticEvents/{name}": value for name, value in learner.items()},
+            **timing,
+            "Timing/env_steps_per_second": n_steps / busy,
+            "Timing/compile_seconds": compile_seconds,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Optimiser and counters; everything random is seeded anew by `start_segment`."""
+        return {"optimizer": self._gradient_step.state_dict(), "epoch": self._epoch, "env_steps": self._env_steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self._gradient_step.load_state_dict(state["optimizer"])
+        self._epoch = int(state["epoch"])
+        self._env_steps = int(state["env_steps"])
+
+    def close(self) -> None:
+        """Close the training environments."""
+        self._experience.close()
+
+
+class _Clock:
+    """Adds up wall time by what it was spent on."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
+        self._last = now
