@@ -51,6 +51,6 @@ def a2c_loss(policy_key: str, options: A2COptions) -> LossFunction:
     return loss
 
 
-def update(batch: Batch, step: Step, options: A2COptions, rng: np.random.Generator) -> list[Tensor]:
+def update(batch: Batch, step: Step, _options: A2COptions, _rng: np.random.Generator) -> list[Tensor]:
     """One step on all rows."""
     return [step(batch)]

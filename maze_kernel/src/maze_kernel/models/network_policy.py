@@ -16,8 +16,8 @@ from maze_kernel.models.contract import ActorCritic
 class NetworkPolicy:
     """Acts with the current weights of `model`.
 
-    Small dense networks on the CPU are evaluated by their NumPy mirror, which reads the parameters' own memory: half the
-    cost of a torch call at rollout batch sizes. Everything else runs in torch's inference mode.
+    Small dense networks on the CPU are evaluated by their NumPy mirror, which reads the parameters' own memory:
+    half the cost of a torch call at rollout batch sizes. Everything else runs in torch's inference mode.
 
     Args:
         model: an actor-critic; its weights are read, never changed.

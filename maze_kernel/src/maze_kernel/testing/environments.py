@@ -6,7 +6,7 @@ They are flat `StructuredEnv`s with keyword-only options, so an experiment takes
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -127,7 +127,7 @@ class Identity(FlatEnv):
         n_steps: an episode.
     """
 
-    _ACTIONS = {
+    _ACTIONS: ClassVar[dict[str, spaces.Space[Any]]] = {
         "discrete": spaces.Discrete(4),
         "multi-discrete": spaces.MultiDiscrete([3, 4]),
         "multi-binary": spaces.MultiBinary(3),
