@@ -16,7 +16,10 @@ EXIT_INTERRUPTED = 130
 
 @attrs.frozen(kw_only=True)
 class Location:
-    """A place in a text file; `line` and `column` count from 1, `length` is the width of the caret line."""
+    """A place in a text file; `line` and `column` count from 1, `length` is the width of the caret line.
+
+    Without `line`, `source` and `column` show text that stands in no file: an override on the command line.
+    """
 
     file: str
     line: int | None = None
@@ -25,6 +28,8 @@ class Location:
     length: int = 1
 
     def __str__(self) -> str:
+        if self.line is None:
+            return self.file
         parts = [self.file, *(str(number) for number in (self.line, self.column) if number is not None)]
         return ":".join(parts)
 
@@ -93,8 +98,8 @@ def _rebuild(error_type: type[MazeError], state: dict[str, object]) -> MazeError
 
 def _render_location(location: Location) -> list[str]:
     lines = [f"  --> {location}"]
-    if location.source is not None and location.line is not None:
-        number = str(location.line)
+    if location.source is not None:
+        number = "" if location.line is None else str(location.line)
         margin = " " * len(number)
         lines += [f"  {margin} |", f"  {number} | {location.source}"]
         if location.column is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import attrs
 
+from maze_kernel.config.paths import check_run_name
 from maze_kernel.errors import Location
 
 
@@ -88,19 +89,32 @@ class PluginOptions:
 class Experiment:
     """One experiment, complete: every default filled in, every component found."""
 
-    name: str
-    env: Selection
-    trainer: Selection
+    name: str = attrs.field(validator=check_run_name)
+    """Names the folder of its runs: letters, digits, - _ and . only."""
     seed: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    """All randomness of a run follows from it."""
     initialize_from: str | None = None
+    """A run directory whose compatible weights and normaliser to start from."""
+    env: Annotated[Selection, "env"]
+    """The environment."""
     vector: VectorOptions = attrs.field(factory=VectorOptions)
-    wrappers: tuple[Selection, ...] = ()
-    model: Selection | None = None
+    """How training environments are batched."""
+    wrappers: tuple[Annotated[Selection, "wrapper"], ...] = ()
+    """Wrappers around the environment, the first one innermost."""
+    model: Annotated[Selection, "model"] | None = None
+    """Policy and critic; without it a model is derived from the environment's spaces."""
+    trainer: Annotated[Selection, "trainer"]
+    """The training algorithm."""
     evaluation: EvaluationOptions = attrs.field(factory=EvaluationOptions)
+    """Evaluation of the weights just trained."""
     checkpoint: CheckpointOptions = attrs.field(factory=CheckpointOptions)
-    workers: Selection | None = None
-    loggers: tuple[Selection, ...] = ()
+    """When the run is saved."""
+    workers: Annotated[Selection, "workers"] | None = None
+    """The pool that runs actors; without it they run in the main process."""
+    loggers: tuple[Annotated[Selection, "logger"], ...] = ()
+    """Writers of statistics; without any the default ones."""
     plugins: PluginOptions = attrs.field(factory=PluginOptions)
+    """Which plugins the experiment needs or leaves out."""
 
 
 @attrs.frozen(kw_only=True)

@@ -1,0 +1,169 @@
+"""What `use = "..."` stands for: a component of the catalog, or any importable class or function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from maze_kernel import __version__
+from maze_kernel.components import load_attribute
+from maze_kernel.config.fields import OptionFields, fields_of_class, fields_of_target
+from maze_kernel.config.problems import nearest
+from maze_kernel.config.structure import Choice
+from maze_kernel.errors import Location, MazeError, RequestError
+
+KERNEL_OWNER = f"maze-kernel {__version__}"
+
+_IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+
+
+@attrs.frozen
+class Choices:
+    """Answers `use` from one catalog.
+
+    Attributes:
+        catalog: a kernel's catalog.
+        import_paths: whether `module:Class` may be imported; not where the text is not the user's own.
+    """
+
+    catalog: Any
+    import_paths: bool = True
+
+    def names(self, kind: str) -> tuple[str, ...]:
+        return tuple(sorted(entry.component.name for entry in self.catalog.entries(kind)))
+
+    def choose(self, kind: str, use: str, location: Location) -> Choice:
+        """The target, the owner and the options of one `use`.
+
+        Raises:
+            RequestError: nothing has that name, or it cannot be imported.
+        """
+        if _IMPORT_PATH.fullmatch(use) and not self.catalog.names_plugin(use):
+            return self._imported(kind, use, location)
+        entry = self.catalog.find(kind, use, location=location)
+        owner = owner_of(entry)
+        return Choice(
+            target=entry.component.target,
+            owner=owner,
+            fields=fields_of_entry(self.catalog, entry, location=location),
+            describe=f"maze describe {kind} {use}",
+        )
+
+    def _imported(self, kind: str, use: str, location: Location) -> Choice:
+        if not self.import_paths:
+            raise RequestError(
+                f"{use} names code to import, which is not done for a file inside a run directory",
+                location=location,
+                help="name the experiment file it was trained from",
+            )
+        target = import_target(use, location)
+        fields = target_fields(target, use, owner=use, location=location)
+        return Choice(target=use, owner=use, fields=fields, describe=f"maze describe {kind} {use}")
+
+
+def owner_of(entry: Any) -> str:
+    """Distribution and version that provide a catalog entry: "maze-ppo 0.1.0"."""
+    return f"{entry.plugin.distribution} {entry.plugin.version}".strip()
+
+
+def fields_of_entry(catalog: Any, entry: Any, *, location: Location | None = None) -> OptionFields:
+    """The options of an installed component.
+
+    Raises:
+        RequestError: its options class or its target cannot be imported.
+    """
+    owner = owner_of(entry)
+    try:
+        options_class = catalog.options_class(entry)
+    except MazeError as error:
+        if error.location is not None:
+            raise
+        error.location = location
+        raise
+    except (Exception, SystemExit) as error:
+        raise _broken(entry.component.options or "", owner, error, location) from error
+    if options_class is not None:
+        return fields_of_class(options_class)
+    try:
+        target = load_attribute(entry.component.target)
+    except (Exception, SystemExit) as error:
+        raise _broken(entry.component.target, owner, error, location) from error
+    return target_fields(target, entry.component.target, owner=owner, location=location)
+
+
+def target_fields(target: Any, use: str, *, owner: str, location: Location | None) -> OptionFields:
+    """The options of an imported class or function."""
+    if not callable(target):
+        raise RequestError(
+            f"{use} is not a class or function",
+            location=location,
+            received=type(target).__name__,
+            owner=owner,
+            help="name a class, or a function that builds the component",
+        )
+    try:
+        return fields_of_target(target)
+    except TypeError as error:
+        raise RequestError(f"{use}: {error}", location=location, owner=owner, help="give it a signature") from None
+
+
+def import_target(use: str, location: Location | None) -> Any:
+    """Import `module:attribute`, saying which half was wrong if it cannot be."""
+    module_name, _, attribute = use.partition(":")
+    try:
+        return load_attribute(use)
+    except ModuleNotFoundError as error:
+        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise RequestError(
+                f"there is no module {error.name}",
+                location=location,
+                help=f"install the package that holds {module_name}, or add its folder to PYTHONPATH",
+            ) from error
+        raise _import_failed(use, error, location) from error
+    except AttributeError as error:
+        names = _public_names(module_name)
+        if names is None or attribute.split(".")[0] in names:
+            raise _import_failed(use, error, location) from error
+        raise RequestError(
+            f"module {module_name} has no {attribute}",
+            location=location,
+            nearest=nearest(attribute, names),
+            help='use = "module:Class" names a class or function of that module',
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise _import_failed(use, error, location) from error
+
+
+def _public_names(module_name: str) -> Iterable[str] | None:
+    import sys
+
+    module = sys.modules.get(module_name)
+    return None if module is None else [name for name in dir(module) if not name.startswith("_")]
+
+
+def _import_failed(use: str, error: BaseException, location: Location | None) -> RequestError:
+    return RequestError(
+        f"importing {use.partition(':')[0]} failed",
+        location=location,
+        received=one_line(error),
+        help=f"python -c 'import {use.partition(':')[0]}' shows the whole traceback",
+    )
+
+
+def _broken(target: str, owner: str, error: BaseException, location: Location | None) -> RequestError:
+    return RequestError(
+        f"{target} cannot be imported",
+        location=location,
+        received=one_line(error),
+        owner=owner,
+        help=f"report it to the authors of {owner}, or choose another component",
+    )
+
+
+def one_line(error: BaseException) -> str:
+    """`ImportError: first line of its message`."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

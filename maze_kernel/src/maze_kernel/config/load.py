@@ -1,0 +1,135 @@
+"""From a file, or from Python data, to one checked experiment. The parts of the work are in the modules beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from maze_kernel.config.choices import KERNEL_OWNER, Choices
+from maze_kernel.config.experiment import Experiment, LoadedExperiment, PluginOptions, Selection
+from maze_kernel.config.fields import fields_of_class
+from maze_kernel.config.origin import Origin
+from maze_kernel.config.overrides import apply_overrides
+from maze_kernel.config.plugin_table import check_required, plugin_files, read_plugin_table
+from maze_kernel.config.problems import Problems
+from maze_kernel.config.resolved import resolve_experiment
+from maze_kernel.config.source import read_toml
+from maze_kernel.config.structure import Reader, Scope, structure_options, structure_selection
+from maze_kernel.errors import ExperimentError, RequestError
+
+if TYPE_CHECKING:
+    from maze_kernel.loader import Kernel
+
+_HELP = "docs/reference/experiment-file.md lists the tables and keys"
+
+
+def load_experiment(
+    path: str | Path, *, overrides: Sequence[str] = (), kernel: Kernel | None = None, import_paths: bool = True
+) -> LoadedExperiment:
+    """Read, override and check an experiment file.
+
+    Args:
+        path: the TOML file.
+        overrides: `path=value` items, as behind `--set`.
+        kernel: what `use` may name; None: everything installed, as the file's `[plugins]` table wants it. A
+            kernel that is given decides alone: `disable` and `load` change nothing.
+        import_paths: whether `use = "module:Class"` may import; False for a file inside a run directory.
+
+    Raises:
+        ExperimentError: every problem of the file and the overrides, in order.
+    """
+    path = Path(path)
+    try:
+        text, data, origin = read_toml(path)
+    except RequestError as error:
+        raise ExperimentError([error]) from None
+    problems = Problems(origin=origin)
+    data = apply_overrides(data, overrides, problems)
+    experiment = _experiment(data, problems, kernel, folder=path.parent, import_paths=import_paths)
+    return LoadedExperiment(
+        experiment=experiment,
+        path=str(path),
+        text=text,
+        overrides=tuple(overrides),
+        resolved=resolve_experiment(experiment),
+    )
+
+
+def experiment_from_mapping(
+    data: Mapping[str, Any],
+    *,
+    kernel: Kernel | None,
+    origin: str = "<python>",
+    overrides: Sequence[str] = (),
+    import_paths: bool = True,
+) -> LoadedExperiment:
+    """The experiment that Python data describe: what a file would hold, or components as names and instances.
+
+    Args:
+        data: is not changed.
+        origin: what error messages call it.
+
+    Raises:
+        ExperimentError: every problem of the data.
+    """
+    problems = Problems(origin=Origin(file=origin, python=True))
+    plain = dict(data)
+    if overrides:
+        plain = apply_overrides(plain, overrides, problems)
+    experiment = _experiment(plain, problems, kernel, folder=Path(), import_paths=import_paths)
+    return LoadedExperiment(
+        experiment=experiment,
+        path=origin,
+        text="",
+        overrides=tuple(overrides),
+        resolved=resolve_experiment(experiment),
+    )
+
+
+def select(
+    kernel_or_catalog: Any, kind: str, value: Any, *, origin: str = "<python>", import_paths: bool = True
+) -> Selection:
+    """One component from its name, a table with `use`, or an instance.
+
+    Raises:
+        ExperimentError: every problem of the choice and its options.
+    """
+    problems = Problems(origin=Origin(file=origin, python=True))
+    catalog = getattr(kernel_or_catalog, "catalog", kernel_or_catalog)
+    reader = _reader(catalog, problems, import_paths)
+    selection = structure_selection(value, kind, Scope(path=(kind,), owner=KERNEL_OWNER, help=_HELP), reader)
+    problems.raise_if_any()
+    assert isinstance(selection, Selection)
+    return selection
+
+
+def _experiment(
+    data: Mapping[str, Any], problems: Problems, kernel: Kernel | None, *, folder: Path, import_paths: bool
+) -> Experiment:
+    plugins = read_plugin_table(data, problems)
+    if kernel is None:
+        kernel = _installed(plugins, problems, folder)
+    check_required(plugins, kernel, problems)
+    reader = _reader(kernel.catalog, problems, import_paths)
+    rest = {key: value for key, value in data.items() if key != "plugins"}
+    experiment = structure_options(
+        rest, fields_of_class(Experiment), Scope(path=(), owner=KERNEL_OWNER, help=_HELP), reader
+    )
+    problems.raise_if_any()
+    assert isinstance(experiment, Experiment)
+
+    return attrs.evolve(experiment, plugins=plugins)
+
+
+def _installed(plugins: PluginOptions, problems: Problems, folder: Path) -> Kernel:
+    from maze_kernel.loader import Kernel
+
+    return Kernel.installed(disable=plugins.disable, load=plugin_files(plugins, folder, problems))
+
+
+def _reader(catalog: Any, problems: Problems, import_paths: bool) -> Reader:
+    choices = Choices(catalog, import_paths)
+    return Reader(problems=problems, choose=choices.choose, choices=choices.names)

@@ -1,0 +1,128 @@
+"""Where experiment data came from: a file, the command line or Python, and how to point into it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+
+import attrs
+
+from maze_kernel.config.positions import KeyPath, Place, Span
+from maze_kernel.errors import Location
+
+_WIDEST_LINE = 160
+COMMAND_LINE = "command line"
+
+
+@attrs.frozen(kw_only=True)
+class OverrideText:
+    """One `--set` item as written, and where in it the key and the value stand."""
+
+    text: str
+    key: Span
+    value: Span
+    order: int = 0
+
+    def location(self, span: Span) -> Location:
+        prefix = "--set "
+        return Location(
+            file=COMMAND_LINE,
+            column=len(prefix) + span.start + 1,
+            source=printable(prefix + self.text),
+            length=max(1, span.end - span.start),
+        )
+
+
+@attrs.define(kw_only=True)
+class Origin:
+    """Turns key paths into locations.
+
+    Attributes:
+        file: path of the file as the user wrote it, or "<python>".
+        text: the file with "\\n" line ends; "" for data built in Python.
+        places: key path to its place in `text`.
+        overrides: key paths that `--set` items have replaced.
+        python: whether the data are Python objects, which may hold instances, tuples and None.
+    """
+
+    file: str
+    text: str = ""
+    places: Mapping[KeyPath, Place] = attrs.field(factory=dict)
+    overrides: dict[KeyPath, OverrideText] = attrs.field(factory=dict)
+    python: bool = False
+    _line_starts: list[int] = attrs.field(init=False, factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        self._line_starts = [0]
+        self._line_starts += [index + 1 for index, character in enumerate(self.text) if character == "\n"]
+
+    def key(self, path: KeyPath) -> Location:
+        """Of the key itself; of the nearest table around it that the text spells, where it does not."""
+        return self._locate(path, at_value=False)
+
+    def value(self, path: KeyPath) -> Location:
+        return self._locate(path, at_value=True)
+
+    def order(self, path: KeyPath) -> tuple[int, int]:
+        """Sorts problems: by place in the file, then by override."""
+        override = self._override(path)
+        if override is not None:
+            return 1, override.order
+        place = self._place(path)
+        return 0, place.key.start if place is not None else 0
+
+    def span(self, span: Span) -> Location:
+        """A stretch of the file; one that runs over several lines is shown to the end of its first."""
+        line = bisect_right(self._line_starts, span.start)
+        start = self._line_starts[line - 1]
+        end = self.text.find("\n", start)
+        source = self.text[start:] if end < 0 else self.text[start:end]
+        column = span.start - start
+        length = min(span.end, start + len(source)) - span.start
+        return excerpt(self.file, line, column + 1, source, length)
+
+    def _locate(self, path: KeyPath, *, at_value: bool) -> Location:
+        override = self._override(path)
+        if override is not None:
+            return override.location(override.value if at_value else override.key)
+        place = self._place(path)
+        if place is None:
+            return Location(file=self.file) if self.python else Location(file=self.file, line=1, column=1)
+        exact = path in self.places
+        return self.span(place.value if at_value and exact else place.key)
+
+    def _override(self, path: KeyPath) -> OverrideText | None:
+        for depth in range(len(path), 0, -1):
+            if path[:depth] in self.overrides:
+                return self.overrides[path[:depth]]
+        return None
+
+    def _place(self, path: KeyPath) -> Place | None:
+        for depth in range(len(path), 0, -1):
+            if path[:depth] in self.places:
+                return self.places[path[:depth]]
+        return None
+
+
+def excerpt(file: str, line: int, column: int, source: str, length: int = 1) -> Location:
+    """A location whose source line is printable and no wider than a screen; the column stays the file's own."""
+    if len(source) > _WIDEST_LINE:
+        return Location(file=file, line=line, column=column)
+    return Location(file=file, line=line, column=column, source=printable(source), length=max(1, length))
+
+
+def printable(text: str) -> str:
+    """One character of output for each of input, none of which moves the cursor."""
+    return "".join(character if character.isprintable() else " " if character == "\t" else "�" for character in text)
+
+
+def show_path(path: KeyPath) -> str:
+    """`wrappers.0.use`, quoted where TOML would quote."""
+    return ".".join(_show_part(part) for part in path)
+
+
+def _show_part(part: str | int) -> str:
+    if isinstance(part, int):
+        return str(part)
+    bare = part and part.isascii() and part.replace("-", "").replace("_", "").isalnum()
+    return part if bare or part == "-" else '"' + printable(part)[:40].replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,176 @@
+"""`--set path=value`: replaces one value of the data that a file gave."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import tomli
+
+from maze_kernel.config.origin import OverrideText, show_path
+from maze_kernel.config.positions import KeyPath, Span, split_key
+from maze_kernel.config.problems import Problems
+from maze_kernel.config.source import MAX_DEPTH
+
+_MAX_CHARACTERS = 1 << 16
+
+
+def apply_overrides(data: dict[str, Any], items: Sequence[str], problems: Problems) -> dict[str, Any]:
+    """A copy of the data with each `path=value` set, in the order given; later ones win.
+
+    A path has dots and list indices (`wrappers.0.n`); the index after the last one appends. Missing tables are
+    made. Problems are recorded and the item left out.
+    """
+    result = copy.deepcopy(data)
+    for order, item in enumerate(items):
+        _apply(result, item, order, problems)
+    return result
+
+
+def _apply(data: dict[str, Any], item: str, order: int, problems: Problems) -> None:
+    split = _equals_sign(item)
+    written = item[:split] if split is not None else item
+    name_end = len(written.rstrip())
+    value_text = "" if split is None else item[split + 1 :]
+    value_start = len(item) - len(value_text.lstrip()) if value_text.strip() else len(item)
+    override = OverrideText(
+        text=item,
+        key=Span(0, max(1, name_end)),
+        value=Span(value_start, max(value_start + 1, len(item.rstrip()))),
+        order=order,
+    )
+    marker: KeyPath = ("--set", order)
+    problems.origin.overrides[marker] = override
+    try:
+        names = split_key(written.strip())
+    except ValueError:
+        names = []
+    if split is None or not names:
+        problems.add(
+            marker,
+            "an override is written path=value",
+            received=item[:80] or "nothing",
+            help="for example --set trainer.lr=1e-3",
+        )
+        return
+    if not value_text.strip():
+        problems.add(marker, f"no value is given for {written.strip()}", help=f"write --set {written.strip()}=VALUE")
+        return
+    value = _parse(value_text.strip(), written.strip(), marker, problems)
+    if value is not _FAILED:
+        _place(data, names, value, override, marker, problems)
+
+
+_FAILED: Any = object()
+
+
+def _equals_sign(item: str) -> int | None:
+    """The first `=` outside quotes."""
+    quote = ""
+    for index, character in enumerate(item):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character == "=":
+            return index
+    return None
+
+
+def _parse(text: str, name: str, marker: KeyPath, problems: Problems) -> Any:
+    reason = "not a TOML value"
+    if len(text) <= _MAX_CHARACTERS:
+        try:
+            parsed = tomli.loads(f"value = {text}")
+            if list(parsed) == ["value"] and _depth(parsed["value"]) < MAX_DEPTH:
+                return parsed["value"]
+        except RecursionError:
+            reason = "nested too deeply"
+        except ValueError:
+            pass
+    problems.add(
+        marker,
+        f"the value given for {name} is {reason}",
+        at_value=True,
+        received=text[:80],
+        expected='a TOML value: 3, 1e-3, true, "text", [64, 64]',
+        help=_quoting(text, name),
+    )
+    return _FAILED
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level and depth <= MAX_DEPTH:
+        depth += 1
+        containers = [child for child in level if isinstance(child, (dict, list))]
+        level = [c for child in containers for c in (child.values() if isinstance(child, dict) else child)]
+    return depth
+
+
+def _quoting(text: str, name: str) -> str:
+    if text.lower() in ("true", "false"):
+        return f"write --set {name}={text.lower()}"
+    if text.lower() in ("none", "null", "nil"):
+        return "TOML has no null: take the key out of the file instead"
+    if re.fullmatch(r"[\w./:\- ]+", text):
+        return f"quote text, and the quotes from your shell: --set '{name}=\"{text}\"'"
+    return "put the whole item in single quotes, so that the shell leaves it alone"
+
+
+def _place(
+    data: dict[str, Any], names: list[str], value: Any, override: OverrideText, marker: KeyPath, problems: Problems
+) -> None:
+    path: KeyPath = ()
+    container: Any = data
+    for position, name in enumerate(names):
+        last = position == len(names) - 1
+        if isinstance(container, list):
+            index = _index(container, name, last, path, marker, problems)
+            if index is None:
+                return
+            path = (*path, index)
+            if last:
+                container[index : index + 1] = [value]
+            else:
+                container = container[index]
+        elif isinstance(container, dict):
+            path = (*path, name)
+            if last:
+                container[name] = value
+            else:
+                container = container.setdefault(name, {})
+        else:
+            problems.add(
+                marker,
+                f"{show_path(path)} is a value and holds no {name}",
+                received=f"{show_path(path)} = {container!r}"[:80],
+                help=f"set {show_path(path)} itself",
+            )
+            return
+    _replace_places(path, override, problems)
+
+
+def _index(
+    container: list[Any], name: str, last: bool, path: KeyPath, marker: KeyPath, problems: Problems
+) -> int | None:
+    size = len(container)
+    if name.isascii() and name.isdecimal() and len(name) < 9 and int(name) < size + last:
+        return int(name)
+    problems.add(
+        marker,
+        f"{show_path(path)} is a list and has no element {name}",
+        expected=f"an index from 0 to {size - (not last)}" if size or last else "a list with elements",
+        help=f"count from 0: --set {show_path(path)}.0...",
+    )
+    return None
+
+
+def _replace_places(path: KeyPath, override: OverrideText, problems: Problems) -> None:
+    """What was said about the replaced value no longer counts."""
+    overrides = problems.origin.overrides
+    for known in [known for known in overrides if known[: len(path)] == path]:
+        del overrides[known]
+    overrides[path] = override

@@ -1,0 +1,132 @@
+"""The `[plugins]` table, which is read before the rest because it decides what the rest may name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from maze_kernel.config.choices import KERNEL_OWNER
+from maze_kernel.config.experiment import PluginOptions
+from maze_kernel.config.fields import fields_of_class
+from maze_kernel.config.positions import KeyPath
+from maze_kernel.config.problems import Problems, nearest
+from maze_kernel.config.structure import INVALID, Reader, Scope, structure
+from maze_kernel.errors import RequestError
+
+if TYPE_CHECKING:
+    from maze_kernel.loader import Kernel
+
+_HELP = "maze list-plugins shows what is installed"
+
+
+def read_plugin_table(data: Mapping[str, Any], problems: Problems) -> PluginOptions:
+    """The table, with its wrong keys left out so that the rest of the file can still be read."""
+    if "plugins" not in data:
+        return PluginOptions()
+    table = data["plugins"]
+    reader = Reader(problems=problems, choose=_no_choice, choices=lambda _kind: ())
+    scope = Scope(path=("plugins",), owner=KERNEL_OWNER, help="[plugins] takes require, disable and load")
+    options = structure(table, PluginOptions, scope, reader)
+    if options is not INVALID:
+        return options  # type: ignore[no-any-return]
+    good = {}
+    for field in fields_of_class(PluginOptions).fields if isinstance(table, Mapping) else ():
+        if field.name in table:
+            value = structure(table[field.name], field.annotation, scope.at(field.name), reader.scratch())
+            if value is not INVALID:
+                good[field.name] = value
+    return PluginOptions(**good)
+
+
+def plugin_files(plugins: PluginOptions, folder: Path, problems: Problems) -> list[Path]:
+    """The files of `load`, which are given relative to the experiment's folder."""
+    files = []
+    for index, name in enumerate(plugins.load):
+        path = _file(name, folder)
+        if path is not None:
+            files.append(path)
+            continue
+        problems.add(
+            ("plugins", "load", index),
+            f"there is no plugin file {folder / name}",
+            at_value=True,
+            expected="a Python file beside the experiment",
+            owner=KERNEL_OWNER,
+            nearest=_python_files(folder, name),
+            help="paths are relative to the experiment file",
+        )
+    return files
+
+
+def check_required(plugins: PluginOptions, kernel: Kernel, problems: Problems) -> None:
+    """Every distribution of `require` is installed, loaded, and of a version in its range."""
+    for index, text in enumerate(plugins.require):
+        path: KeyPath = ("plugins", "require", index)
+        try:
+            _check_requirement(text, kernel)
+        except RequestError as error:
+            error.location = problems.origin.value(path)
+            problems.add_error(path, error)
+
+
+def _check_requirement(text: str, kernel: Kernel) -> None:
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement as error:
+        raise RequestError(
+            f'"{text[:60]}" does not name a distribution',
+            received=str(error).splitlines()[0],
+            expected='a name and a version range, e.g. "maze-ppo >=0.1,<0.2"',
+            owner=KERNEL_OWNER,
+            help="write the range as in a requirements file",
+        ) from None
+    wanted = canonicalize_name(requirement.name)
+    records = [r for r in kernel.plugins if wanted in (canonicalize_name(r.distribution), canonicalize_name(r.name))]
+    if not records:
+        names = {record.distribution for record in kernel.plugins}
+        raise RequestError(
+            f"this experiment requires {requirement.name}, which is not installed",
+            expected=text,
+            owner=KERNEL_OWNER,
+            nearest=nearest(requirement.name, sorted(names)),
+            help=f'pip install "{text}"',
+        )
+    record = records[0]
+    if record.status != "active":
+        raise RequestError(
+            f"this experiment requires {requirement.name}, which is {record.status}",
+            received=record.cause,
+            owner=f"{record.distribution} {record.version}",
+            help=_HELP,
+        )
+    if record.version and not requirement.specifier.contains(record.version, prereleases=True):
+        raise RequestError(
+            f"this experiment requires another version of {requirement.name}",
+            received=f"{record.distribution} {record.version}",
+            expected=f"{requirement.name} {requirement.specifier}",
+            owner=KERNEL_OWNER,
+            help=f'pip install "{text}"',
+        )
+
+
+def _no_choice(_kind: str, _use: str, _location: object) -> Any:
+    raise RequestError("[plugins] selects no component")
+
+
+def _file(name: str, folder: Path) -> Path | None:
+    try:
+        path = folder / name
+        return path if path.suffix == ".py" and path.is_file() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _python_files(folder: Path, name: str) -> tuple[str, ...]:
+    try:
+        return nearest(name, sorted(path.name for path in folder.glob("*.py")))
+    except OSError:
+        return ()

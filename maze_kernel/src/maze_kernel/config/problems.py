@@ -1,0 +1,85 @@
+"""Collects every problem of an experiment, each at its place, so that one look at the file mends them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+from typing import Any
+
+import attrs
+
+from maze_kernel.config.origin import Origin, printable, show_path
+from maze_kernel.config.positions import KeyPath
+from maze_kernel.errors import ExperimentError, RequestError
+
+
+@attrs.define(kw_only=True)
+class Problems:
+    """What is wrong so far."""
+
+    origin: Origin
+    _found: list[tuple[tuple[int, int], RequestError]] = attrs.field(init=False, factory=list)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def add(self, path: KeyPath, what: str, *, at_value: bool = False, **details: Any) -> None:
+        """Record a problem at a key (or its value); `{path}` in `what` becomes the dotted path."""
+        location = self.origin.value(path) if at_value else self.origin.key(path)
+        self.add_error(path, RequestError(what.replace("{path}", show_path(path)), location=location, **details))
+
+    def add_error(self, path: KeyPath, error: RequestError) -> None:
+        self._found.append((self.origin.order(path), error))
+
+    def in_order(self) -> list[RequestError]:
+        """As they stand in the file, then those of the command line."""
+        return [error for _, error in sorted(self._found, key=lambda found: found[0])]
+
+    def raise_if_any(self) -> None:
+        """Raise all of them as one ExperimentError."""
+        if self._found:
+            raise ExperimentError(self.in_order())
+
+    def scratch(self) -> Problems:
+        """An empty collection over the same origin, to try something out."""
+        return Problems(origin=self.origin)
+
+    def take(self, other: Problems) -> None:
+        self._found += other._found
+
+
+def nearest(word: str, names: Iterable[str], count: int = 3) -> tuple[str, ...]:
+    """Up to `count` names close to `word`, closest first."""
+    wanted = _plain(word[:60])
+    scored = []
+    for name in dict.fromkeys(names):
+        other = _plain(name)
+        score = SequenceMatcher(None, wanted, other).ratio()
+        if len(wanted) >= 2 and (other.startswith(wanted) or wanted.startswith(other)):
+            score = max(score, 0.75)
+        if score >= 0.62:
+            scored.append((-score, name))
+    return tuple(name for _, name in sorted(scored)[:count])
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")
+
+
+_KINDS = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+def show_value(value: Any) -> str:
+    """What was found, as TOML would spell it, with its type: `"7" (string)`."""
+    if isinstance(value, dict):
+        return f"a table of {len(value)} key{'s' * (len(value) != 1)}" if value else "an empty table"
+    if isinstance(value, (list, tuple)):
+        return f"a list of {len(value)} element{'s' * (len(value) != 1)}" if len(value) else "an empty list"
+    if isinstance(value, bool):
+        return f"{str(value).lower()} (boolean)"
+    if isinstance(value, str):
+        text = printable(value.replace("\n", "\\n"))
+        return f'"{text[:60]}{"…" * (len(text) > 60)}" (string)'
+    kind = _KINDS.get(type(value), type(value).__name__)
+    text = str(value)
+    return f"{text[:60]}{'…' * (len(text) > 60)} ({kind})"

@@ -1,0 +1,559 @@
+"""Plain data to typed values, strictly: nothing is converted but an integer where a number is declared.
+
+`structure` never raises for what a user wrote: it records the problem and returns INVALID, so that the rest of
+the file is read as well.
+"""
+
+from __future__ import annotations
+
+import math
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from maze_kernel.config import fields as f
+from maze_kernel.config.bounds import expected_by
+from maze_kernel.config.experiment import Experiment, Selection
+from maze_kernel.config.origin import show_path
+from maze_kernel.config.positions import KeyPath
+from maze_kernel.config.problems import Problems, nearest, show_value
+from maze_kernel.errors import Location, RequestError
+
+INVALID: Any = type("Invalid", (), {"__repr__": lambda _self: "INVALID"})()
+"""Stands for a value that has a problem."""
+
+_INT64 = range(-(2**63), 2**63)
+
+
+@attrs.frozen(kw_only=True)
+class Choice:
+    """What a `use` stands for."""
+
+    target: str
+    owner: str
+    fields: f.OptionFields
+    describe: str
+    """The command that lists its options."""
+
+
+@attrs.frozen(kw_only=True)
+class Reader:
+    """What structuring needs besides the value.
+
+    Attributes:
+        choose: (kind, use, location) -> Choice; raises RequestError where `use` names nothing that can be built.
+        choices: kind -> names a user can choose from.
+    """
+
+    problems: Problems
+    choose: Callable[[str, str, Location], Choice]
+    choices: Callable[[str], tuple[str, ...]]
+
+    @property
+    def python(self) -> bool:
+        return self.problems.origin.python
+
+    def scratch(self) -> Reader:
+        return attrs.evolve(self, problems=self.problems.scratch())
+
+
+@attrs.frozen(kw_only=True)
+class Scope:
+    """Where in the data a value stands and whose it is."""
+
+    path: KeyPath
+    owner: str
+    help: str
+    non_finite: bool = False
+    bounds: str | None = None
+
+    def at(self, *parts: str | int) -> Scope:
+        return attrs.evolve(self, path=(*self.path, *parts), bounds=None)
+
+
+def structure(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
+    """The value as the annotated type, or INVALID with a problem recorded."""
+    if value is None and reader.python and f.is_optional(annotation):
+        return None
+    members = f.union_members(annotation)
+    if members is not None:
+        return _structure_union(value, annotation, members, scope, reader)
+    kind = f.selection_kind(annotation)
+    if kind is not None:
+        return structure_selection(value, kind, scope, reader)
+    annotation, _ = f.strip_annotated(annotation)
+    if annotation in (Any, object):
+        return _structure_plain(value, scope, reader)
+    if typing.get_origin(annotation) is Literal or f.is_enum(annotation):
+        return _structure_literal(value, annotation, scope, reader)
+    items = f.list_members(annotation)
+    if items is not None:
+        return _structure_list(value, annotation, items, scope, reader)
+    member = f.table_member(annotation)
+    if member is not None:
+        return _structure_mapping(value, annotation, member, scope, reader)
+    if f.is_options_class(annotation):
+        if reader.python and isinstance(value, annotation):
+            return value
+        if not isinstance(value, Mapping):
+            return _wrong_type(value, annotation, scope, reader)
+        return structure_options(value, f.fields_of_class(annotation), scope, reader)
+    return _structure_scalar(value, annotation, scope, reader)
+
+
+def structure_selection(value: Any, kind: str, scope: Scope, reader: Reader) -> Any:
+    """A table with `use` to a Selection. From Python also a name, a Selection or an instance."""
+    if reader.python and not isinstance(value, (Mapping, str)):
+        return _selection_from_object(value, kind, scope, reader)
+    if reader.python and isinstance(value, str):
+        value = {"use": value}
+    names = reader.choices(kind)
+    if not isinstance(value, Mapping):
+        reader.problems.add(
+            scope.path,
+            f"{{path}} selects a {kind} and must be a table",
+            at_value=True,
+            received=show_value(value),
+            expected='a table with use = "..."',
+            help=f"write use = {_toml_name(value)} in a table [{show_path(scope.path)}]",
+        )
+        return INVALID
+    use = value.get("use")
+    if not isinstance(use, str):
+        reader.problems.add(
+            (*scope.path, "use") if "use" in value else scope.path,
+            f"{{path}} does not say which {kind} to use" if use is None else "{path} has the wrong type",
+            at_value="use" in value,
+            received=None if use is None else show_value(use),
+            expected=f"use = one of {_some(names)}" if names else 'use = "..."',
+            owner=scope.owner,
+            help=f"add use = {_toml_name(names[0] if names else None)}; maze list-plugins shows what is installed",
+        )
+        return INVALID
+    use_path = (*scope.path, "use")
+    location = reader.problems.origin.value(use_path)
+    try:
+        choice = reader.choose(kind, use, location)
+    except RequestError as error:
+        reader.problems.add_error(use_path, error)
+        return INVALID
+    inner = Scope(path=scope.path, owner=choice.owner, help=f"{choice.describe} lists the options")
+    given = {key: item for key, item in value.items() if key != "use"}
+    options = structure_options(given, choice.fields, inner, reader, label=f'{kind} "{use}"')
+    if options is INVALID:
+        return INVALID
+    location = reader.problems.origin.key(scope.path)
+    return Selection(kind=kind, use=use, target=choice.target, options=options, owner=choice.owner, location=location)
+
+
+def structure_options(
+    table: Mapping[Any, Any], fields: f.OptionFields, scope: Scope, reader: Reader, *, label: str | None = None
+) -> Any:
+    """A table to an instance of the options class, or to keyword arguments; every field is judged on its own."""
+    before = len(reader.problems)
+    known = {field.name: field for field in fields.fields}
+    meant: set[str] = set()
+    for key in table:
+        if key not in known and not (fields.extra and isinstance(key, str)):
+            meant.update(_unknown_key(str(key), fields, scope, reader, label))
+    values: dict[str, Any] = {}
+    for field in fields.fields:
+        if field.name not in table:
+            if field.required and field.name not in meant:
+                _missing_key(field, scope, reader)
+            continue
+        expected = expected_by(getattr(field.attribute, "validator", None))
+        inner = attrs.evolve(scope.at(field.name), bounds=expected, non_finite=field.allows_non_finite)
+        structured = structure(table[field.name], field.annotation, inner, reader)
+        if structured is not INVALID:
+            values[field.name] = structured
+    if fields.extra:
+        for key in table:
+            if key not in known and isinstance(key, str):
+                values[key] = structure(table[key], Any, scope.at(key), reader)
+    if fields.options_class is None:
+        if len(reader.problems) > before:
+            return INVALID
+        return {**_plain_defaults(fields, scope, reader), **values}
+    _check_each(values, table, fields, scope, reader)
+    if len(reader.problems) > before:
+        return INVALID
+    return _construct(fields.options_class, values, scope, reader)
+
+
+def _plain_defaults(fields: f.OptionFields, scope: Scope, reader: Reader) -> dict[str, Any]:
+    """Defaults of keyword-only parameters that an experiment could have written itself."""
+    scratch = reader.scratch()
+    defaults = {}
+    for field in fields.fields:
+        if field.required or field.default is None:
+            continue
+        default = structure(_as_toml(field.default), field.annotation, scope.at(field.name), scratch)
+        if default is not INVALID:
+            defaults[field.name] = default
+    return defaults
+
+
+def _as_toml(default: Any) -> Any:
+    return list(default) if isinstance(default, tuple) else default
+
+
+def _check_each(
+    values: dict[str, Any], given: Mapping[str, Any], fields: f.OptionFields, scope: Scope, reader: Reader
+) -> None:
+    """Run each field's validator by itself, so that one failure does not hide the next."""
+    assert fields.options_class is not None
+    partial: Any = object.__new__(fields.options_class)
+    checked = [field for field in fields.fields if field.name in values]
+    for field in checked:
+        object.__setattr__(partial, field.attribute.name, values[field.name])
+    for field in fields.fields:
+        if field.name not in values and not field.required:
+            object.__setattr__(partial, field.attribute.name, field.default)
+    complete = all(field.name in values or not field.required for field in fields.fields)
+    for field in checked:
+        if field.attribute.validator is None or field.attribute.converter is not None:
+            continue
+        try:
+            field.attribute.validator(partial, field.attribute, values[field.name])
+        except AttributeError:
+            if complete:
+                raise
+        except Exception as error:
+            _invalid_value(field, given[field.name], error, scope, reader)
+
+
+def _construct(options_class: type, values: dict[str, Any], scope: Scope, reader: Reader) -> Any:
+    try:
+        return options_class(**values)
+    except RequestError as error:
+        reader.problems.add_error(scope.path, error)
+    except Exception as error:
+        reader.problems.add(
+            scope.path, "{path} is refused: " + _first_argument(error), owner=scope.owner, help=scope.help
+        )
+    return INVALID
+
+
+def _structure_union(value: Any, annotation: Any, members: tuple[Any, ...], scope: Scope, reader: Reader) -> Any:
+    fitting = [member for member in members if _fits(value, member, reader)]
+    if not fitting:
+        return _wrong_type(value, annotation, scope, reader)
+    if len(fitting) == 1:
+        return structure(value, fitting[0], scope, reader)
+    tries = []
+    for member in sorted(fitting, key=lambda member: member is not type(value)):
+        scratch = reader.scratch()
+        structured = structure(value, member, scope, scratch)
+        if structured is not INVALID:
+            return structured
+        tries.append(scratch.problems)
+    if isinstance(value, (Mapping, list, tuple)):
+        reader.problems.take(min(tries, key=len))
+        return INVALID
+    return _wrong_type(value, annotation, scope, reader)
+
+
+def _fits(value: Any, annotation: Any, reader: Reader) -> bool:
+    """Whether a value has the TOML shape of a type; its content is not looked at."""
+    if f.selection_kind(annotation) is not None:
+        return reader.python or isinstance(value, Mapping)
+    annotation, _ = f.strip_annotated(annotation)
+    members = f.union_members(annotation)
+    if members is not None:
+        return any(_fits(value, member, reader) for member in members)
+    if annotation in (Any, object):
+        return True
+    if typing.get_origin(annotation) is Literal:
+        return any(type(choice) is type(value) for choice in typing.get_args(annotation))
+    if f.is_enum(annotation):
+        return isinstance(value, annotation) or any(type(choice.value) is type(value) for choice in annotation)
+    if f.list_members(annotation) is not None:
+        return isinstance(value, (list, tuple))
+    if f.table_member(annotation) is not None or f.is_options_class(annotation):
+        return isinstance(value, Mapping) or (f.is_options_class(annotation) and isinstance(value, annotation))
+    return type(value) is annotation or _widens(value, annotation, reader)
+
+
+def _widens(value: Any, annotation: Any, reader: Reader) -> bool:
+    if annotation is float:
+        return type(value) is int
+    return annotation is Path and (type(value) is str or (reader.python and isinstance(value, Path)))
+
+
+def _structure_scalar(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
+    if annotation not in (bool, int, float, str, Path):
+        reader.problems.add(
+            scope.path,
+            f"{{path}} cannot be set in an experiment: its type {f.show_type(annotation)} has no TOML form",
+            owner=scope.owner,
+            help="leave the key out, or ask the owner for an option of plain type",
+        )
+        return INVALID
+    if type(value) is not annotation and not _widens(value, annotation, reader):
+        return _wrong_type(value, annotation, scope, reader)
+    return _checked_number(annotation(value), annotation, scope, reader)
+
+
+def _checked_number(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
+    if type(value) is int and value not in _INT64:
+        reader.problems.add(
+            scope.path,
+            "{path} is too large",
+            at_value=True,
+            received=show_value(value),
+            expected="an integer of at most 64 bits",
+            owner=scope.owner,
+            help=scope.help,
+        )
+        return INVALID
+    if type(value) is float and not math.isfinite(value) and not scope.non_finite:
+        reader.problems.add(
+            scope.path,
+            "{path} is not a finite number",
+            at_value=True,
+            received=show_value(value),
+            expected=_expected(annotation, scope),
+            owner=scope.owner,
+            help=scope.help,
+        )
+        return INVALID
+    return value
+
+
+def _structure_literal(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
+    if f.is_enum(annotation):
+        if isinstance(value, annotation):
+            return value
+        choices = {member.value: member for member in annotation}
+    else:
+        choices = {choice: choice for choice in typing.get_args(annotation)}
+    for choice, result in choices.items():
+        if type(choice) is type(value) and choice == value:
+            return result
+    words = [choice for choice in choices if isinstance(choice, str)]
+    if not any(type(choice) is type(value) for choice in choices):
+        return _wrong_type(value, annotation, scope, reader)
+    reader.problems.add(
+        scope.path,
+        "{path} is not one of its values",
+        at_value=True,
+        received=show_value(value),
+        expected=f.show_type(annotation),
+        owner=scope.owner,
+        nearest=nearest(value, words) if isinstance(value, str) else (),
+        help=scope.help,
+    )
+    return INVALID
+
+
+def _structure_list(value: Any, annotation: Any, items: Any, scope: Scope, reader: Reader) -> Any:
+    if not isinstance(value, list) and not (reader.python and isinstance(value, tuple)):
+        return _wrong_type(value, annotation, scope, reader)
+    item_type, fixed = items
+    if fixed is not None and len(fixed) != len(value):
+        reader.problems.add(
+            scope.path,
+            "{path} has the wrong length",
+            at_value=True,
+            received=show_value(value),
+            expected=f"{len(fixed)} elements: {f.show_type(annotation)}",
+            owner=scope.owner,
+            help=scope.help,
+        )
+        return INVALID
+    types = fixed if fixed is not None else (item_type,) * len(value)
+    inner = [
+        structure(item, member, attrs.evolve(scope.at(index), bounds=None), reader)
+        for index, (item, member) in enumerate(zip(value, types, strict=True))
+    ]
+    if any(item is INVALID for item in inner):
+        return INVALID
+    return tuple(inner) if (typing.get_origin(annotation) or annotation) is not list else inner
+
+
+def _structure_mapping(value: Any, annotation: Any, member: Any, scope: Scope, reader: Reader) -> Any:
+    if not isinstance(value, Mapping):
+        return _wrong_type(value, annotation, scope, reader)
+    result = {}
+    for key, item in value.items():
+        if not isinstance(key, str):
+            reader.problems.add(scope.path, f"{{path}} has a key that is not a string: {key!r}", owner=scope.owner)
+            result[key] = INVALID
+            continue
+        result[key] = structure(item, member, scope.at(key), reader)
+    return INVALID if any(item is INVALID for item in result.values()) else result
+
+
+def _structure_plain(value: Any, scope: Scope, reader: Reader) -> Any:
+    """Free-form data: a deep copy of tables, lists, strings, numbers and booleans."""
+    if isinstance(value, Mapping):
+        return _structure_mapping(value, dict, Any, scope, reader)
+    if isinstance(value, (list, tuple)):
+        return _structure_list(value, list, (Any, None), scope, reader)
+    if type(value) in (bool, str) or (value is None and reader.python):
+        return value
+    if type(value) in (int, float):
+        return _checked_number(value, type(value), scope, reader)
+    return _wrong_type(value, Any, scope, reader)
+
+
+def _selection_from_object(value: Any, kind: str, scope: Scope, reader: Reader) -> Any:
+    if isinstance(value, Selection):
+        if value.kind == kind:
+            return value
+        reader.problems.add(scope.path, f"{{path}} must be a {kind}", received=f"a {value.kind}", help=scope.help)
+        return INVALID
+    if value is None or isinstance(value, (bool, int, float, list, tuple)):
+        reader.problems.add(
+            scope.path,
+            f"{{path}} must select a {kind}",
+            received=show_value(value),
+            expected="a name, a table with use, or an object",
+            help=f"choose one of {_some(reader.choices(kind))}",
+        )
+        return INVALID
+    if kind == "env" and not callable(value):
+        reader.problems.add(
+            scope.path,
+            "{path} must be a factory, because every copy of an environment is built anew",
+            received=type(value).__name__,
+            expected="a function without arguments that returns an environment",
+            help="pass env=lambda: MyEnv(...)",
+        )
+        return INVALID
+    named = value if hasattr(value, "__qualname__") else type(value)
+    target = f"{named.__module__}:{named.__qualname__}"
+    return Selection(kind=kind, use=target, target=target, options={}, owner=f"{target} (given)", instance=value)
+
+
+# -- problems ----------------------------------------------------------------------------------------------------------
+
+
+def _expected(annotation: Any, scope: Scope) -> str:
+    shown = f.show_type(annotation)
+    return f"{shown} {scope.bounds}" if scope.bounds else shown
+
+
+def _wrong_type(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
+    if annotation is Any:
+        expected, help_ = "a string, number, boolean, list or table", "write it as a string"
+    else:
+        expected, help_ = _expected(annotation, scope), _how_to_write(value, annotation) or scope.help
+    reader.problems.add(
+        scope.path,
+        "{path} has the wrong type",
+        at_value=True,
+        received=show_value(value),
+        expected=expected,
+        owner=scope.owner,
+        help=help_,
+    )
+    return INVALID
+
+
+def _how_to_write(value: Any, annotation: Any) -> str | None:
+    """A spelling of the same value in the type that is wanted, where it is obvious."""
+    members = f.union_members(annotation) or (f.strip_annotated(annotation)[0],)
+    if isinstance(value, str):
+        wanted = {bool: ("true", "false")}
+        if bool in members and value in wanted[bool]:
+            return f"write {value} without quotes"
+        if (int in members or float in members) and _is_number(value, integral=float not in members):
+            return f"write {value} without quotes"
+    if type(value) is float and int in members and value.is_integer() and abs(value) < 2**53:
+        return f"write {int(value)}"
+    if type(value) in (bool, int, float) and str in members:
+        return f'write "{str(value).lower()}"'
+    item = f.list_members(annotation)
+    if item is not None and not isinstance(value, (list, dict)):
+        return "write the value in square brackets"
+    return None
+
+
+def _is_number(text: str, *, integral: bool) -> bool:
+    try:
+        number = float(text)
+    except ValueError:
+        return False
+    return math.isfinite(number) and text.strip() == text and (not integral or text.lstrip("+-").isdecimal())
+
+
+def _unknown_key(key: str, fields: f.OptionFields, scope: Scope, reader: Reader, label: str | None) -> tuple[str, ...]:
+    """Records it; returns the names that may have been meant, which are then not reported as missing."""
+    whose = label or (f"[{show_path(scope.path)}]" if scope.path else "an experiment")
+    near = () if key in fields.positional else nearest(key, fields.names)
+    home = None if near else _kernel_table_with(key)
+    if key in fields.positional:
+        help_ = f"make {key} keyword-only: put * before it in the signature"
+    elif home is not None:
+        help_ = f"{key} belongs in [{home}]"
+    else:
+        help_ = scope.help
+    reader.problems.add(
+        (*scope.path, key),
+        f"{{path}} is not an option of {whose}",
+        owner=scope.owner,
+        nearest=near,
+        expected=None if fields.names else "no options",
+        help=help_,
+    )
+    return near
+
+
+def _kernel_table_with(key: str) -> str | None:
+    """The kernel's own table that has an option of this name: `n_envs` belongs in [vector]."""
+    for table in f.fields_of_class(Experiment).fields:
+        if f.is_options_class(table.annotation) and key in f.fields_of_class(table.annotation).names:
+            return table.name
+    return None
+
+
+def _missing_key(field: f.OptionField, scope: Scope, reader: Reader) -> None:
+    table = f"in [{show_path(scope.path)}]" if scope.path else "at the top of the file"
+    expected = expected_by(getattr(field.attribute, "validator", None))
+    kind = f.selection_kind(field.annotation)
+    if kind is not None and not scope.path:
+        help_ = f"add a table [{field.name}] with use = {_toml_name(next(iter(reader.choices(kind)), None))}"
+    else:
+        help_ = f"add {field.name} = ... {table}"
+    path = scope.path
+    reader.problems.add(
+        path,
+        f"{show_path((*path, field.name))} is missing",
+        expected=f.show_type(field.annotation) + (f" {expected}" if expected else ""),
+        owner=scope.owner,
+        help=help_,
+    )
+
+
+def _invalid_value(field: f.OptionField, value: Any, error: Exception, scope: Scope, reader: Reader) -> None:
+    expected = expected_by(field.attribute.validator)
+    reason = _first_argument(error)
+    reader.problems.add(
+        (*scope.path, field.name),
+        "{path} is out of range" if expected else f"{{path}}: {reason}",
+        at_value=True,
+        received=show_value(value),
+        expected=expected,
+        owner=scope.owner,
+        help=(error.help if isinstance(error, RequestError) else None) or scope.help,
+    )
+
+
+def _first_argument(error: Exception) -> str:
+    return (
+        str(error.args[0]) if error.args and not isinstance(error, RequestError) else str(getattr(error, "what", error))
+    )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    shown = ", ".join(f'"{name}"' for name in names[:6])
+    return f"{shown}, …" if len(names) > 6 else shown
+
+
+def _toml_name(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else '"..."'
