@@ -140,11 +140,41 @@ class EnvError(MazeError):
 
 
 class WorkerError(MazeError):
-    """An actor of a worker pool raised, died or did not answer in time; carries the original traceback as text."""
+    """An actor of a worker pool raised, died or did not answer in time; carries the original traceback as text.
 
-    def __init__(self, what: str, *, remote_traceback: str | None = None, **details: object) -> None:
+    Args:
+        what: as for every MazeError.
+        remote_traceback: the traceback in the actor, or the stack of each of its threads if it had to be killed.
+        actor_index: which actor of its group.
+        process_id: the actor's process; None where it has none of its own.
+        cause: "raised", "exited", "killed", "timeout", "not started" or "closed".
+        process_exit_code: of the process, negative for a signal; None while it lives or where unknown.
+        details: as for every MazeError.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        remote_traceback: str | None = None,
+        actor_index: int | None = None,
+        process_id: int | None = None,
+        cause: str | None = None,
+        process_exit_code: int | None = None,
+        **details: object,
+    ) -> None:
         super().__init__(what, **details)  # type: ignore[arg-type]
         self.remote_traceback = remote_traceback
+        self.actor_index = actor_index
+        self.process_id = process_id
+        self.cause = cause
+        self.process_exit_code = process_exit_code
+
+    def render(self) -> str:
+        text = super().render()
+        if not self.remote_traceback:
+            return text
+        return "\n".join([text, "  in the worker:", *(f"    {line}" for line in self.remote_traceback.splitlines())])
 
 
 class NonFiniteError(MazeError):

@@ -16,10 +16,15 @@ import numpy as np
 
 @attrs.frozen(kw_only=True)
 class RestartPolicy:
-    """What happens when an actor dies or hangs."""
+    """What happens when an actor dies or hangs, or cannot be built.
+
+    The calls it had begun or been handed fail in any case: whoever made them decides whether they may run twice.
+    Calls made while it is being replaced wait for the replacement, which starts from the factory, with the
+    weights broadcast last. A method that merely raises leaves its actor alive.
+    """
 
     max_restarts: int = 0
-    """Restarts an actor over the group's life; 0: its failure is raised by every pending future."""
+    """Restarts an actor over the group's life; when they are used up, every pending and later call fails."""
     backoff_seconds: float = 0.5
     """Wait before the first restart, doubled at each further one."""
     backoff_cap_seconds: float = 30.0
@@ -53,8 +58,12 @@ class Future(Protocol):
     def result(self, timeout_seconds: float | None = None) -> Any:
         """The return value.
 
+        Args:
+            timeout_seconds: how long to wait here, whatever the call's own deadline; the actor goes on.
+
         Raises:
-            WorkerError: the actor raised (with its traceback), died, or did not answer in time.
+            WorkerError: the actor raised (with its traceback as text), died, or did not answer in time.
+            MazeError: the actor raised this very error; its cause is the WorkerError that names the actor.
         """
         ...
 
@@ -63,7 +72,8 @@ class ActorGroup(Protocol):
     """n actors built by one factory.
 
     A call on an actor runs after those made before it on the same actor. An actor whose last answer is
-    pending may be called again; calls queue.
+    pending may be called again; calls queue. A call without arguments whose method returns None is the cheap
+    one: nothing is serialised, so a step is one such call and its data lie in shared arrays.
     """
 
     n_actors: int
@@ -81,13 +91,29 @@ class ActorGroup(Protocol):
         ...
 
     def broadcast(self, flat: np.ndarray, version: int) -> None:
-        """Hand one flat buffer to every actor: actor method `load_weights(flat, version)`, before its next call."""
+        """Hand one flat buffer to every actor: actor method `load_weights(flat, version)`, before its next call.
+
+        Args:
+            flat: copied at once; any one number type.
+            version: larger than the one before. An actor that lags more than one broadcast behind may get a
+                newer version than its call was made under, and is told which.
+        """
         ...
 
-    def restarts(self, actor_index: int) -> int: ...
+    def restarts(self, actor_index: int) -> int:
+        """How often this actor was replaced."""
+        ...
+
+    def process_id(self, actor_index: int) -> int | None:
+        """The process an actor lives in, for messages; None where it has none of its own."""
+        ...
 
     def close(self) -> None:
-        """Stop the actors: each one's `close()` if it has one, then its process, by force after a grace time."""
+        """Stop the actors: each one's `close()` if it has one, then its process, by force after a grace time.
+
+        Raises:
+            WorkerError: an idle actor's `close` raised, died or took too long; after everything was stopped.
+        """
         ...
 
 
@@ -106,12 +132,17 @@ class WorkerPool(Protocol):
         restart: RestartPolicy | None = None,
         timeout_seconds: float | None = None,
     ) -> ActorGroup:
-        """Build n actors.
+        """Build n actors; returns when all are built.
 
         Args:
             factory: called once an actor with its context, in the actor's own process; must survive transport
                 to it (a module-level function or class, `functools.partial` of one, or a closure).
-            timeout_seconds: default deadline of construction and of every call; None: no deadline.
+            timeout_seconds: default deadline of construction and of every call, which starts when the call is
+                the actor's oldest; None: the pool's own default. An actor past its deadline is killed, and
+                counts as dead. Pools that cannot interrupt an actor say so.
+
+        Raises:
+            WorkerError: an actor could not be built, as for a call.
         """
         ...
 

@@ -1,0 +1,348 @@
+"""One actor of the subprocess pool as its caller sees it: its process, its queue of calls, its replacements."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import re
+import signal
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from maze_kernel.errors import MazeError, WorkerError
+from maze_kernel.workers import transport
+from maze_kernel.workers.child import Descriptors
+from maze_kernel.workers.contract import RestartPolicy
+from maze_kernel.workers.shared_memory import create_descriptor
+from maze_kernel.workers.supervision import SupervisorClient
+
+_STACK_SECONDS = 1.0
+_EXIT_SECONDS = 5.0
+_PLUMBING = re.compile(r"maze_kernel/workers/|File \"<string>\"|^Extension modules:")
+
+
+class State(enum.Enum):
+    """Of an actor: being built, serving, waiting for its replacement, gone for good."""
+
+    BUILDING = enum.auto()
+    READY = enum.auto()
+    WAITING = enum.auto()
+    FAILED = enum.auto()
+
+
+class Call:
+    """A call and, once it is done, its answer or error."""
+
+    __slots__ = ("actor", "actor_index", "error", "finished", "frame", "method", "timeout_seconds", "value", "wait")
+
+    def __init__(self, actor: Actor, method: str, frame: bytes, timeout_seconds: float | None) -> None:
+        self.actor = actor
+        self.actor_index = actor.index
+        self.method = method
+        self.frame = frame
+        self.timeout_seconds = timeout_seconds
+        self.finished = False
+        self.value: Any = None
+        self.error: MazeError | None = None
+
+    def done(self) -> bool:
+        if not self.finished:
+            self.actor.pump([self], 0.0)
+        return self.finished
+
+    def result(self, timeout_seconds: float | None = None) -> Any:
+        """See `Future.result`."""
+        if not self.finished:
+            self.actor.read()
+        if not self.finished:
+            self.actor.pump([self], timeout_seconds)
+            if not self.finished:
+                raise WorkerError(
+                    f"actor {self.actor_index} has not answered {self.method!r} after {timeout_seconds:g} s; "
+                    "it is still at work",
+                    actor_index=self.actor_index,
+                    process_id=self.actor.process_id,
+                    cause="timeout",
+                )
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+    def finish(self, value: Any = None, error: MazeError | None = None) -> None:
+        self.value = value
+        self.error = error
+        self.finished = True
+        self.frame = b""
+
+
+class Actor:
+    """The caller's side of one actor.
+
+    `sent` holds the calls the process knows of, oldest first: the first one is being answered. Calls made while
+    the actor is built or replaced wait in `unsent`.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        supervisor: SupervisorClient,
+        restart: RestartPolicy,
+        build_frame: bytes,
+        timeout_seconds: float | None,
+        arrays_descriptor: int,
+        weights_descriptor: int,
+        pump: Callable[[list[Call], float | None], None],
+    ) -> None:
+        self.index = index
+        self.state = State.WAITING
+        self.restarts = 0
+        self.sent: deque[Call] = deque()
+        self.unsent: deque[Call] = deque()
+        self.failure: MazeError | None = None
+        self.deadline: float | None = None
+        self.due = 0.0
+        self.connection: socket.socket | None = None
+        self.pump = pump
+        self._supervisor = supervisor
+        self._policy = restart
+        self._build_frame = build_frame
+        self._timeout_seconds = timeout_seconds
+        self._shared = (arrays_descriptor, weights_descriptor)
+        self._dump = -1
+        self._worker = -1
+        self._reader = transport.FrameReader()
+        self._outgoing: deque[memoryview] = deque()
+
+    @property
+    def process_id(self) -> int | None:
+        return self._supervisor.process_ids.get(self._worker)
+
+    @property
+    def exited(self) -> bool:
+        """The process is known to have ended, but its end has not been dealt with yet."""
+        return self.connection is not None and self._worker in self._supervisor.exit_codes
+
+    @property
+    def wants_to_write(self) -> bool:
+        return bool(self._outgoing)
+
+    def start(self) -> None:
+        """Start a process and send it what to build."""
+        self._dump = create_descriptor("maze-stacks")
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            self._worker = self._supervisor.start(Descriptors(theirs.fileno(), *self._shared, self._dump))
+        self.connection = ours
+        self._reader = transport.FrameReader()
+        self._outgoing.clear()
+        self.state = State.BUILDING
+        self._transmit(Call(self, "its constructor", self._build_frame, self._timeout_seconds))
+
+    def submit(self, method: str, frame: bytes, timeout_seconds: float | None) -> Call:
+        """Queue a call."""
+        call = Call(self, method, frame, timeout_seconds)
+        if self.state is State.READY:
+            self._transmit(call)
+        elif self.failure is not None:
+            call.finish(error=self.failure)
+        else:
+            self.unsent.append(call)
+        return call
+
+    def read(self) -> None:
+        """Take in every answer that has arrived; deal with the end of the process if that is what arrived."""
+        while self.connection is not None:
+            try:
+                data = self.connection.recv(1 << 18)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._ended()
+                return
+            for kind, _, body in self._reader.feed(data):
+                self._answered(kind, body)
+            if len(data) < 1 << 18:
+                return
+
+    def write(self) -> None:
+        """Send as much of what is queued as the process takes."""
+        while self.connection is not None and self._outgoing:
+            head = self._outgoing[0]
+            try:
+                n_sent = self.connection.send(head)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                # The read side reports the end, with everything that was answered before it.
+                self._outgoing.clear()
+                return
+            if n_sent < len(head):
+                self._outgoing[0] = head[n_sent:]
+            else:
+                self._outgoing.popleft()
+
+    def tick(self, now: float) -> None:
+        """Replace the process if it is time to; end it if its deadline has passed."""
+        if self.state is State.WAITING and now >= self.due:
+            self.start()
+        elif self.exited:
+            self.read()
+            if self.exited:
+                self._ended()
+        elif self.deadline is not None and now >= self.deadline:
+            self._expired()
+
+    def stop(self) -> int | None:
+        """Kill the process, if there is one, and let go of it; returns its exit code."""
+        if self.connection is None:
+            return None
+        self._supervisor.kill(self._worker)
+        code = self._supervisor.wait_exit(self._worker, _EXIT_SECONDS)
+        self._release()
+        return code
+
+    def abandon(self, error: MazeError) -> None:
+        """No more answers: everything pending and every later call fails with `error`."""
+        self.failure = error
+        self.state = State.FAILED
+        self.deadline = None
+        for call in (*self.sent, *self.unsent):
+            call.finish(error=error)
+        self.sent.clear()
+        self.unsent.clear()
+
+    def _transmit(self, call: Call) -> None:
+        self.sent.append(call)
+        if len(self.sent) == 1 and call.timeout_seconds is not None:
+            self.deadline = time.monotonic() + call.timeout_seconds
+        self._outgoing.append(memoryview(call.frame))
+        if len(self._outgoing) == 1:
+            self.write()
+
+    def _answered(self, kind: int, body: bytes) -> None:
+        call = self.sent.popleft()
+        following = self.sent[0].timeout_seconds if self.sent else None
+        self.deadline = None if following is None else time.monotonic() + following
+        if kind == transport.RAISED:
+            call.finish(error=self._remote_error(call, body))
+        else:
+            call.finish(transport.decode(body) if kind == transport.VALUE else None)
+        if self.state is State.BUILDING:
+            self._built(call.error)
+
+    def _built(self, error: MazeError | None) -> None:
+        if error is not None:
+            self.stop()
+            self._died(error)
+            return
+        self.state = State.READY
+        while self.unsent:
+            self._transmit(self.unsent.popleft())
+
+    def _ended(self) -> None:
+        worker = self._worker
+        code = self._supervisor.wait_exit(worker, _EXIT_SECONDS)
+        stack = self._stack()
+        process = self.process_id
+        if code is None:
+            self._supervisor.kill(worker)
+            code = self._supervisor.wait_exit(worker, _EXIT_SECONDS)
+        self._release()
+        during = f" during {self.sent[0].method!r}" if self.sent else ""
+        error = WorkerError(
+            f"actor {self.index} (process {process}) {_how_it_ended(code)}{during}",
+            remote_traceback=stack or None,
+            actor_index=self.index,
+            process_id=process,
+            cause="killed" if code is not None and code < 0 else "exited",
+            process_exit_code=code,
+            help="its standard error above may say more" if not stack else None,
+        )
+        self._died(error)
+
+    def _expired(self) -> None:
+        call = self.sent[0]
+        process = self.process_id
+        self._supervisor.dump(self._worker)
+        stack = self._await_stack()
+        code = self.stop()
+        error = WorkerError(
+            f"actor {self.index} (process {process}) did not answer {call.method!r} "
+            f"within {call.timeout_seconds:g} s and was killed",
+            remote_traceback=stack or None,
+            actor_index=self.index,
+            process_id=process,
+            cause="timeout",
+            process_exit_code=code,
+            help="raise the timeout if this is how long it takes",
+        )
+        self._died(error)
+
+    def _died(self, error: MazeError) -> None:
+        self.deadline = None
+        if self.restarts >= self._policy.max_restarts:
+            self.abandon(error)
+            return
+        for call in self.sent:
+            call.finish(error=error)
+        self.sent.clear()
+        wait = min(self._policy.backoff_cap_seconds, self._policy.backoff_seconds * 2**self.restarts)
+        self.restarts += 1
+        self.state = State.WAITING
+        self.due = time.monotonic() + wait
+
+    def _release(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+            os.close(self._dump)
+            self._dump = -1
+        self._outgoing.clear()
+
+    def _remote_error(self, call: Call, body: bytes) -> MazeError:
+        name, message, text, shipped = transport.decode(body)
+        error = WorkerError(
+            f"actor {self.index} (process {self.process_id}) raised {name} in {call.method!r}: {message}",
+            remote_traceback=text,
+            actor_index=self.index,
+            process_id=self.process_id,
+            cause="raised",
+        )
+        if shipped is not None:
+            with contextlib.suppress(Exception):
+                original = transport.decode(shipped)
+                original.__cause__ = error
+                return original  # type: ignore[no-any-return]
+        return error
+
+    def _stack(self) -> str:
+        size = os.fstat(self._dump).st_size
+        text = os.pread(self._dump, min(size, 100_000), 0).decode(errors="replace")
+        return "\n".join(line for line in text.splitlines() if not _PLUMBING.search(line)).strip()
+
+    def _await_stack(self) -> str:
+        text = ""
+        end = time.monotonic() + _STACK_SECONDS
+        while time.monotonic() < end:
+            time.sleep(0.03)
+            previous, text = text, self._stack()
+            if text and text == previous:
+                break
+        return text
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is None:
+        return "ended without a trace"
+    if code >= 0:
+        return f"exited with code {code}"
+    with contextlib.suppress(ValueError):
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"was killed by signal {-code}"

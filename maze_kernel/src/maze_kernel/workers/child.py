@@ -1,0 +1,155 @@
+"""What runs in an actor's process: build the actor, answer calls until told to close or the caller is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import os
+import random
+import signal
+import socket
+import sys
+import traceback
+from typing import Any, NamedTuple
+
+import attrs
+import numpy as np
+
+from maze_kernel.errors import MazeError
+from maze_kernel.workers import transport
+from maze_kernel.workers.contract import ActorContext
+from maze_kernel.workers.shared_memory import ArrayLayout, WeightsBoard
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Descriptors(NamedTuple):
+    """What a worker's process is born with."""
+
+    connection: int
+    arrays: int
+    weights: int
+    dump: int
+    """An anonymous file that takes the stacks of all threads on a crash, and on SIGUSR1."""
+
+
+@attrs.frozen
+class ActorSpec:
+    """The body of a BUILD frame."""
+
+    factory: bytes
+    index: int
+    n_actors: int
+    layout: ArrayLayout
+    torch_threads: int
+
+
+def run(descriptors: Descriptors, parent_id: int) -> int:
+    """Serve one actor; returns the exit code of the process."""
+    die_with_parent(parent_id)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in ("SIGTERM", "SIGHUP", "SIGCHLD"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    faulthandler.enable(descriptors.dump, all_threads=True)
+    faulthandler.register(signal.SIGUSR1, descriptors.dump, all_threads=True)
+    random.seed()
+    np.random.seed()
+    with socket.socket(fileno=descriptors.connection) as connection:
+        connection.setblocking(True)
+        return _Server(connection, descriptors).serve()
+
+
+def die_with_parent(parent_id: int) -> None:
+    """Have the kernel kill this process when its parent dies, and leave now if that has happened already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent_id:
+        os._exit(1)
+
+
+class _Server:
+    def __init__(self, connection: socket.socket, descriptors: Descriptors) -> None:
+        self._connection = connection
+        self._descriptors = descriptors
+        self._board = WeightsBoard(descriptors.weights)
+        self._version = 0
+        self._actor: Any = None
+        self._torch_threads = 1
+
+    def serve(self) -> int:
+        while True:
+            try:
+                kind, version, body = transport.receive_frame(self._connection)
+            except (EOFError, OSError):
+                with contextlib.suppress(Exception):
+                    self._close_actor()
+                return 0
+            try:
+                answer = self._answer(kind, version, body)
+            except SystemExit as error:
+                self._send(transport.RAISED, _describe(error))
+                return _exit_code(error)
+            except BaseException as error:
+                self._send(transport.RAISED, _describe(error))
+                if kind == transport.BUILD:
+                    return 1
+            else:
+                self._send(*answer)
+            if kind == transport.CLOSE:
+                return 0
+
+    def _answer(self, kind: int, version: int, body: bytes) -> tuple[int, bytes]:
+        if kind == transport.BUILD:
+            self._build(transport.decode(body))
+            return transport.NONE, b""
+        if kind == transport.CLOSE:
+            self._close_actor()
+            return transport.NONE, b""
+        if version > self._version:
+            flat, self._version = self._board.read(version)
+            self._actor.load_weights(flat, self._version)
+        if kind == transport.NAME:
+            value = getattr(self._actor, body.decode())()
+        else:
+            method, arguments = transport.decode(body)
+            value = getattr(self._actor, method)(*arguments)
+        return (transport.NONE, b"") if value is None else (transport.VALUE, transport.encode(value))
+
+    def _build(self, spec: ActorSpec) -> None:
+        arrays = spec.layout.map(self._descriptors.arrays)
+        factory = transport.decode(spec.factory)
+        self._actor = factory(ActorContext(index=spec.index, n_actors=spec.n_actors, arrays=arrays))
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            torch.set_num_threads(spec.torch_threads)
+
+    def _close_actor(self) -> None:
+        close = getattr(self._actor, "close", None)
+        self._actor = None
+        if close is not None:
+            close()
+
+    def _send(self, kind: int, body: bytes) -> None:
+        # The caller may be gone: the next receive says so.
+        with contextlib.suppress(OSError):
+            self._connection.sendall(transport.frame(kind, 0, body))
+
+
+def _describe(error: BaseException) -> bytes:
+    text = "".join(traceback.format_exception(error))
+    shipped = None
+    if isinstance(error, MazeError):
+        with contextlib.suppress(Exception):
+            shipped = transport.encode(error)
+    try:
+        message = str(error)
+    except Exception:
+        message = ""
+    return transport.encode((type(error).__name__, message, text, shipped))
+
+
+def _exit_code(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    return error.code if isinstance(error.code, int) else 1

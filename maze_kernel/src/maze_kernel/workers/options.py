@@ -1,0 +1,38 @@
+"""Options of the worker pools that come with the kernel."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class WorkersOptions:
+    """The `[workers]` table of the inline and subprocess pools.
+
+    The inline pool reads `count` only: it cannot interrupt a call, so it has no deadlines and no restarts.
+    """
+
+    count: int = attrs.field(default=2, validator=attrs.validators.ge(1))
+    """Actors that run at the same time."""
+    start_method: Literal["forkserver", "spawn"] = attrs.field(
+        default="forkserver", validator=attrs.validators.in_(("forkserver", "spawn"))
+    )
+    """"forkserver": workers are forked off a small process that imported `preload`; "spawn": new interpreters."""
+    preload: tuple[str, ...] = ("gymnasium",)
+    """Modules the fork server imports once for all workers; one that is missing is left out."""
+    timeout_seconds: float | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.gt(0))
+    )
+    """Deadline of a worker's construction and of each call, if the caller sets none; none: wait as long as it lives."""
+    max_restarts: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    """Replacements of one dead or hanging worker before the run stops with the cause."""
+    backoff_seconds: float = attrs.field(default=0.5, validator=attrs.validators.ge(0))
+    """Wait before the first replacement of a worker; doubled each further time."""
+    backoff_cap_seconds: float = attrs.field(default=30.0, validator=attrs.validators.ge(0))
+    """Longest wait before a replacement."""
+    grace_seconds: float = attrs.field(default=3.0, validator=attrs.validators.gt(0))
+    """Time a worker has to close before it is killed."""
+    torch_threads: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    """Threads of numerical libraries in each worker."""

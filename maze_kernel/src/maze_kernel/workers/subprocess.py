@@ -1,0 +1,266 @@
+"""The subprocess pool: every actor in a process of its own on this machine.
+
+What lives where: `supervisor` starts and reaps the processes, `child` runs in them, `actor` is the caller's view
+of one, `transport` carries calls, `shared_memory` arrays and weights. This module holds the pool, its groups, and
+the one place that waits: for an answer, for the end of a process, and for a deadline, whichever is first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from maze_kernel.errors import MazeError, WorkerError
+from maze_kernel.workers import transport
+from maze_kernel.workers.actor import Actor, Call, State
+from maze_kernel.workers.child import ActorSpec
+from maze_kernel.workers.contract import ActorContext, ArraySpec, Future, RestartPolicy
+from maze_kernel.workers.options import WorkersOptions
+from maze_kernel.workers.shared_memory import ArrayLayout, WeightsBoard, create_descriptor
+from maze_kernel.workers.supervision import SupervisorClient
+
+_HEARTBEAT_SECONDS = 1.0
+
+
+class SubprocessPool:
+    """A pool of processes; see `WorkerPool`. One thread at a time uses it and its groups."""
+
+    def __init__(self, options: WorkersOptions | None = None) -> None:
+        self._options = options or WorkersOptions()
+        self._supervisor = SupervisorClient(self._options)
+        self._groups: list[SubprocessGroup] = []
+        self.n_workers = self._options.count
+
+    def spawn(
+        self,
+        factory: Callable[[ActorContext], Any],
+        n_actors: int,
+        *,
+        arrays: Mapping[str, ArraySpec] | None = None,
+        restart: RestartPolicy | None = None,
+        timeout_seconds: float | None = None,
+    ) -> SubprocessGroup:
+        """See `WorkerPool.spawn`; returns when every actor is built."""
+        policy = restart or RestartPolicy(
+            max_restarts=self._options.max_restarts,
+            backoff_seconds=self._options.backoff_seconds,
+            backoff_cap_seconds=self._options.backoff_cap_seconds,
+        )
+        timeout = self._options.timeout_seconds if timeout_seconds is None else timeout_seconds
+        group = SubprocessGroup(
+            self._supervisor, self._options, transport.encode_factory(factory), n_actors, arrays or {}, policy, timeout
+        )
+        self._groups.append(group)
+        try:
+            group.build()
+        except BaseException:
+            group.kill()
+            self._groups.remove(group)
+            raise
+        return group
+
+    def close(self) -> None:
+        """Close every group, then the supervisor.
+
+        Raises:
+            WorkerError: an actor's `close` raised, died or had to be killed; after everything is stopped.
+        """
+        errors = []
+        for group in self._groups:
+            try:
+                group.close()
+            except MazeError as error:
+                errors.append(error)
+        self._groups.clear()
+        self._supervisor.close()
+        if errors:
+            raise errors[0]
+
+    def __enter__(self) -> SubprocessPool:
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None, *exc: object) -> None:
+        # An error on the way out must not hide the one that led here.
+        with contextlib.suppress(MazeError) if error_type is not None else contextlib.nullcontext():
+            self.close()
+
+
+class SubprocessGroup:
+    """Actors in processes; see `ActorGroup`."""
+
+    def __init__(
+        self,
+        supervisor: SupervisorClient,
+        options: WorkersOptions,
+        factory: bytes,
+        n_actors: int,
+        arrays: Mapping[str, ArraySpec],
+        restart: RestartPolicy,
+        timeout_seconds: float | None,
+    ) -> None:
+        self.n_actors = n_actors
+        self._supervisor = supervisor
+        self._grace_seconds = options.grace_seconds
+        self._timeout_seconds = timeout_seconds
+        self._version = 0
+        self._name_frames: dict[str, bytes] = {}
+        self._closed = False
+        layout = ArrayLayout.of(arrays)
+        shared = (create_descriptor("maze-arrays", layout.n_bytes), create_descriptor("maze-weights"))
+        self._descriptors = shared
+        self.arrays: Mapping[str, np.ndarray] = layout.map(shared[0])
+        self._board = WeightsBoard(shared[1])
+        specs = [ActorSpec(factory, index, n_actors, layout, options.torch_threads) for index in range(n_actors)]
+        frames = [transport.frame(transport.BUILD, 0, transport.encode(spec)) for spec in specs]
+        self._actors = [
+            Actor(index, supervisor, restart, frame, timeout_seconds, *shared, pump=self._pump)
+            for index, frame in enumerate(frames)
+        ]
+
+    def build(self) -> None:
+        """Start every process and wait until each actor is built or can no longer be."""
+        now = time.monotonic()
+        for actor in self._actors:
+            actor.tick(now)
+        while any(actor.state in (State.BUILDING, State.WAITING) for actor in self._actors):
+            self._turn(None)
+            for actor in self._actors:
+                if actor.failure is not None:
+                    raise actor.failure
+
+    def call(self, actor_index: int, method: str, /, *args: Any, timeout_seconds: float | None = None) -> Call:
+        """See `ActorGroup.call`. Without arguments and answer nothing is serialised."""
+        self._check_open()
+        timeout = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        return self._actors[actor_index].submit(method, self._frame(method, args), timeout)
+
+    def call_all(self, method: str, /, *args: Any, timeout_seconds: float | None = None) -> list[Call]:
+        """See `ActorGroup.call_all`."""
+        self._check_open()
+        timeout = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        frame = self._frame(method, args)
+        return [actor.submit(method, frame, timeout) for actor in self._actors]
+
+    def wait_any(self, futures: Sequence[Future], timeout_seconds: float | None = None) -> list[Future]:
+        """See `ActorGroup.wait_any`."""
+        calls: list[Call] = list(futures)  # type: ignore[arg-type]
+        self._pump(calls, timeout_seconds)
+        return [call for call in calls if call.finished]
+
+    def broadcast(self, flat: np.ndarray, version: int) -> None:
+        """See `ActorGroup.broadcast`."""
+        self._check_open()
+        if version <= self._version:
+            raise ValueError(f"weights version {version} does not follow {self._version}")
+        self._board.write(flat, version)
+        self._version = version
+        self._name_frames.clear()
+
+    def restarts(self, actor_index: int) -> int:
+        """How often this actor has been replaced."""
+        return self._actors[actor_index].restarts
+
+    def process_id(self, actor_index: int) -> int | None:
+        """The process of an actor."""
+        return self._actors[actor_index].process_id
+
+    def close(self) -> None:
+        """See `ActorGroup.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        frame = transport.frame(transport.CLOSE, self._version, b"")
+        idle = [actor for actor in self._actors if actor.state is State.READY and not actor.sent]
+        busy = [actor for actor in self._actors if actor.state is State.READY and actor.sent]
+        asked = [actor.submit("close", frame, None) for actor in (*idle, *busy)]
+        deadline = time.monotonic() + self._grace_seconds
+        try:
+            while not all(call.finished for call in asked) and time.monotonic() < deadline:
+                self._turn(deadline - time.monotonic())
+        finally:
+            late = [call for call in asked[: len(idle)] if not call.finished]
+            self.kill()
+        errors = [call.error for call in asked[: len(idle)] if call.error is not None and call not in late]
+        if late:
+            raise WorkerError(
+                f"actor {late[0].actor_index} did not close within {self._grace_seconds:g} s and was killed",
+                actor_index=late[0].actor_index,
+                cause="timeout",
+                help="give it more time with the pool's option grace_seconds",
+            )
+        if errors:
+            raise errors[0]
+
+    def kill(self) -> None:
+        """Stop every process now."""
+        self._closed = True
+        gone = WorkerError("the group of actors is closed", cause="closed")
+        for actor in self._actors:
+            actor.stop()
+            actor.abandon(gone)
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors = ()  # type: ignore[assignment]
+
+    def _frame(self, method: str, args: tuple[Any, ...]) -> bytes:
+        if args:
+            return transport.frame(transport.CALL, self._version, transport.encode((method, args)))
+        frame = self._name_frames.get(method)
+        if frame is None:
+            frame = transport.frame(transport.NAME, self._version, method.encode())
+            self._name_frames[method] = frame
+        return frame
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise WorkerError("the group of actors is closed", cause="closed")
+
+    def _pump(self, calls: list[Call], timeout_seconds: float | None) -> None:
+        """Work until one of `calls` is done or the time is up."""
+        limit = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while calls and not any(call.finished for call in calls):
+            remaining = None if limit is None else limit - time.monotonic()
+            self._turn(remaining)
+            if remaining is not None and remaining <= 0:
+                return
+
+    def _turn(self, timeout_seconds: float | None) -> None:
+        """Wait for the first event of any actor, no longer than the timeout, and deal with it."""
+        poll = select.poll()
+        by_descriptor: dict[int, Actor] = {}
+        wake = _HEARTBEAT_SECONDS if timeout_seconds is None else min(timeout_seconds, _HEARTBEAT_SECONDS)
+        now = time.monotonic()
+        for actor in self._actors:
+            if actor.connection is not None:
+                descriptor = actor.connection.fileno()
+                by_descriptor[descriptor] = actor
+                poll.register(descriptor, select.POLLIN | select.POLLOUT if actor.wants_to_write else select.POLLIN)
+                if actor.exited:
+                    wake = 0.0
+            if actor.deadline is not None:
+                wake = min(wake, actor.deadline - now)
+            if actor.state is State.WAITING:
+                wake = min(wake, actor.due - now)
+        control = self._supervisor.fileno()
+        if control >= 0:
+            poll.register(control, select.POLLIN)
+        events = poll.poll(max(0.0, wake) * 1000)
+        for descriptor, event in events:
+            if descriptor == control:
+                self._supervisor.read()
+                continue
+            actor = by_descriptor[descriptor]
+            if event & select.POLLOUT:
+                actor.write()
+            if event & ~select.POLLOUT:
+                actor.read()
+        if not events or control in dict(events):
+            now = time.monotonic()
+            for actor in self._actors:
+                actor.tick(now)
