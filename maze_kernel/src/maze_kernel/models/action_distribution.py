@@ -1,0 +1,207 @@
+"""The distribution over a whole Dict action, and which distribution serves which head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from maze_kernel.components import DistributionComponent
+from maze_kernel.config.experiment import Selection
+from maze_kernel.env.tick import ArrayDict
+from maze_kernel.errors import PluginError, RequestError, SpaceError
+from maze_kernel.models.contract import Distribution
+from maze_kernel.models.distribution_rule import DistributionRule
+from maze_kernel.models.masking import MaskError
+
+TensorDict = dict[str, Tensor]
+
+SPACE_WORDS = ("Discrete", "MultiDiscrete", "MultiBinary", "BoundedBox", "UnboundedBox")
+
+
+class ProductDistribution:
+    """Independent heads: log-probability, entropy and KL are sums over them. Implements `ActionDistribution`.
+
+    Args:
+        heads: head name to its distribution, in the order of the action space.
+    """
+
+    def __init__(self, heads: Mapping[str, Distribution]) -> None:
+        self.heads = dict(heads)
+        self._items = tuple(self.heads.items())
+
+    def logits_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Head name to (L,)."""
+        return {name: head.logits_shape for name, head in self._items}
+
+    def sample(self, logits: TensorDict, generator: torch.Generator | None = None) -> TensorDict:
+        """Head name to (B, ...) actions."""
+        return {name: head.sample(logits[name], generator) for name, head in self._items}
+
+    def mode(self, logits: TensorDict) -> TensorDict:
+        """Head name to (B, ...) most likely actions."""
+        return {name: head.mode(logits[name]) for name, head in self._items}
+
+    def log_prob(self, logits: TensorDict, action: TensorDict) -> Tensor:
+        """Sum over heads, (B,)."""
+        return _total([head.log_prob(logits[name], action[name]) for name, head in self._items])
+
+    def entropy(self, logits: TensorDict) -> Tensor:
+        """Sum over heads, (B,), in nats."""
+        return _total([head.entropy(logits[name]) for name, head in self._items])
+
+    def log_prob_and_entropy(self, logits: TensorDict, action: TensorDict) -> tuple[Tensor, Tensor]:
+        """Both, sharing what they have in common where a head's distribution offers that."""
+        log_probs, entropies = [], []
+        for name, head in self._items:
+            both = getattr(head, "log_prob_and_entropy", None)
+            if both is None:
+                log_prob, entropy = head.log_prob(logits[name], action[name]), head.entropy(logits[name])
+            else:
+                log_prob, entropy = both(logits[name], action[name])
+            log_probs.append(log_prob)
+            entropies.append(entropy)
+        return _total(log_probs), _total(entropies)
+
+    def kl(self, logits: TensorDict, other_logits: TensorDict) -> Tensor:
+        """KL(logits ‖ other_logits), sum over heads, (B,)."""
+        return _total([head.kl(logits[name], other_logits[name]) for name, head in self._items])
+
+    def temper(self, logits: TensorDict, temperature: float) -> TensorDict:
+        """Logits at a temperature: below 1 more deterministic, above 1 more random.
+
+        Raises:
+            RequestError: a temperature that is not positive.
+        """
+        if not temperature > 0:
+            raise RequestError("a temperature must be positive", received=str(temperature), expected="a number > 0")
+        return {name: head.temper(logits[name], temperature) for name, head in self._items}
+
+    def sample_numpy(self, logits: ArrayDict, rng: np.random.Generator) -> ArrayDict:
+        """Like `sample`.
+
+        Raises:
+            MaskError: a row of a head is masked throughout; names the head.
+        """
+        actions = {}
+        for name, head in self._items:
+            try:
+                actions[name] = head.sample_numpy(logits[name], rng)
+            except MaskError as error:
+                raise _naming(error, name) from None
+        return actions
+
+    def mode_numpy(self, logits: ArrayDict) -> ArrayDict:
+        """Like `mode`; raises as `sample_numpy` does."""
+        actions = {}
+        for name, head in self._items:
+            try:
+                actions[name] = head.mode_numpy(logits[name])
+            except MaskError as error:
+                raise _naming(error, name) from None
+        return actions
+
+
+def _total(terms: list[Tensor]) -> Tensor:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def _naming(error: MaskError, head: str) -> MaskError:
+    return MaskError(
+        f"the mask of action head {head!r} forbids every choice",
+        received=error.received,
+        expected=error.expected,
+        help=error.help,
+    )
+
+
+def space_word(space: spaces.Space[Any]) -> str:
+    """The word of a space in a component record, e.g. "BoundedBox"; its class name where there is none."""
+    if isinstance(space, spaces.Box):
+        return "BoundedBox" if space.is_bounded("both") else "UnboundedBox"
+    return type(space).__name__
+
+
+def make_action_distribution(
+    space: spaces.Dict, catalog: Any, rules: Iterable[DistributionRule] = ()
+) -> ProductDistribution:
+    """One distribution a head of a Dict action space.
+
+    Args:
+        space: the action space of one policy key.
+        catalog: finds and builds distributions by name.
+        rules: choices of the experiment; the last one that matches a head wins, else the space's default.
+
+    Raises:
+        SpaceError: a head that no distribution, or not the chosen one, can serve.
+        PluginError: an unknown distribution, or two defaults for one space.
+    """
+    rules = tuple(rules)
+    heads = {name: _make_head(name, head, catalog, rules) for name, head in space.spaces.items()}
+    return ProductDistribution(heads)
+
+
+def _make_head(name: str, space: spaces.Space[Any], catalog: Any, rules: tuple[DistributionRule, ...]) -> Distribution:
+    word = space_word(space)
+    chosen = [rule for rule in rules if rule.matches(name, word)]
+    selection = _select(catalog, chosen[-1]) if chosen else _default(catalog, name, space, word)
+    try:
+        distribution: Distribution = catalog.build(selection, space)
+    except SpaceError as error:
+        error.what = f"action head {name!r}: {error.what}"
+        raise
+    return distribution
+
+
+def _select(catalog: Any, rule: DistributionRule) -> Selection:
+    from maze_kernel.config.load import select
+
+    value: Any = {"use": rule.use, **rule.options} if rule.options else rule.use
+    selection: Selection = select(catalog, "distribution", value)
+    return selection
+
+
+def _default(catalog: Any, head: str, space: spaces.Space[Any], word: str) -> Selection:
+    entries = catalog.entries("distribution")
+    defaults = [entry for entry in entries if word in _component(entry).default_for]
+    if not defaults:
+        raise SpaceError(
+            f"no installed distribution serves action head {head!r}",
+            received=str(space),
+            expected=f"one of {', '.join(SPACE_WORDS)}",
+            owner="maze-kernel",
+            help="install maze-distributions, or wrap the environment so that its actions are of these spaces",
+        )
+    if len(defaults) > 1:
+        names = ", ".join(f'"{_qualified(entry)}"' for entry in defaults)
+        raise PluginError(
+            f"several distributions want to be the default for {word}",
+            received=names,
+            expected="one",
+            help=f'choose one: [[model.distributions]] space = "{word}", use = "{_qualified(defaults[0])}"',
+        )
+    entry = defaults[0]
+    options_class = catalog.options_class(entry)
+    return Selection(
+        kind="distribution",
+        use=_qualified(entry),
+        target=_component(entry).target,
+        options=options_class() if options_class is not None else {},
+        owner=f"{entry.plugin.distribution} {entry.plugin.version}",
+    )
+
+
+def _component(entry: Any) -> DistributionComponent:
+    component: DistributionComponent = entry.component
+    return component
+
+
+def _qualified(entry: Any) -> str:
+    return f"{entry.plugin.distribution}:{entry.component.name}"

@@ -1,0 +1,29 @@
+"""One `[[model.distributions]]` table: which heads get which distribution. Imports neither torch nor gymnasium."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class DistributionRule:
+    """Chooses the distribution of some action heads; where several rules match a head, the last one wins.
+
+    A rule with neither `space` nor `action` matches every head.
+    """
+
+    use: str
+    """Name of the distribution, or "package.module:Class"."""
+    space: Literal["Discrete", "MultiDiscrete", "MultiBinary", "Box", "BoundedBox", "UnboundedBox"] | None = None
+    """Heads of this space; "Box" means bounded and unbounded."""
+    action: str | None = None
+    """The head of this name."""
+    options: dict[str, Any] = attrs.field(factory=dict)
+    """Options of the distribution."""
+
+    def matches(self, head: str, word: str) -> bool:
+        """Whether the rule speaks of a head whose space has this word."""
+        by_space = self.space is None or self.space == word or (self.space == "Box" and word.endswith("Box"))
+        return by_space and (self.action is None or self.action == head)

@@ -1,0 +1,1 @@
+"""Probability distributions over one action head, as pure functions of logits."""

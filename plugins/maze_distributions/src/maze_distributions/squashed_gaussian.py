@@ -1,0 +1,129 @@
+"""A normal distribution pressed into bounds by tanh (Haarnoja et al. 2018, appendix C), with the affine term.
+
+Near the bounds: the inverse of tanh is unbounded, so an action is taken no closer to a bound than a few float steps of
+the box's width. Its log-probability is then that of the nearest value inside, the same for old and new
+logits, so ratios of probabilities and their gradients stay finite.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from maze_distributions import gaussian
+from maze_distributions.bounds import Bounds, require_float_box
+from maze_distributions.options import GaussianOptions
+from maze_distributions.shapes import flatten_action, unflatten_action
+
+_SCALES = (0.427144354, 0.582249588, 0.787096677, 1.063263571, 1.430779352, 1.931934097)
+_WEIGHTS = (0.02764294, 0.214793712, 0.390733112, 0.280870963, 0.080598051, 0.005361223)
+_TWO_LOG_TWO = 2.0 * math.log(2.0)
+
+
+def mean_log_two_cosh(mean: Tensor, log_std: Tensor) -> Tensor:
+    """E log(2 cosh u) for u ~ N(μ, σ), one a dimension, to 1e-7 for every μ and σ.
+
+    log(2 cosh u) = E|u + v| where v is logistic with scale ½ (its second derivative is twice v's density). A logistic
+    variable is a scale mixture of normals; with the six of `_SCALES` and `_WEIGHTS` (least squares over u) the
+    expectation is a weighted sum of means of folded normal distributions with variances t² = σ² + s²:
+    t √(2/π) exp(−μ²/2t²) + μ erf(μ / t√2).
+    """
+    variance = (2.0 * log_std).exp()
+    total = torch.zeros_like(mean)
+    for scale, weight in zip(_SCALES, _WEIGHTS, strict=True):
+        spread = (2.0 * (variance + scale * scale)).sqrt()
+        ratio = mean / spread
+        folded = spread * (ratio.square().neg().exp() / math.sqrt(math.pi)) + mean * ratio.erf()
+        total = total + weight * folded
+    return total
+
+
+class SquashedGaussian:
+    """low + (high − low)·(tanh u + 1)/2 with u normal; the logits are the means, then the log standard deviations of u.
+
+    Args:
+        space: a Box of floats with finite bounds, of any shape.
+        options: clamps of the log standard deviation.
+    """
+
+    def __init__(self, space: spaces.Space, options: GaussianOptions | None = None) -> None:
+        box = require_float_box(space, bounded=True, owner="squashed-gaussian")
+        self.options = options or GaussianOptions()
+        self.shape = tuple(box.shape)
+        self._size = math.prod(self.shape)
+        self._bounds = Bounds(box.low, box.high)
+        self.logits_shape = (2 * self._size,)
+
+    def sample(self, logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """(B, 2D) to (B, *shape), reparameterised."""
+        mean, log_std = gaussian.split(logits, self.options)
+        noise = torch.empty_like(mean).normal_(generator=generator)
+        return self._squash(mean + log_std.exp() * noise)
+
+    def mode(self, logits: Tensor) -> Tensor:
+        """The squashed mean (the median of the distribution, as SAC takes it), (B, *shape)."""
+        return self._squash(logits[..., : self._size])
+
+    def log_prob(self, logits: Tensor, action: Tensor) -> Tensor:
+        """(B, 2D), (B, *shape) to (B,).
+
+        log p(a) = Σ log N(u; μ, σ) − log(dy/du) − log(da/dy),  y = (tanh u + 1)/2
+        """
+        mean, log_std = gaussian.split(logits, self.options)
+        return self._density(mean, log_std, action)
+
+    def entropy(self, logits: Tensor) -> Tensor:
+        """H = Σ H[N(μ, σ)] + E log(1 − tanh² u) + log((high − low)/2), (B,), in nats.
+
+        No closed form exists; the expectation is the deterministic approximation of `mean_log_two_cosh`.
+        """
+        return self._entropy(*gaussian.split(logits, self.options))
+
+    def log_prob_and_entropy(self, logits: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        """Both."""
+        mean, log_std = gaussian.split(logits, self.options)
+        return self._density(mean, log_std, action), self._entropy(mean, log_std)
+
+    def kl(self, logits: Tensor, other_logits: Tensor) -> Tensor:
+        """KL(logits ‖ other_logits), (B,): that of the normal distributions, for squashing is one to one."""
+        return gaussian.divergence(logits, other_logits, self.options)
+
+    def temper(self, logits: Tensor, temperature: float) -> Tensor:
+        """Standard deviations of u times T: a lower T brings every sample nearer to the mode."""
+        return gaussian.temper(logits, temperature, self.options)
+
+    def sample_numpy(self, logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Like `sample`."""
+        return self._squash_numpy(gaussian.draw_numpy(logits, self.options, rng))
+
+    def mode_numpy(self, logits: np.ndarray) -> np.ndarray:
+        """Like `mode`."""
+        return self._squash_numpy(logits[..., : self._size].astype(np.float32))
+
+    def _squash(self, rows: Tensor) -> Tensor:
+        return unflatten_action(self._bounds.to_box(0.5 * rows.tanh() + 0.5), self.shape)
+
+    def _squash_numpy(self, rows: np.ndarray) -> np.ndarray:
+        np.tanh(rows, out=rows)
+        rows *= 0.5
+        rows += 0.5
+        return self._bounds.to_box_numpy(rows).reshape(*rows.shape[:-1], *self.shape)
+
+    def _density(self, mean: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
+        rows = flatten_action(action, self.shape, self._size)
+        unit = self._bounds.to_unit(rows, 4.0 * torch.finfo(rows.dtype).eps)
+        log_upper, log_lower = unit.log(), (-unit).log1p()
+        # u = atanh(2y − 1) = ½ (log y − log(1 − y));  dy/du = 2 y (1 − y)
+        value = 0.5 * (log_upper - log_lower)
+        density = gaussian.log_density(mean, log_std, value) - log_upper - log_lower
+        return density.sum(-1) - self._size * math.log(2.0) - self._bounds.log_width_sum
+
+    def _entropy(self, mean: Tensor, log_std: Tensor) -> Tensor:
+        # log(1 − tanh² u) = 2 log 2 − 2 log(2 cosh u)
+        per_dimension = log_std - 2.0 * mean_log_two_cosh(mean, log_std)
+        constant = 0.5 + gaussian.HALF_LOG_TAU + _TWO_LOG_TWO - math.log(2.0)
+        return per_dimension.sum(-1) + self._size * constant + self._bounds.log_width_sum

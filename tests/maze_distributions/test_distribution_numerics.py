@@ -1,0 +1,172 @@
+"""Every distribution against SciPy or numerical integration."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from maze_distributions.bernoulli import Bernoulli
+from maze_distributions.beta import Beta
+from maze_distributions.categorical import Categorical, MultiCategorical
+from maze_distributions.gaussian import DiagonalGaussian
+from maze_distributions.squashed_gaussian import SquashedGaussian, mean_log_two_cosh
+from scipy import integrate, stats
+
+TOLERANCE = {"atol": 1e-5, "rtol": 1e-5}
+BOX = spaces.Box(np.array([-2.0, 0.0], np.float32), np.array([1.0, 0.5], np.float32))
+
+
+def random_logits(rows, columns, seed=0, scale=1.5):
+    return torch.from_numpy(np.random.default_rng(seed).normal(0, scale, (rows, columns)))
+
+
+def softmax(logits):
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def test_categorical_matches_scipy_entropy_and_table_lookup():
+    distribution = Categorical(spaces.Discrete(5, start=-2))
+    logits, other = random_logits(7, 5), random_logits(7, 5, seed=1)
+    p, q = softmax(logits.numpy()), softmax(other.numpy())
+    action = torch.arange(7) % 5 - 2
+    expected = np.log(p[np.arange(7), np.arange(7) % 5])
+    np.testing.assert_allclose(distribution.log_prob(logits, action), expected, **TOLERANCE)
+    np.testing.assert_allclose(distribution.entropy(logits), stats.entropy(p, axis=-1), **TOLERANCE)
+    np.testing.assert_allclose(distribution.kl(logits, other), stats.entropy(p, q, axis=-1), **TOLERANCE)
+    assert distribution.mode(logits).tolist() == (p.argmax(-1) - 2).tolist()
+
+
+@pytest.mark.parametrize("nvec", [[3, 3], [2, 5, 3], [[2, 3], [4, 2]]])
+def test_multi_categorical_is_a_sum_of_categoricals(nvec):
+    space = spaces.MultiDiscrete(nvec)
+    distribution = MultiCategorical(space)
+    sizes = np.asarray(nvec).reshape(-1)
+    logits, other = random_logits(6, sizes.sum()), random_logits(6, sizes.sum(), seed=1)
+    space.seed(0)
+    action = np.stack([space.sample() for _ in range(6)])
+    log_prob = entropy = kl = 0.0
+    edges = np.cumsum(sizes)[:-1]
+    columns = action.reshape(6, -1)
+    for k, (part, part2) in enumerate(
+        zip(np.split(logits.numpy(), edges, -1), np.split(other.numpy(), edges, -1), strict=True)
+    ):
+        p, q = softmax(part), softmax(part2)
+        log_prob = log_prob + np.log(p[np.arange(6), columns[:, k]])
+        entropy = entropy + stats.entropy(p, axis=-1)
+        kl = kl + stats.entropy(p, q, axis=-1)
+    tensor = torch.from_numpy(action)
+    np.testing.assert_allclose(distribution.log_prob(logits, tensor), log_prob, **TOLERANCE)
+    np.testing.assert_allclose(distribution.entropy(logits), entropy, **TOLERANCE)
+    np.testing.assert_allclose(distribution.kl(logits, other), kl, **TOLERANCE)
+
+
+def test_bernoulli_matches_scipy():
+    distribution = Bernoulli(spaces.MultiBinary(3))
+    logits, other = random_logits(6, 3), random_logits(6, 3, seed=1)
+    p, q = 1 / (1 + np.exp(-logits.numpy())), 1 / (1 + np.exp(-other.numpy()))
+    action = np.random.default_rng(0).integers(0, 2, (6, 3)).astype(np.int8)
+    expected = stats.bernoulli.logpmf(action, p).sum(-1)
+    np.testing.assert_allclose(distribution.log_prob(logits, torch.from_numpy(action)), expected, **TOLERANCE)
+    np.testing.assert_allclose(distribution.entropy(logits), stats.bernoulli.entropy(p).sum(-1), **TOLERANCE)
+    kl = (p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))).sum(-1)
+    np.testing.assert_allclose(distribution.kl(logits, other), kl, **TOLERANCE)
+
+
+def test_diagonal_gaussian_matches_scipy():
+    distribution = DiagonalGaussian(spaces.Box(-np.inf, np.inf, (2, 2)))
+    logits, other = random_logits(5, 8, scale=0.7), random_logits(5, 8, seed=1, scale=0.7)
+    action = random_logits(5, 4, seed=2).reshape(5, 2, 2)
+    mean, std = logits.numpy()[:, :4], np.exp(logits.numpy()[:, 4:])
+    mean2, std2 = other.numpy()[:, :4], np.exp(other.numpy()[:, 4:])
+    expected = stats.norm.logpdf(action.numpy().reshape(5, 4), mean, std).sum(-1)
+    np.testing.assert_allclose(distribution.log_prob(logits, action), expected, **TOLERANCE)
+    np.testing.assert_allclose(distribution.entropy(logits), stats.norm.entropy(mean, std).sum(-1), **TOLERANCE)
+    kl = np.zeros(5)
+    for row in range(5):
+        for k in range(4):
+            p, q = stats.norm(mean[row, k], std[row, k]), stats.norm(mean2[row, k], std2[row, k])
+            kl[row] += p.expect(lambda x, p=p, q=q: p.logpdf(x) - q.logpdf(x))
+    np.testing.assert_allclose(distribution.kl(logits, other), kl, **TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", [SquashedGaussian, Beta])
+def test_bounded_densities_integrate_to_one_with_matching_entropy_and_kl(kind):
+    distribution = kind(spaces.Box(-2.0, 1.0, (1,)))
+    logits = torch.tensor([[0.3, -0.4], [-1.2, 0.2], [0.0, -1.5]], dtype=torch.float64)
+    others = torch.tensor([[0.0, 0.0], [-1.0, -0.3], [0.4, -1.0]], dtype=torch.float64)
+
+    def log_density(row, x):
+        return distribution.log_prob(row[None], torch.tensor([[x]], dtype=torch.float64)).item()
+
+    for row, other in zip(logits, others, strict=True):
+        limits = {"limit": 400, "epsabs": 1e-8}
+        mass = integrate.quad(lambda x, row=row: np.exp(log_density(row, x)), -2, 1, **limits)[0]
+        entropy = integrate.quad(
+            lambda x, row=row: -np.exp(log_density(row, x)) * log_density(row, x), -2, 1, **limits
+        )[0]
+        kl = integrate.quad(
+            lambda x, row=row, other=other: np.exp(log_density(row, x)) * (log_density(row, x) - log_density(other, x)),
+            -2,
+            1,
+            **limits,
+        )[0]
+        assert mass == pytest.approx(1, abs=1e-5)
+        assert distribution.entropy(row[None]).item() == pytest.approx(entropy, abs=1e-5)
+        assert distribution.kl(row[None], other[None]).item() == pytest.approx(kl, abs=1e-5)
+
+
+def test_beta_matches_scipy_over_several_dimensions():
+    distribution = Beta(BOX)
+    logits = random_logits(6, 4)
+    concentration = 1 + np.logaddexp(0, logits.numpy())
+    reference = stats.beta(concentration[:, :2], concentration[:, 2:], loc=BOX.low, scale=BOX.high - BOX.low)
+    action = BOX.low + (BOX.high - BOX.low) * np.random.default_rng(0).random((6, 2))
+    result = distribution.log_prob(logits, torch.from_numpy(action))
+    np.testing.assert_allclose(result, reference.logpdf(action).sum(-1), **TOLERANCE)
+    np.testing.assert_allclose(distribution.entropy(logits), reference.entropy().sum(-1), **TOLERANCE)
+
+
+def test_squashed_gaussian_log_prob_is_the_change_of_variables():
+    distribution = SquashedGaussian(BOX)
+    logits = random_logits(6, 4, scale=0.8)
+    u = random_logits(6, 2, seed=3).numpy()
+    half = (BOX.high - BOX.low) / 2
+    action = BOX.low + half * (np.tanh(u) + 1)
+    expected = stats.norm.logpdf(u, logits.numpy()[:, :2], np.exp(logits.numpy()[:, 2:]))
+    expected = (expected - np.log(half * (1 - np.tanh(u) ** 2))).sum(-1)
+    np.testing.assert_allclose(distribution.log_prob(logits, torch.from_numpy(action)), expected, **TOLERANCE)
+
+
+def test_squashed_entropy_expectation_matches_integration_for_narrow_and_wide_distributions():
+    for mean in (0.0, 0.4, -1.7, 6.0):
+        for std in (1e-6, 0.05, 0.5, 1.0, 3.0, 7.3):
+            nodes = np.linspace(-12, 12, 200_001)
+            expected = np.trapezoid(
+                stats.norm.pdf(nodes) * np.logaddexp(mean + std * nodes, -mean - std * nodes), nodes
+            )
+            mean_tensor, log_std = torch.tensor([mean, np.log(std)], dtype=torch.float64)
+            assert mean_log_two_cosh(mean_tensor, log_std).item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", [DiagonalGaussian, SquashedGaussian, Beta])
+def test_gradient_of_reparameterised_samples_is_that_of_the_expected_action(kind):
+    distribution = kind(spaces.Box(-1.0, 2.0, (1,)))
+    torch.manual_seed(0)
+    logits = torch.tensor([[0.4, -0.6]], dtype=torch.float64, requires_grad=True)
+    distribution.sample(logits.expand(200_000, 2)).mean().backward()
+    reference = torch.zeros(2, dtype=torch.float64)
+    for k in range(2):
+        means = []
+        for step in (1e-3, -1e-3):
+            shifted = logits.detach().clone()
+            shifted[0, k] += step
+            means.append(_mean_by_integration(distribution, shifted, kind))
+        reference[k] = (means[0] - means[1]) / 2e-3
+    np.testing.assert_allclose(logits.grad[0], reference, atol=5e-3)
+
+
+def _mean_by_integration(distribution, logits, kind):
+    low, high = (-8.0, 8.0) if kind is DiagonalGaussian else (-1.0, 2.0)
+    x = torch.linspace(low, high, 200_001, dtype=torch.float64)[1:-1, None]
+    density = distribution.log_prob(logits.expand(len(x), 2), x).exp()
+    return float(torch.trapezoid(density * x[:, 0], x[:, 0]))

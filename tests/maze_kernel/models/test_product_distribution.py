@@ -1,0 +1,76 @@
+"""Dict actions: sums over heads, errors that name the head, rules that choose distributions."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from maze_distributions.categorical import Categorical
+from maze_distributions.squashed_gaussian import SquashedGaussian
+from maze_kernel.errors import RequestError
+from maze_kernel.models.action_distribution import ProductDistribution, space_word
+from maze_kernel.models.distribution_rule import DistributionRule
+from maze_kernel.models.masking import MASKED_LOGIT, MaskError
+
+HEADS = {"kind": Categorical(spaces.Discrete(3)), "force": SquashedGaussian(spaces.Box(-1.0, 1.0, (2,)))}
+
+
+def logits(seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        name: torch.from_numpy(rng.normal(0, 1, (4, *head.logits_shape)).astype(np.float32))
+        for name, head in HEADS.items()
+    }
+
+
+def test_log_prob_entropy_and_kl_are_sums_over_heads():
+    product, one, other = ProductDistribution(HEADS), logits(), logits(1)
+    action = product.sample(one, torch.Generator().manual_seed(0))
+    for name in ("log_prob", "kl"):
+        second = action if name == "log_prob" else other
+        expected = sum(getattr(head, name)(one[key], second[key]) for key, head in HEADS.items())
+        torch.testing.assert_close(getattr(product, name)(one, second), expected)
+    expected = sum(head.entropy(one[key]) for key, head in HEADS.items())
+    torch.testing.assert_close(product.entropy(one), expected)
+    log_prob, entropy = product.log_prob_and_entropy(one, action)
+    torch.testing.assert_close(log_prob, product.log_prob(one, action))
+    torch.testing.assert_close(entropy, expected)
+    assert product.logits_shapes() == {"kind": (3,), "force": (4,)}
+
+
+def test_a_fully_masked_head_is_named():
+    product = ProductDistribution(HEADS)
+    arrays = {name: value.numpy() for name, value in logits().items()}
+    arrays["kind"][2] = MASKED_LOGIT
+    for call in (lambda: product.sample_numpy(arrays, np.random.default_rng(0)), lambda: product.mode_numpy(arrays)):
+        with pytest.raises(MaskError, match="'kind'"):
+            call()
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
+def test_a_temperature_must_be_positive(temperature):
+    with pytest.raises(RequestError, match="temperature"):
+        ProductDistribution(HEADS).temper(logits(), temperature)
+
+
+@pytest.mark.parametrize(
+    ("space", "word"),
+    [
+        (spaces.Discrete(2), "Discrete"),
+        (spaces.Box(-1.0, 1.0, (2,)), "BoundedBox"),
+        (spaces.Box(np.array([0.0, 0.0]), np.array([1.0, np.inf])), "UnboundedBox"),
+        (spaces.MultiBinary(2), "MultiBinary"),
+    ],
+)
+def test_words_of_spaces(space, word):
+    assert space_word(space) == word
+
+
+def test_rules_match_by_space_and_by_head_name():
+    box = DistributionRule(use="beta", space="Box")
+    assert box.matches("any", "BoundedBox")
+    assert box.matches("any", "UnboundedBox")
+    assert not box.matches("any", "Discrete")
+    named = DistributionRule(use="beta", action="force")
+    assert named.matches("force", "BoundedBox")
+    assert not named.matches("kind", "BoundedBox")
+    assert DistributionRule(use="beta").matches("anything", "Discrete")
