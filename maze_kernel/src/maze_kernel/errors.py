@@ -131,6 +131,17 @@ class PluginError(RequestError):
     """A plugin that the experiment needs is missing, broken, disabled or in conflict with another."""
 
 
+class ComponentError(MazeError):
+    """A component raised something that is no MazeError; the original is the `__cause__`.
+
+    `owner` names the plugin, `phase` what it was doing, e.g. "building trainer 'ppo'".
+    """
+
+    def __init__(self, what: str, *, phase: str, **details: object) -> None:
+        super().__init__(what, **details)  # type: ignore[arg-type]
+        self.phase = phase
+
+
 class SpaceError(RequestError):
     """A space that a component cannot serve; names the space, who refuses it, and who can."""
 

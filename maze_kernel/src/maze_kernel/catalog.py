@@ -1,0 +1,288 @@
+"""From (kind, name) to a component and the plugin that gave it: collisions, nearest names, and building.
+
+Nothing here imports a plugin; loading is `loader.py`. A target is resolved when it is built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import attrs
+
+from maze_kernel.components import (
+    COMPONENT_TYPES,
+    Component,
+    DistributionComponent,
+    LoggerComponent,
+    ModelComponent,
+    load_attribute,
+)
+from maze_kernel.errors import ComponentError, Location, MazeError, PluginError
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import Selection
+
+
+@attrs.frozen(kw_only=True)
+class PluginRecord:
+    """One plugin that was found, whether or not it could be loaded.
+
+    A plugin one of whose hooks fails has status "failed" and still offers the components of its other hooks.
+    """
+
+    name: str
+    """Of the entry point, e.g. "maze-ppo"; the stem of a file given by `[plugins] load`."""
+    distribution: str
+    """The distribution that registered it; the path of a plugin file."""
+    version: str
+    """Version of the distribution; "" for a plugin file."""
+    status: Literal["active", "disabled", "failed"]
+    cause: str | None = None
+    """Why it failed, in one line."""
+    components: tuple[Component, ...] = ()
+    load_seconds: float = 0.0
+    module: str = ""
+    """The module that implements its hooks."""
+    notes: tuple[str, ...] = ()
+    """Side effects of loading that were undone, e.g. output to the screen."""
+
+    def __str__(self) -> str:
+        return f"{self.distribution} {self.version}".strip()
+
+
+@attrs.frozen(kw_only=True)
+class CatalogEntry:
+    """A component and who gave it."""
+
+    component: Component
+    plugin: PluginRecord
+
+    @property
+    def qualified_name(self) -> str:
+        """The spelling that stays unique when two plugins use one name: "maze-ppo:ppo"."""
+        return f"{self.plugin.name}:{self.component.name}"
+
+
+class Catalog:
+    """Everything the loaded plugins offer."""
+
+    def __init__(self, plugins: Iterable[PluginRecord] = ()) -> None:
+        self.plugins = tuple(plugins)
+        self._entries = _collapse(self.plugins)
+
+    def entries(self, kind: str | None = None) -> tuple[CatalogEntry, ...]:
+        """All components, or those of one kind, by kind and name; names that collide are all listed."""
+        return tuple(entry for entry in self._entries if kind in (None, entry.component.kind))
+
+    def names_plugin(self, use: str) -> bool:
+        """Whether `use` is written "plugin:name" with a plugin that was found, and so is no import path."""
+        prefix, colon, _ = use.partition(":")
+        return bool(colon) and any(_is_called(plugin, prefix) for plugin in self.plugins)
+
+    def find(self, kind: str, use: str, *, location: Location | None = None) -> CatalogEntry:
+        """The component called `use`: "ppo", or "maze-ppo:ppo" to say whose.
+
+        Raises:
+            PluginError: there is none, or several different ones. It names the nearest names, the plugins that
+                collide, and plugins that failed or are disabled and could have given it.
+        """
+        prefix, colon, name = use.rpartition(":")
+        entries = [entry for entry in self.entries(kind) if entry.component.name == name]
+        if colon:
+            entries = [entry for entry in entries if _is_called(entry.plugin, prefix)]
+        if not entries:
+            raise self._missing(kind, use, prefix, location)
+        if len(entries) > 1:
+            raise _collision(kind, name, entries, location)
+        return entries[0]
+
+    def options_class(self, entry: CatalogEntry) -> type | None:
+        """The attrs class of a component's options; None where its target's keyword-only parameters are the options.
+
+        Raises:
+            PluginError: the class cannot be imported.
+        """
+        if entry.component.options is None:
+            return None
+        owner = f"{entry.plugin} ({entry.component.kind} {entry.component.name!r})"
+        return _resolve(entry.component.options, "options class", owner)  # type: ignore[no-any-return]
+
+    def build(self, selection: Selection, *args: Any) -> Any:
+        """Build what was selected; see `build`."""
+        return build(selection, *args)
+
+    @overload
+    def default(self, kind: Literal["logger"]) -> tuple[CatalogEntry, ...]: ...
+    @overload
+    def default(self, kind: Literal["model"]) -> CatalogEntry: ...
+    @overload
+    def default(self, kind: Literal["distribution"], space: str) -> CatalogEntry: ...
+
+    def default(self, kind: str, space: str | None = None) -> CatalogEntry | tuple[CatalogEntry, ...]:
+        """What is used where an experiment selects nothing: every default logger, the model, or a distribution.
+
+        Args:
+            kind: "logger", "model" or "distribution".
+            space: for a distribution: one of the words of `DistributionComponent.default_for`.
+
+        Raises:
+            PluginError: no model or distribution is the default, or several are.
+        """
+        entries = self.entries(kind)
+        if kind == "logger":
+            return tuple(e for e in entries if isinstance(e.component, LoggerComponent) and e.component.default)
+        if kind == "model":
+            found = [e for e in entries if isinstance(e.component, ModelComponent) and e.component.default]
+        elif kind == "distribution":
+            found = [
+                e
+                for e in entries
+                if isinstance(e.component, DistributionComponent) and space in e.component.default_for
+            ]
+        else:
+            raise ValueError(f"no component of kind {kind!r} can be a default")
+        wanted = f"default {kind}" + (f" for {space} actions" if space else "")
+        if not found:
+            raise PluginError(
+                f"no plugin provides a {wanted}", help=self._unavailable() or f"install a plugin with a {wanted}"
+            )
+        if len(found) > 1:
+            raise PluginError(
+                f"several plugins provide the {wanted}",
+                received=", ".join(f"{e.qualified_name} ({e.plugin})" for e in found),
+                help=f"select one by name, for example use = {found[0].qualified_name!r}",
+            )
+        return found[0]
+
+    def _missing(self, kind: str, use: str, prefix: str, location: Location | None) -> PluginError:
+        owners = [plugin for plugin in self.plugins if prefix and _is_called(plugin, prefix)]
+        for plugin in owners:
+            if plugin.status != "active":
+                return PluginError(
+                    f"{kind} {use!r} is not available: {_excuse(plugin)}",
+                    location=location,
+                    owner=str(plugin),
+                    help=_remedy(plugin),
+                )
+        names = [entry.component.name for entry in self.entries(kind)]
+        if prefix:
+            names = [entry.qualified_name for entry in self.entries(kind)]
+        near = nearest(use, names)
+        elsewhere = [entry.component.kind for entry in self._entries if entry.component.name == use]
+        hint = self._unavailable()
+        if not hint and elsewhere:
+            hint = f"{use!r} is a {elsewhere[0]}, not a {kind}"
+        what = f"no {kind} is called {use!r}"
+        if prefix and not owners:
+            what += f": no plugin {prefix!r} is installed"
+        return PluginError(
+            what,
+            location=location,
+            expected=None if near else f"one of {', '.join(sorted(set(names))) or 'none: no plugin offers one'}",
+            nearest=near,
+            help=hint or "run `maze list-plugins` to see what is installed",
+        )
+
+    def _unavailable(self) -> str:
+        return "; ".join(_excuse(plugin) for plugin in self.plugins if plugin.status != "active")
+
+
+def build(selection: Selection, *args: Any) -> Any:
+    """Build the selected component: `target(*args, options)`, or `target(*args, **options)` without an options class.
+
+    It needs no catalog, so a worker process can be sent the selection alone. An instance given from Python is
+    returned as it is; for an environment it is a factory and is called.
+
+    Raises:
+        PluginError: the target cannot be imported.
+        ComponentError: the target raised something that is no MazeError; that is its `__cause__`.
+    """
+    owner = f"{selection.owner} ({selection.kind} {selection.use!r})"
+    if selection.instance is not None:
+        if selection.kind != "env" or not callable(selection.instance):
+            return selection.instance
+        return _call(selection.instance, owner, "building the environment from its factory")
+    target = _resolve(selection.target, "target", owner)
+    options = selection.options
+    phase = f"building {selection.kind} {selection.use!r}"
+    if isinstance(options, Mapping):
+        return _call(target, owner, phase, *args, **options)
+    return _call(target, owner, phase, *args) if options is None else _call(target, owner, phase, *args, options)
+
+
+def nearest(name: str, candidates: Iterable[str], n_names: int = 3) -> tuple[str, ...]:
+    """Up to `n_names` candidates that are spelt like `name`, best first."""
+    import difflib  # only errors need it
+
+    folded = {_fold(candidate): candidate for candidate in candidates}
+    return tuple(folded[match] for match in difflib.get_close_matches(_fold(name), folded, n_names, 0.6))
+
+
+def _call(target: Any, owner: str, phase: str, /, *args: Any, **options: Any) -> Any:
+    try:
+        return target(*args, **options)
+    except MazeError as error:
+        error.owner = error.owner or owner
+        raise
+    except Exception as error:
+        raise ComponentError(f"{phase} failed: {type(error).__name__}: {error}", phase=phase, owner=owner) from error
+
+
+def _resolve(target: str, role: str, owner: str) -> Any:
+    try:
+        return load_attribute(target)
+    except MazeError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"the {role} {target!r} cannot be imported: {type(error).__name__}: {error}",
+            owner=owner,
+            help="install what it imports, or correct the plugin's component record",
+        ) from error
+
+
+def _collapse(plugins: tuple[PluginRecord, ...]) -> tuple[CatalogEntry, ...]:
+    entries: dict[Component, CatalogEntry] = {}
+    for plugin in plugins:
+        for component in plugin.components:
+            entries.setdefault(component, CatalogEntry(component=component, plugin=plugin))
+    order = list(COMPONENT_TYPES)
+    return tuple(
+        sorted(entries.values(), key=lambda e: (order.index(e.component.kind), e.component.name, e.plugin.name))
+    )
+
+
+def _collision(kind: str, name: str, entries: list[CatalogEntry], location: Location | None) -> PluginError:
+    plugin_names = {entry.plugin.name for entry in entries}
+    spellings = [
+        entry.qualified_name if len(plugin_names) == len(entries) else f"{entry.plugin.distribution}:{name}"
+        for entry in entries
+    ]
+    return PluginError(
+        f"{len(entries)} plugins provide a {kind} called {name!r}, so none of them is chosen",
+        location=location,
+        received=", ".join(str(entry.plugin) for entry in entries),
+        help=f"say whose: use = {' or '.join(repr(spelling) for spelling in spellings)}",
+    )
+
+
+def _is_called(plugin: PluginRecord, name: str) -> bool:
+    return _fold(name) in (_fold(plugin.name), _fold(plugin.distribution))
+
+
+def _fold(name: str) -> str:
+    return re.sub(r"[-_.\s]+", "-", name).lower()
+
+
+def _excuse(plugin: PluginRecord) -> str:
+    if plugin.status == "disabled":
+        return f"plugin {plugin.name} is disabled"
+    return f"plugin {plugin.name} failed to load: {plugin.cause}"
+
+
+def _remedy(plugin: PluginRecord) -> str:
+    if plugin.status == "disabled":
+        return f"take {plugin.name!r} out of `[plugins] disable`"
+    return f"repair or reinstall {plugin}, or select another component"
