@@ -1,0 +1,62 @@
+"""`maze describe`: what a component does and the options it takes."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from maze_kernel.cli.guard import guarded
+from maze_kernel.cli.tables import print_table
+from maze_kernel.components import COMPONENT_TYPES
+from maze_kernel.errors import RequestError
+
+
+@guarded
+def describe(
+    kind: Annotated[str, typer.Argument(help="env, wrapper, block, distribution, trainer, logger, model, policy, …")],
+    name: Annotated[str | None, typer.Argument(help="Name of the component; without it the kind is listed.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Describe a component and its options."""
+    from maze_kernel.loader import Kernel
+
+    if kind not in COMPONENT_TYPES:
+        from maze_kernel.catalog import nearest
+
+        raise RequestError(
+            f"there is no kind of component called {kind!r}",
+            expected=f"one of {', '.join(COMPONENT_TYPES)}",
+            nearest=nearest(kind, COMPONENT_TYPES),
+        )
+    kernel = Kernel.installed()
+    if name is None:
+        entries = kernel.catalog.entries(kind)
+        rows = [(entry.component.name, str(entry.plugin), entry.component.summary) for entry in entries]
+        if as_json:
+            typer.echo(json.dumps([{"name": n, "plugin": p, "summary": s} for n, p, s in rows], indent=2))
+        else:
+            print_table(("name", "plugin", "summary"), rows)
+        return
+    _describe_one(kernel, kind, name, as_json)
+
+
+def _describe_one(kernel: object, kind: str, name: str, as_json: bool) -> None:
+    from maze_kernel.config import describe as describe_component
+
+    description = describe_component(kernel, kind, name)
+    options = [
+        {"name": row.name, "type": row.type, "default": row.default, "meaning": row.meaning, "source": row.source}
+        for row in description.options
+    ]
+    if as_json:
+        about = {"kind": kind, "name": name, "owner": description.owner, "summary": description.summary}
+        typer.echo(json.dumps({**about, "options": options}, indent=2, default=str))
+        return
+    typer.echo(f"{kind} {name} ({description.owner})")
+    typer.echo(f"{description.summary}\n" if description.summary else "")
+    if not options:
+        typer.echo("It has no options.")
+        return
+    print_table(("option", "type", "default", "meaning"), [[row[k] for k in list(row)[:4]] for row in options])

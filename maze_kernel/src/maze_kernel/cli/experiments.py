@@ -1,0 +1,48 @@
+"""`maze check` and `maze schema`: experiment files, before anything runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maze_kernel.cli.guard import guarded
+
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override one value; may be given again.")
+]
+
+
+@guarded
+def check(
+    file: Annotated[Path, typer.Argument(help="An experiment file.")],
+    overrides: Overrides = None,
+) -> None:
+    """Check an experiment file and show every problem."""
+    from maze_kernel.config import load_experiment
+
+    experiment = load_experiment(file, overrides=tuple(overrides or ())).experiment
+    parts = [f"env {experiment.env.use}", *(f"wrapper {wrapper.use}" for wrapper in experiment.wrappers)]
+    if experiment.model is not None:
+        parts.append(f"model {experiment.model.use}")
+    parts.append(f"trainer {experiment.trainer.use}")
+    typer.echo(f"{file}: ok ({experiment.name}: {', '.join(parts)})")
+
+
+@guarded
+def schema(
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write it to this file.")] = None,
+) -> None:
+    """Print the JSON Schema of experiments, for editors."""
+    from maze_kernel.config import schema as schema_of
+    from maze_kernel.loader import Kernel
+
+    text = json.dumps(schema_of(Kernel.installed()), indent=2, sort_keys=True)
+    if out is None:
+        typer.echo(text)
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(f"{text}\n", encoding="utf-8")
+    typer.echo(f"wrote {out}; begin an experiment with the line `#:schema {out}`", err=True)

@@ -1,0 +1,178 @@
+"""From exceptions to exit codes: what the user sees when something ends a command early.
+
+A `MazeError` is printed without a traceback; anything else shows its traceback, the plugin and the phase it came
+from. A reader that closes the pipe (`maze list-plugins | head -1`) is no failure.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+import traceback as tracebacks
+from collections.abc import Callable
+from types import FrameType
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, ExperimentError, MazeError
+
+TRACEBACK = inspect.Parameter(
+    "traceback",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool, typer.Option("--traceback", help="Show the traceback even of an error raised on purpose.")
+    ],
+)
+"""The option every command has."""
+
+MAX_LINES = 48
+"""An error takes one screen."""
+
+
+def guarded(command: Callable[..., int | None]) -> Callable[..., None]:
+    """Wrap a command: its return value is the exit code (None: 0), its exceptions are rendered.
+
+    The wrapped command has one option more, `--traceback`.
+    """
+    phase = f"maze {command.__name__.replace('_', '-')}"
+
+    @functools.wraps(command)
+    def run(*args: Any, traceback: bool = False, **kwargs: Any) -> None:
+        code = _exit_code(lambda: command(*args, **kwargs), phase, traceback)
+        if code != EXIT_DONE:
+            raise typer.Exit(code)
+
+    signature = inspect.signature(command, eval_str=True)
+    parameters = (*signature.parameters.values(), TRACEBACK)
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _exit_code(command: Callable[[], int | None], phase: str, with_traceback: bool) -> int:
+    try:
+        code = command() or EXIT_DONE
+        sys.stdout.flush()
+        return code
+    except (typer.Exit, typer.BadParameter):
+        raise
+    except BrokenPipeError:
+        _discard(sys.stdout)
+        return EXIT_DONE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except MazeError as error:
+        _show_maze_error(error, with_traceback)
+        return error.exit_code
+    except Exception as error:
+        tracebacks.print_exception(error)
+        print(f"error: {type(error).__name__} in {_origin(error)} during {phase}", file=sys.stderr)
+        return EXIT_FAILED
+
+
+def _show_maze_error(error: MazeError, with_traceback: bool) -> None:
+    remote = getattr(error, "remote_traceback", None)
+    if with_traceback:
+        tracebacks.print_exception(error)
+        print(file=sys.stderr)
+    elif isinstance(error.__cause__, Exception) and getattr(error, "phase", None):
+        tracebacks.print_exception(error.__cause__)
+        print(file=sys.stderr)
+    if remote:
+        print(f"{str(remote).rstrip()}\n", file=sys.stderr)
+    print_error(error)
+
+
+def print_error(error: MazeError, stream: TextIO | None = None) -> None:
+    """Print the rendered error, in colour on a terminal."""
+    stream = stream or sys.stderr
+    lines = one_screen(error)
+    if not stream.isatty():
+        print("\n".join(lines), file=stream)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    for line in lines:
+        console.print(Text(line, style=_style(line)))
+
+
+def one_screen(error: MazeError) -> list[str]:
+    """The lines of the message; of many problems only as many as fit on a screen, and a count of the others."""
+    problems = list(error.problems) if isinstance(error, ExperimentError) else [error]
+    lines: list[str] = []
+    for shown, problem in enumerate(problems):
+        block = [line if len(line) <= 400 else f"{line[:399]}…" for line in problem.render().splitlines()]
+        if lines and len(lines) + len(block) >= MAX_LINES:
+            n_left = len(problems) - shown
+            return [*lines, "", f"… and {n_left} more problem{'s' if n_left > 1 else ''}: correct these first"]
+        lines += ["", *block] if lines else block
+    if len(lines) > MAX_LINES:
+        lines = [*lines[:MAX_LINES], f"… {len(lines) - MAX_LINES} lines left out"]
+    return lines
+
+
+def _style(line: str) -> str:
+    text = line.strip()
+    if text.startswith("error:"):
+        return "bold red"
+    if text.startswith("help:"):
+        return "bold cyan"
+    if text.startswith(("-->", "= ")):
+        return "blue"
+    if text.startswith("|") and "^" in text:
+        return "red"
+    return ""
+
+
+def _origin(error: BaseException) -> str:
+    """Where a foreign exception came from: the distribution and the function of the innermost frame that is a plugin's.
+
+    Frames of the standard library and of numerical libraries say little; the innermost one that belongs to a
+    distribution with a `maze.plugins` entry point is named, else the innermost of the kernel, else the last.
+    """
+    frames = [frame for frame, _ in tracebacks.walk_tb(error.__traceback__)]
+    owners = _plugin_packages()
+    for frame in reversed(frames):
+        package = _module(frame).partition(".")[0]
+        if package in owners and package != "maze_kernel":
+            return f"plugin {owners[package]}, {_place(frame)}"
+    for frame in reversed(frames):
+        if _module(frame).startswith("maze_kernel"):
+            return _place(frame)
+    return _place(frames[-1]) if frames else "an unknown place"
+
+
+def _plugin_packages() -> dict[str, str]:
+    from importlib.metadata import entry_points
+
+    return {
+        point.value.partition(":")[0].partition(".")[0]: f"{point.dist.name} {point.dist.version}"
+        for point in entry_points(group="maze.plugins")
+        if point.dist is not None
+    }
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _place(frame: FrameType) -> str:
+    return f"{_module(frame)}.{frame.f_code.co_qualname}"
+
+
+def _discard(stream: Any) -> None:
+    """Send what is still buffered nowhere, so that the interpreter does not fail on it at its end."""
+    try:
+        target = stream.fileno()
+    except (AttributeError, OSError, ValueError):
+        return
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, target)
+    os.close(null)

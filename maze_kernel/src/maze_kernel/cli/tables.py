@@ -1,0 +1,37 @@
+"""Tables on stdout: rich on a terminal, aligned plain text in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
+    """Print rows of text under a header."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_rich(header, cells, title)
+    else:
+        _print_plain(header, cells, title)
+
+
+def _print_rich(header: Sequence[str], rows: list[list[str]], title: str | None) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", header_style="bold", pad_edge=False)
+    for name in header:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
+
+
+def _print_plain(header: Sequence[str], rows: list[list[str]], title: str | None) -> None:
+    widths = [max(len(line[i]) for line in [list(header), *rows]) for i in range(len(header))]
+    if title:
+        print(title)
+    for row in [list(header), *rows]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
