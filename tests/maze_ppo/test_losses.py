@@ -1,0 +1,94 @@
+"""The losses against NumPy written from the papers, and their gradients against finite differences."""
+
+import numpy as np
+import pytest
+import torch
+
+from maze_ppo import losses
+
+
+@pytest.fixture
+def columns():
+    rng = np.random.default_rng(0)
+    return {name: rng.normal(size=17) for name in ("log_ratio", "advantages", "value", "returns", "old_value")}
+
+
+def tensor(array):
+    return torch.tensor(array, dtype=torch.float64)
+
+
+def test_clipped_policy_loss_matches_equation_7(columns):
+    total = 0.0
+    for log_ratio, advantage in zip(columns["log_ratio"], columns["advantages"], strict=True):
+        ratio = np.exp(log_ratio)
+        total += min(ratio * advantage, min(max(ratio, 0.8), 1.2) * advantage)
+    result = losses.clipped_policy_loss(tensor(columns["log_ratio"]), tensor(columns["advantages"]), 0.2)
+    assert float(result) == pytest.approx(-total / 17, rel=1e-12)
+
+
+def test_policy_gradient_loss(columns):
+    result = losses.policy_gradient_loss(tensor(columns["log_ratio"]), tensor(columns["advantages"]))
+    assert float(result) == pytest.approx(-np.mean(columns["log_ratio"] * columns["advantages"]), rel=1e-12)
+
+
+@pytest.mark.parametrize("clip_range", [0.0, 0.3])
+def test_value_loss(columns, clip_range):
+    total = 0.0
+    for value, target, old in zip(columns["value"], columns["returns"], columns["old_value"], strict=True):
+        error = (value - target) ** 2
+        if clip_range:
+            error = max(error, (old + np.clip(value - old, -clip_range, clip_range) - target) ** 2)
+        total += error
+    arguments = [tensor(columns[name]) for name in ("value", "returns", "old_value")]
+    assert float(losses.value_loss(*arguments, clip_range)) == pytest.approx(total / 17, rel=1e-12)
+
+
+def test_normalized_advantages_have_mean_0_and_deviation_1(columns):
+    result = losses.normalize_advantages(tensor(columns["advantages"])).numpy()
+    assert result.mean() == pytest.approx(0.0, abs=1e-12)
+    assert result.std() == pytest.approx(1.0, rel=1e-6)
+    assert float(losses.normalize_advantages(torch.tensor([3.0]))) == 0.0
+
+
+def test_weight_zero_equals_leaving_the_row_out(columns):
+    kept = np.arange(17) % 3 != 0
+    weight = tensor(kept.astype(float))
+    log_ratio, advantages = columns["log_ratio"], columns["advantages"]
+    normalized = losses.normalize_advantages(tensor(advantages), weight)
+    reference = losses.normalize_advantages(tensor(advantages[kept]))
+    np.testing.assert_allclose(normalized[kept], reference, rtol=1e-12)
+    weighted = losses.clipped_policy_loss(tensor(log_ratio), normalized, 0.2, weight)
+    assert float(weighted) == pytest.approx(float(losses.clipped_policy_loss(tensor(log_ratio[kept]), reference, 0.2)))
+    assert float(losses.approximate_kl(tensor(log_ratio), weight)) == pytest.approx(
+        float(losses.approximate_kl(tensor(log_ratio[kept])))
+    )
+
+
+def test_approximate_kl_estimates_the_divergence_of_two_gaussians():
+    rng = np.random.default_rng(1)
+    samples = rng.normal(size=200_000)
+    log_ratio = -0.5 * (samples - 0.3) ** 2 + 0.5 * samples**2
+    assert float(losses.approximate_kl(tensor(log_ratio))) == pytest.approx(0.5 * 0.3**2, rel=0.02)
+
+
+def test_explained_variance_limits():
+    returns = torch.tensor([1.0, 2.0, 4.0])
+    assert float(losses.explained_variance(returns, returns)) == pytest.approx(1.0)
+    assert float(losses.explained_variance(torch.zeros(3), returns)) == pytest.approx(0.0)
+    assert np.isfinite(float(losses.explained_variance(torch.zeros(3), torch.ones(3))))
+
+
+@pytest.mark.parametrize("clip_range", [0.0, 0.3])
+def test_gradients_match_finite_differences(columns, clip_range):
+    log_ratio = tensor(columns["log_ratio"] * 0.3).requires_grad_()
+    value = tensor(columns["value"]).requires_grad_()
+    advantages, returns, old = (tensor(columns[name]) for name in ("advantages", "returns", "old_value"))
+
+    def total(log_ratio, value):
+        return (
+            losses.clipped_policy_loss(log_ratio, advantages, 0.2)
+            + 0.5 * losses.value_loss(value, returns, old, clip_range)
+            + losses.policy_gradient_loss(log_ratio, advantages)
+        )
+
+    assert torch.autograd.gradcheck(total, (log_ratio, value), eps=1e-7, atol=1e-6)
