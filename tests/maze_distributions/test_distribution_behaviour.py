@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+
 from maze_distributions.bernoulli import Bernoulli
 from maze_distributions.beta import Beta
 from maze_distributions.categorical import Categorical, MultiCategorical

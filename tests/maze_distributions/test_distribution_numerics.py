@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from scipy import integrate, stats
+
 from maze_distributions.bernoulli import Bernoulli
 from maze_distributions.beta import Beta
 from maze_distributions.categorical import Categorical, MultiCategorical
 from maze_distributions.gaussian import DiagonalGaussian
 from maze_distributions.squashed_gaussian import SquashedGaussian, mean_log_two_cosh
-from scipy import integrate, stats
 
 TOLERANCE = {"atol": 1e-5, "rtol": 1e-5}
 BOX = spaces.Box(np.array([-2.0, 0.0], np.float32), np.array([1.0, 0.5], np.float32))

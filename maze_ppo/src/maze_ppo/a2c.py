@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from maze_kernel.training.contract import TrainerContext
 from torch import Tensor
 
+from maze_kernel.training.contract import TrainerContext
 from maze_ppo.batch import Batch
 from maze_ppo.gradient_step import LossFunction
 from maze_ppo.losses import normalize_advantages, policy_gradient_loss, value_loss, weighted_mean

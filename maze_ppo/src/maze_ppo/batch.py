@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 import attrs
 import numpy as np
 import torch
+from torch import Tensor
+
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.rollout.advantages import generalized_advantages
 from maze_kernel.rollout.buffer import RolloutBuffer
-from torch import Tensor
 
 TensorDict = dict[str, Tensor]
 

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import torch
+
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.rollout.buffer import RolloutBuffer

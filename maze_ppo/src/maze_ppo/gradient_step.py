@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from maze_kernel.models.flat_parameters import FlatParameters
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 from torch.optim.adam import adam
+
+from maze_kernel.models.flat_parameters import FlatParameters
 
 BETA1, BETA2 = 0.9, 0.999
 

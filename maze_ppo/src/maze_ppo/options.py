@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 from attrs.validators import ge, gt, le
+
 from maze_kernel.training.schedules import Schedule
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from maze_kernel.training.contract import TrainerContext
 from torch import Tensor
 
+from maze_kernel.training.contract import TrainerContext
 from maze_ppo.batch import Batch, minibatches
 from maze_ppo.gradient_step import LossFunction
 from maze_ppo.losses import approximate_kl, clipped_policy_loss, normalize_advantages, value_loss, weighted_mean

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+
 from maze_distributions.categorical import Categorical
 from maze_distributions.squashed_gaussian import SquashedGaussian
 from maze_kernel.errors import RequestError

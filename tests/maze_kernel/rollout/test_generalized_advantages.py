@@ -56,9 +56,7 @@ def test_sub_steps_are_not_discounted(stream):
 
 def test_all_flat_steps_equal_the_flat_case_to_the_last_bit(stream):
     flat = generalized_advantages(**stream, gamma=0.97, gae_lambda=0.9)
-    structured = generalized_advantages(
-        **stream, gamma=0.97, gae_lambda=0.9, flat_step_end=np.ones((23, 5), bool)
-    )
+    structured = generalized_advantages(**stream, gamma=0.97, gae_lambda=0.9, flat_step_end=np.ones((23, 5), bool))
     np.testing.assert_array_equal(flat, structured)
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
+
 from maze_kernel.env.contract import Action, FlatEnv, Observation, flat_spaces
 
 StepResult = tuple[Observation, float, bool, bool, dict[str, Any]]

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import torch
 from gymnasium import spaces
-from maze_kernel.errors import SpaceError
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from maze_distributions.shapes import flatten_action, unflatten_action
+from maze_kernel.errors import SpaceError
 
 
 class Bernoulli:

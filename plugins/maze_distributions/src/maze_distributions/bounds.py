@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 from gymnasium import spaces
-from maze_kernel.errors import SpaceError
 from torch import Tensor
+
+from maze_kernel.errors import SpaceError
 
 
 def require_float_box(space: spaces.Space, *, bounded: bool, owner: str) -> spaces.Box:

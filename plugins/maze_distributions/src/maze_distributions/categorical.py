@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 from gymnasium import spaces
-from maze_kernel.errors import SpaceError
-from maze_kernel.models.masking import MASKED_LOGIT, check_rows
 from torch import Tensor
 
 from maze_distributions.shapes import flatten_action, unflatten_action
+from maze_kernel.errors import SpaceError
+from maze_kernel.models.masking import MASKED_LOGIT, check_rows
 
 _TINY = 1e-20
 

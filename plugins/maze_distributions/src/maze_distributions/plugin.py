@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maze_kernel.components import DistributionComponent
-
 from maze_kernel import hookimpl
+from maze_kernel.components import DistributionComponent
 
 MAZE_PLUGIN_API = 1
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import attrs
 from attrs import validators
+
 from maze_kernel.config import inside_run_dir
 from maze_kernel.config.experiment import Selection
 

@@ -1,5 +1,6 @@
 """A plugin with one component of most kinds."""
 
+from maze_kernel import hookimpl
 from maze_kernel.components import (
     BlockComponent,
     DistributionComponent,
@@ -10,8 +11,6 @@ from maze_kernel.components import (
     WorkersComponent,
     WrapperComponent,
 )
-
-from maze_kernel import hookimpl
 
 MAZE_PLUGIN_API = 1
 
