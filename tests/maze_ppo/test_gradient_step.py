@@ -1,0 +1,104 @@
+"""The flat optimiser step against torch's Adam and against a NumPy Adam written from the paper."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from maze_ppo.gradient_step import GradientStep
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1))
+
+
+def squared_error(model, x, y):
+    loss = (model(x).squeeze(-1) - y).square().mean()
+    return loss, loss.detach()[None]
+
+
+def data(seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(7, 3, generator=generator), torch.randn(7, generator=generator)
+
+
+def make(model, *, compiled=False, max_grad_norm=0.0):
+    return GradientStep(model, squared_error, epsilon=1e-8, max_grad_norm=max_grad_norm, compiled=compiled)
+
+
+COMPILED = [False, pytest.param(True, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("compiled", COMPILED)
+@pytest.mark.parametrize("max_grad_norm", [0.0, 0.3])
+def test_steps_equal_torch_adam(compiled, max_grad_norm):
+    model = network()
+    reference = copy.deepcopy(model)
+    optimizer = torch.optim.Adam(reference.parameters(), lr=0.01)
+    step = make(model, compiled=compiled, max_grad_norm=max_grad_norm)
+    for i in range(5):
+        x, y = data(i)
+        loss_and_norm = step(0.01, x, y)
+        optimizer.zero_grad()
+        loss, _ = squared_error(reference, x, y)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(reference.parameters(), max_grad_norm or float("inf"))
+        optimizer.step()
+        np.testing.assert_allclose(loss_and_norm, [loss.item(), norm.item()], rtol=1e-4)
+    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+        np.testing.assert_allclose(ours.detach(), theirs.detach(), rtol=1e-4, atol=1e-6)
+
+
+def test_steps_equal_adam_written_from_the_paper():
+    model = network()
+    step = make(model)
+    theta = step.flat.data.clone().numpy().astype(np.float64)
+    first = second = np.zeros_like(theta)
+    for i in range(1, 4):
+        x, y = data(i)
+        step(0.01, x, y)
+        gradient = step.flat.grad.numpy().astype(np.float64)
+        first = 0.9 * first + 0.1 * gradient
+        second = 0.999 * second + 0.001 * gradient**2
+        theta = theta - 0.01 * (first / (1 - 0.9**i)) / (np.sqrt(second / (1 - 0.999**i)) + 1e-8)
+    np.testing.assert_allclose(step.flat.data, theta, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("compiled", COMPILED)
+def test_a_non_finite_gradient_changes_no_weight_and_shows_in_the_norm(compiled):
+    model = network()
+    step = make(model, compiled=compiled)
+    x, y = data()
+    step(0.01, x, y)
+    weights, state = step.flat.data.clone(), step.state_dict()
+    result = step(0.01, x, torch.full((7,), float("nan")))
+    assert not result[-1].isfinite()
+    assert torch.equal(step.flat.data, weights)
+    assert torch.equal(step.first_moment, state["first_moment"])
+    assert float(step.n_steps) == float(state["n_steps"]) == 1.0
+
+
+def test_restored_state_continues_bit_for_bit():
+    model = network()
+    step = make(model)
+    for i in range(3):
+        step(0.01, *data(i))
+    twin_model = copy.deepcopy(model)
+    twin = make(twin_model)
+    twin.load_state_dict(step.state_dict())
+    for i in range(3, 6):
+        step(0.01, *data(i))
+        twin(0.01, *data(i))
+    assert torch.equal(step.flat.data, twin.flat.data)
+
+
+def test_the_model_sees_every_step_at_once():
+    model = network()
+    step = make(model)
+    before = model[0].weight.detach().clone()
+    step(0.1, *data())
+    assert not torch.equal(model[0].weight, before)
+    assert model[0].weight.data_ptr() == step.flat.data.data_ptr()
