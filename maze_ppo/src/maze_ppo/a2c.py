@@ -38,12 +38,12 @@ def a2c_loss(policy_key: str, options: A2COptions) -> LossFunction:
         coefficients: Tensor,
     ) -> tuple[Tensor, Tensor]:
         logits, value = model.logits_and_value(policy_key, observation)
-        distribution = model.distributions[policy_key]
+        log_prob, entropy_rows = model.distributions[policy_key].log_prob_and_entropy(logits, action)
         if options.normalize_advantages:
             advantages = normalize_advantages(advantages, weight)
-        of_policy = policy_gradient_loss(distribution.log_prob(logits, action), advantages, weight)
+        of_policy = policy_gradient_loss(log_prob, advantages, weight)
         of_value = value_loss(value, returns, old_value, 0.0, weight)
-        entropy = weighted_mean(distribution.entropy(logits), weight)
+        entropy = weighted_mean(entropy_rows, weight)
         # L = c_pi L_pi + c_v L_value − c_e H
         total = coefficients[0] * of_policy + coefficients[1] * of_value - coefficients[2] * entropy
         return total, torch.stack((of_policy, of_value, entropy)).detach()

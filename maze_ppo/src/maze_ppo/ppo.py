@@ -42,13 +42,13 @@ def ppo_loss(policy_key: str, options: PPOOptions) -> LossFunction:
         coefficients: Tensor,
     ) -> tuple[Tensor, Tensor]:
         logits, value = model.logits_and_value(policy_key, observation)
-        distribution = model.distributions[policy_key]
+        log_prob, entropy_rows = model.distributions[policy_key].log_prob_and_entropy(logits, action)
         if options.normalize_advantages:
             advantages = normalize_advantages(advantages, weight)
-        log_ratio = distribution.log_prob(logits, action) - old_log_prob
+        log_ratio = log_prob - old_log_prob
         of_policy = clipped_policy_loss(log_ratio, advantages, options.clip_range, weight)
         of_value = value_loss(value, returns, old_value, options.value_clip_range, weight)
-        entropy = weighted_mean(distribution.entropy(logits), weight)
+        entropy = weighted_mean(entropy_rows, weight)
         # L = c_pi L_clip + c_v L_value − c_e H
         total = coefficients[0] * of_policy + coefficients[1] * of_value - coefficients[2] * entropy
         with torch.no_grad():

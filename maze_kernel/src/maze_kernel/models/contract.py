@@ -74,7 +74,19 @@ class ActionDistribution(Protocol):
 
     def entropy(self, logits: TensorDict) -> Tensor: ...
 
+    def log_prob_and_entropy(self, logits: TensorDict, action: TensorDict) -> tuple[Tensor, Tensor]:
+        """Both, (B,) each, sharing what they have in common."""
+        ...
+
     def kl(self, logits: TensorDict, other_logits: TensorDict) -> Tensor: ...
+
+    def sample_numpy(self, logits: ArrayDict, rng: np.random.Generator) -> ArrayDict:
+        """Like `sample`, on arrays."""
+        ...
+
+    def mode_numpy(self, logits: ArrayDict) -> ArrayDict:
+        """Like `mode`, on arrays."""
+        ...
 
 
 class ActorCritic(Protocol):

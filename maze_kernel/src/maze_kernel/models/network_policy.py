@@ -44,11 +44,9 @@ class NetworkPolicy:
         mirror = self._mirrors[policy_key]
         if mirror is None:
             return self._act_torch(policy_key, group, deterministic)
-        heads = self.model.distributions[policy_key].heads
+        distribution = self.model.distributions[policy_key]
         logits = mirror(group.observation)
-        if deterministic:
-            return {name: head.mode_numpy(logits[name]) for name, head in heads.items()}
-        return {name: head.sample_numpy(logits[name], self._rng) for name, head in heads.items()}
+        return distribution.mode_numpy(logits) if deterministic else distribution.sample_numpy(logits, self._rng)
 
     def _act_torch(self, policy_key: PolicyKey, group: Group, deterministic: bool) -> ArrayDict:
         distribution = self.model.distributions[policy_key]
