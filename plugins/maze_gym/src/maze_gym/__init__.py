@@ -1,0 +1,1 @@
+"""Gymnasium environments for Maze: single, batched, masked."""

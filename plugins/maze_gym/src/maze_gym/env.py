@@ -1,0 +1,65 @@
+"""One Gymnasium environment as a flat `StructuredEnv`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+from gymnasium import spaces
+from maze_kernel.env.contract import Action, FlatEnv, Observation, flat_spaces
+
+from maze_gym.making import make_gym_env
+from maze_gym.masks import find_mask_reader
+from maze_gym.options import GymOptions
+from maze_gym.space_adapter import SpaceAdapter
+
+
+def make_env(options: GymOptions) -> GymEnv:
+    """The target of the component "gym"."""
+    return GymEnv(make_gym_env(options), action_mask=options.action_mask)
+
+
+class GymEnv(FlatEnv):
+    """A Gymnasium environment with Dict spaces and, where it has them, action masks.
+
+    Finding a mask in `info` or a method takes one unseeded reset here.
+
+    Args:
+        env: the environment; closed with this one.
+        action_mask: see `GymOptions.action_mask`.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], *, action_mask: str = "auto") -> None:
+        self.env = env
+        self._observations = SpaceAdapter(env.observation_space, "observation")
+        self._actions = SpaceAdapter(env.action_space, "action")
+        keys = self._observations.outer.spaces
+        self._masks = find_mask_reader(env, action_mask, keys, self._actions.outer, lambda: env.reset()[1])
+        masks = self._masks.spaces if self._masks is not None else {}
+        self.structured_spaces = flat_spaces(spaces.Dict({**keys, **masks}), self._actions.outer)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode."""
+        raw, info = self.env.reset(seed=seed, options=options)
+        observation = self._observations.decode(raw)
+        if self._masks is not None:
+            observation.update(self._masks.read(info, False))
+        return observation, info
+
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Take one step."""
+        raw, reward, terminated, truncated, info = self.env.step(self._actions.encode(action))
+        observation = self._observations.decode(raw)
+        if self._masks is not None:
+            observation.update(self._masks.read(info, bool(terminated or truncated)))
+        return observation, reward, terminated, truncated, info  # type: ignore[return-value]
+
+    def render(self) -> Any:
+        """The environment's own drawing, as its `render_mode` says."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()

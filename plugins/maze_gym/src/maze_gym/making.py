@@ -1,0 +1,127 @@
+"""From an id, class, factory or instance to a `gymnasium.Env`, with errors that say what to install or write."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import gymnasium
+from gymnasium import error as gym_error
+from maze_kernel.errors import EnvError, RequestError
+
+from maze_gym.options import GymOptions
+
+OWNER = "maze-gym"
+
+
+def make_gym_env(options: GymOptions) -> gymnasium.Env[Any, Any]:
+    """Build the Gymnasium environment that the options name.
+
+    Raises:
+        RequestError: the id is unknown, or what it needs is not installed.
+        EnvError: what was named does not make a gymnasium.Env.
+    """
+    source: Any = options.id
+    if isinstance(source, str) and source not in gymnasium.registry:
+        source = _imported(source)
+    if isinstance(source, str):
+        return _registered(source, options)
+    env = source
+    if not isinstance(source, gymnasium.Env):
+        kwargs = dict(options.kwargs)
+        if options.render_mode is not None:
+            kwargs["render_mode"] = options.render_mode
+        env = source(**kwargs)
+    if not isinstance(env, gymnasium.Env):
+        raise EnvError(
+            "what should make a Gymnasium environment made something else",
+            received=type(env).__name__,
+            expected="a gymnasium.Env",
+            owner=OWNER,
+            help='give a StructuredEnv directly: [env] use = "my_package.module:make_env"',
+        )
+    if options.max_episode_steps is not None:
+        env = gymnasium.wrappers.TimeLimit(env, options.max_episode_steps)
+    return env
+
+
+def require_spec(env_id: str) -> Any:
+    """The registry's entry of an id.
+
+    Raises:
+        RequestError: there is none; names the nearest ids.
+    """
+    try:
+        return gymnasium.spec(env_id)
+    except (gym_error.Error, ModuleNotFoundError):
+        _raise_unknown(env_id)
+
+
+def _registered(env_id: str, options: GymOptions) -> gymnasium.Env[Any, Any]:
+    require_spec(env_id)
+    try:
+        return gymnasium.make(
+            env_id,
+            max_episode_steps=options.max_episode_steps,
+            render_mode=options.render_mode,
+            disable_env_checker=True,
+            **options.kwargs,
+        )
+    except (gym_error.DependencyNotInstalled, ModuleNotFoundError) as error:
+        raise RequestError(
+            f"the environment {env_id!r} needs a package that is not installed",
+            received=str(error),
+            owner=OWNER,
+            help=_install_hint(env_id, str(error)),
+        ) from error
+    except TypeError as error:
+        if "unexpected keyword" not in str(error):
+            raise
+        raise RequestError(
+            f"the environment {env_id!r} does not take these kwargs", received=str(error), owner=OWNER
+        ) from error
+
+
+def _imported(name: str) -> Any:
+    """The attribute that "module:attribute" names, or the id itself where that is an id of its own."""
+    module_name, colon, attribute = name.partition(":")
+    if not colon:
+        return name
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise RequestError(
+            f"cannot import {module_name!r} for the environment {name!r}", received=str(error), owner=OWNER
+        ) from error
+    if attribute in gymnasium.registry:
+        return attribute
+    found: Callable[..., Any] | None = getattr(module, attribute, None)
+    if found is None:
+        near = difflib.get_close_matches(attribute, dir(module), n=3)
+        raise RequestError(f"{module_name!r} has no {attribute!r}", nearest=tuple(near), owner=OWNER)
+    return found
+
+
+def _raise_unknown(env_id: str) -> NoReturn:
+    known = {known_id.lower(): known_id for known_id in gymnasium.registry}
+    near = [known[match] for match in difflib.get_close_matches(env_id.lower(), known, n=3, cutoff=0.5)]
+    help_text = 'check the spelling, or import the package that registers it: id = "package:Env-v0"'
+    if env_id.startswith("ALE/") or "NoFrameskip" in env_id:
+        help_text = 'Atari environments come with their own package: pip install ale-py, id = "ale_py:ALE/Pong-v5"'
+    raise RequestError(
+        f"there is no Gymnasium environment {env_id!r}", nearest=tuple(near), owner=OWNER, help=help_text
+    )
+
+
+def _install_hint(env_id: str, message: str) -> str:
+    quoted = re.search(r"gymnasium\[([\w-]+)\]", message)
+    if quoted is not None:
+        return f"pip install 'gymnasium[{quoted.group(1)}]'"
+    entry_point = str(gymnasium.registry[env_id].entry_point) if env_id in gymnasium.registry else ""
+    for extra in ("box2d", "mujoco", "classic_control", "toy_text"):
+        if f".{extra}" in entry_point:
+            return f"pip install 'gymnasium[{extra.replace('_', '-')}]'"
+    return "install the package that the message names"

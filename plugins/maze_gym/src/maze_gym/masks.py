@@ -1,0 +1,158 @@
+"""Masks of allowed discrete actions, wherever an environment keeps them, as observation keys `<head>_mask`.
+
+A mask is a MultiBinary observation: one bit an action of a Discrete head, the bits of all dimensions one after the
+other for a MultiDiscrete head. A non-Dict action space has the head `action`, so its mask is `action_mask`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from maze_kernel.errors import EnvError, RequestError
+
+METHODS = ("action_masks", "valid_action_mask", "action_mask")
+INFO_KEY = "action_mask"
+
+
+def head_sizes(action_space: spaces.Dict) -> dict[str, int]:
+    """Mask bits of each head that can have a mask."""
+    sizes = {}
+    for head, space in action_space.spaces.items():
+        if isinstance(space, spaces.Discrete):
+            sizes[head] = int(space.n)
+        elif isinstance(space, spaces.MultiDiscrete):
+            sizes[head] = int(np.sum(space.nvec))
+    return sizes
+
+
+def mask_method(env: Any) -> Callable[[], Any] | None:
+    """The environment's mask method, whichever of the three usual names it has."""
+    for name in METHODS:
+        method = _attribute(env, name)
+        if callable(method):
+            return method  # type: ignore[no-any-return]
+    return None
+
+
+def _attribute(env: Any, name: str) -> Any:
+    getter = getattr(env, "get_wrapper_attr", None)
+    try:
+        return getter(name) if getter is not None else getattr(env, name)
+    except AttributeError:
+        return None
+
+
+class MaskReader:
+    """Reads the mask of each tick from `info` or from a method.
+
+    Args:
+        sizes: mask bits by head, from `head_sizes`.
+        method: where the mask comes from; None: `info["action_mask"]`.
+        example: a mask as the environment gave it at reset; decides which heads have one.
+
+    Raises:
+        EnvError: the example fits no head.
+    """
+
+    def __init__(self, sizes: Mapping[str, int], method: Callable[[], Any] | None, example: Any) -> None:
+        self._sizes = dict(sizes)
+        self.method = method
+        self.heads = tuple(self._by_head(example, ()))
+
+    @property
+    def spaces(self) -> dict[str, spaces.MultiBinary]:
+        """The observation keys it adds."""
+        return {f"{head}_mask": spaces.MultiBinary(self._sizes[head]) for head in self.heads}
+
+    def read(self, info: Mapping[str, Any], ended: bool) -> dict[str, np.ndarray]:
+        """The masks of one environment's new observation; all ones where an episode's last info has none."""
+        raw = self.method() if self.method is not None else info.get(INFO_KEY)
+        if raw is None:
+            if not ended:
+                raise EnvError(
+                    "the action mask was there at reset and is missing now",
+                    received=f"info with the keys {sorted(map(str, info))}",
+                    expected=f"info[{INFO_KEY!r}] after every step",
+                )
+            return self.all_allowed(())
+        return self.split(raw, ())
+
+    def all_allowed(self, lead: tuple[int, ...]) -> dict[str, np.ndarray]:
+        """Masks that forbid nothing, with leading dimensions `lead`."""
+        return {f"{head}_mask": np.ones((*lead, self._sizes[head]), np.int8) for head in self.heads}
+
+    def split(self, raw: Any, lead: tuple[int, ...]) -> dict[str, np.ndarray]:
+        """The environment's own form to one int8 array a head."""
+        by_head = self._by_head(raw, lead)
+        if missing := [head for head in self.heads if head not in by_head]:
+            raise EnvError(f"the action mask of head {missing[0]!r} is missing")
+        return {f"{head}_mask": by_head[head] for head in self.heads}
+
+    def _by_head(self, raw: Any, lead: tuple[int, ...]) -> dict[str, np.ndarray]:
+        sizes = self._sizes
+        if isinstance(raw, Mapping):
+            return {head: _flat(raw[head], lead, sizes[head], head) for head in sizes if head in raw}
+        if len(sizes) == 1:
+            ((head, size),) = sizes.items()
+            return {head: _flat(raw, lead, size, head)}
+        if isinstance(raw, (list, tuple)) and len(raw) == len(sizes):
+            return {head: _flat(part, lead, size, head) for part, (head, size) in zip(raw, sizes.items(), strict=True)}
+        together = _flat(raw, lead, sum(sizes.values()), "all heads")
+        parts = np.split(together, np.cumsum(list(sizes.values()))[:-1], axis=-1)
+        return dict(zip(sizes, parts, strict=True))
+
+
+def _flat(raw: Any, lead: tuple[int, ...], size: int, head: str) -> np.ndarray:
+    """A mask, or a list of one mask a dimension, as int8 of shape (*lead, size)."""
+    if isinstance(raw, (list, tuple)) and raw and np.ndim(raw[0]) == len(lead) + 1:
+        raw = np.concatenate([np.asarray(part) for part in raw], axis=-1)
+    mask = np.asarray(raw)
+    if mask.shape != (*lead, size) and mask.size == int(np.prod(lead, dtype=int)) * size:
+        mask = mask.reshape(*lead, size)
+    if mask.shape != (*lead, size):
+        raise EnvError(
+            f"the action mask of head {head!r} has the wrong size",
+            received=f"shape {mask.shape}",
+            expected=f"shape {(*lead, size)}: one entry an action",
+        )
+    return (mask != 0).astype(np.int8)
+
+
+def find_mask_reader(
+    env: Any, wanted: str, observation_keys: Mapping[str, Any], action_space: spaces.Dict, probe: Callable[[], Any]
+) -> MaskReader | None:
+    """The reader that `action_mask = wanted` asks for; None where the observation holds the mask or there is none.
+
+    Args:
+        probe: resets the environment and returns its info; called only where masks can come from info or method.
+    """
+    sizes = head_sizes(action_space)
+    in_observation = any(key == INFO_KEY or key.removesuffix("_mask") in sizes for key in observation_keys)
+    if wanted == "none" or (wanted in ("auto", "observation") and in_observation):
+        return None
+    if wanted in ("auto", "info", "method") and sizes:
+        info = probe()
+        if wanted != "method" and isinstance(info, Mapping) and info.get(INFO_KEY) is not None:
+            return MaskReader(sizes, None, info[INFO_KEY])
+        method = mask_method(env) if wanted != "info" else None
+        if method is not None:
+            return MaskReader(sizes, method, method())
+    if wanted == "auto":
+        return None
+    raise RequestError(
+        f"the environment gives no action mask by {wanted!r}",
+        expected=f"{'a Discrete or MultiDiscrete action' if not sizes else _where(wanted)} at reset",
+        owner="maze-gym",
+        help='set action_mask = "auto", or give the mask at reset and after every step',
+    )
+
+
+def _where(wanted: str) -> str:
+    return {
+        "observation": f"the observation key {INFO_KEY!r}",
+        "info": f"info[{INFO_KEY!r}]",
+        "method": " or ".join(f"{name}()" for name in METHODS),
+    }[wanted]

@@ -1,0 +1,252 @@
+"""Natively vectorised Gymnasium environments as Maze vector environments, in all three autoreset modes.
+
+* NEXT_STEP: the row of an ended episode is its last observation, and the environment's next step only resets it.
+  `Tick.awaiting_reset` marks such rows; the decision made on one is void.
+* SAME_STEP: the last observation is taken from `infos["final_obs"]`.
+* DISABLED: ended environments are reset here, through `options={"reset_mask": ...}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import error as gym_error
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from maze_kernel.env.contract import FLAT_KEY, PolicyKey, flat_spaces
+from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
+from maze_kernel.errors import EnvError, MazeError, RequestError
+
+from maze_gym.making import require_spec
+from maze_gym.masks import INFO_KEY, MaskReader, find_mask_reader, mask_method
+from maze_gym.options import GymOptions
+from maze_gym.space_adapter import SpaceAdapter
+
+
+def make_vector_env(n_envs: int, options: GymOptions) -> NativeVectorEnv | None:
+    """The natively vectorised form of an id; None where it has none or these options rule it out."""
+    if not isinstance(options.id, str) or ":" in options.id:
+        return None
+    spec = require_spec(options.id)
+    if spec.vector_entry_point is None or spec.additional_wrappers:
+        return None
+    kwargs = dict(options.kwargs)
+    if options.max_episode_steps is not None:
+        kwargs["max_episode_steps"] = options.max_episode_steps
+    if options.render_mode is not None:
+        kwargs["render_mode"] = options.render_mode
+    try:
+        env = gymnasium.make_vec(options.id, n_envs, vectorization_mode="vector_entry_point", **kwargs)
+    except (TypeError, ImportError, gym_error.Error):
+        return None
+    if options.action_mask == "method" or (options.action_mask == "auto" and mask_method(env) is not None):
+        env.close()
+        return None
+    return NativeVectorEnv(env, action_mask=options.action_mask)
+
+
+class NativeVectorEnv:
+    """Implements `VectorEnv` around a `gymnasium.vector.VectorEnv`.
+
+    Observations are the environment's own arrays and stay as they are until the next `step` or `reset`;
+    rewards, flags and final observations are copies.
+
+    Args:
+        env: the batch; closed with this one.
+        action_mask: see `GymOptions.action_mask`.
+
+    Raises:
+        SpaceError: spaces without an array form.
+        RequestError: the environment does not say how it resets.
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], *, action_mask: str = "auto") -> None:
+        self.env = env
+        self.n_envs = int(env.num_envs)
+        self._mode = _autoreset_mode(env)
+        self._observations = SpaceAdapter(env.single_observation_space, "observation")
+        self._actions = SpaceAdapter(env.single_action_space, "action")
+        keys = self._observations.outer.spaces
+        self._masks = self._find_masks(action_mask, keys)
+        mask_spaces = self._masks.spaces if self._masks is not None else {}
+        self.structured_spaces = flat_spaces(spaces.Dict({**keys, **mask_spaces}), self._actions.outer)
+        self._env_index = np.arange(self.n_envs)
+        self._agent_id = np.zeros(self.n_envs, np.int64)
+        self._ended = np.zeros(self.n_envs, np.bool_)
+        self._any_ended = False
+        self._mask_rows: ArrayDict = {}
+        self._seed: int | list[int | None] | None = None
+        self._ticks = 0
+
+    def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
+        """Start new episodes everywhere; reads the first seed (with Sync and AsyncVectorEnv: of each environment)."""
+        if len(seeds) != self.n_envs:
+            raise RequestError("one seed sequence an environment", received=str(len(seeds)), expected=str(self.n_envs))
+        first = [sequence[0] if len(sequence) else None for sequence in seeds]
+        one_by_one = isinstance(self.env.unwrapped, (SyncVectorEnv, AsyncVectorEnv))
+        self._seed = list(first) if one_by_one else first[0]
+        self._ticks = 0
+        try:
+            raw, infos = self.env.reset(seed=self._seed)
+        except Exception as error:
+            self._raise(error, "reset")
+        observation = self._observations.decode(raw)
+        self._check_shapes(observation)
+        self._any_ended = False
+        if self._masks is not None:
+            self._mask_rows = self._read_masks(self._masks, infos, None)
+            observation.update(self._mask_rows)
+        flags = np.zeros((2, self.n_envs), np.bool_)
+        return self._tick(observation, np.zeros(self.n_envs, np.float32), flags[0], flags[1])
+
+    def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
+        """Take one decision everywhere; see `VectorEnv.step`."""
+        self._ticks += 1
+        try:
+            raw, reward, terminated, truncated, infos = self.env.step(self._actions.encode(actions[FLAT_KEY]))
+        except Exception as error:
+            self._raise(error, "step")
+        observation = self._observations.decode(raw)
+        reward = np.array(reward, np.float32)
+        terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
+        if self._any_ended and self._mode is AutoresetMode.NEXT_STEP:
+            void = self._ended
+            reward[void], terminated[void], truncated[void] = 0.0, False, False
+        ended = terminated | truncated
+        self._ended, self._any_ended = ended, bool(ended.any())
+        if self._masks is None and not self._any_ended:
+            return self._tick(observation, reward, terminated, truncated)
+        return self._tick_with_ends(observation, reward, terminated, truncated, infos)
+
+    def render(self) -> Any:
+        """Frames of all environments where the batch draws them."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the batch."""
+        self.env.close()
+
+    def _tick(self, observation: ArrayDict, reward: Any, terminated: Any, truncated: Any) -> Tick:
+        group = Group(self._env_index, self._agent_id, observation)
+        return Tick({FLAT_KEY: group}, reward, terminated, truncated)
+
+    def _tick_with_ends(
+        self, observation: ArrayDict, reward: Any, terminated: Any, truncated: Any, infos: dict[str, Any]
+    ) -> Tick:
+        ended = self._ended
+        final = self._final_rows(observation, infos) if self._any_ended else {}
+        if self._any_ended and self._mode is AutoresetMode.DISABLED:
+            observation, infos = self._reset_ended(infos)
+        if self._masks is not None:
+            self._mask_rows = self._read_masks(self._masks, infos, ended)
+            observation.update(self._mask_rows)
+        tick = self._tick(observation, reward, terminated, truncated)
+        if final:
+            tick.final_observation[FLAT_KEY] = FinalObservation(np.flatnonzero(ended), final)
+            if self._mode is AutoresetMode.NEXT_STEP:
+                tick.awaiting_reset = ended
+        return tick
+
+    def _final_rows(self, observation: ArrayDict, infos: dict[str, Any]) -> ArrayDict:
+        """Copies of the last observations of the episodes that ended, (m, ...)."""
+        rows = np.flatnonzero(self._ended)
+        if self._mode is AutoresetMode.SAME_STEP:
+            decoded = [self._observations.decode(infos["final_obs"][index]) for index in rows]
+            final = {key: np.stack([np.asarray(row[key]) for row in decoded]) for key in observation}
+            infos = infos.get("final_info", {})
+        else:
+            final = {key: array[rows] for key, array in observation.items()}
+        if self._masks is not None:
+            masks = self._masks.all_allowed((self.n_envs,))
+            if self._masks.method is None and infos.get(INFO_KEY) is not None:
+                masks = self._masks.split(_rows(infos[INFO_KEY], masks), (self.n_envs,))
+            final.update({key: array[rows] for key, array in masks.items()})
+        return final
+
+    def _reset_ended(self, infos: dict[str, Any]) -> tuple[ArrayDict, dict[str, Any]]:
+        try:
+            raw, reset_infos = self.env.reset(options={"reset_mask": self._ended.copy()})
+        except Exception as error:
+            self._raise(error, "reset of the environments that ended")
+        if self._masks is not None and INFO_KEY in infos and INFO_KEY in reset_infos:
+            merged = np.array(infos[INFO_KEY])
+            merged[self._ended] = np.asarray(reset_infos[INFO_KEY])[self._ended]
+            reset_infos = {**reset_infos, INFO_KEY: merged}
+            reset_infos.pop(f"_{INFO_KEY}", None)
+        return self._observations.decode(raw), reset_infos
+
+    def _find_masks(self, wanted: str, keys: Mapping[str, Any]) -> MaskReader | None:
+        def probe() -> Mapping[str, Any]:
+            infos = self.env.reset()[1]
+            mask = infos.get(INFO_KEY)
+            return {} if mask is None else {INFO_KEY: _first(mask)}
+
+        # A batch has one mask method for all rows, so only masks from info and observation are read natively.
+        if wanted == "method":
+            raise RequestError(
+                "a natively vectorised environment cannot read masks from a method",
+                owner="maze-gym",
+                help='set [vector] mode = "sequential"',
+            )
+        return find_mask_reader(None, wanted, keys, self._actions.outer, probe)
+
+    def _read_masks(self, masks: MaskReader, infos: Mapping[str, Any], ended: np.ndarray | None) -> ArrayDict:
+        raw = infos.get(INFO_KEY)
+        present = np.asarray(infos.get(f"_{INFO_KEY}", np.full(self.n_envs, raw is not None)))
+        excused = ended if ended is not None else np.zeros(self.n_envs, np.bool_)
+        if missing := np.flatnonzero(~present & ~excused).tolist():
+            raise EnvError("the action mask is missing from info", owner=f"environment {missing[0]}, {self._where()}")
+        allowed = masks.all_allowed((self.n_envs,))
+        if raw is None:
+            return allowed
+        rows = masks.split(_rows(raw, allowed), (self.n_envs,))
+        return {key: np.where(present[:, None], array, allowed[key]) for key, array in rows.items()}
+
+    def _check_shapes(self, observation: ArrayDict) -> None:
+        for leaf in self._observations.leaves:
+            expected = (self.n_envs, *(leaf.outer.shape or ()))
+            if np.shape(observation[leaf.key]) != expected:
+                raise EnvError(
+                    f"the batched observation {leaf.key!r} does not fit its space",
+                    received=f"shape {np.shape(observation[leaf.key])}",
+                    expected=f"shape {expected}",
+                    owner=self._where(),
+                )
+
+    def _where(self) -> str:
+        return f"native vector environment, seed {self._seed}, step {self._ticks} since reset"
+
+    def _raise(self, error: Exception, phase: str) -> Any:
+        if isinstance(error, MazeError):
+            raise error
+        raise EnvError(f"its {phase} raised {type(error).__name__}: {error}", owner=self._where()) from error
+
+
+def _autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
+    mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        raise RequestError(
+            "the vector environment's metadata names an unknown autoreset mode",
+            received=repr(mode),
+            expected=", ".join(str(known) for known in AutoresetMode),
+            owner="maze-gym",
+        )
+
+
+def _first(mask: Any) -> Any:
+    if isinstance(mask, Mapping):
+        return {head: part[0] for head, part in mask.items() if not str(head).startswith("_")}
+    return mask[0]
+
+
+def _rows(raw: Any, example: ArrayDict) -> Any:
+    """Batched masks without the rows that Gymnasium left as None."""
+    if not isinstance(raw, np.ndarray) or raw.dtype != object:
+        return raw
+    blank = np.concatenate([array[0] for array in example.values()])
+    return np.stack([blank if row is None else np.concatenate([np.ravel(part) for part in row]) for row in raw])

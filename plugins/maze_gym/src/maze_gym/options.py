@@ -1,0 +1,26 @@
+"""Options of the environment component "gym"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class GymOptions:
+    """Which Gymnasium environment, and how it is made."""
+
+    id: str
+    """Gymnasium id such as "CartPole-v1" or "ALE/Pong-v5", or "my_package.module:attribute" of a class or function that makes a gymnasium.Env. From Python also such a class, function or instance."""  # noqa: E501
+    kwargs: Mapping[str, Any] = attrs.field(factory=dict)
+    """Keyword arguments of the environment, as in `gymnasium.make(id, **kwargs)`."""
+    max_episode_steps: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
+    )
+    """Steps after which an episode is truncated, in place of the environment's own limit; unset keeps that limit."""
+    render_mode: str | None = None
+    """How the environment draws itself: "rgb_array" for videos, "human" for a window; unset does not draw."""
+    action_mask: Literal["auto", "observation", "info", "method", "none"] = "auto"
+    """Where the mask of allowed discrete actions comes from: the observation key `action_mask`, `info["action_mask"]`, a method `action_masks()`, `valid_action_mask()` or `action_mask()`; "auto" takes the first of these that exists."""  # noqa: E501

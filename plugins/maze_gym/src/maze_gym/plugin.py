@@ -1,0 +1,23 @@
+"""What maze-gym provides: the environment component "gym"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from maze_kernel.components import EnvComponent
+
+from maze_kernel import hookimpl
+
+MAZE_PLUGIN_API = 1
+
+
+@hookimpl
+def maze_envs() -> Iterable[EnvComponent]:
+    """Any Gymnasium environment."""
+    yield EnvComponent(
+        name="gym",
+        target="maze_gym.env:make_env",
+        vector_target="maze_gym.native_vector:make_vector_env",
+        options="maze_gym.options:GymOptions",
+        summary="Any Gymnasium environment by id, or your own class or factory of one.",
+    )
