@@ -6,12 +6,12 @@ from typing import Any
 
 import gymnasium
 from gymnasium import spaces
-from maze_kernel.env.contract import Action, FlatEnv, Observation, flat_spaces
 
 from maze_gym.making import make_gym_env
 from maze_gym.masks import find_mask_reader
 from maze_gym.options import GymOptions
 from maze_gym.space_adapter import SpaceAdapter
+from maze_kernel.env.contract import Action, FlatEnv, Observation, flat_spaces
 
 
 def make_env(options: GymOptions) -> GymEnv:

@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import gymnasium
 from gymnasium import error as gym_error
-from maze_kernel.errors import EnvError, RequestError
 
 from maze_gym.options import GymOptions
+from maze_kernel.errors import EnvError, RequestError
 
 OWNER = "maze-gym"
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+
 from maze_kernel.errors import EnvError, RequestError
 
 METHODS = ("action_masks", "valid_action_mask", "action_mask")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maze_kernel.components import EnvComponent
-
 from maze_kernel import hookimpl
+from maze_kernel.components import EnvComponent
 
 MAZE_PLUGIN_API = 1
 

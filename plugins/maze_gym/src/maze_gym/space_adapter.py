@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 from gymnasium import spaces
+
 from maze_kernel.errors import SpaceError
 
 Path = tuple[str | int, ...]
