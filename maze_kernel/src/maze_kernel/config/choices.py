@@ -35,7 +35,7 @@ class Choices:
     def names(self, kind: str) -> tuple[str, ...]:
         return tuple(sorted(entry.component.name for entry in self.catalog.entries(kind)))
 
-    def choose(self, kind: str, use: str, location: Location) -> Choice:
+    def choose(self, kind: str, use: str, location: Location | None) -> Choice:
         """The target, the owner and the options of one `use`.
 
         Raises:
@@ -50,9 +50,10 @@ class Choices:
             owner=owner,
             fields=fields_of_entry(self.catalog, entry, location=location),
             describe=f"maze describe {kind} {use}",
+            summary=entry.component.summary,
         )
 
-    def _imported(self, kind: str, use: str, location: Location) -> Choice:
+    def _imported(self, kind: str, use: str, location: Location | None) -> Choice:
         if not self.import_paths:
             raise RequestError(
                 f"{use} names code to import, which is not done for a file inside a run directory",

@@ -111,7 +111,7 @@ def fields_of_target(target: Callable[..., Any]) -> OptionFields:
 
 
 def _default(default: Any) -> Any:
-    if isinstance(default, attrs.Factory):  # type: ignore[arg-type, unused-ignore]
+    if isinstance(default, attrs.Factory):
         return REQUIRED if default.takes_self else default.factory()
     return default
 
@@ -227,7 +227,7 @@ def show_type(annotation: Any) -> str:
         return " | ".join(dict.fromkeys(show_type(member) for member in members))
     kind = selection_kind(annotation)
     if kind is not None:
-        return f"{kind} (a table with use)"
+        return f"{{ use = {kind}, ... }}"
     annotation, _ = strip_annotated(annotation)
     if typing.get_origin(annotation) is Literal:
         return " | ".join(show_literal(value) for value in typing.get_args(annotation))

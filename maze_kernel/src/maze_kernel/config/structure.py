@@ -37,6 +37,7 @@ class Choice:
     fields: f.OptionFields
     describe: str
     """The command that lists its options."""
+    summary: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -49,7 +50,7 @@ class Reader:
     """
 
     problems: Problems
-    choose: Callable[[str, str, Location], Choice]
+    choose: Callable[[str, str, Location | None], Choice]
     choices: Callable[[str], tuple[str, ...]]
 
     @property

@@ -1,0 +1,129 @@
+"""The texts that stand beside options in the source: the string under each field, the Args section of a docstring."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+_SECTION = re.compile(r"[A-Z][A-Za-z ]*:\s*$")
+_ENTRY = re.compile(r"(\w+)(?:\s*\([^)]*\))?:\s*(.*)")
+
+
+@attrs.frozen(kw_only=True)
+class Texts:
+    """What the source says about a component's options.
+
+    Attributes:
+        summary: docstring without its sections, one paragraph a line.
+        source: what follows "Source:" in the docstring, e.g. a paper; "" without one.
+        fields: option name to meaning.
+        origins: option name to the "Source:" of the class that declares it, else the class's full name.
+    """
+
+    summary: str = ""
+    source: str = ""
+    fields: dict[str, str] = attrs.field(factory=dict)
+    origins: dict[str, str] = attrs.field(factory=dict)
+
+
+def texts_of_class(options_class: type) -> Texts:
+    """Of an attrs class; fields of a parent keep the parent's text and source."""
+    fields: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    for owner in reversed(options_class.__mro__):
+        if not attrs.has(owner):
+            continue
+        declared = inspect.get_annotations(owner)
+        _, source = _split_docstring(owner.__doc__)
+        origins.update(dict.fromkeys(declared, source or f"{owner.__module__}.{owner.__qualname__}"))
+        fields.update(_field_literals(owner))
+    summary, source = _split_docstring(_own_docstring(options_class))
+    return Texts(summary=summary, source=source, fields=fields, origins=origins)
+
+
+def texts_of_target(target: Callable[..., Any]) -> Texts:
+    """Of a function, or of a class with its `__init__`, whose Args section documents its parameters."""
+    fields = _arguments(target.__doc__)
+    if inspect.isclass(target):
+        fields = {**fields, **_arguments(target.__init__.__doc__)}
+    summary, source = _split_docstring(target.__doc__)
+    name = f"{target.__module__}.{getattr(target, '__qualname__', type(target).__qualname__)}"
+    return Texts(summary=summary, source=source, fields=fields, origins=dict.fromkeys(fields, source or name))
+
+
+def _own_docstring(options_class: type) -> str | None:
+    """None for the one that attrs or Python makes up."""
+    text = options_class.__dict__.get("__doc__")
+    return text if isinstance(text, str) else None
+
+
+@functools.cache
+def _field_literals(options_class: type) -> dict[str, str]:
+    try:
+        source = textwrap.dedent(inspect.getsource(options_class))
+        body = ast.parse(source).body[0]
+    except (OSError, TypeError, SyntaxError, IndexError):
+        return {}
+    if not isinstance(body, ast.ClassDef):
+        return {}
+    texts = {}
+    for statement, following in zip(body.body, body.body[1:], strict=False):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+            and isinstance(following.value.value, str)
+        ):
+            texts[statement.target.id] = " ".join(following.value.value.split())
+    return texts
+
+
+def _split_docstring(text: str | None) -> tuple[str, str]:
+    """The prose before any section, and what follows "Source:"."""
+    if not text:
+        return "", ""
+    lines = inspect.cleandoc(text).splitlines()
+    prose: list[str] = []
+    for line in lines:
+        if _SECTION.fullmatch(line):
+            break
+        prose.append(line)
+    joined = "\n".join(prose)
+    before, _, after = joined.partition("Source:")
+    if not after:
+        after = "\n".join(lines).partition("Source:")[2].split("\n\n")[0]
+    paragraphs = [" ".join(paragraph.split()) for paragraph in before.split("\n\n")]
+    return "\n".join(paragraph for paragraph in paragraphs if paragraph), " ".join(after.split())
+
+
+def _arguments(text: str | None) -> dict[str, str]:
+    """Name to meaning, of a Google-style Args section."""
+    if not text:
+        return {}
+    entries: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    inside, depth = False, None
+    for line in inspect.cleandoc(text).splitlines():
+        if not line.strip():
+            continue
+        if not line.startswith(" "):
+            inside = line.strip() in ("Args:", "Arguments:")
+            continue
+        if not inside:
+            continue
+        indent = len(line) - len(line.lstrip())
+        depth = indent if depth is None else depth
+        entry = _ENTRY.fullmatch(line.strip()) if indent == depth else None
+        if entry is not None:
+            current = entries.setdefault(entry.group(1), [entry.group(2)])
+        elif current is not None:
+            current.append(line.strip())
+    return {name: " ".join(parts) for name, parts in entries.items()}

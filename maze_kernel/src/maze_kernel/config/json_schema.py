@@ -1,0 +1,174 @@
+"""A JSON Schema of every experiment that can be written with what is installed, for completion in editors.
+
+An editor cannot see everything that `maze check` sees: the options behind an import path, and validators that are
+not bounds. Whatever `maze check` accepts, the schema accepts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import typing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+from maze_kernel.components import load_attribute
+from maze_kernel.config import fields as f
+from maze_kernel.config.bounds import schema_by
+from maze_kernel.config.choices import fields_of_entry, owner_of
+from maze_kernel.config.documentation import Texts, texts_of_class, texts_of_target
+from maze_kernel.config.experiment import Experiment
+from maze_kernel.config.resolved import plain
+from maze_kernel.errors import MazeError
+
+if TYPE_CHECKING:
+    from maze_kernel.loader import Kernel
+
+Schema = dict[str, Any]
+
+_IMPORT_PATH = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
+
+
+def schema(kernel: Kernel) -> Schema:
+    """JSON Schema, draft 2020-12, of experiments for the plugins of a kernel."""
+    builder = _Builder(catalog=kernel.catalog)
+    root = builder.options(f.fields_of_class(Experiment), texts_of_class(Experiment))
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Maze experiment",
+        "description": "One experiment for the plugins installed when this schema was written.",
+        **root,
+        "$defs": builder.definitions,
+    }
+
+
+@attrs.define(kw_only=True)
+class _Builder:
+    catalog: Any
+    definitions: dict[str, Schema] = attrs.field(factory=dict)
+
+    def options(self, fields: f.OptionFields, texts: Texts, use: Schema | None = None) -> Schema:
+        """The table of a component (`use` given) or of an options class."""
+        properties: dict[str, Schema] = {} if use is None else {"use": use}
+        for field in fields.fields:
+            properties[field.name] = self._field(field, texts.fields.get(field.name, ""))
+        required = ["use"] * (use is not None) + [field.name for field in fields.fields if field.required]
+        result: Schema = {"type": "object", "properties": properties, "additionalProperties": fields.extra}
+        return {**result, "required": required} if required else result
+
+    def _field(self, field: f.OptionField, text: str) -> Schema:
+        result = self.type_schema(field.annotation)
+        bounds = schema_by(getattr(field.attribute, "validator", None))
+        if f.union_members(field.annotation) is not None:
+            bounds.pop("enum", None)
+        result = {**result, **bounds}
+        if text:
+            result["description"] = text
+        if not field.required and field.default is not None:
+            default = plain(field.default)
+            if _is_json(default):
+                result["default"] = default
+        return result
+
+    def type_schema(self, annotation: Any) -> Schema:
+        """The schema of a type; one that no TOML value has is left open."""
+        members = f.union_members(annotation)
+        if members is not None:
+            schemas = [self.type_schema(member) for member in members]
+            return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+        kind = f.selection_kind(annotation)
+        if kind is not None:
+            return self._selection(kind)
+        annotation, _ = f.strip_annotated(annotation)
+        if typing.get_origin(annotation) is Literal:
+            return {"enum": list(typing.get_args(annotation))}
+        if f.is_enum(annotation):
+            return {"enum": [member.value for member in annotation]}
+        items, member = f.list_members(annotation), f.table_member(annotation)
+        if items is not None:
+            return self._list(*items)
+        if member is not None:
+            return {"type": "object", "additionalProperties": self.type_schema(member)}
+        if f.is_options_class(annotation):
+            return self._options_class(annotation)
+        name = _JSON_TYPES.get(annotation)
+        return {} if name is None else {"type": name}
+
+    def _list(self, item: Any, fixed: tuple[Any, ...] | None) -> Schema:
+        if fixed is None:
+            return {"type": "array", "items": self.type_schema(item)}
+        n = len(fixed)
+        return {
+            "type": "array",
+            "prefixItems": [self.type_schema(member) for member in fixed],
+            "minItems": n,
+            "maxItems": n,
+        }
+
+    def _options_class(self, options_class: type) -> Schema:
+        name = _definition_name(f"{options_class.__module__}.{options_class.__qualname__}")
+        if name not in self.definitions:
+            self.definitions[name] = {}  # a class may hold itself
+            texts = texts_of_class(options_class)
+            self.definitions[name] = self.options(f.fields_of_class(options_class), texts)
+        return {"$ref": f"#/$defs/{name}"}
+
+    def _selection(self, kind: str) -> Schema:
+        if kind not in self.definitions:
+            self.definitions[kind] = {}
+            entries = self.catalog.entries(kind)
+            names = [entry.component.name for entry in entries]
+            branches: list[Schema] = []
+            spellings: list[str] = []
+            for entry in entries:
+                name = entry.component.name
+                uses = [entry.qualified_name] if names.count(name) > 1 else [name, entry.qualified_name]
+                spellings += uses
+                definition = _definition_name(f"{kind}.{entry.qualified_name}")
+                self.definitions[definition] = self._component(entry, uses)
+                branches.append({"$ref": f"#/$defs/{definition}"})
+            branches.append(_imported(kind, spellings))
+            self.definitions[kind] = {"oneOf": branches}
+        return {"$ref": f"#/$defs/{kind}"}
+
+    def _component(self, entry: Any, uses: list[str]) -> Schema:
+        component = entry.component
+        use: Schema = {"enum": uses, "description": f"{component.summary} ({owner_of(entry)})".strip()}
+        try:
+            fields = fields_of_entry(self.catalog, entry)
+            cls = fields.options_class
+            texts = texts_of_class(cls) if cls else texts_of_target(load_attribute(component.target))
+        except MazeError as error:
+            use["description"] += f" Its options cannot be read: {error.what}"
+            return {"type": "object", "properties": {"use": use}, "required": ["use"]}
+        return {**self.options(fields, texts, use), "description": component.summary or texts.summary}
+
+
+def _definition_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", ".", text)
+
+
+def _imported(kind: str, spellings: list[str]) -> Schema:
+    use: Schema = {
+        "type": "string",
+        "pattern": _IMPORT_PATH,
+        "description": f'Any importable {kind}: "package.module:Class"; its keyword-only parameters are the options.',
+    }
+    if spellings:
+        use["not"] = {"enum": spellings}
+    return {"type": "object", "properties": {"use": use}, "required": ["use"]}
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_json, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, (str, int, bool))
+
+
+_JSON_TYPES: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "string", Path: "string"}
