@@ -12,7 +12,7 @@ from maze_kernel import __version__
 from maze_kernel.components import load_attribute
 from maze_kernel.config.fields import OptionFields, fields_of_class, fields_of_target
 from maze_kernel.config.problems import nearest
-from maze_kernel.config.structure import Choice
+from maze_kernel.config.reading import Choice
 from maze_kernel.errors import Location, MazeError, RequestError
 
 KERNEL_OWNER = f"maze-kernel {__version__}"

@@ -88,7 +88,7 @@ def fields_of_target(target: Callable[..., Any]) -> OptionFields:
         parameters = inspect.signature(target).parameters
     except ValueError as error:
         raise TypeError(f"its parameters cannot be read: {error}") from None
-    function = target.__init__ if inspect.isclass(target) else target  # type: ignore[misc]
+    function = target.__init__ if inspect.isclass(target) else target
     options = parameters.get("options")
     if options is not None:
         annotation = _parameter_annotation(options, function)
@@ -111,7 +111,7 @@ def fields_of_target(target: Callable[..., Any]) -> OptionFields:
 
 
 def _default(default: Any) -> Any:
-    if isinstance(default, attrs.Factory):
+    if type(default).__name__ == "Factory":
         return REQUIRED if default.takes_self else default.factory()
     return default
 

@@ -15,9 +15,10 @@ from maze_kernel.config.origin import Origin
 from maze_kernel.config.overrides import apply_overrides
 from maze_kernel.config.plugin_table import check_required, plugin_files, read_plugin_table
 from maze_kernel.config.problems import Problems
+from maze_kernel.config.reading import Reader, Scope
 from maze_kernel.config.resolved import resolve_experiment
 from maze_kernel.config.source import read_toml
-from maze_kernel.config.structure import Reader, Scope, structure_options, structure_selection
+from maze_kernel.config.structure import structure_options, structure_selection
 from maze_kernel.errors import ExperimentError, RequestError
 
 if TYPE_CHECKING:

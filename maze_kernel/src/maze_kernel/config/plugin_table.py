@@ -11,7 +11,8 @@ from maze_kernel.config.experiment import PluginOptions
 from maze_kernel.config.fields import fields_of_class
 from maze_kernel.config.positions import KeyPath
 from maze_kernel.config.problems import Problems, nearest
-from maze_kernel.config.structure import INVALID, Reader, Scope, structure
+from maze_kernel.config.reading import INVALID, Reader, Scope
+from maze_kernel.config.structure import structure
 from maze_kernel.errors import RequestError
 
 if TYPE_CHECKING:

@@ -8,71 +8,22 @@ from __future__ import annotations
 
 import math
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import attrs
 
+from maze_kernel.config import complaints
 from maze_kernel.config import fields as f
 from maze_kernel.config.bounds import expected_by
-from maze_kernel.config.experiment import Experiment, Selection
+from maze_kernel.config.experiment import Selection
 from maze_kernel.config.origin import show_path
-from maze_kernel.config.positions import KeyPath
-from maze_kernel.config.problems import Problems, nearest, show_value
-from maze_kernel.errors import Location, RequestError
-
-INVALID: Any = type("Invalid", (), {"__repr__": lambda _self: "INVALID"})()
-"""Stands for a value that has a problem."""
+from maze_kernel.config.problems import nearest, show_value
+from maze_kernel.config.reading import INVALID, Reader, Scope
+from maze_kernel.errors import RequestError
 
 _INT64 = range(-(2**63), 2**63)
-
-
-@attrs.frozen(kw_only=True)
-class Choice:
-    """What a `use` stands for."""
-
-    target: str
-    owner: str
-    fields: f.OptionFields
-    describe: str
-    """The command that lists its options."""
-    summary: str = ""
-
-
-@attrs.frozen(kw_only=True)
-class Reader:
-    """What structuring needs besides the value.
-
-    Attributes:
-        choose: (kind, use, location) -> Choice; raises RequestError where `use` names nothing that can be built.
-        choices: kind -> names a user can choose from.
-    """
-
-    problems: Problems
-    choose: Callable[[str, str, Location | None], Choice]
-    choices: Callable[[str], tuple[str, ...]]
-
-    @property
-    def python(self) -> bool:
-        return self.problems.origin.python
-
-    def scratch(self) -> Reader:
-        return attrs.evolve(self, problems=self.problems.scratch())
-
-
-@attrs.frozen(kw_only=True)
-class Scope:
-    """Where in the data a value stands and whose it is."""
-
-    path: KeyPath
-    owner: str
-    help: str
-    non_finite: bool = False
-    bounds: str | None = None
-
-    def at(self, *parts: str | int) -> Scope:
-        return attrs.evolve(self, path=(*self.path, *parts), bounds=None)
 
 
 def structure(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
@@ -100,7 +51,7 @@ def structure(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
         if reader.python and isinstance(value, annotation):
             return value
         if not isinstance(value, Mapping):
-            return _wrong_type(value, annotation, scope, reader)
+            return complaints.wrong_type(value, annotation, scope, reader)
         return structure_options(value, f.fields_of_class(annotation), scope, reader)
     return _structure_scalar(value, annotation, scope, reader)
 
@@ -119,7 +70,7 @@ def structure_selection(value: Any, kind: str, scope: Scope, reader: Reader) -> 
             at_value=True,
             received=show_value(value),
             expected='a table with use = "..."',
-            help=f"write use = {_toml_name(value)} in a table [{show_path(scope.path)}]",
+            help=f"write use = {complaints.toml_name(value)} in a table [{show_path(scope.path)}]",
         )
         return INVALID
     use = value.get("use")
@@ -129,9 +80,9 @@ def structure_selection(value: Any, kind: str, scope: Scope, reader: Reader) -> 
             f"{{path}} does not say which {kind} to use" if use is None else "{path} has the wrong type",
             at_value="use" in value,
             received=None if use is None else show_value(use),
-            expected=f"use = one of {_some(names)}" if names else 'use = "..."',
+            expected=f"use = one of {complaints.some(names)}" if names else 'use = "..."',
             owner=scope.owner,
-            help=f"add use = {_toml_name(names[0] if names else None)}; maze list-plugins shows what is installed",
+            help=f"add use = {complaints.toml_name(next(iter(names), None))}; maze list-plugins shows them all",
         )
         return INVALID
     use_path = (*scope.path, "use")
@@ -159,12 +110,12 @@ def structure_options(
     meant: set[str] = set()
     for key in table:
         if key not in known and not (fields.extra and isinstance(key, str)):
-            meant.update(_unknown_key(str(key), fields, scope, reader, label))
+            meant.update(complaints.unknown_key(str(key), fields, scope, reader, label))
     values: dict[str, Any] = {}
     for field in fields.fields:
         if field.name not in table:
             if field.required and field.name not in meant:
-                _missing_key(field, scope, reader)
+                complaints.missing_key(field, scope, reader)
             continue
         expected = expected_by(getattr(field.attribute, "validator", None))
         inner = attrs.evolve(scope.at(field.name), bounds=expected, non_finite=field.allows_non_finite)
@@ -224,7 +175,7 @@ def _check_each(
             if complete:
                 raise
         except Exception as error:
-            _invalid_value(field, given[field.name], error, scope, reader)
+            complaints.invalid_value(field, given[field.name], error, scope, reader)
 
 
 def _construct(options_class: type, values: dict[str, Any], scope: Scope, reader: Reader) -> Any:
@@ -234,7 +185,7 @@ def _construct(options_class: type, values: dict[str, Any], scope: Scope, reader
         reader.problems.add_error(scope.path, error)
     except Exception as error:
         reader.problems.add(
-            scope.path, "{path} is refused: " + _first_argument(error), owner=scope.owner, help=scope.help
+            scope.path, "{path} is refused: " + complaints.first_argument(error), owner=scope.owner, help=scope.help
         )
     return INVALID
 
@@ -242,7 +193,7 @@ def _construct(options_class: type, values: dict[str, Any], scope: Scope, reader
 def _structure_union(value: Any, annotation: Any, members: tuple[Any, ...], scope: Scope, reader: Reader) -> Any:
     fitting = [member for member in members if _fits(value, member, reader)]
     if not fitting:
-        return _wrong_type(value, annotation, scope, reader)
+        return complaints.wrong_type(value, annotation, scope, reader)
     if len(fitting) == 1:
         return structure(value, fitting[0], scope, reader)
     tries = []
@@ -255,7 +206,7 @@ def _structure_union(value: Any, annotation: Any, members: tuple[Any, ...], scop
     if isinstance(value, (Mapping, list, tuple)):
         reader.problems.take(min(tries, key=len))
         return INVALID
-    return _wrong_type(value, annotation, scope, reader)
+    return complaints.wrong_type(value, annotation, scope, reader)
 
 
 def _fits(value: Any, annotation: Any, reader: Reader) -> bool:
@@ -295,7 +246,7 @@ def _structure_scalar(value: Any, annotation: Any, scope: Scope, reader: Reader)
         )
         return INVALID
     if type(value) is not annotation and not _widens(value, annotation, reader):
-        return _wrong_type(value, annotation, scope, reader)
+        return complaints.wrong_type(value, annotation, scope, reader)
     return _checked_number(annotation(value), annotation, scope, reader)
 
 
@@ -317,7 +268,7 @@ def _checked_number(value: Any, annotation: Any, scope: Scope, reader: Reader) -
             "{path} is not a finite number",
             at_value=True,
             received=show_value(value),
-            expected=_expected(annotation, scope),
+            expected=complaints.expected_text(annotation, scope),
             owner=scope.owner,
             help=scope.help,
         )
@@ -337,7 +288,7 @@ def _structure_literal(value: Any, annotation: Any, scope: Scope, reader: Reader
             return result
     words = [choice for choice in choices if isinstance(choice, str)]
     if not any(type(choice) is type(value) for choice in choices):
-        return _wrong_type(value, annotation, scope, reader)
+        return complaints.wrong_type(value, annotation, scope, reader)
     reader.problems.add(
         scope.path,
         "{path} is not one of its values",
@@ -353,7 +304,7 @@ def _structure_literal(value: Any, annotation: Any, scope: Scope, reader: Reader
 
 def _structure_list(value: Any, annotation: Any, items: Any, scope: Scope, reader: Reader) -> Any:
     if not isinstance(value, list) and not (reader.python and isinstance(value, tuple)):
-        return _wrong_type(value, annotation, scope, reader)
+        return complaints.wrong_type(value, annotation, scope, reader)
     item_type, fixed = items
     if fixed is not None and len(fixed) != len(value):
         reader.problems.add(
@@ -378,7 +329,7 @@ def _structure_list(value: Any, annotation: Any, items: Any, scope: Scope, reade
 
 def _structure_mapping(value: Any, annotation: Any, member: Any, scope: Scope, reader: Reader) -> Any:
     if not isinstance(value, Mapping):
-        return _wrong_type(value, annotation, scope, reader)
+        return complaints.wrong_type(value, annotation, scope, reader)
     result = {}
     for key, item in value.items():
         if not isinstance(key, str):
@@ -399,7 +350,7 @@ def _structure_plain(value: Any, scope: Scope, reader: Reader) -> Any:
         return value
     if type(value) in (int, float):
         return _checked_number(value, type(value), scope, reader)
-    return _wrong_type(value, Any, scope, reader)
+    return complaints.wrong_type(value, Any, scope, reader)
 
 
 def _selection_from_object(value: Any, kind: str, scope: Scope, reader: Reader) -> Any:
@@ -414,7 +365,7 @@ def _selection_from_object(value: Any, kind: str, scope: Scope, reader: Reader) 
             f"{{path}} must select a {kind}",
             received=show_value(value),
             expected="a name, a table with use, or an object",
-            help=f"choose one of {_some(reader.choices(kind))}",
+            help=f"choose one of {complaints.some(reader.choices(kind))}",
         )
         return INVALID
     if kind == "env" and not callable(value):
@@ -429,132 +380,3 @@ def _selection_from_object(value: Any, kind: str, scope: Scope, reader: Reader) 
     named = value if hasattr(value, "__qualname__") else type(value)
     target = f"{named.__module__}:{named.__qualname__}"
     return Selection(kind=kind, use=target, target=target, options={}, owner=f"{target} (given)", instance=value)
-
-
-# -- problems ----------------------------------------------------------------------------------------------------------
-
-
-def _expected(annotation: Any, scope: Scope) -> str:
-    shown = f.show_type(annotation)
-    return f"{shown} {scope.bounds}" if scope.bounds else shown
-
-
-def _wrong_type(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
-    if annotation is Any:
-        expected, help_ = "a string, number, boolean, list or table", "write it as a string"
-    else:
-        expected, help_ = _expected(annotation, scope), _how_to_write(value, annotation) or scope.help
-    reader.problems.add(
-        scope.path,
-        "{path} has the wrong type",
-        at_value=True,
-        received=show_value(value),
-        expected=expected,
-        owner=scope.owner,
-        help=help_,
-    )
-    return INVALID
-
-
-def _how_to_write(value: Any, annotation: Any) -> str | None:
-    """A spelling of the same value in the type that is wanted, where it is obvious."""
-    members = f.union_members(annotation) or (f.strip_annotated(annotation)[0],)
-    if isinstance(value, str):
-        wanted = {bool: ("true", "false")}
-        if bool in members and value in wanted[bool]:
-            return f"write {value} without quotes"
-        if (int in members or float in members) and _is_number(value, integral=float not in members):
-            return f"write {value} without quotes"
-    if type(value) is float and int in members and value.is_integer() and abs(value) < 2**53:
-        return f"write {int(value)}"
-    if type(value) in (bool, int, float) and str in members:
-        return f'write "{str(value).lower()}"'
-    item = f.list_members(annotation)
-    if item is not None and not isinstance(value, (list, dict)):
-        return "write the value in square brackets"
-    return None
-
-
-def _is_number(text: str, *, integral: bool) -> bool:
-    try:
-        number = float(text)
-    except ValueError:
-        return False
-    return math.isfinite(number) and text.strip() == text and (not integral or text.lstrip("+-").isdecimal())
-
-
-def _unknown_key(key: str, fields: f.OptionFields, scope: Scope, reader: Reader, label: str | None) -> tuple[str, ...]:
-    """Records it; returns the names that may have been meant, which are then not reported as missing."""
-    whose = label or (f"[{show_path(scope.path)}]" if scope.path else "an experiment")
-    near = () if key in fields.positional else nearest(key, fields.names)
-    home = None if near else _kernel_table_with(key)
-    if key in fields.positional:
-        help_ = f"make {key} keyword-only: put * before it in the signature"
-    elif home is not None:
-        help_ = f"{key} belongs in [{home}]"
-    else:
-        help_ = scope.help
-    reader.problems.add(
-        (*scope.path, key),
-        f"{{path}} is not an option of {whose}",
-        owner=scope.owner,
-        nearest=near,
-        expected=None if fields.names else "no options",
-        help=help_,
-    )
-    return near
-
-
-def _kernel_table_with(key: str) -> str | None:
-    """The kernel's own table that has an option of this name: `n_envs` belongs in [vector]."""
-    for table in f.fields_of_class(Experiment).fields:
-        if f.is_options_class(table.annotation) and key in f.fields_of_class(table.annotation).names:
-            return table.name
-    return None
-
-
-def _missing_key(field: f.OptionField, scope: Scope, reader: Reader) -> None:
-    table = f"in [{show_path(scope.path)}]" if scope.path else "at the top of the file"
-    expected = expected_by(getattr(field.attribute, "validator", None))
-    kind = f.selection_kind(field.annotation)
-    if kind is not None and not scope.path:
-        help_ = f"add a table [{field.name}] with use = {_toml_name(next(iter(reader.choices(kind)), None))}"
-    else:
-        help_ = f"add {field.name} = ... {table}"
-    path = scope.path
-    reader.problems.add(
-        path,
-        f"{show_path((*path, field.name))} is missing",
-        expected=f.show_type(field.annotation) + (f" {expected}" if expected else ""),
-        owner=scope.owner,
-        help=help_,
-    )
-
-
-def _invalid_value(field: f.OptionField, value: Any, error: Exception, scope: Scope, reader: Reader) -> None:
-    expected = expected_by(field.attribute.validator)
-    reason = _first_argument(error)
-    reader.problems.add(
-        (*scope.path, field.name),
-        "{path} is out of range" if expected else f"{{path}}: {reason}",
-        at_value=True,
-        received=show_value(value),
-        expected=expected,
-        owner=scope.owner,
-        help=(error.help if isinstance(error, RequestError) else None) or scope.help,
-    )
-
-
-def _first_argument(error: Exception) -> str:
-    return (
-        str(error.args[0]) if error.args and not isinstance(error, RequestError) else str(getattr(error, "what", error))
-    )
-
-
-def _some(names: tuple[str, ...]) -> str:
-    shown = ", ".join(f'"{name}"' for name in names[:6])
-    return f"{shown}, …" if len(names) > 6 else shown
-
-
-def _toml_name(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else '"..."'
