@@ -26,23 +26,14 @@ def make_a2c(context: TrainerContext, options: A2COptions) -> OnPolicyTrainer:
 def a2c_loss(policy_key: str, options: A2COptions) -> LossFunction:
     """The loss of one rollout; its statistics are those of `STATISTICS` without the gradient norm."""
 
-    def loss(
-        model: Any,
-        observation: dict[str, Tensor],
-        action: dict[str, Tensor],
-        _old_log_prob: Tensor,
-        old_value: Tensor,
-        advantages: Tensor,
-        returns: Tensor,
-        weight: Tensor | None,
-        coefficients: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        logits, value = model.logits_and_value(policy_key, observation)
-        log_prob, entropy_rows = model.distributions[policy_key].log_prob_and_entropy(logits, action)
+    def loss(model: Any, rows: Batch, coefficients: Tensor) -> tuple[Tensor, Tensor]:
+        logits, value = model.logits_and_value(policy_key, rows.observation)
+        log_prob, entropy_rows = model.distributions[policy_key].log_prob_and_entropy(logits, rows.action)
+        advantages, weight = rows.advantages, rows.weight
         if options.normalize_advantages:
             advantages = normalize_advantages(advantages, weight)
         of_policy = policy_gradient_loss(log_prob, advantages, weight)
-        of_value = value_loss(value, returns, old_value, 0.0, weight)
+        of_value = value_loss(value, rows.returns, rows.value, 0.0, weight)
         entropy = weighted_mean(entropy_rows, weight)
         # L = c_pi L_pi + c_v L_value − c_e H
         total = coefficients[0] * of_policy + coefficients[1] * of_value - coefficients[2] * entropy

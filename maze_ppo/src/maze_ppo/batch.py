@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-import attrs
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,9 +16,11 @@ from maze_kernel.rollout.buffer import RolloutBuffer
 TensorDict = dict[str, Tensor]
 
 
-@attrs.define(slots=True)
-class Batch:
-    """Rows of decisions: observation and action dicts of (B, ...) and (B,) columns; `weight` None counts all rows."""
+class Batch(NamedTuple):
+    """Rows of decisions: observation and action dicts of (B, ...) and (B,) columns; `weight` None counts all rows.
+
+    A NamedTuple, so that torch's function transforms and compiler see through it.
+    """
 
     observation: TensorDict
     action: TensorDict
@@ -83,8 +85,7 @@ def rollout_batch(
     advantage_rows = torch.from_numpy(advantages.reshape(-1)).to(device)
     batch = Batch(observation, action, log_prob, value, advantage_rows, advantage_rows + value)
     if fixed_size:
-        batch.weight = torch.from_numpy(~buffer.void.reshape(-1)).to(device, torch.float32)
-        return batch
+        return batch._replace(weight=torch.from_numpy(~buffer.void.reshape(-1)).to(device, torch.float32))
     valid = buffer.valid_rows()
     return batch if valid is None else batch.select(torch.from_numpy(valid).to(device))
 

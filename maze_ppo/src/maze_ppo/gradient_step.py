@@ -71,7 +71,7 @@ class GradientStep:
     def _eager_step(self, *inputs: Any) -> Tensor:
         self.flat.grad.zero_()
         loss, statistics = self._loss(self._model, *inputs)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.linalg.vector_norm(self.flat.grad)
         if self.flat.data.is_cuda or bool(norm.isfinite()):
             self._adam(norm)
@@ -104,12 +104,12 @@ class GradientStep:
 
         def run(*inputs: Any) -> Tensor:
             if self._is_compiled:
-                return step(*state, *inputs)  # type: ignore[no-any-return]
+                return step(*state, *inputs)
             start = time.perf_counter()
             result = step(*state, *inputs)
             self._compile_seconds += time.perf_counter() - start
             self._is_compiled = True
-            return result  # type: ignore[no-any-return]
+            return result
 
         return run
 
@@ -144,7 +144,8 @@ def _functional_step(step: GradientStep) -> Callable[..., Tensor]:
 
     def run(theta: Tensor, first: Tensor, second: Tensor, n_steps: Tensor, rate: Tensor, *inputs: Any) -> Tensor:
         def loss(parameters: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-            return functional_call(module, dict(zip(names, parameters, strict=True)), inputs)
+            result: tuple[Tensor, Tensor] = functional_call(module, dict(zip(names, parameters, strict=True)), inputs)
+            return result
 
         gradients, (_, statistics) = grad_and_value(loss, has_aux=True)(tuple(split(theta)))
         gradient = torch.cat([part.reshape(-1) for part in gradients])

@@ -2,64 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 from attrs.validators import ge, gt, le
 
 from maze_kernel.training.schedules import Schedule
 
 
-def _probability() -> object:
-    return attrs.validators.and_(ge(0.0), le(1.0))
-
-
-def _positive_rate(_instance: object, attribute: attrs.Attribute[object], value: float | Schedule) -> None:
+def _positive_rate(_instance: Any, attribute: Any, value: float | Schedule) -> None:
     if not isinstance(value, Schedule) and value <= 0:
         raise ValueError(f"'{attribute.name}' must be > 0: {value}")
 
 
 @attrs.frozen(kw_only=True)
-class A2COptions:
-    """Synchronous advantage actor-critic. Source: Mnih et al. 2016."""
-
-    n_epochs: int = attrs.field(default=0, validator=ge(0))
-    """Epochs to train; 0: until another budget, patience or the user stops the run."""
-    epoch_length: int = attrs.field(default=25, validator=ge(1))
-    """Updates (rollouts) an epoch."""
-    patience: int = attrs.field(default=15, validator=ge(0))
-    """Stop after so many evaluations without a better one; 0: never."""
-    max_env_steps: int = attrs.field(default=0, validator=ge(0))
-    """Stop after the epoch that reaches this number of environment steps; 0: no budget."""
-    device: str = "cpu"
-    """Where the update runs: "auto", "cpu", "cuda" or "cuda:1"."""
-    compile: bool = False
-    """Compile loss, backward pass, clipping and optimiser step into one function: slow start, fast updates."""
-    n_rollout_steps: int = attrs.field(default=100, validator=ge(1))
-    """Decisions of each environment a rollout; all of them are trained on."""
-    lr: float | Schedule = attrs.field(default=0.0005, validator=_positive_rate)
-    """Learning rate of Adam: a number, or a schedule over the run's budget."""
-    adam_epsilon: float = attrs.field(default=1e-8, validator=gt(0.0))
-    """Adam's epsilon, added to the root of the second moment."""
-    gamma: float = attrs.field(default=0.98, validator=_probability())
-    """Discount a flat step, 0 to 1."""
-    gae_lambda: float = attrs.field(default=1.0, validator=_probability())
-    """Lambda of generalised advantage estimation; 1: bootstrapped Monte Carlo returns. Schulman et al. 2016."""
-    policy_loss_coef: float = attrs.field(default=1.0, validator=ge(0.0))
-    """Weight of the policy loss."""
-    value_loss_coef: float = attrs.field(default=0.5, validator=ge(0.0))
-    """Weight of the mean squared value error."""
-    entropy_coef: float = attrs.field(default=0.00025, validator=ge(0.0))
-    """Weight of the entropy bonus."""
-    max_grad_norm: float = attrs.field(default=0.0, validator=ge(0.0))
-    """Global gradient norm is cut to this; 0: off."""
-    critic_burn_in_epochs: int = attrs.field(default=0, validator=ge(0))
-    """First epochs that train the critic alone, with a value loss weight of 1; for pre-trained policies."""
-    normalize_advantages: bool = True
-    """Shift and scale advantages to mean 0 and standard deviation 1, over the rollout."""
-
-
-@attrs.frozen(kw_only=True)
-class PPOOptions:
-    """Proximal policy optimisation. Source: Schulman et al. 2017."""
+class OnPolicyOptions:
+    """What PPO and A2C have in common."""
 
     n_epochs: int = attrs.field(default=0, validator=ge(0))
     """Epochs to train; 0: until another budget, patience or the user stops the run."""
@@ -79,9 +37,9 @@ class PPOOptions:
     """Learning rate of Adam: a number, or a schedule over the run's budget."""
     adam_epsilon: float = attrs.field(default=1e-8, validator=gt(0.0))
     """Adam's epsilon, added to the root of the second moment."""
-    gamma: float = attrs.field(default=0.98, validator=_probability())
+    gamma: float = attrs.field(default=0.98, validator=[ge(0.0), le(1.0)])
     """Discount a flat step, 0 to 1."""
-    gae_lambda: float = attrs.field(default=1.0, validator=_probability())
+    gae_lambda: float = attrs.field(default=1.0, validator=[ge(0.0), le(1.0)])
     """Lambda of generalised advantage estimation; 1: bootstrapped Monte Carlo returns. Schulman et al. 2016."""
     policy_loss_coef: float = attrs.field(default=1.0, validator=ge(0.0))
     """Weight of the policy loss."""
@@ -94,7 +52,21 @@ class PPOOptions:
     critic_burn_in_epochs: int = attrs.field(default=0, validator=ge(0))
     """First epochs that train the critic alone, with a value loss weight of 1; for pre-trained policies."""
     normalize_advantages: bool = True
-    """Shift and scale advantages to mean 0 and standard deviation 1, a minibatch."""
+    """Shift and scale advantages to mean 0 and standard deviation 1, in every gradient step."""
+
+
+@attrs.frozen(kw_only=True)
+class A2COptions(OnPolicyOptions):
+    """Synchronous advantage actor-critic. Source: Mnih et al. 2016."""
+
+    lr: float | Schedule = attrs.field(default=0.0005, validator=_positive_rate)
+    """Learning rate of Adam: a number, or a schedule over the run's budget."""
+
+
+@attrs.frozen(kw_only=True)
+class PPOOptions(OnPolicyOptions):
+    """Proximal policy optimisation. Source: Schulman et al. 2017."""
+
     batch_size: int = attrs.field(default=100, validator=ge(1))
     """Transitions a minibatch."""
     n_optimization_epochs: int = attrs.field(default=4, validator=ge(1))

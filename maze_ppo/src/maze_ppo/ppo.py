@@ -30,24 +30,15 @@ def ppo_loss(policy_key: str, options: PPOOptions) -> LossFunction:
     Source: Schulman et al. 2017, equation 9.
     """
 
-    def loss(
-        model: Any,
-        observation: dict[str, Tensor],
-        action: dict[str, Tensor],
-        old_log_prob: Tensor,
-        old_value: Tensor,
-        advantages: Tensor,
-        returns: Tensor,
-        weight: Tensor | None,
-        coefficients: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        logits, value = model.logits_and_value(policy_key, observation)
-        log_prob, entropy_rows = model.distributions[policy_key].log_prob_and_entropy(logits, action)
+    def loss(model: Any, rows: Batch, coefficients: Tensor) -> tuple[Tensor, Tensor]:
+        logits, value = model.logits_and_value(policy_key, rows.observation)
+        log_prob, entropy_rows = model.distributions[policy_key].log_prob_and_entropy(logits, rows.action)
+        advantages, weight = rows.advantages, rows.weight
         if options.normalize_advantages:
             advantages = normalize_advantages(advantages, weight)
-        log_ratio = log_prob - old_log_prob
+        log_ratio = log_prob - rows.log_prob
         of_policy = clipped_policy_loss(log_ratio, advantages, options.clip_range, weight)
-        of_value = value_loss(value, returns, old_value, options.value_clip_range, weight)
+        of_value = value_loss(value, rows.returns, rows.value, options.value_clip_range, weight)
         entropy = weighted_mean(entropy_rows, weight)
         # L = c_pi L_clip + c_v L_value − c_e H
         total = coefficients[0] * of_policy + coefficients[1] * of_value - coefficients[2] * entropy

@@ -58,7 +58,7 @@ class OnPolicyTrainer:
         self._algorithm = algorithm
         self._key = context.spaces.policy_keys[0]
         self._gradient_step = GradientStep(
-            self.model,  # type: ignore[arg-type]
+            self.model,
             algorithm.loss(self._key, options),
             epsilon=options.adam_epsilon,
             max_grad_norm=options.max_grad_norm,
@@ -114,17 +114,7 @@ class OnPolicyTrainer:
         coefficients = self._coefficients()
 
         def step(rows: Batch) -> Tensor:
-            return self._gradient_step(
-                rate,
-                rows.observation,
-                rows.action,
-                rows.log_prob,
-                rows.value,
-                rows.advantages,
-                rows.returns,
-                rows.weight,
-                coefficients,
-            )
+            return self._gradient_step(rate, rows, coefficients)
 
         statistics = self._algorithm.update(batch, step, self.options, self._rng)
         if not bool(torch.stack(statistics).isfinite().all()):

@@ -39,7 +39,7 @@ def scheduled_value(value: float | Schedule, fraction: float) -> float:
     return value.end + (value.start - value.end) * weight
 
 
-def budget_fraction(*, epoch: int, n_epochs: int, env_steps: int = 0, max_env_steps: int = 0) -> float:
+def budget_fraction(*, epoch: float, n_epochs: int, env_steps: int = 0, max_env_steps: int = 0) -> float:
     """How much of the budget is used: the larger share of epochs and of environment steps; 0 without a budget.
 
     >>> budget_fraction(epoch=10, n_epochs=40, env_steps=600, max_env_steps=1000)
