@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from maze_kernel.api import RunContext
+    from maze_kernel.errors import MazeError
+    from maze_kernel.hookspecs import hookimpl
 
 __version__ = "0.1.0"
 
