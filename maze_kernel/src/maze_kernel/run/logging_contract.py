@@ -60,7 +60,10 @@ class LoggerContext:
     """0: no budget."""
     resumed_epoch: int = 0
     """Last epoch kept from before a resume; a logger drops anything it wrote for later epochs. 0: a fresh run."""
-    metric: str = "reward"
+    metric: str = "BaseEnvEvents/reward/mean"
+    """What the best model is selected by."""
+    verbosity: int = 0
+    """−1: nothing on the screen; 0: progress; 1: tables of statistics as well."""
 
 
 class Logger(Protocol):

@@ -1,0 +1,225 @@
+"""An experiment and a kernel, put together: environments, model, trainer, workers and loggers.
+
+Only building is here; the loop that uses the parts is in the training room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+
+from maze_kernel.components import EnvComponent, load_attribute
+from maze_kernel.config.experiment import LoadedExperiment, Selection
+from maze_kernel.config.load import select
+from maze_kernel.env.contract import StructuredEnv, StructuredSpaces
+from maze_kernel.env.transform import Transform
+from maze_kernel.errors import PluginError, RequestError
+from maze_kernel.models.contract import ActorCritic, ModelContext, Policy
+from maze_kernel.run.env_factory import EnvFactory, PluginFiles, is_transform
+from maze_kernel.run.seeding import SeedTree
+from maze_kernel.training.contract import Trainer, TrainerContext
+
+if TYPE_CHECKING:
+    from maze_kernel.env.tick import VectorEnv
+    from maze_kernel.loader import Kernel
+    from maze_kernel.run.logging_contract import Logger, LoggerContext
+    from maze_kernel.training.contract import Progress
+    from maze_kernel.workers.contract import WorkerPool
+
+
+class Assembly:
+    """The parts of one experiment.
+
+    Args:
+        loaded: the checked experiment.
+        kernel: where its components are found.
+
+    Attributes:
+        transforms: of the training environments, innermost first; `transform_states` saves their statistics.
+    """
+
+    def __init__(self, loaded: LoadedExperiment, kernel: Kernel) -> None:
+        self.loaded = loaded
+        self.experiment = loaded.experiment
+        self.kernel = kernel
+        self.seeds = SeedTree(self.experiment.seed)
+        inner, outer = _split_wrappers(self.experiment.wrappers)
+        self._env_wrappers = inner
+        self.transform_selections = outer
+        self.transforms = self.make_transforms()
+
+    @property
+    def files(self) -> PluginFiles:
+        """The plugin files of `[plugins] load`, for shipping to another process."""
+        return PluginFiles(tuple(p.distribution for p in self.kernel.plugins if p.distribution.endswith(".py")))
+
+    def env_factory(self, *, with_transforms: bool = False) -> EnvFactory:
+        """What builds one environment; picklable by the worker pools.
+
+        Args:
+            with_transforms: apply every wrapper, not only those that must see a single environment.
+        """
+        wrappers = (*self._env_wrappers, *(self.transform_selections if with_transforms else ()))
+        return EnvFactory(self.files, self.experiment.env, wrappers)
+
+    @cached_property
+    def spaces(self) -> StructuredSpaces:
+        """The spaces of the wrapped environment, read from one environment that is closed again."""
+        env = self.env_factory()()
+        try:
+            spaces = env.structured_spaces
+        finally:
+            env.close()
+        for transform in self.make_transforms():
+            spaces = transform.bind(spaces)
+        return spaces
+
+    def make_transforms(self) -> list[Transform]:
+        """Fresh transforms, innermost first."""
+        return [self.kernel.catalog.build(selection) for selection in self.transform_selections]
+
+    def transform_states(self) -> list[dict[str, Any]]:
+        """The statistics of the training transforms, one entry a transform."""
+        return [dict(transform.state_dict()) for transform in self.transforms]
+
+    def load_transform_states(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """Restore what `transform_states` returned into the training transforms.
+
+        Raises:
+            RequestError: the number of transforms differs.
+        """
+        load_transforms(self.transforms, states)
+
+    def make_vector_env(
+        self, n_envs: int, training: bool = True, *, mode: str | None = None, transforms: list[Transform] | None = None
+    ) -> VectorEnv:
+        """A batch of environments in the experiment's mode, wrapped and checked for NaN; the caller closes it.
+
+        Args:
+            training: whether transforms may update their statistics.
+            mode: instead of the experiment's `[vector] mode`.
+            transforms: instead of the training transforms, e.g. frozen copies for an evaluation.
+        """
+        vector_env = self._raw_vector_env(n_envs, mode or self.experiment.vector.mode)
+        return wrap_batch(vector_env, self.transforms if transforms is None else transforms, training)
+
+    def make_model(self) -> ActorCritic:
+        """A freshly initialised model; the same weights for the same run seed."""
+        selection = self.experiment.model
+        if selection is None:
+            entry = self.kernel.catalog.default("model")
+            selection = select(self.kernel, "model", entry.component.name)
+        context = ModelContext(spaces=self.spaces, catalog=self.kernel.catalog, seed=self.seeds.seed("model"))
+        return self.kernel.catalog.build(selection, context)  # type: ignore[no-any-return]
+
+    def make_policy(self, model: ActorCritic, seed: int) -> Policy:
+        """A policy that acts with the weights of a model."""
+        from maze_kernel.models.network_policy import NetworkPolicy
+
+        return NetworkPolicy(model, seed)
+
+    def make_workers(self) -> WorkerPool:
+        """The experiment's worker pool; inline without a `[workers]` table."""
+        if self.experiment.workers is None:
+            from maze_kernel.workers.inline import InlinePool
+
+            return InlinePool()
+        return self.kernel.catalog.build(self.experiment.workers)  # type: ignore[no-any-return]
+
+    def trainer_context(self, progress: Callable[[Progress], None] = lambda _progress: None) -> TrainerContext:
+        """What the trainer is built from."""
+        options = self.experiment.trainer.options
+        return TrainerContext(
+            spaces=self.spaces,
+            n_envs=self.experiment.vector.n_envs,
+            make_vector_env=lambda: self.make_vector_env(self.experiment.vector.n_envs),
+            make_model=self.make_model,
+            make_policy=self.make_policy,
+            make_workers=self.make_workers,
+            seeds=self.seeds,
+            progress=progress,
+            total_env_steps=getattr(options, "max_env_steps", 0) or None,
+        )
+
+    def make_trainer(self, context: TrainerContext) -> Trainer:
+        """The training algorithm."""
+        return self.kernel.catalog.build(self.experiment.trainer, context)  # type: ignore[no-any-return]
+
+    def make_loggers(self, context: LoggerContext) -> list[Logger]:
+        """The experiment's loggers; without a `[[loggers]]` table every installed default one."""
+        selections: Sequence[Selection] = self.experiment.loggers
+        if not selections:
+            entries = self.kernel.catalog.default("logger")
+            selections = [select(self.kernel, "logger", entry.component.name) for entry in entries]
+        return [self.kernel.catalog.build(selection, context) for selection in selections]
+
+    def _raw_vector_env(self, n_envs: int, mode: str) -> VectorEnv:
+        if mode in ("auto", "native"):
+            native = None if self._env_wrappers else self._native_vector_env(n_envs)
+            if native is not None:
+                return native
+            if mode == "native":
+                raise RequestError(
+                    '[vector] mode = "native" is not possible for this environment',
+                    received="a wrapper that must see single environments" if self._env_wrappers else "no native form",
+                    owner=self.experiment.env.owner,
+                    help='use mode = "auto"',
+                )
+        factories = [self.env_factory() for _ in range(n_envs)]
+        if mode == "subprocess":
+            return self._subprocess_vector_env(factories)
+        from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+
+        return SequentialVectorEnv(factories)
+
+    def _subprocess_vector_env(self, factories: Sequence[Callable[[], StructuredEnv]]) -> VectorEnv:
+        from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
+
+        options = self.experiment.vector
+        return SubprocessVectorEnv(
+            factories,
+            n_processes=min(options.n_processes, len(factories)),
+            timeout_seconds=options.step_timeout_seconds,
+            max_restarts=options.max_restarts,
+        )
+
+    def _native_vector_env(self, n_envs: int) -> VectorEnv | None:
+        selection = self.experiment.env
+        try:
+            component = self.kernel.catalog.find("env", selection.use).component
+        except PluginError:
+            return None  # an import path or an instance
+        if selection.instance is not None or not isinstance(component, EnvComponent) or not component.vector_target:
+            return None
+        return load_attribute(component.vector_target)(n_envs, selection.options)  # type: ignore[no-any-return]
+
+
+def wrap_batch(vector_env: VectorEnv, transforms: Sequence[Transform], training: bool) -> VectorEnv:
+    """A batch checked for NaN and inside its transforms, innermost first."""
+    from maze_kernel.rollout.vector_transform import TransformedVectorEnv
+
+    for transform in transforms:
+        vector_env = TransformedVectorEnv(vector_env, transform, training)
+    return vector_env
+
+
+def load_transforms(transforms: Sequence[Transform], states: Sequence[Mapping[str, Any]]) -> None:
+    """Restore saved statistics into transforms built from the same wrappers."""
+    if len(transforms) != len(states):
+        raise RequestError(
+            "the saved wrapper statistics do not fit the experiment's wrappers",
+            received=f"statistics of {len(states)} wrappers",
+            expected=f"of {len(transforms)}",
+            help="keep the [[wrappers]] tables as they were when the run was saved",
+        )
+    for transform, state in zip(transforms, states, strict=True):
+        if state:
+            transform.load_state_dict(state)
+
+
+def _split_wrappers(wrappers: Sequence[Selection]) -> tuple[tuple[Selection, ...], tuple[Selection, ...]]:
+    """Those up to the last env wrapper, which see single environments, and the transforms outside of them."""
+    last = max((index for index, wrapper in enumerate(wrappers) if not is_transform(wrapper)), default=-1)
+    return tuple(wrappers[: last + 1]), tuple(wrappers[last + 1 :])

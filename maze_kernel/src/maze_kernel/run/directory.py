@@ -1,0 +1,148 @@
+"""The run directory: its name, its `experiment.toml` and `run.json`, and reading them back without running code."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from maze_kernel.errors import CheckpointError, RequestError
+from maze_kernel.run.provenance import provenance
+from maze_kernel.run.storage import Storage, encode_json, remove_leftovers, replace_file, replace_json
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.loader import Kernel
+
+FORMAT = 1
+"""Version of the layout of a run directory, written to `run.json`."""
+
+
+@attrs.frozen(kw_only=True)
+class StoredRun:
+    """A run directory as read: plain data, nothing resolved, nothing imported.
+
+    Attributes:
+        resolved: the experiment with every default filled in; structure it against installed plugins only.
+        record: all of `run.json`.
+    """
+
+    path: Path
+    name: str
+    resolved: Mapping[str, Any]
+    overrides: tuple[str, ...]
+    record: Mapping[str, Any]
+
+
+def create_run_directory(loaded: LoadedExperiment, kernel: Kernel, *, out: Path | None = None) -> Path:
+    """A new run directory, `runs/<name>/<UTC time>-<4 hex>/` or `out`, with what describes the run.
+
+    Raises:
+        RequestError: `out` exists and is not empty, or cannot be created.
+    """
+    path = Path(out) if out is not None else _new_path(Path("runs"), loaded.experiment.name)
+    try:
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise RequestError(
+                f"the run directory {path} exists and is not empty",
+                help=f"name another one, or continue it with: maze train --resume {path}",
+            )
+        path.mkdir(parents=True, exist_ok=True)
+        storage = Storage()
+        replace_file(storage, path / "experiment.toml", _experiment_text(loaded).encode())
+        replace_json(storage, path / "run.json", _record(loaded, kernel))
+    except OSError as error:
+        raise RequestError(f"the run directory {path} cannot be created: {error}") from error
+    return path
+
+
+def open_run(path: Path | str) -> StoredRun:
+    """Read a run directory.
+
+    Raises:
+        RequestError: it is no run directory.
+        CheckpointError: it is damaged, or of another format.
+    """
+    path = Path(path)
+    file = path / "run.json"
+    if not file.is_file():
+        raise RequestError(f"{path} is no run directory: it has no run.json", help="give the folder of one run")
+    try:
+        record = json.loads(file.read_bytes())
+        if record["format"] != FORMAT:
+            raise CheckpointError(
+                f"run {path} has format {record['format']}, this Maze reads format {FORMAT}",
+                help=f"load it with maze-kernel {_writer(record)}, which wrote it",
+            )
+        return StoredRun(
+            path=path,
+            name=str(record["name"]),
+            resolved=record["experiment"],
+            overrides=tuple(record["overrides"]),
+            record=record,
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{file} is damaged: {error!r}") from error
+
+
+def update_run_record(path: Path, changes: Mapping[str, Any], storage: Storage | None = None) -> None:
+    """Change some keys of `run.json`, atomically."""
+    record = {**open_run(path).record, **changes}
+    replace_json(storage or Storage(), path / "run.json", record)
+
+
+def clean_run_directory(path: Path) -> list[str]:
+    """Remove temporary files that a crash left; returns their names."""
+    return remove_leftovers(path)
+
+
+def _new_path(root: Path, name: str) -> Path:
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    return root / _folder_name(name) / f"{stamp}-{secrets.token_hex(2)}"
+
+
+def _folder_name(name: str) -> str:
+    """The experiment's name with everything that could lead out of the folder replaced."""
+    kept = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
+    return kept.strip(".-")[:100] or "run"
+
+
+def _experiment_text(loaded: LoadedExperiment) -> str:
+    if loaded.text:
+        return loaded.text
+    try:
+        from maze_kernel.config.resolved import to_toml
+
+        return to_toml(loaded.resolved)
+    except (TypeError, ValueError):
+        return "# built in Python from objects that TOML cannot hold; run.json describes them\n"
+
+
+def _record(loaded: LoadedExperiment, kernel: Kernel) -> dict[str, Any]:
+    record = {
+        "format": FORMAT,
+        "name": loaded.experiment.name,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "source": loaded.path,
+        "overrides": list(loaded.overrides),
+        "seeds": {"run": loaded.experiment.seed},
+        "experiment": json.loads(encode_json_lenient(loaded.resolved)),
+        **provenance(kernel.plugins),
+    }
+    encode_json(record)
+    return record
+
+
+def encode_json_lenient(data: Any) -> str:
+    """JSON in which an object given from Python becomes its description, so that it never runs when read."""
+    return json.dumps(data, default=lambda value: {"python-object": repr(value)[:200]})
+
+
+def _writer(record: Mapping[str, Any]) -> str:
+    packages = record.get("packages")
+    return str(packages.get("maze-kernel", "")) if isinstance(packages, Mapping) else ""

@@ -1,0 +1,79 @@
+"""What builds one environment of an experiment, here or in another process: no closure, no kernel, only data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from maze_kernel.catalog import build
+from maze_kernel.components import load_attribute
+from maze_kernel.config.experiment import Selection
+from maze_kernel.env.transform import Transform
+
+if TYPE_CHECKING:
+    from maze_kernel.env.contract import StructuredEnv
+
+
+@attrs.frozen
+class PluginFiles:
+    """Plugin files that must be importable wherever what travels with this object is unpacked.
+
+    Unpacking runs from left to right, so an object that travels as `(PluginFiles, rest)` finds the classes
+    of the files when `rest` is unpacked.
+    """
+
+    paths: tuple[str, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_plugin_files, (self.paths,)
+
+
+def load_plugin_files(paths: tuple[str, ...]) -> PluginFiles:
+    """Import plugin files under the names the kernel of the main process gave them."""
+    from maze_kernel.loader import find_file
+
+    for path in paths:
+        find_file(path).load()
+    return PluginFiles(paths)
+
+
+@attrs.frozen
+class EnvFactory:
+    """Builds one environment with the wrappers that must see a single environment.
+
+    Attributes:
+        files: plugin files to import first.
+        env: what builds the simulation.
+        wrappers: innermost first; the transforms outside the last of the env wrappers are not among them.
+    """
+
+    files: PluginFiles
+    env: Selection
+    wrappers: tuple[Selection, ...] = ()
+
+    def __call__(self) -> StructuredEnv:
+        env = build(self.env)
+        for wrapper in self.wrappers:
+            env = wrap_env(env, wrapper)
+        return env  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EnvFactory, (self.files, self.env, self.wrappers)
+
+
+def wrap_env(env: StructuredEnv, wrapper: Selection) -> StructuredEnv:
+    """One environment inside one wrapper, be it a transform or an env wrapper."""
+    if not is_transform(wrapper):
+        return build(wrapper, env)  # type: ignore[no-any-return]
+    from maze_kernel.env.transformed import TransformedEnv
+
+    return TransformedEnv(env, build(wrapper))
+
+
+def is_transform(wrapper: Selection) -> bool:
+    """Whether a wrapper is a function on arrays, which serves a whole batch at once."""
+    if wrapper.instance is not None:
+        return isinstance(wrapper.instance, Transform)
+    target = load_attribute(wrapper.target)
+    return isinstance(target, type) and issubclass(target, Transform)

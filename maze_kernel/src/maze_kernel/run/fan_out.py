@@ -1,0 +1,82 @@
+"""Hands statistics to every logger and keeps them from ever stopping a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from maze_kernel.run.logging_contract import EpochRecord, Logger, Outcome
+from maze_kernel.training.contract import Progress
+
+_PROGRESS_INTERVAL_SECONDS = 0.1
+
+
+class FanOut:
+    """All loggers of a run, and its `log.txt`.
+
+    Attributes:
+        failures: calls that raised, by the class name of the logger.
+    """
+
+    def __init__(self, loggers: Sequence[Logger], log_file: Path | None = None) -> None:
+        self._loggers = list(loggers)
+        self._log_file = log_file
+        self._last_progress = 0.0
+        self.failures: dict[str, int] = {}
+
+    def write(self, record: EpochRecord) -> None:
+        """One epoch to every logger."""
+        self._call("write", record)
+
+    def progress(self, progress: Progress) -> None:
+        """A sign of life, passed on at most ten times a second."""
+        now = time.monotonic()
+        if now - self._last_progress < _PROGRESS_INTERVAL_SECONDS:
+            return
+        self._last_progress = now
+        self._call("progress", progress)
+
+    def message(self, text: str) -> None:
+        """A line for the user, kept in `log.txt` too."""
+        self.note(text)
+        self._call("message", text)
+
+    def note(self, text: str) -> None:
+        """A line for `log.txt` only."""
+        if self._log_file is None:
+            return
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        try:
+            with open(self._log_file, "a", encoding="utf-8") as file:
+                file.write(f"{stamp} {text}\n")
+        except OSError:
+            self._count("log.txt")
+
+    def close(self, outcome: Outcome) -> None:
+        """The end of the run."""
+        if self.failures:
+            counts = ", ".join(f"{name} {count}" for name, count in sorted(self.failures.items()))
+            self.note(f"logger failures: {counts}")
+        self._call("close", outcome)
+
+    def _call(self, method: str, argument: Any) -> None:
+        for logger in list(self._loggers):
+            function = getattr(logger, method, None)
+            if function is None:
+                continue
+            try:
+                function(argument)
+            except Exception as error:
+                self._fail(logger, method, error)
+
+    def _fail(self, logger: Logger, method: str, error: Exception) -> None:
+        name = type(logger).__name__
+        self._count(name)
+        self._loggers.remove(logger)
+        reason = f"{type(error).__name__}: {error}"
+        self.message(f"logger {name} failed in {method} and is left out from here on: {reason}")
+
+    def _count(self, name: str) -> None:
+        self.failures[name] = self.failures.get(name, 0) + 1

@@ -1,0 +1,98 @@
+"""The few functions through which run files reach the disk, so that tests can fail or record each of them.
+
+A file is written whole to a temporary name, flushed to the disk and renamed; a reader never sees half of one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+TEMPORARY_PREFIX = ".tmp-"
+"""Names that start like this are left-overs of a crash and are removed on the next start."""
+
+
+class Storage:
+    """Durable operations on a local file system."""
+
+    def make_directory(self, path: Path) -> None:
+        """Create a directory and its parents."""
+        path.mkdir(parents=True, exist_ok=True)
+
+    def write_bytes(self, path: Path, data: bytes) -> None:
+        """Write a file and flush it to the disk."""
+        with open(path, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Move within one file system, replacing a file (not a directory) at the target."""
+        os.replace(source, target)
+
+    def sync_directory(self, path: Path) -> None:
+        """Flush a directory's entries, so that a rename in it survives a power cut."""
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def symlink(self, path: Path, target: str) -> None:
+        """Make `path` a symbolic link to a name beside it."""
+        os.symlink(target, path)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file, a link or a whole directory."""
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def replace_file(storage: Storage, path: Path, data: bytes) -> None:
+    """Write a file so that it is either the old one or the new one at every moment."""
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}")
+    try:
+        storage.write_bytes(temporary, data)
+        storage.rename(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    storage.sync_directory(path.parent)
+
+
+def replace_json(storage: Storage, path: Path, data: Mapping[str, Any]) -> None:
+    """`replace_file` with indented JSON."""
+    replace_file(storage, path, encode_json(data))
+
+
+def encode_json(data: Mapping[str, Any]) -> bytes:
+    """Indented JSON as bytes."""
+    return (json.dumps(data, indent=2) + "\n").encode()
+
+
+def point_to(storage: Storage, link: Path, target: str) -> None:
+    """Make a symbolic link point to a name beside it, atomically."""
+    temporary = link.with_name(f"{TEMPORARY_PREFIX}{link.name}-{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    try:
+        storage.symlink(temporary, target)
+        storage.rename(temporary, link)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def remove_leftovers(folder: Path) -> list[str]:
+    """Remove what a crash left behind under a temporary name; returns the names."""
+    if not folder.is_dir():
+        return []
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.startswith(TEMPORARY_PREFIX))
+    for name in names:
+        Storage().remove(folder / name)
+    return names

@@ -1,0 +1,219 @@
+"""Evaluation: the same episodes every time, on environments of their own, with frozen transforms.
+
+Environments are stepped one after the other with a seed each, so a result does not depend on how they are
+batched; only `[vector] mode = "native"` evaluates in native form. A subprocess pool plays them in parallel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from maze_kernel.config.experiment import Selection
+from maze_kernel.run.assembly import Assembly, load_transforms, wrap_batch
+from maze_kernel.run.env_factory import EnvFactory, PluginFiles
+
+if TYPE_CHECKING:
+    from maze_kernel.models.contract import ActorCritic
+    from maze_kernel.rollout.episodes import EpisodeResult
+    from maze_kernel.training.contract import Statistics
+    from maze_kernel.workers.contract import ActorContext, ActorGroup, WorkerPool
+
+EPISODE_TAGS = (
+    "BaseEnvEvents/reward/mean",
+    "BaseEnvEvents/reward/std",
+    "BaseEnvEvents/reward/min",
+    "BaseEnvEvents/reward/max",
+    "BaseEnvEvents/reward/median",
+    "BaseEnvEvents/episode_length/mean",
+    "BaseEnvEvents/episode_count",
+)
+"""What every evaluation measures, and so what `[evaluation] metric` may always name."""
+
+
+def episode_statistics(results: Sequence[EpisodeResult]) -> Statistics:
+    """Statistics of finished episodes, keys as in `EPISODE_TAGS`."""
+    rewards = np.array([result.total_reward for result in results], np.float64)
+    lengths = np.array([result.length for result in results], np.float64)
+    values = (
+        *(float(reduce(rewards)) for reduce in (np.mean, np.std, np.min, np.max, np.median)),
+        float(lengths.mean()),
+        float(len(results)),
+    )
+    return dict(zip(EPISODE_TAGS, values, strict=True))
+
+
+class Evaluator:
+    """Plays the evaluation episodes of one run.
+
+    Args:
+        assembly: of the run.
+        pool: where the episodes are played in parallel; None: in this process.
+    """
+
+    def __init__(self, assembly: Assembly, pool: WorkerPool | None = None) -> None:
+        options = assembly.experiment.evaluation
+        self._assembly = assembly
+        self._seeds = assembly.seeds.seeds(options.n_episodes, "evaluation", "episodes")
+        self._deterministic = options.deterministic
+        self._policy_seed = assembly.seeds.seed("evaluation", "policy")
+        self._pool = pool
+        self._group: ActorGroup | None = None
+        self._local: EpisodePlayer | None = None
+
+    def __call__(self, model: ActorCritic) -> Statistics:
+        """Statistics of the episodes played with these weights; the model's mode is left as it was."""
+        return episode_statistics(self.play(model))
+
+    def play(self, model: ActorCritic) -> list[EpisodeResult]:
+        """The episodes themselves, in the order of their seeds."""
+        states = self._assembly.transform_states()
+        if self._pool is None:
+            if self._local is None:
+                self._local = self._player_factory()(model)
+            return self._local.play(self._seeds, self._policy_seed, self._deterministic, states)
+        return self._play_in_pool(model, states)
+
+    def close(self) -> None:
+        """Close the evaluation environments."""
+        if self._local is not None:
+            self._local.close()
+        if self._group is not None:
+            self._group.close()
+
+    def _play_in_pool(self, model: ActorCritic, states: list[dict[str, Any]]) -> list[EpisodeResult]:
+        assert self._pool is not None
+        n_actors = min(self._pool.n_workers, len(self._seeds))
+        if self._group is None:
+            factory = partial(_PlayerActor, self._assembly.files, self._player_factory(n_actors), model)
+            self._group = self._pool.spawn(factory, n_actors)
+        weights = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}  # type: ignore[attr-defined]
+        futures = [
+            self._group.call(
+                index, "play", weights, self._seeds[index::n_actors], self._policy_seed + index, self._deterministic, states
+            )
+            for index in range(n_actors)
+        ]
+        results: list[EpisodeResult | None] = [None] * len(self._seeds)
+        for index, future in enumerate(futures):
+            results[index::n_actors] = future.result()
+        return [result for result in results if result is not None]
+
+    def _player_factory(self, n_actors: int = 1) -> Callable[..., EpisodePlayer]:
+        if self._assembly.experiment.vector.mode == "native" and self._pool is None:
+            native = partial(self._assembly.make_vector_env, training=False)
+            return partial(EpisodePlayer, native, self._assembly.make_transforms)
+        make = partial(_sequential, self._assembly.env_factory())
+        return partial(EpisodePlayer, make, partial(_build_all, tuple(self._assembly.transform_selections)))
+
+
+class EpisodePlayer:
+    """Plays episodes with one model on environments that it keeps."""
+
+    def __init__(
+        self, make_vector_env: Callable[..., Any], make_transforms: Callable[[], list[Any]], model: ActorCritic
+    ) -> None:
+        self._make_vector_env = make_vector_env
+        self._transforms = make_transforms()
+        self._model = model
+        self._vector_env: Any = None
+
+    def play(
+        self, seeds: Sequence[int], policy_seed: int, deterministic: bool, states: Sequence[Mapping[str, Any]]
+    ) -> list[EpisodeResult]:
+        """One episode a seed, each in an environment of its own."""
+        from maze_kernel.models.network_policy import NetworkPolicy
+        from maze_kernel.rollout.episodes import run_episodes
+
+        if self._vector_env is None:
+            self._vector_env = self._make_vector_env(len(seeds), transforms=self._transforms)
+        load_transforms(self._transforms, states)
+        module: Any = self._model
+        was_training = module.training
+        module.eval()
+        try:
+            policy = NetworkPolicy(self._model, policy_seed)
+            return run_episodes(self._vector_env, policy, seeds, deterministic=deterministic)
+        finally:
+            module.train(was_training)
+
+    def close(self) -> None:
+        """Close the environments."""
+        if self._vector_env is not None:
+            self._vector_env.close()
+
+
+class _PlayerActor:
+    """An `EpisodePlayer` in a worker; gets the weights with each call."""
+
+    def __init__(
+        self, files: PluginFiles, make_player: Callable[..., EpisodePlayer], model: ActorCritic, _: ActorContext
+    ) -> None:
+        self._model: Any = model
+        self._player = make_player(model)
+
+    def play(self, weights: Mapping[str, np.ndarray], *args: Any) -> list[EpisodeResult]:
+        import torch
+
+        self._model.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
+        return self._player.play(*args)
+
+    def close(self) -> None:
+        self._player.close()
+
+
+def _sequential(env_factory: EnvFactory, n_envs: int, transforms: Sequence[Any]) -> Any:
+    from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+
+    return wrap_batch(SequentialVectorEnv([env_factory] * n_envs), transforms, training=False)
+
+
+def _build_all(selections: tuple[Selection, ...]) -> list[Any]:
+    from maze_kernel.catalog import build
+
+    return [build(selection) for selection in selections]
+
+
+@attrs.frozen
+class Metric:
+    """The statistic that selects the best model, looked up among an epoch's evaluation and training statistics."""
+
+    tag: str
+
+    def check_name(self) -> None:
+        """Refuse a misspelt base statistic before training starts; others are known after the first evaluation."""
+        if self.tag.startswith("BaseEnvEvents/") and self.tag not in EPISODE_TAGS:
+            raise unknown_metric(self.tag, EPISODE_TAGS)
+
+    def of(self, train: Statistics, evaluation: Statistics | None) -> float | None:
+        """The value this epoch; None in an epoch without it.
+
+        Raises:
+            RequestError: an evaluation took place and there is no such statistic.
+        """
+        prefix, _, bare = self.tag.partition("_")
+        if prefix in ("train", "eval") and "Events/" in bare:
+            source = train if prefix == "train" else evaluation
+            value = None if source is None else source.get(bare)
+        else:
+            value = (train if evaluation is None else evaluation).get(self.tag)
+        if value is None and evaluation is not None:
+            raise unknown_metric(self.tag, [*evaluation, *(f"train_{tag}" for tag in train)])
+        return None if value is None else float(value)
+
+
+def unknown_metric(tag: str, known: Sequence[str]) -> Exception:
+    """The error that names the statistics closest to a misspelt one."""
+    from maze_kernel.catalog import nearest
+    from maze_kernel.errors import RequestError
+
+    return RequestError(
+        f"no statistic is called {tag!r}",
+        received=f"[evaluation] metric = {tag!r}",
+        nearest=nearest(tag, known),
+        help="name an evaluation statistic as the CSV files list it, without its prefix, or a training one with 'train_'",
+    )

@@ -1,0 +1,131 @@
+"""Continuing a run, and starting one from the weights of another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from maze_kernel.errors import CheckpointError, RequestError
+from maze_kernel.run.directory import open_run
+from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.loader import Kernel
+    from maze_kernel.run.assembly import Assembly
+    from maze_kernel.training.contract import Trainer
+    from maze_kernel.training.loop import LoopState
+
+_FREE_TABLES = ("loggers", "checkpoint", "workers", "plugins", "initialize_from")
+_FREE_KEYS = (
+    "trainer.n_epochs",
+    "trainer.patience",
+    "trainer.max_env_steps",
+    "trainer.device",
+    "trainer.compile",
+    "vector.mode",
+    "vector.n_processes",
+    "vector.step_timeout_seconds",
+    "vector.max_restarts",
+    "evaluation.every_epochs",
+)
+
+
+def stored_experiment(run: Path | str, *, overrides: Sequence[str] = (), kernel: Kernel | None = None) -> LoadedExperiment:
+    """The experiment a run directory describes, with further overrides; names resolve through installed plugins only.
+
+    Raises:
+        ExperimentError: an override is wrong, or a plugin of the run is missing.
+    """
+    from maze_kernel.config.load import experiment_from_mapping
+
+    stored = open_run(run)
+    loaded = experiment_from_mapping(
+        stored.resolved, kernel=kernel, origin=str(stored.path / "run.json"), overrides=overrides, import_paths=False
+    )
+    return attrs.evolve(loaded, path=str(stored.path / "experiment.toml"))
+
+
+def check_compatible(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse to resume with an experiment that trains something else.
+
+    Raises:
+        RequestError: naming every key that may not change.
+    """
+    changed = [path for path in _differences(stored, wanted) if not _is_free(path)]
+    if changed:
+        raise RequestError(
+            "a resumed run cannot change what it trains",
+            received=", ".join(changed[:5]) + (" …" if len(changed) > 5 else ""),
+            expected=f"changes of {', '.join((*_FREE_KEYS, *_FREE_TABLES))} only",
+            help='start a new run with initialize_from = "RUN" to go on from its weights',
+        )
+
+
+def restore(checkpoint: Checkpoint, trainer: Trainer, assembly: Assembly) -> LoopState:
+    """Put a checkpoint back into trainer and transforms; returns the loop's counters.
+
+    Raises:
+        CheckpointError: the checkpoint does not fit the model or the trainer.
+    """
+    from maze_kernel.training.loop import LoopState
+
+    model: Any = trainer.model
+    try:
+        model.load_state_dict(checkpoint.model)
+        trainer.load_state_dict(checkpoint.state["trainer"])
+        assembly.load_transform_states(checkpoint.state["transforms"])
+        return LoopState(**checkpoint.state["loop"])
+    except (RuntimeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"the checkpoint of epoch {checkpoint.epoch} does not fit the experiment: {error}",
+            help="resume with the plugin versions that run.json lists",
+        ) from error
+
+
+def initialize_from(run: Path, trainer: Trainer, assembly: Assembly) -> list[str]:
+    """Load the weights of another run that fit by name and shape, and its normaliser; returns what to tell the user."""
+    checkpoint = CheckpointStore(open_run(run).path).load_named("best")
+    model: Any = trainer.model
+    own = model.state_dict()
+    fitting = {
+        name: tensor for name, tensor in checkpoint.model.items() if name in own and own[name].shape == tensor.shape
+    }
+    if not fitting:
+        raise RequestError(f"no weight of {run} fits the model", help="give both runs the same model and spaces")
+    model.load_state_dict(fitting, strict=False)
+    skipped = sorted({*own, *checkpoint.model} - set(fitting))
+    lines = [f"initialised {len(fitting)} of {len(own)} tensors from epoch {checkpoint.epoch} of {run}"]
+    if skipped:
+        lines.append(f"left as they were: {', '.join(skipped[:8])}{' …' if len(skipped) > 8 else ''}")
+    return lines + _initialize_transforms(checkpoint, assembly)
+
+
+def _initialize_transforms(checkpoint: Checkpoint, assembly: Assembly) -> list[str]:
+    states = checkpoint.state.get("transforms", [])
+    if not any(states):
+        return []
+    try:
+        assembly.load_transform_states(states)
+    except (RequestError, KeyError, TypeError, ValueError) as error:
+        return [f"its wrapper statistics do not fit and were left out: {getattr(error, 'what', error)}"]
+    return ["its wrapper statistics were taken over"]
+
+
+def _differences(old: Any, new: Any, path: str = "") -> list[str]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        keys = [*old, *(key for key in new if key not in old)]
+        return [
+            found
+            for key in keys
+            for found in _differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
+        ]
+    old, new = (list(value) if isinstance(value, tuple) else value for value in (old, new))
+    return [] if old == new else [path]
+
+
+def _is_free(path: str) -> bool:
+    return path.split(".")[0] in _FREE_TABLES or path in _FREE_KEYS
