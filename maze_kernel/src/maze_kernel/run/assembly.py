@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-
 from maze_kernel.components import EnvComponent, load_attribute
 from maze_kernel.config.experiment import LoadedExperiment, Selection
 from maze_kernel.config.load import select
@@ -17,7 +16,7 @@ from maze_kernel.env.contract import StructuredEnv, StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.models.contract import ActorCritic, ModelContext, Policy
-from maze_kernel.run.env_factory import EnvFactory, PluginFiles, is_transform
+from maze_kernel.run.env_factory import EnvFactory, is_transform
 from maze_kernel.run.seeding import SeedTree
 from maze_kernel.training.contract import Trainer, TrainerContext
 
@@ -50,11 +49,6 @@ class Assembly:
         self.transform_selections = outer
         self.transforms = self.make_transforms()
 
-    @property
-    def files(self) -> PluginFiles:
-        """The plugin files of `[plugins] load`, for shipping to another process."""
-        return PluginFiles(tuple(p.distribution for p in self.kernel.plugins if p.distribution.endswith(".py")))
-
     def env_factory(self, *, with_transforms: bool = False) -> EnvFactory:
         """What builds one environment; picklable by the worker pools.
 
@@ -62,7 +56,7 @@ class Assembly:
             with_transforms: apply every wrapper, not only those that must see a single environment.
         """
         wrappers = (*self._env_wrappers, *(self.transform_selections if with_transforms else ()))
-        return EnvFactory(self.files, self.experiment.env, wrappers)
+        return EnvFactory(self.experiment.env, wrappers)
 
     @cached_property
     def spaces(self) -> StructuredSpaces:
@@ -198,6 +192,8 @@ class Assembly:
 
 def wrap_batch(vector_env: VectorEnv, transforms: Sequence[Transform], training: bool) -> VectorEnv:
     """A batch checked for NaN and inside its transforms, innermost first."""
+    if not transforms:
+        return vector_env
     from maze_kernel.rollout.vector_transform import TransformedVectorEnv
 
     for transform in transforms:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -16,39 +16,14 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class PluginFiles:
-    """Plugin files that must be importable wherever what travels with this object is unpacked.
-
-    Unpacking runs from left to right, so an object that travels as `(PluginFiles, rest)` finds the classes
-    of the files when `rest` is unpacked.
-    """
-
-    paths: tuple[str, ...] = ()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return load_plugin_files, (self.paths,)
-
-
-def load_plugin_files(paths: tuple[str, ...]) -> PluginFiles:
-    """Import plugin files under the names the kernel of the main process gave them."""
-    from maze_kernel.loader import find_file
-
-    for path in paths:
-        find_file(path).load()
-    return PluginFiles(paths)
-
-
-@attrs.frozen
 class EnvFactory:
     """Builds one environment with the wrappers that must see a single environment.
 
     Attributes:
-        files: plugin files to import first.
         env: what builds the simulation.
         wrappers: innermost first; the transforms outside the last of the env wrappers are not among them.
     """
 
-    files: PluginFiles
     env: Selection
     wrappers: tuple[Selection, ...] = ()
 
@@ -57,9 +32,6 @@ class EnvFactory:
         for wrapper in self.wrappers:
             env = wrap_env(env, wrapper)
         return env  # type: ignore[no-any-return]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return EnvFactory, (self.files, self.env, self.wrappers)
 
 
 def wrap_env(env: StructuredEnv, wrapper: Selection) -> StructuredEnv:

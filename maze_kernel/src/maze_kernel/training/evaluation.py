@@ -15,7 +15,7 @@ import numpy as np
 
 from maze_kernel.config.experiment import Selection
 from maze_kernel.run.assembly import Assembly, load_transforms, wrap_batch
-from maze_kernel.run.env_factory import EnvFactory, PluginFiles
+from maze_kernel.run.env_factory import EnvFactory
 
 if TYPE_CHECKING:
     from maze_kernel.models.contract import ActorCritic
@@ -89,12 +89,18 @@ class Evaluator:
         assert self._pool is not None
         n_actors = min(self._pool.n_workers, len(self._seeds))
         if self._group is None:
-            factory = partial(_PlayerActor, self._assembly.files, self._player_factory(n_actors), model)
+            factory = partial(_PlayerActor, self._player_factory(), model)
             self._group = self._pool.spawn(factory, n_actors)
         weights = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}  # type: ignore[attr-defined]
         futures = [
             self._group.call(
-                index, "play", weights, self._seeds[index::n_actors], self._policy_seed + index, self._deterministic, states
+                index,
+                "play",
+                weights,
+                self._seeds[index::n_actors],
+                self._policy_seed + index,
+                self._deterministic,
+                states,
             )
             for index in range(n_actors)
         ]
@@ -103,7 +109,7 @@ class Evaluator:
             results[index::n_actors] = future.result()
         return [result for result in results if result is not None]
 
-    def _player_factory(self, n_actors: int = 1) -> Callable[..., EpisodePlayer]:
+    def _player_factory(self) -> Callable[..., EpisodePlayer]:
         if self._assembly.experiment.vector.mode == "native" and self._pool is None:
             native = partial(self._assembly.make_vector_env, training=False)
             return partial(EpisodePlayer, native, self._assembly.make_transforms)
@@ -150,9 +156,7 @@ class EpisodePlayer:
 class _PlayerActor:
     """An `EpisodePlayer` in a worker; gets the weights with each call."""
 
-    def __init__(
-        self, files: PluginFiles, make_player: Callable[..., EpisodePlayer], model: ActorCritic, _: ActorContext
-    ) -> None:
+    def __init__(self, make_player: Callable[..., EpisodePlayer], model: ActorCritic, _: ActorContext) -> None:
         self._model: Any = model
         self._player = make_player(model)
 
@@ -215,5 +219,5 @@ def unknown_metric(tag: str, known: Sequence[str]) -> Exception:
         f"no statistic is called {tag!r}",
         received=f"[evaluation] metric = {tag!r}",
         nearest=nearest(tag, known),
-        help="name an evaluation statistic as the CSV files list it, without its prefix, or a training one with 'train_'",
+        help="name an evaluation statistic without its prefix, or a training one with 'train_'",
     )

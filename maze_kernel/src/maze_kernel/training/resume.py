@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from maze_kernel.loader import Kernel
     from maze_kernel.run.assembly import Assembly
     from maze_kernel.training.contract import Trainer
-    from maze_kernel.training.loop import LoopState
+    from maze_kernel.training.epochs import LoopState
 
 _FREE_TABLES = ("loggers", "checkpoint", "workers", "plugins", "initialize_from")
 _FREE_KEYS = (
@@ -34,7 +34,9 @@ _FREE_KEYS = (
 )
 
 
-def stored_experiment(run: Path | str, *, overrides: Sequence[str] = (), kernel: Kernel | None = None) -> LoadedExperiment:
+def stored_experiment(
+    run: Path | str, *, overrides: Sequence[str] = (), kernel: Kernel | None = None
+) -> LoadedExperiment:
     """The experiment a run directory describes, with further overrides; names resolve through installed plugins only.
 
     Raises:
@@ -71,7 +73,7 @@ def restore(checkpoint: Checkpoint, trainer: Trainer, assembly: Assembly) -> Loo
     Raises:
         CheckpointError: the checkpoint does not fit the model or the trainer.
     """
-    from maze_kernel.training.loop import LoopState
+    from maze_kernel.training.epochs import LoopState
 
     model: Any = trainer.model
     try:

@@ -1,8 +1,8 @@
 """Nested state dicts to flat tensors plus JSON, and back: what a checkpoint stores in place of a pickle.
 
 Tensors and arrays go to safetensors under dotted names; everything else stays in a JSON tree that holds a small
-marker where a tensor was. Types that come back: dict (string or integer keys), list, tuple, str, int of any size, float,
-bool, None, bytes, numpy arrays and scalars, torch tensors.
+marker where a tensor was. Types that come back: dict (string or integer keys), list, tuple, str, int of any size,
+float, bool, None, bytes, numpy arrays and scalars, torch tensors.
 """
 
 from __future__ import annotations
@@ -59,9 +59,7 @@ def _flatten(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
 def _flatten_mapping(value: Mapping[Any, Any], path: str, tensors: dict[str, torch.Tensor]) -> Any:
     if all(isinstance(key, str) for key in value) and _MARK not in value:
         return {key: _flatten(item, f"{path}.{key}", tensors) for key, item in value.items()}
-    items = [
-        [_flatten(key, path, tensors), _flatten(item, f"{path}.{key}", tensors)] for key, item in value.items()
-    ]
+    items = [[_flatten(key, path, tensors), _flatten(item, f"{path}.{key}", tensors)] for key, item in value.items()]
     return {_MARK: "dict", "items": items}
 
 

@@ -1,0 +1,270 @@
+"""The epoch loop that every algorithm shares: train, evaluate the weights just trained, select, log, save."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+from maze_kernel.errors import CheckpointError, NonFiniteError
+from maze_kernel.run.assembly import Assembly
+from maze_kernel.run.fan_out import FanOut
+from maze_kernel.run.logging_contract import EpochRecord, Outcome, Statistic
+from maze_kernel.run.storage import Storage, replace_json
+from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore, require_finite_weights
+from maze_kernel.training.contract import Progress, Statistics, Trainer
+from maze_kernel.training.evaluation import Evaluator, Metric
+from maze_kernel.training.interruption import Interruption
+
+
+@attrs.define(kw_only=True)
+class LoopState:
+    """The loop's own counters; saved with every checkpoint."""
+
+    epoch: int = 0
+    best_epoch: int | None = None
+    best_metric: float | None = None
+    stale_evaluations: int = 0
+    """Evaluations since the best one."""
+    wall_seconds: float = 0.0
+    """Training time of this run before it was resumed."""
+
+
+@attrs.frozen(kw_only=True)
+class Budget:
+    """When to stop; 0 is no limit."""
+
+    n_epochs: int = 0
+    max_env_steps: int = 0
+    max_seconds: float = 0.0
+    patience: int = 0
+
+    @classmethod
+    def of(cls, options: Any, max_seconds: float | None = None) -> Budget:
+        """The budget in a trainer's options; `max_seconds` is the run's."""
+        return cls(
+            n_epochs=getattr(options, "n_epochs", 0),
+            max_env_steps=getattr(options, "max_env_steps", 0),
+            max_seconds=max_seconds or 0.0,
+            patience=getattr(options, "patience", 0),
+        )
+
+    def exhausted(self, state: LoopState, env_steps: int, seconds: float) -> str | None:
+        """Why training is over before the next epoch, or None."""
+        if self.n_epochs and state.epoch >= self.n_epochs:
+            return f"all {self.n_epochs} epochs done"
+        if self.max_env_steps and env_steps >= self.max_env_steps:
+            return f"{env_steps} environment steps done"
+        if self.max_seconds and seconds >= self.max_seconds:
+            return f"{self.max_seconds:g} seconds used"
+        return None
+
+    def out_of_patience(self, state: LoopState) -> str | None:
+        """Why training stops early, or None."""
+        if self.patience and state.stale_evaluations >= self.patience:
+            return f"no better evaluation in {state.stale_evaluations}"
+        return None
+
+
+class Loop:
+    """One run of the epoch loop.
+
+    Args:
+        state: zero, or what a checkpoint held.
+    """
+
+    def __init__(
+        self,
+        *,
+        assembly: Assembly,
+        trainer: Trainer,
+        evaluator: Evaluator | None,
+        store: CheckpointStore,
+        loggers: FanOut,
+        budget: Budget,
+        state: LoopState | None = None,
+    ) -> None:
+        self.assembly = assembly
+        self.trainer = trainer
+        self.evaluator = evaluator
+        self.store = store
+        self.loggers = loggers
+        self.budget = budget
+        self.state = state or LoopState()
+        self.metric = Metric(assembly.experiment.evaluation.metric)
+        self._started = time.monotonic()
+        self._best: Checkpoint | None = None
+        self._saved_epoch = self.state.epoch
+
+    def run(self, interruption: Interruption) -> Outcome:
+        """Train until a budget is used up, patience ends, or a signal arrives.
+
+        Raises:
+            NonFiniteError: NaN or infinity in weights, or raised by the trainer or an environment.
+            CheckpointError: the last checkpoint could not be written.
+        """
+        self.metric.check_name()
+        reason = self._exhausted()
+        if reason is not None:
+            return self._outcome("done", reason)
+        self._start_segment()
+        while True:
+            self.state.epoch += 1
+            train = self.trainer.train_epoch()
+            require_finite_weights(_weights(self.trainer), f"after epoch {self.state.epoch} the weights")
+            done = self._exhausted()
+            last = bool(done) or interruption.received is not None
+            evaluation = self._evaluate(last)
+            is_best = self._select(train, evaluation)
+            self._log(train, evaluation, is_best)
+            early = self.budget.out_of_patience(self.state)
+            if interruption.received is not None and not done:
+                return self._stop("interrupted", f"by {interruption.received}")
+            if done or early:
+                return self._stop("done" if done else "stopped early", done or early or "")
+            self._save_at_boundary()
+
+    def _start_segment(self) -> None:
+        """Everything random begins anew from (run seed, epoch), so that a resumed run takes the same path."""
+        seed_global_generators(self.assembly.seeds.seed("global", self.state.epoch))
+        self.trainer.start_segment(self.state.epoch)
+
+    def _evaluate(self, last: bool) -> Statistics | None:
+        if self.evaluator is None:
+            return None
+        if not last and self.state.epoch % self.assembly.experiment.evaluation.every_epochs:
+            return None
+        self.loggers.progress(Progress(env_steps=self.trainer.env_steps, fraction=1.0, phase="evaluate"))
+        return self.evaluator(self.trainer.model)
+
+    def _select(self, train: Statistics, evaluation: Statistics | None) -> bool:
+        if self.evaluator is not None and evaluation is None:
+            return False
+        value = self.metric.of(train, evaluation)
+        if value is None:
+            return False
+        state = self.state
+        if np.isfinite(value) and (state.best_metric is None or value > state.best_metric):
+            state.best_epoch, state.best_metric, state.stale_evaluations = state.epoch, value, 0
+            self._best = self._snapshot(resumable=False)
+            return True
+        state.stale_evaluations += 1
+        return False
+
+    def _log(self, train: Statistics, evaluation: Statistics | None, is_best: bool) -> None:
+        statistics = [Statistic(tag=f"train_{tag}", value=value) for tag, value in train.items()]
+        statistics += [Statistic(tag=f"eval_{tag}", value=value) for tag, value in (evaluation or {}).items()]
+        record = EpochRecord(
+            epoch=self.state.epoch,
+            env_steps=self.trainer.env_steps,
+            wall_seconds=self._seconds(),
+            statistics=statistics,
+            is_best=is_best,
+        )
+        self.loggers.write(record)
+
+    def _save_at_boundary(self) -> None:
+        """Save and start a new segment. A full disk is not the end: the next boundary tries again."""
+        if self.state.epoch % self.assembly.experiment.checkpoint.every_epochs:
+            return
+        try:
+            self._save()
+        except CheckpointError as error:
+            self.loggers.message(f"{error.what}; training goes on and saves again at the next checkpoint")
+        self._start_segment()
+
+    def _stop(self, status: str, reason: str) -> Outcome:
+        if self._saved_epoch != self.state.epoch:
+            self._save()
+        return self._outcome(status, reason)
+
+    def _outcome(self, status: str, reason: str) -> Outcome:
+        return Outcome(
+            status=status, reason=reason, best_epoch=self.state.best_epoch, best_metric=self.state.best_metric
+        )
+
+    def _save(self) -> None:
+        checkpoint = self._snapshot(resumable=True)
+        self.store.save(checkpoint, best=self._best, best_epoch=self.state.best_epoch)
+        self._best = None
+        self._saved_epoch = self.state.epoch
+        save_normalization(self.store, self.assembly)
+
+    def _snapshot(self, *, resumable: bool) -> Checkpoint:
+        """The run as it is now; weights are copies, so later training cannot change them."""
+        state: dict[str, Any] = {"transforms": self.assembly.transform_states()}
+        if resumable:
+            loop = attrs.asdict(self.state)
+            loop["wall_seconds"] = self._seconds()
+            state |= {"loop": loop, "trainer": dict(self.trainer.state_dict())}
+        model = {name: tensor.detach().clone() for name, tensor in _weights(self.trainer).items()}
+        return Checkpoint(epoch=self.state.epoch, model=model, state=_copied(state), resumable=resumable)
+
+    def _exhausted(self) -> str | None:
+        return self.budget.exhausted(self.state, self.trainer.env_steps, self._seconds())
+
+    def _seconds(self) -> float:
+        return self.state.wall_seconds + time.monotonic() - self._started
+
+
+def seed_global_generators(seed: int) -> None:
+    """Seed the generators that libraries fall back on: random, numpy.random and torch."""
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def save_normalization(store: CheckpointStore, assembly: Assembly) -> None:
+    """Write the transforms' statistics to `normalization.json`, for people and for other programs to read."""
+    states = assembly.transform_states()
+    if not any(states):
+        return
+    selections = assembly.transform_selections
+    data = [{"use": s.use, "statistics": _listed(state)} for s, state in zip(selections, states, strict=True)]
+    try:
+        replace_json(store.storage, store.folder.parent / "normalization.json", {"format": 1, "transforms": data})
+    except OSError as error:
+        raise CheckpointError(f"normalization.json could not be written: {error}") from error
+
+
+def write_batch(run_dir: Path, error: NonFiniteError) -> Path | None:
+    """Store the arrays a NonFiniteError carries as `batch`; None where it carries none or the disk refuses."""
+    from safetensors.numpy import save
+
+    batch: Mapping[str, Any] | None = getattr(error, "batch", None)
+    if not batch:
+        return None
+    path = run_dir / "non-finite-batch.safetensors"
+    try:
+        Storage().write_bytes(path, save({name: np.ascontiguousarray(value) for name, value in batch.items()}))
+    except (OSError, TypeError, ValueError):
+        return None
+    return path
+
+
+def _weights(trainer: Trainer) -> dict[str, Any]:
+    model: Any = trainer.model
+    return model.state_dict()  # type: ignore[no-any-return]
+
+
+def _copied(state: Any) -> Any:
+    if isinstance(state, Mapping):
+        return {key: _copied(value) for key, value in state.items()}
+    if isinstance(state, list):
+        return [_copied(value) for value in state]
+    return state.copy() if isinstance(state, np.ndarray) else state
+
+
+def _listed(state: Any) -> Any:
+    if isinstance(state, Mapping):
+        return {str(key): _listed(value) for key, value in state.items()}
+    if isinstance(state, (list, tuple)):
+        return [_listed(value) for value in state]
+    return state.tolist() if isinstance(state, (np.ndarray, np.generic)) else state
