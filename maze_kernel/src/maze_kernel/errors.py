@@ -45,6 +45,7 @@ class MazeError(Exception):
         owner: the plugin or part of the kernel that asks for it, with its version.
         nearest: up to three names close to what was written.
         help: one next step.
+        remote_traceback: the traceback as text, if it happened in another process.
     """
 
     exit_code = EXIT_FAILED
@@ -59,6 +60,7 @@ class MazeError(Exception):
         owner: str | None = None,
         nearest: tuple[str, ...] = (),
         help: str | None = None,
+        remote_traceback: str | None = None,
     ) -> None:
         super().__init__(what)
         self.what = what
@@ -68,6 +70,7 @@ class MazeError(Exception):
         self.owner = owner
         self.nearest = tuple(nearest)
         self.help = help
+        self.remote_traceback = remote_traceback
 
     def render(self) -> str:
         """The whole message as plain text, without colour."""
@@ -80,6 +83,8 @@ class MazeError(Exception):
             lines.append(f"  = did you mean: {', '.join(self.nearest)}")
         if self.help:
             lines.append(f"  help: {self.help}")
+        if self.remote_traceback:
+            lines += ["  in the worker:", *(f"    {line}" for line in self.remote_traceback.splitlines())]
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -155,19 +160,18 @@ class WorkerError(MazeError):
 
     Args:
         what: as for every MazeError.
-        remote_traceback: the traceback in the actor, or the stack of each of its threads if it had to be killed.
         actor_index: which actor of its group.
         process_id: the actor's process; None where it has none of its own.
         cause: "raised", "exited", "killed", "timeout", "not started" or "closed".
         process_exit_code: of the process, negative for a signal; None while it lives or where unknown.
-        details: as for every MazeError.
+        details: as for every MazeError; the remote traceback of an actor that had to be killed is the stack of
+            each of its threads.
     """
 
     def __init__(
         self,
         what: str,
         *,
-        remote_traceback: str | None = None,
         actor_index: int | None = None,
         process_id: int | None = None,
         cause: str | None = None,
@@ -175,17 +179,10 @@ class WorkerError(MazeError):
         **details: object,
     ) -> None:
         super().__init__(what, **details)  # type: ignore[arg-type]
-        self.remote_traceback = remote_traceback
         self.actor_index = actor_index
         self.process_id = process_id
         self.cause = cause
         self.process_exit_code = process_exit_code
-
-    def render(self) -> str:
-        text = super().render()
-        if not self.remote_traceback:
-            return text
-        return "\n".join([text, "  in the worker:", *(f"    {line}" for line in self.remote_traceback.splitlines())])
 
 
 class NonFiniteError(MazeError):

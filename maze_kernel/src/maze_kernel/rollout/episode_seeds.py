@@ -15,12 +15,17 @@ from maze_kernel.errors import RequestError
 class EpisodeSeeds:
     """Hands out `reset` seeds by environment; an environment whose seeds are used up gets None.
 
+    Args:
+        n_envs: environments of the batch.
+        first_index: number of the first one in messages, where the batch is part of a larger one.
+
     Attributes:
         steps: (N,) int64, decisions taken in the current episode.
     """
 
-    def __init__(self, n_envs: int) -> None:
+    def __init__(self, n_envs: int, first_index: int = 0) -> None:
         self.n_envs = n_envs
+        self._first_index = first_index
         self.steps = np.zeros(n_envs, np.int64)
         self._seeds: list[list[int]] = [[] for _ in range(n_envs)]
         self._next = [0] * n_envs
@@ -48,12 +53,13 @@ class EpisodeSeeds:
     def describe(self, index: int) -> str:
         """Where environment `index` is, for an error message."""
         position, own = self._next[index] - 1, self._seeds[index]
+        name = index + self._first_index
         if position < 0:
-            return f"environment {index}, before its first episode"
+            return f"environment {name}, before its first episode"
         if position < len(own):
             seed = f"seed {own[position]}"
         elif own:
             seed = f"unseeded, {position - len(own) + 1} episodes after seed {own[-1]}"
         else:
             seed = "unseeded"
-        return f"environment {index}, episode {position} ({seed}), step {int(self.steps[index])}"
+        return f"environment {name}, episode {position} ({seed}), step {int(self.steps[index])}"

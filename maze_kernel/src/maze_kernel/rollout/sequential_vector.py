@@ -31,6 +31,7 @@ class SequentialVectorEnv:
         env_factories: build one environment each; all must have equal spaces.
         keep_infos: fill `Tick.infos` with the non-empty info dicts of each step (of the last step of an episode
             where it ended, of the reset otherwise only after `reset`).
+        first_index: number of the first environment in messages, where the batch is part of a larger one.
 
     Raises:
         EnvError: a factory, `reset`, `step` or `close` raised, or what came back breaks the contract; names the
@@ -38,12 +39,14 @@ class SequentialVectorEnv:
         SpaceError: environments have different spaces, or spaces without an array form.
     """
 
-    def __init__(self, env_factories: Sequence[Callable[[], StructuredEnv]], *, keep_infos: bool = False) -> None:
+    def __init__(
+        self, env_factories: Sequence[Callable[[], StructuredEnv]], *, keep_infos: bool = False, first_index: int = 0
+    ) -> None:
         if not env_factories:
             raise RequestError("a vector environment needs at least one environment", received="0")
         self.n_envs = len(env_factories)
         self.envs: list[StructuredEnv] = []
-        self._episodes = EpisodeSeeds(self.n_envs)
+        self._episodes = EpisodeSeeds(self.n_envs, first_index)
         self._keep_infos = keep_infos
         self._current = 0
         try:

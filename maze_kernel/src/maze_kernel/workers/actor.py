@@ -100,6 +100,7 @@ class Actor:
         self.index = index
         self.state = State.WAITING
         self.restarts = 0
+        self.closing = False
         self.sent: deque[Call] = deque()
         self.unsent: deque[Call] = deque()
         self.failure: MazeError | None = None
@@ -110,6 +111,7 @@ class Actor:
         self._supervisor = supervisor
         self._policy = restart
         self._build_frame = build_frame
+        self._setup: list[bytes] = []
         self._timeout_seconds = timeout_seconds
         self._shared = (arrays_descriptor, weights_descriptor)
         self._dump = -1
@@ -152,6 +154,12 @@ class Actor:
             call.finish(error=self.failure)
         else:
             self.unsent.append(call)
+        return call
+
+    def set_up(self, method: str, frame: bytes) -> Call:
+        """Queue a call that every replacement gets again, before all others."""
+        call = self.submit(method, frame, self._timeout_seconds)
+        self._setup.append(frame)
         return call
 
     def read(self) -> None:
@@ -243,6 +251,8 @@ class Actor:
             self._died(error)
             return
         self.state = State.READY
+        for frame in self._setup:
+            self._transmit(Call(self, "attach_arrays", frame, self._timeout_seconds))
         while self.unsent:
             self._transmit(self.unsent.popleft())
 
@@ -287,7 +297,7 @@ class Actor:
 
     def _died(self, error: MazeError) -> None:
         self.deadline = None
-        if self.restarts >= self._policy.max_restarts:
+        if self.closing or self.restarts >= self._policy.max_restarts:
             self.abandon(error)
             return
         for call in self.sent:

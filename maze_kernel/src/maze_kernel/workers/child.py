@@ -88,7 +88,8 @@ class _Server:
             try:
                 answer = self._answer(kind, version, body)
             except SystemExit as error:
-                self._send(transport.RAISED, _describe(error))
+                # Left where the caller looks for the last words of a process that ended.
+                os.write(self._descriptors.dump, "".join(traceback.format_exception(error)).encode())
                 return _exit_code(error)
             except BaseException as error:
                 self._send(transport.RAISED, _describe(error))
@@ -105,6 +106,9 @@ class _Server:
             return transport.NONE, b""
         if kind == transport.CLOSE:
             self._close_actor()
+            return transport.NONE, b""
+        if kind == transport.SHARE:
+            self._actor.attach_arrays(transport.decode(body).map(self._descriptors.arrays))
             return transport.NONE, b""
         if version > self._version:
             flat, self._version = self._board.read(version)
@@ -137,7 +141,9 @@ class _Server:
 
 
 def _describe(error: BaseException) -> bytes:
-    text = "".join(traceback.format_exception(error))
+    # A MazeError says what it has to say itself; what is wanted is how the foreign error behind it came about.
+    origin = error.__cause__ if isinstance(error, MazeError) and error.__cause__ is not None else error
+    text = "".join(traceback.format_exception(origin))
     shipped = None
     if isinstance(error, MazeError):
         with contextlib.suppress(Exception):

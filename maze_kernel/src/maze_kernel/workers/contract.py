@@ -100,6 +100,14 @@ class ActorGroup(Protocol):
         """
         ...
 
+    def share(self, arrays: Mapping[str, ArraySpec]) -> None:
+        """Allocate further arrays (zeros) and hand them to every actor: actor method `attach_arrays(arrays)`.
+
+        For sizes only the actors know. They join `arrays`; replacements get them too. Returns when every actor
+        has them.
+        """
+        ...
+
     def restarts(self, actor_index: int) -> int:
         """How often this actor was replaced."""
         ...

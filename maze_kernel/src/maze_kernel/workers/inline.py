@@ -90,9 +90,7 @@ class InlineGroup:
 
     def __init__(self, factory: Callable[[ActorContext], Any], n_actors: int, arrays: Mapping[str, ArraySpec]) -> None:
         self.n_actors = n_actors
-        self.arrays: Mapping[str, np.ndarray] = {
-            name: np.zeros(spec.shape, spec.dtype) for name, spec in arrays.items()
-        }
+        self.arrays = _allocate(arrays)
         self._weights: np.ndarray | None = None
         self._version = 0
         self._applied = [0] * n_actors
@@ -136,6 +134,16 @@ class InlineGroup:
         self._weights = np.array(flat).reshape(-1)
         self._version = version
 
+    def share(self, arrays: Mapping[str, ArraySpec]) -> None:
+        """See `ActorGroup.share`."""
+        self._check_open()
+        added = _allocate(arrays)
+        self.arrays.update(added)
+        for index, actor in enumerate(self._actors):
+            _, error = _attempt(index, "attach_arrays", actor.attach_arrays, added)
+            if error is not None:
+                raise error
+
     def restarts(self, actor_index: int) -> int:
         """Always 0."""
         return 0
@@ -165,6 +173,10 @@ class InlineGroup:
     def _check_open(self) -> None:
         if self._closed:
             raise WorkerError("the group of actors is closed", cause="closed")
+
+
+def _allocate(arrays: Mapping[str, ArraySpec]) -> dict[str, np.ndarray]:
+    return {name: np.zeros(spec.shape, spec.dtype) for name, spec in arrays.items()}
 
 
 def _attempt(actor_index: int, method: str, function: Callable[..., Any], *args: Any) -> tuple[Any, MazeError | None]:

@@ -37,9 +37,17 @@ class ArrayLayout:
 
     places: dict[str, tuple[int, ArraySpec]]
     n_bytes: int
+    start: int = 0
+    """Where the block begins in its file, in bytes; a multiple of the page size."""
+
+    @property
+    def end(self) -> int:
+        """Where the next block may begin."""
+        page = mmap.ALLOCATIONGRANULARITY
+        return self.start + -(-self.n_bytes // page) * page
 
     @classmethod
-    def of(cls, arrays: Mapping[str, ArraySpec]) -> ArrayLayout:
+    def of(cls, arrays: Mapping[str, ArraySpec], start: int = 0) -> ArrayLayout:
         """Arrays one behind the other, each on a cache line of its own."""
         places = {}
         offset = 0
@@ -47,13 +55,13 @@ class ArrayLayout:
             places[name] = (offset, spec)
             size = math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
             offset += -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
-        return cls(places, offset)
+        return cls(places, offset, start)
 
     def map(self, descriptor: int) -> dict[str, np.ndarray]:
         """The arrays in the file behind `descriptor`; they keep the mapping alive."""
         if not self.places:
             return {}
-        memory = mmap.mmap(descriptor, self.n_bytes)
+        memory = mmap.mmap(descriptor, self.n_bytes, offset=self.start)
         return {
             name: np.ndarray(spec.shape, spec.dtype, buffer=memory, offset=offset)
             for name, (offset, spec) in self.places.items()

@@ -114,7 +114,8 @@ class SubprocessGroup:
         layout = ArrayLayout.of(arrays)
         shared = (create_descriptor("maze-arrays", layout.n_bytes), create_descriptor("maze-weights"))
         self._descriptors = shared
-        self.arrays: Mapping[str, np.ndarray] = layout.map(shared[0])
+        self.arrays: dict[str, np.ndarray] = layout.map(shared[0])
+        self._arrays_end = layout.end
         self._board = WeightsBoard(shared[1])
         specs = [ActorSpec(factory, index, n_actors, layout, options.torch_threads) for index in range(n_actors)]
         frames = [transport.frame(transport.BUILD, 0, transport.encode(spec)) for spec in specs]
@@ -162,6 +163,17 @@ class SubprocessGroup:
         self._version = version
         self._name_frames.clear()
 
+    def share(self, arrays: Mapping[str, ArraySpec]) -> None:
+        """See `ActorGroup.share`."""
+        self._check_open()
+        layout = ArrayLayout.of(arrays, self._arrays_end)
+        self._arrays_end = layout.end
+        os.ftruncate(self._descriptors[0], layout.end)
+        self.arrays.update(layout.map(self._descriptors[0]))
+        frame = transport.frame(transport.SHARE, 0, transport.encode(layout))
+        for call in [actor.set_up("attach_arrays", frame) for actor in self._actors]:
+            call.result()
+
     def restarts(self, actor_index: int) -> int:
         """How often this actor has been replaced."""
         return self._actors[actor_index].restarts
@@ -175,6 +187,8 @@ class SubprocessGroup:
         if self._closed:
             return
         self._closed = True
+        for actor in self._actors:
+            actor.closing = True
         frame = transport.frame(transport.CLOSE, self._version, b"")
         idle = [actor for actor in self._actors if actor.state is State.READY and not actor.sent]
         busy = [actor for actor in self._actors if actor.state is State.READY and actor.sent]

@@ -19,8 +19,8 @@ import cloudpickle  # type: ignore[import-untyped]
 HEADER = struct.Struct("<BQQ")
 
 # To an actor.
-BUILD, CALL, NAME, CLOSE = range(4)
-"""Body of BUILD: `ActorSpec`; of CALL: `(method, args)`; of NAME: the method in UTF-8, without arguments."""
+BUILD, CALL, NAME, CLOSE, SHARE = range(5)
+"""Bodies: BUILD `ActorSpec`; SHARE `ArrayLayout`; CALL `(method, args)`; NAME the method in UTF-8, no arguments."""
 
 # From an actor.
 NONE, VALUE, RAISED = range(10, 13)

@@ -1,0 +1,193 @@
+"""The actor that holds a slice of a batch of environments in a worker, and what it shares with the caller.
+
+`EnvHost` steps its slice with a `SequentialVectorEnv` and copies the tick into shared arrays. `Progress` is a
+table in shared memory that says what each environment is doing, so the caller can name it when the process dies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from maze_kernel.env.batching import layout
+from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
+from maze_kernel.env.tick import ArrayDict, Tick
+from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_kernel.workers.contract import ActorContext, ArraySpec
+
+EnvFactory = Callable[[], StructuredEnv]
+
+PHASES = ("waiting", "constructor", "reset", "step", "close")
+PHASE, EPISODE, SEED, STEP = range(4)
+
+PROGRESS = "progress"
+"""Shared array (N, 4) int64: index into `PHASES`, episode from 0 (−1: none yet), seed (−1: none), steps taken."""
+
+
+def array_specs(spaces: StructuredSpaces, n_envs: int) -> dict[str, ArraySpec]:
+    """The shared arrays of n flat environments.
+
+    Observations, rewards and flags have a leading dimension of two: ticks alternate between the halves, so a
+    tick outlives the making of the next one.
+    """
+    (key,) = spaces.policy_keys
+    specs = {
+        "parity": ArraySpec(shape=(1,), dtype="int64"),
+        "reward": ArraySpec(shape=(2, n_envs), dtype="float32"),
+        "terminated": ArraySpec(shape=(2, n_envs), dtype="bool"),
+        "truncated": ArraySpec(shape=(2, n_envs), dtype="bool"),
+    }
+    for name, leaf in layout(spaces.observation[key]).items():
+        specs[f"observation/{name}"] = ArraySpec(shape=(2, n_envs, *leaf.shape), dtype=leaf.dtype.str)
+        specs[f"final/{name}"] = ArraySpec(shape=(n_envs, *leaf.shape), dtype=leaf.dtype.str)
+    for name, leaf in layout(spaces.action[key]).items():
+        specs[f"action/{name}"] = ArraySpec(shape=(n_envs, *leaf.shape), dtype=leaf.dtype.str)
+    return specs
+
+
+def by_prefix(arrays: Mapping[str, np.ndarray], prefix: str) -> ArrayDict:
+    """The arrays called `prefix/name`, by name."""
+    return {name.removeprefix(f"{prefix}/"): array for name, array in arrays.items() if name.startswith(f"{prefix}/")}
+
+
+@attrs.frozen
+class HostFactory:
+    """Builds the actor of each slice; ships with all factories, of which each actor uses its own."""
+
+    env_factories: Sequence[EnvFactory]
+    bounds: Sequence[int]
+    """Slice i is environments bounds[i] … bounds[i + 1] − 1."""
+    keep_infos: bool
+
+    def __call__(self, context: ActorContext) -> EnvHost:
+        first, last = self.bounds[context.index], self.bounds[context.index + 1]
+        return EnvHost(self.env_factories[first:last], first, self.keep_infos, context.arrays[PROGRESS])
+
+
+class EnvHost:
+    """Environments `first` … of a batch, in one worker. The methods are called by `SubprocessVectorEnv`."""
+
+    def __init__(self, factories: Sequence[EnvFactory], first: int, keep_infos: bool, progress: np.ndarray) -> None:
+        self._factories = factories
+        self._first = first
+        self._slice = slice(first, first + len(factories))
+        self._keep_infos = keep_infos
+        self._progress = progress
+        self._envs: SequentialVectorEnv | None = None
+        self._arrays: Mapping[str, np.ndarray] = {}
+
+    def build(self) -> StructuredSpaces:
+        """Build the environments; apart from the constructor so that a factory that hangs can be named."""
+        watched = [
+            _watched(factory, self._progress[self._first + index]) for index, factory in enumerate(self._factories)
+        ]
+        self._envs = SequentialVectorEnv(watched, keep_infos=self._keep_infos, first_index=self._first)
+        return self._envs.structured_spaces
+
+    def attach_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take the arrays of `array_specs`."""
+        self._arrays = arrays
+        self._observation = [(name, array[:, self._slice]) for name, array in by_prefix(arrays, "observation").items()]
+        self._final = by_prefix(arrays, "final")
+        self._action = {name: array[self._slice] for name, array in by_prefix(arrays, "action").items()}
+
+    def reset(self, seeds: Sequence[Sequence[int]]) -> dict[int, Any] | None:
+        """Start new episodes; the tick is in the shared arrays."""
+        return self._publish(self._batch.reset(seeds))
+
+    def step(self) -> dict[int, Any] | None:
+        """Take the actions in the shared arrays; returns infos by environment index, None where there are none."""
+        (key,) = self._batch.structured_spaces.policy_keys
+        return self._publish(self._batch.step({key: self._action}))
+
+    def reset_structured(self, seeds: Sequence[Sequence[int]]) -> Tick:
+        """Start new episodes; the tick itself, with environment indices of the slice."""
+        return self._batch.reset(seeds)
+
+    def step_structured(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
+        """Take one decision everywhere; the tick itself, with environment indices of the slice."""
+        return self._batch.step(actions)
+
+    def render(self) -> Any:
+        """A frame of the first environment of the slice."""
+        return self._batch.render()
+
+    def close(self) -> None:
+        """Close the environments."""
+        if self._envs is not None:
+            self._envs.close()
+
+    @property
+    def _batch(self) -> SequentialVectorEnv:
+        assert self._envs is not None
+        return self._envs
+
+    def _publish(self, tick: Tick) -> dict[int, Any] | None:
+        arrays, rows = self._arrays, self._slice
+        parity = int(arrays["parity"][0])
+        (group,) = tick.groups.values()
+        for name, array in self._observation:
+            array[parity] = group.observation[name]
+        arrays["reward"][parity, rows] = tick.reward
+        arrays["terminated"][parity, rows] = tick.terminated
+        arrays["truncated"][parity, rows] = tick.truncated
+        for final in tick.final_observation.values():
+            for name, observation in final.observation.items():
+                self._final[name][final.env_index + self._first] = observation
+        if not tick.infos:
+            return None
+        return {self._first + index: info for index, info in tick.infos.items()}
+
+
+def _watched(factory: EnvFactory, row: np.ndarray) -> EnvFactory:
+    def build() -> StructuredEnv:
+        row[EPISODE], row[SEED], row[STEP] = -1, -1, 0
+        row[PHASE] = PHASES.index("constructor")
+        env = _Watched(factory(), row)
+        row[PHASE] = 0
+        return env
+
+    return build
+
+
+class _Watched:
+    """An environment that notes in shared memory what it is doing."""
+
+    def __init__(self, env: StructuredEnv, row: np.ndarray) -> None:
+        self._env = env
+        self._row: Any = memoryview(row.data)
+        self._steps = 0
+        self.structured_spaces = env.structured_spaces
+        self.actor_id: Callable[[], ActorID] = env.actor_id
+        self.is_actor_done: Callable[[], bool] = env.is_actor_done
+        self.is_flat_step_end: Callable[[], bool] = env.is_flat_step_end
+        self.get_actor_rewards: Callable[[], Any | None] = env.get_actor_rewards
+        self.render: Callable[[], Any] = env.render
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        row = self._row
+        self._steps = 0
+        row[EPISODE] += 1
+        row[SEED], row[STEP], row[PHASE] = -1 if seed is None else seed, 0, 2
+        result = self._env.reset(seed=seed, options=options)
+        row[PHASE] = 0
+        return result
+
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        row = self._row
+        self._steps += 1
+        row[STEP] = self._steps
+        row[PHASE] = 3
+        result = self._env.step(action)
+        row[PHASE] = 0
+        return result
+
+    def close(self) -> None:
+        self._row[PHASE] = 4
+        self._env.close()
+        self._row[PHASE] = 0

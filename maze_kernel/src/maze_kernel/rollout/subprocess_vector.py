@@ -1,0 +1,328 @@
+"""The subprocess vector environment: several environments a worker, one exchange of arrays a step.
+
+For the same environments and seeds it gives the transitions of `SequentialVectorEnv`, bit for bit. Flat
+environments exchange actions, observations, rewards and flags through shared arrays and pickle nothing;
+structured ones send each worker's tick as a message (`structured_merge`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from maze_kernel.env.batching import check_same_spaces
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
+from maze_kernel.errors import EnvError, MazeError, RequestError, WorkerError
+from maze_kernel.rollout.env_host import (
+    EPISODE,
+    PHASE,
+    PHASES,
+    PROGRESS,
+    SEED,
+    STEP,
+    EnvFactory,
+    HostFactory,
+    array_specs,
+    by_prefix,
+)
+from maze_kernel.rollout.structured_merge import merge_ticks, split_actions
+from maze_kernel.workers.contract import ActorGroup, ArraySpec, Future, RestartPolicy, WorkerPool
+from maze_kernel.workers.options import WorkersOptions
+from maze_kernel.workers.subprocess import SubprocessPool
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+class SubprocessVectorEnv:
+    """Implements `VectorEnv` on the actors of a worker pool, with same-step autoreset.
+
+    Buffers are double: a tick's arrays stay as they are during the next call and are overwritten by the one after.
+
+    A worker that dies or does not answer in time is replaced `max_restarts` times. The episodes it was in are
+    reported as truncated with reward 0, their last observation seen as the final one, and new episodes begin
+    with seeds derived from the old ones. An environment that merely raises always stops with its error: it would
+    raise again.
+
+    Args:
+        env_factories: build one environment each; all must have equal spaces.
+        n_processes: workers among which the environments are divided, neighbours together.
+        pool: what starts the workers; None: a subprocess pool of its own, closed with this object.
+        timeout_seconds: of the construction of a worker's environments, a reset, a step; None: no deadline.
+        max_restarts: replacements a worker; structured environments: 0.
+        keep_infos: fill `Tick.infos`, as `SequentialVectorEnv` does; infos that are not empty travel pickled.
+        on_message: told, in a sentence, of each replacement.
+
+    Raises:
+        EnvError: an environment raised, or its process died or hung; names environment, episode, seed, step and
+            process.
+        SpaceError: environments have different spaces, or spaces without an array form.
+    """
+
+    def __init__(
+        self,
+        env_factories: Sequence[EnvFactory],
+        n_processes: int,
+        pool: WorkerPool | None = None,
+        timeout_seconds: float | None = 60.0,
+        max_restarts: int = 0,
+        *,
+        keep_infos: bool = False,
+        on_message: Callable[[str], None] = _warn,
+    ) -> None:
+        if not env_factories or n_processes < 1:
+            raise RequestError("a vector environment needs at least one environment and one process")
+        self.n_envs = len(env_factories)
+        self.n_processes = min(n_processes, self.n_envs)
+        self._bounds = [self.n_envs * worker // self.n_processes for worker in range(self.n_processes + 1)]
+        self._on_message = on_message
+        self._seeds: list[list[int]] = [[] for _ in range(self.n_envs)]
+        self._groups: dict[PolicyKey, Group] = {}
+        self._restarts = [0] * self.n_processes
+        self._own_pool: WorkerPool | None = None
+        if pool is None:
+            pool = self._own_pool = SubprocessPool(WorkersOptions(count=self.n_processes))
+        try:
+            self._workers = self._spawn(
+                pool or self._own_pool, env_factories, keep_infos, timeout_seconds, max_restarts
+            )
+            self._progress = self._workers.arrays[PROGRESS]
+            self._open(max_restarts)
+        except BaseException:
+            self._close_quietly()
+            raise
+
+    def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
+        """Start new episodes everywhere; see `VectorEnv.reset`."""
+        if len(seeds) != self.n_envs:
+            raise RequestError(
+                "the number of seed sequences is not the number of environments",
+                received=str(len(seeds)),
+                expected=str(self.n_envs),
+            )
+        self._seeds = [[int(seed) for seed in sequence] for sequence in seeds]
+        self._progress[:, EPISODE] = -1
+        if not self.structured_spaces.is_flat:
+            return self._merge(self._call_slices("reset_structured", self._slices(self._seeds)))
+        self._begin_tick()
+        futures = self._call_slices("reset", self._slices(self._seeds))
+        infos, failures = self._collect_infos(futures)
+        for worker, error in failures:
+            self._replace(worker, error)
+            infos.update(self._restore(worker))
+        return self._tick(infos)
+
+    def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
+        """Take one decision everywhere; see `VectorEnv.step`."""
+        if not self.structured_spaces.is_flat:
+            parts = split_actions(actions, self._groups, self._bounds)
+            return self._merge(self._call_slices("step_structured", parts))
+        heads = actions[self._key]
+        for name, array in self._action.items():
+            array[...] = heads[name]
+        self._begin_tick()
+        infos, failures = self._collect_infos(self._workers.call_all("step"))
+        for worker, error in failures:
+            self._renew_seeds(worker)
+            self._replace(worker, error)
+        for worker, _ in failures:
+            self._cut_episodes(worker)
+        return self._tick(infos)
+
+    def render(self) -> Any:
+        """A frame of the first environment."""
+        return self._workers.call(0, "render").result()
+
+    def close(self) -> None:
+        """Close every environment and stop the workers.
+
+        Raises:
+            EnvError: an environment's `close` raised, or its process had to be killed.
+        """
+        try:
+            self._workers.close()
+        except MazeError as error:
+            index = error.actor_index if isinstance(error, WorkerError) else None
+            self._raise(0 if index is None else index, error)
+        finally:
+            if self._own_pool is not None:
+                self._own_pool.close()
+
+    # Starting
+
+    def _spawn(
+        self,
+        pool: WorkerPool,
+        env_factories: Sequence[EnvFactory],
+        keep_infos: bool,
+        timeout_seconds: float | None,
+        max_restarts: int,
+    ) -> ActorGroup:
+        return pool.spawn(
+            HostFactory(tuple(env_factories), self._bounds, keep_infos),
+            self.n_processes,
+            arrays={PROGRESS: ArraySpec(shape=(self.n_envs, 4), dtype="int64")},
+            restart=RestartPolicy(max_restarts=max_restarts),
+            timeout_seconds=timeout_seconds,
+        )
+
+    def _open(self, max_restarts: int) -> None:
+        built = [self._build(worker, future) for worker, future in enumerate(self._workers.call_all("build"))]
+        self.structured_spaces = check_same_spaces(built)
+        if not self.structured_spaces.is_flat:
+            if max_restarts:
+                raise RequestError(
+                    "workers of structured environments cannot be replaced yet", help="set max_restarts to 0"
+                )
+            return
+        (self._key,) = self.structured_spaces.policy_keys
+        self._workers.share(array_specs(self.structured_spaces, self.n_envs))
+        arrays = self._workers.arrays
+        self._parity = arrays["parity"]
+        self._action = by_prefix(arrays, "action")
+        self._final = by_prefix(arrays, "final")
+        self._reward, self._terminated, self._truncated = arrays["reward"], arrays["terminated"], arrays["truncated"]
+        halves = by_prefix(arrays, "observation")
+        self._observation = [{name: array[half] for name, array in halves.items()} for half in range(2)]
+        self._env_index = np.arange(self.n_envs)
+        self._agent_id = np.zeros(self.n_envs, np.int64)
+
+    # Ticks
+
+    def _begin_tick(self) -> None:
+        self._parity[0] ^= 1
+
+    def _collect_infos(self, futures: Sequence[Future]) -> tuple[dict[int, Any], list[tuple[int, MazeError]]]:
+        """Wait for every worker, also when one of them fails."""
+        infos: dict[int, Any] = {}
+        failures = []
+        for worker, future in enumerate(futures):
+            try:
+                infos.update(future.result() or {})
+            except MazeError as error:
+                failures.append((worker, error))
+        return infos, failures
+
+    def _tick(self, infos: dict[int, dict[str, Any]]) -> Tick:
+        half = int(self._parity[0])
+        terminated, truncated = self._terminated[half], self._truncated[half]
+        group = Group(self._env_index, self._agent_id, dict(self._observation[half]))
+        tick = Tick({self._key: group}, self._reward[half], terminated, truncated, infos=infos)
+        ended = terminated | truncated
+        if ended.any():
+            index = np.flatnonzero(ended)
+            final = {name: array[index] for name, array in self._final.items()}
+            tick.final_observation[self._key] = FinalObservation(index, final)
+        return tick
+
+    def _merge(self, futures: Sequence[Future]) -> Tick:
+        ticks: list[Tick] = []
+        failure: tuple[int, MazeError] | None = None
+        for worker, future in enumerate(futures):
+            try:
+                ticks.append(future.result())
+            except MazeError as error:
+                failure = failure or (worker, error)
+        if failure is not None:
+            self._raise(*failure)
+        tick = merge_ticks(ticks, self._bounds, self.structured_spaces)
+        self._groups = dict(tick.groups)
+        return tick
+
+    def _slices(self, values: Sequence[Any]) -> list[Sequence[Any]]:
+        return [values[first:last] for first, last in zip(self._bounds, self._bounds[1:], strict=False)]
+
+    def _call_slices(self, method: str, parts: Sequence[Any]) -> list[Future]:
+        return [self._workers.call(worker, method, part) for worker, part in enumerate(parts)]
+
+    # Workers that died
+
+    def _replace(self, worker: int, error: MazeError) -> None:
+        """Say that a replacement is on its way, or raise: the worker lives, or has used up its restarts."""
+        died = isinstance(error, WorkerError) and error.cause in ("exited", "killed", "timeout")
+        if not died or self._workers.restarts(worker) == self._restarts[worker]:
+            self._raise(worker, error)
+        self._restarts[worker] = self._workers.restarts(worker)
+        self._on_message(f"{error.what}: {self._describe(worker)}; its environments start again in a new process")
+
+    def _build(self, worker: int, future: Future) -> StructuredSpaces:
+        while True:
+            try:
+                spaces: StructuredSpaces = future.result()
+                return spaces
+            except MazeError as error:
+                self._replace(worker, error)
+                future = self._workers.call(worker, "build")
+
+    def _restore(self, worker: int) -> dict[int, Any]:
+        """Rebuild the environments of a replaced worker and start their next episodes; returns infos."""
+        while True:
+            self._build(worker, self._workers.call(worker, "build"))
+            try:
+                infos = self._workers.call(worker, "reset", self._slices(self._seeds)[worker]).result()
+                return infos or {}
+            except MazeError as error:
+                self._replace(worker, error)
+
+    def _renew_seeds(self, worker: int) -> None:
+        """Seeds for the episodes after the one each environment of the worker is in."""
+        for index in range(self._bounds[worker], self._bounds[worker + 1]):
+            episode, own = int(self._progress[index, EPISODE]), self._seeds[index]
+            if own[episode + 1 :] or not own:
+                self._seeds[index] = own[episode + 1 :]
+            else:
+                words = np.random.SeedSequence((own[-1], episode + 1)).generate_state(1)
+                self._seeds[index] = [int(words[0]) >> 1]
+
+    def _cut_episodes(self, worker: int) -> None:
+        """The tick of a worker that died: every episode truncated where it was last seen, then the next one."""
+        half = int(self._parity[0])
+        rows = slice(self._bounds[worker], self._bounds[worker + 1])
+        for name, array in self._observation[1 - half].items():
+            self._final[name][rows] = array[rows]
+        self._restore(worker)
+        self._truncated[half, rows] = True
+
+    # Errors
+
+    def _close_quietly(self) -> None:
+        with contextlib.suppress(MazeError, AttributeError):
+            self._workers.close()
+        if self._own_pool is not None:
+            with contextlib.suppress(MazeError):
+                self._own_pool.close()
+
+    def _describe(self, worker: int) -> str:
+        first, last = self._bounds[worker], self._bounds[worker + 1]
+        busy = np.flatnonzero(self._progress[first:last, PHASE])
+        if not busy.size:
+            return f"environments {first} to {last - 1}, between calls"
+        index = first + int(busy[0])
+        row = self._progress[index]
+        place = f"environment {index}, in its {PHASES[row[PHASE]]}"
+        if row[EPISODE] < 0:
+            return f"{place}, before its first episode"
+        seed = f"seed {row[SEED]}" if row[SEED] >= 0 else "unseeded"
+        return f"{place}, episode {row[EPISODE]} ({seed}), step {row[STEP]}"
+
+    def _raise(self, worker: int, error: MazeError) -> NoReturn:
+        cause = error if isinstance(error, WorkerError) else error.__cause__
+        if not isinstance(cause, WorkerError):
+            raise error
+        if error is cause:
+            raise EnvError(
+                error.what,
+                owner=self._describe(worker),
+                help=error.help,
+                remote_traceback=error.remote_traceback,
+            ) from error
+        if isinstance(error, EnvError) and cause.process_id is not None:
+            error.owner = f"{error.owner}, process {cause.process_id}"
+            error.remote_traceback = cause.remote_traceback
+        raise error
