@@ -7,7 +7,7 @@ environment (random reset, step skipping) is an env wrapper instead: a class aro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,10 @@ class Transform:
     """
 
     def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
-        """Called once with the spaces of what is wrapped; returns the spaces seen from outside."""
+        """Called with the spaces of what is wrapped, before anything else; returns the spaces seen from outside.
+
+        Called once for every batch the transform serves; all of them have the same spaces.
+        """
         return inner
 
     def observation(self, policy_key: PolicyKey, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -42,20 +45,45 @@ class Transform:
         """Inner reward to outer, shape () or (N,)."""
         return reward
 
+    def observe_reset(self, observation: Mapping[PolicyKey, dict[str, np.ndarray]], n_envs: int) -> None:
+        """All environments were reset: forget running episodes, count these first observations."""
+
     def observe_step(
-        self, observation: Mapping[PolicyKey, dict[str, np.ndarray]], reward: np.ndarray, ended: np.ndarray
+        self,
+        observation: Mapping[PolicyKey, dict[str, np.ndarray]],
+        reward: np.ndarray,
+        ended: np.ndarray,
+        valid: np.ndarray | None = None,
     ) -> None:
-        """Update running statistics with a batch of real transitions; called only while `training` is true.
+        """Update running statistics with a batch of real transitions; called only while training.
+
+        It is called before `observation` and `reward` of the same step.
 
         Args:
             observation: inner observations of this tick by policy key, `(n, ...)`; rows that only await a reset
                 are left out and final observations are included, so each observation is seen once.
             reward: inner rewards, (N,).
             ended: whether the episode ended with this step, (N,).
+            valid: False where the step only reset an environment and its reward is void, (N,); None: all valid.
         """
 
     training: bool = True
-    """False while evaluating and deploying: statistics stay as they are."""
+    """False while evaluating and deploying: statistics stay as they are. Read by `TransformedEnv`."""
+
+    estimation_steps: int = 0
+    """Decisions of a random policy wanted before training, while statistics are missing; 0: nothing to estimate.
+
+    `maze_kernel.rollout.estimation` then samples them, in the worker pool where there is one: each worker
+    calls `collect`, and `finish_estimation` merges what they return.
+    """
+
+    def collect(self, batches: Iterable[Mapping[PolicyKey, dict[str, np.ndarray]]]) -> Any:
+        """Reduce batches of inner observations to a partial statistic; leaves the transform as it is."""
+        raise NotImplementedError
+
+    def finish_estimation(self, partials: Sequence[Any]) -> None:
+        """Merge the partial statistics and use them from now on; sets `estimation_steps` to 0."""
+        raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
         """Statistics to save, arrays and JSON values; empty for a stateless transform."""

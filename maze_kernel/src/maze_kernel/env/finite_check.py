@@ -1,0 +1,103 @@
+"""NaN and infinity stop at the environment: the check around every raw batch, before any transform."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from maze_kernel.env.contract import PolicyKey
+from maze_kernel.env.tick import ArrayDict, Tick, VectorEnv
+from maze_kernel.errors import NonFiniteError
+
+
+class FiniteCheck:
+    """Implements `VectorEnv`: passes ticks on as they are, unless a reward or float observation is not finite.
+
+    Raises:
+        NonFiniteError: from `reset` and `step`; names environment, policy key, observation key, element, seed,
+            episode and step.
+    """
+
+    def __init__(self, vector_env: VectorEnv) -> None:
+        self.vector_env = vector_env
+        self.n_envs = vector_env.n_envs
+        self.structured_spaces = vector_env.structured_spaces
+        self._float_names = {
+            key: tuple(name for name, leaf in space.spaces.items() if leaf.dtype is not None and leaf.dtype.kind == "f")
+            for key, space in self.structured_spaces.observation.items()
+        }
+        self._seeds: Sequence[Sequence[int]] = ()
+        self._n_ticks = 0
+        self._started = np.zeros(self.n_envs, np.int64)
+        self._episode = np.zeros(self.n_envs, np.int64)
+
+    def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
+        """Start new episodes everywhere; see `VectorEnv.reset`."""
+        tick = self.vector_env.reset(seeds)
+        self._seeds = [tuple(sequence) for sequence in seeds]
+        self._n_ticks = 0
+        self._started[:] = 0
+        self._episode[:] = 0
+        self._check_observations(tick)
+        return tick
+
+    def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
+        """Take one decision everywhere; see `VectorEnv.step`."""
+        tick = self.vector_env.step(actions)
+        self._n_ticks += 1
+        if not _is_finite(tick.reward):
+            (index,) = np.argwhere(~np.isfinite(tick.reward))[0].tolist()
+            self._raise(index, "the reward", float(tick.reward[index]))
+        for key, final in tick.final_observation.items():
+            self._check(key, final.observation, final.env_index, "the final observation")
+            self._episode[final.env_index] += 1
+            self._started[final.env_index] = self._n_ticks + (tick.awaiting_reset is not None)
+        self._check_observations(tick)
+        return tick
+
+    def render(self) -> Any:
+        """The wrapped batch's drawing."""
+        return self.vector_env.render()
+
+    def close(self) -> None:
+        """Close the wrapped batch."""
+        self.vector_env.close()
+
+    def _check_observations(self, tick: Tick) -> None:
+        for key, group in tick.groups.items():
+            self._check(key, group.observation, group.env_index, "the observation")
+
+    def _check(self, key: PolicyKey, observation: ArrayDict, env_index: np.ndarray, what: str) -> None:
+        for name in self._float_names[key]:
+            array = observation[name]
+            if not _is_finite(array):
+                row, *position = np.argwhere(~np.isfinite(array))[0].tolist()
+                element = f"[{', '.join(map(str, position))}]" if position else ""
+                policy = f" of policy key {key!r}" if len(self._float_names) > 1 else ""
+                value = float(array[(row, *position)])
+                self._raise(int(env_index[row]), f"{what} {name!r}{element}{policy}", value)
+
+    def _raise(self, index: int, what: str, value: float) -> None:
+        episode = int(self._episode[index])
+        own = self._seeds[index] if index < len(self._seeds) else ()
+        seed = f"seed {own[episode]}" if episode < len(own) else "unseeded"
+        if episode >= len(own) and own:
+            seed = f"unseeded, {episode - len(own) + 1} episodes after seed {own[-1]}"
+        step = max(0, self._n_ticks - int(self._started[index]))
+        raise NonFiniteError(
+            f"{what} of environment {index} is not finite",
+            received=str(value),
+            expected="a finite number",
+            owner=f"environment {index}, episode {episode} ({seed}), step {step}",
+            help="run this environment alone with that seed, and guard the division, logarithm or root that makes it",
+        )
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    # One sum is cheaper than a mask; where large finite numbers overflow it, the exact test decides.
+    with np.errstate(all="ignore"):
+        total = float(np.add.reduce(array, axis=None))
+    return math.isfinite(total) or bool(np.isfinite(array).all())

@@ -1,0 +1,77 @@
+"""One environment inside a transform."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maze_kernel.env.contract import Action, ActorID, Observation, StructuredEnv
+from maze_kernel.env.transform import Transform
+
+
+class TransformedEnv:
+    """A `StructuredEnv` whose observations, actions and rewards pass through a transform.
+
+    Used where a transform stands inside an env wrapper; transforms outside of all env wrappers are applied to
+    the whole batch. While `transform.training` is true its running statistics see every step.
+
+    Attributes:
+        transforms: those of this environment, innermost first.
+    """
+
+    def __init__(self, env: StructuredEnv, transform: Transform) -> None:
+        self.env = env
+        self.transform = transform
+        self.structured_spaces = transform.bind(env.structured_spaces)
+        self.transforms: list[Transform] = [*getattr(env, "transforms", ()), transform]
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        key = self.env.actor_id().step_key
+        if self.transform.training:
+            self.transform.observe_reset({key: _batch_of_one(observation)}, 1)
+        return self.transform.observation(key, observation), info
+
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Take one decision."""
+        inner = self.transform.action(self.env.actor_id().step_key, action)
+        observation, reward, terminated, truncated, info = self.env.step(inner)
+        key, array = self.env.actor_id().step_key, np.asarray(reward, np.float64).reshape(())
+        if self.transform.training:
+            ended = np.array([bool(terminated or truncated)])
+            self.transform.observe_step({key: _batch_of_one(observation)}, array[None], ended)
+        outer_reward = float(self.transform.reward(array))
+        return self.transform.observation(key, observation), outer_reward, terminated, truncated, info
+
+    def actor_id(self) -> ActorID:
+        """The wrapped environment's."""
+        return self.env.actor_id()
+
+    def is_actor_done(self) -> bool:
+        """The wrapped environment's."""
+        return self.env.is_actor_done()
+
+    def is_flat_step_end(self) -> bool:
+        """The wrapped environment's."""
+        return self.env.is_flat_step_end()
+
+    def get_actor_rewards(self) -> Any | None:
+        """The wrapped environment's, transformed."""
+        rewards = self.env.get_actor_rewards()
+        return None if rewards is None else self.transform.reward(np.asarray(rewards))
+
+    def render(self) -> Any:
+        """The wrapped environment's drawing."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the wrapped environment."""
+        self.env.close()
+
+
+def _batch_of_one(observation: Observation) -> dict[str, np.ndarray]:
+    return {key: np.asarray(value)[None] for key, value in observation.items()}

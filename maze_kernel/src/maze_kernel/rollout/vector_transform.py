@@ -1,0 +1,117 @@
+"""A batch of environments inside a transform: one call an array, whatever the number of environments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from maze_kernel.env.contract import PolicyKey
+from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick, VectorEnv
+from maze_kernel.env.transform import Transform
+
+
+class TransformedVectorEnv:
+    """Implements `VectorEnv`; final observations pass through the transform like all others.
+
+    Ticks of the wrapped batch are never changed in place. How long arrays stay valid is up to the wrapped batch
+    for keys that the transform leaves alone; what it makes anew is never overwritten.
+
+    Args:
+        vector_env: what is wrapped; closed with this one.
+        transform: may serve several batches, e.g. one for training and one for evaluation.
+        training: let running statistics see the steps of this batch. A step that only resets an environment
+            never reaches them.
+
+    Attributes:
+        transforms: all of this batch, innermost first.
+    """
+
+    def __init__(self, vector_env: VectorEnv, transform: Transform, training: bool) -> None:
+        self.vector_env = vector_env
+        self.transform = transform
+        self.training = training
+        self.n_envs = vector_env.n_envs
+        self.structured_spaces = transform.bind(vector_env.structured_spaces)
+        self.transforms: list[Transform] = [*getattr(vector_env, "transforms", ()), transform]
+        kind = type(transform)
+        self._changes_action = kind.action is not Transform.action
+        self._changes_observation = kind.observation is not Transform.observation
+        self._changes_reward = kind.reward is not Transform.reward
+        self._observes = training and (
+            kind.observe_step is not Transform.observe_step or kind.observe_reset is not Transform.observe_reset
+        )
+        self._awaiting: np.ndarray | None = None
+
+    def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
+        """Start new episodes everywhere; see `VectorEnv.reset`."""
+        tick = self.vector_env.reset(seeds)
+        self._awaiting = None
+        if self._observes:
+            self.transform.observe_reset({key: group.observation for key, group in tick.groups.items()}, self.n_envs)
+        return self._outer(tick, tick.reward)
+
+    def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
+        """Take one decision everywhere; see `VectorEnv.step`."""
+        transform = self.transform
+        if self._changes_action:
+            actions = {key: transform.action(key, action) for key, action in actions.items()}
+        tick = self.vector_env.step(actions)
+        if self._observes:
+            valid = None if self._awaiting is None else ~self._awaiting
+            transform.observe_step(_seen(tick), tick.reward, tick.terminated | tick.truncated, valid)
+            self._awaiting = tick.awaiting_reset
+        return self._outer(tick, transform.reward(tick.reward) if self._changes_reward else tick.reward)
+
+    def render(self) -> Any:
+        """The wrapped batch's drawing."""
+        return self.vector_env.render()
+
+    def close(self) -> None:
+        """Close the wrapped batch."""
+        self.vector_env.close()
+
+    def _outer(self, tick: Tick, reward: np.ndarray) -> Tick:
+        groups, finals, actor_rewards = tick.groups, tick.final_observation, tick.actor_rewards
+        apply = self.transform.observation
+        if self._changes_observation:
+            groups = {
+                key: Group(group.env_index, group.agent_id, apply(key, group.observation), group.aligned)
+                for key, group in groups.items()
+            }
+            if finals:
+                finals = {
+                    key: FinalObservation(final.env_index, apply(key, final.observation))
+                    for key, final in finals.items()
+                }
+        if actor_rewards and self._changes_reward:
+            actor_rewards = {index: self.transform.reward(rewards) for index, rewards in actor_rewards.items()}
+        return Tick(
+            groups,
+            np.asarray(reward, np.float32),
+            tick.terminated,
+            tick.truncated,
+            tick.flat_step_end,
+            tick.actor_done,
+            finals,
+            tick.awaiting_reset,
+            actor_rewards,
+            tick.infos,
+        )
+
+
+def _seen(tick: Tick) -> dict[PolicyKey, ArrayDict]:
+    """Every observation of a tick once: rows that do not await a reset, then final observations."""
+    seen = {key: group.observation for key, group in tick.groups.items()}
+    if tick.awaiting_reset is not None:
+        for key, group in tick.groups.items():
+            live = ~tick.awaiting_reset[group.env_index]
+            seen[key] = {name: array[live] for name, array in group.observation.items()}
+    for key, final in tick.final_observation.items():
+        rows = seen.get(key)
+        if rows is None:
+            seen[key] = final.observation
+        else:
+            seen[key] = {name: np.concatenate([rows[name], array]) for name, array in final.observation.items()}
+    return seen
