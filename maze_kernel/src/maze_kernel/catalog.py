@@ -186,7 +186,10 @@ class Catalog:
         )
 
     def _unavailable(self) -> str:
-        return "; ".join(_excuse(plugin) for plugin in self.plugins if plugin.status != "active")
+        """Which plugins could have given what is missing, as far as anyone can tell."""
+        excuses = [_excuse(plugin) for plugin in self.plugins if plugin.status == "failed"]
+        disabled = [plugin.name for plugin in self.plugins if plugin.status == "disabled"]
+        return "; ".join([*excuses, *([f"disabled: {', '.join(disabled)}"] if disabled else [])])
 
 
 def build(selection: Selection, *args: Any) -> Any:

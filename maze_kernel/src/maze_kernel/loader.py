@@ -210,7 +210,7 @@ def _validated(kind: str, result: Any) -> list[Component]:
     records = list(result)
     for record in records:
         if type(record) is not expected:
-            raise _RefusedError(f"it returned a {type(record).__name__} where a {expected.__name__} belongs")
+            raise _RefusedError(f"it returned {type(record).__name__} where {expected.__name__} belongs")
         hash(record)  # a list where a tuple belongs is found here
     return records
 

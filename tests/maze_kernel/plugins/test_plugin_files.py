@@ -1,0 +1,78 @@
+"""`[plugins] load`: Python files as plugins, here and in worker processes."""
+
+import multiprocessing
+import pickle
+import sys
+
+import pytest
+
+from maze_kernel.components import load_attribute
+from maze_kernel.errors import PluginError
+from maze_kernel.loader import Kernel
+
+SOURCE = """
+import attrs
+from maze_kernel import hookimpl
+from maze_kernel.components import WrapperComponent
+
+MAZE_PLUGIN_API = 1
+
+@attrs.frozen(kw_only=True)
+class Options:
+    factor: float = {factor}
+
+class Wrapper:
+    factor = {factor}
+
+@hookimpl
+def maze_wrappers():
+    yield WrapperComponent(name="mine", target="my_wrappers:Wrapper", options="my_wrappers:Options")
+    yield WrapperComponent(name="mine-too", target=f"{{__name__}}:Wrapper")
+"""
+
+
+def write(folder, factor):
+    folder.mkdir(exist_ok=True)
+    (folder / "my_wrappers.py").write_text(SOURCE.format(factor=factor))
+    return folder / "my_wrappers.py"
+
+
+def mine(kernel):
+    return kernel.catalog.find("wrapper", "my_wrappers:mine")
+
+
+def test_its_components_are_found_and_its_targets_resolve(tmp_path):
+    kernel = Kernel.installed(load=[write(tmp_path, 2.0)])
+    assert load_attribute(mine(kernel).component.target).factor == 2.0
+    assert kernel.catalog.options_class(mine(kernel))().factor == 2.0
+    assert load_attribute(kernel.catalog.find("wrapper", "mine-too").component.target).factor == 2.0
+    assert kernel.plugins[-1].status == "active"
+
+
+def test_two_files_of_one_name_stay_apart_and_no_path_is_added(tmp_path):
+    path = list(sys.path)
+    one = Kernel.installed(load=[write(tmp_path / "one", 1.0)])
+    two = Kernel.installed(load=[write(tmp_path / "two", 2.0)])
+    assert [load_attribute(mine(kernel).component.target).factor for kernel in (one, two)] == [1.0, 2.0]
+    assert sys.path == path
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_worker_process_resolves_the_target_and_unpickles_the_class(tmp_path, method):
+    target = mine(Kernel.installed(load=[write(tmp_path, 3.0)])).component.target
+    shipped = load_attribute(target)
+    assert pickle.loads(pickle.dumps(shipped)) is shipped
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        assert pool.apply(load_attribute, (target,)).factor == 3.0
+        assert pool.apply(getattr, (shipped, "factor")) == 3.0
+
+
+def test_a_file_that_is_missing_or_broken_is_contained(tmp_path, capfd):
+    (tmp_path / "bad.py").write_text("import nothing_at_all")
+    kernel = Kernel.installed(load=[tmp_path / "absent.py", tmp_path / "bad.py"])
+    absent, bad = kernel.plugins[-2:]
+    assert "no such file" in absent.cause
+    assert "nothing_at_all" in bad.cause
+    assert str(tmp_path / "bad.py") in capfd.readouterr().err
+    with pytest.raises(PluginError, match="plugin bad failed to load"):
+        kernel.catalog.find("env", "bad:thing")
