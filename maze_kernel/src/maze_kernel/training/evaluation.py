@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from maze_kernel.config.experiment import Selection
+from maze_kernel.rollout.episode_statistics import summarize_episodes
 from maze_kernel.run.assembly import Assembly, load_transforms, wrap_batch
 from maze_kernel.run.env_factory import EnvFactory
 
@@ -37,14 +38,10 @@ EPISODE_TAGS = (
 
 def episode_statistics(results: Sequence[EpisodeResult]) -> Statistics:
     """Statistics of finished episodes, keys as in `EPISODE_TAGS`."""
-    rewards = np.array([result.total_reward for result in results], np.float64)
-    lengths = np.array([result.length for result in results], np.float64)
-    values = (
-        *(float(reduce(rewards)) for reduce in (np.mean, np.std, np.min, np.max, np.median)),
-        float(lengths.mean()),
-        float(len(results)),
+    return summarize_episodes(
+        np.array([result.total_reward for result in results], np.float64),
+        np.array([result.length for result in results], np.int64),
     )
-    return dict(zip(EPISODE_TAGS, values, strict=True))
 
 
 class Evaluator:

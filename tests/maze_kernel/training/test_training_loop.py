@@ -1,0 +1,196 @@
+import csv
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import safetensors.torch
+import torch
+
+from maze_kernel.errors import NonFiniteError, RequestError
+from maze_kernel.run.directory import open_run
+from maze_kernel.training.checkpoint import CheckpointStore
+
+
+def rows(run_dir, name):
+    with open(run_dir / "statistics" / f"{name}.csv") as file:
+        return [(int(row["epoch"]), row["tag"], row["value"]) for row in csv.DictReader(file)]
+
+
+def final_files(run_dir, epoch):
+    folder = run_dir / "checkpoints" / f"epoch-{epoch:06d}"
+    state = json.loads((folder / "state.json").read_text())
+    state["state"]["loop"]["wall_seconds"] = 0
+    return (
+        (folder / "model.safetensors").read_bytes(),
+        (folder / "trainer.safetensors").read_bytes(),
+        state,
+    )
+
+
+def test_a_run_evaluates_and_saves_its_last_epoch(toy):
+    result = toy.train("a", "trainer.n_epochs=5", "evaluation.every_epochs=3")
+    assert result.outcome.status == "done"
+    assert result.epochs == 5
+    assert result.env_steps == 5 * 7 * 3
+    evaluated = {epoch for epoch, tag, _ in rows(result.run_dir, "eval") if tag == "BaseEnvEvents/reward/mean"}
+    assert evaluated == {3, 5}
+    store = CheckpointStore(result.run_dir)
+    assert store.pointed("last") == 5
+    saved = store.load(5)
+    for name, tensor in result.model.state_dict().items():
+        assert torch.equal(saved.model[name], tensor)
+
+
+def test_run_directory_tells_where_the_run_came_from(toy):
+    result = toy.train("a", "trainer.n_epochs=1")
+    run = open_run(result.run_dir)
+    assert run.overrides == ("trainer.n_epochs=1",)
+    assert run.resolved["trainer"]["n_epochs"] == 1
+    assert run.record["seeds"] == {"run": 3}
+    assert run.record["packages"]["torch"] == torch.__version__.partition("+")[0] or run.record["packages"]["torch"]
+    assert any(plugin["name"] == "toy_plugin" for plugin in run.record["plugins"])
+    assert (result.run_dir / "log.txt").read_text().strip().endswith("all 1 epochs done")
+
+
+def test_the_best_weights_do_not_follow_later_training(toy):
+    result = toy.train("a", "trainer.n_epochs=7", "trainer.worse_from_epoch=4", "checkpoint.every_epochs=4")
+    assert result.outcome.best_epoch in (2, 3)
+    best = CheckpointStore(result.run_dir).load_named("best")
+    assert best.epoch == result.outcome.best_epoch
+    assert not torch.equal(best.model["weight"], result.model.weight)
+    assert best.model["weight"][0, 1] > 5
+
+
+def test_patience_stops_early_and_says_so(toy):
+    result = toy.train("a", "trainer.n_epochs=50", "trainer.worse_from_epoch=3", "trainer.patience=3")
+    assert result.outcome.status == "stopped early"
+    assert result.epochs == result.outcome.best_epoch + 3
+
+
+def test_environment_steps_are_a_budget(toy):
+    assert toy.train("a", "trainer.n_epochs=0", "trainer.max_env_steps=50").epochs == 3
+
+
+def test_wall_time_is_a_budget(toy):
+    result = toy.train("a", "trainer.n_epochs=0", max_seconds=0.2)
+    assert result.outcome.reason == "0.2 seconds used"
+
+
+@pytest.mark.parametrize(("metric", "near"), [("BaseEnvEvents/reward/meen", "BaseEnvEvents/reward/mean")])
+def test_a_misspelt_metric_is_refused_before_training(toy, metric, near):
+    with pytest.raises(RequestError) as caught:
+        toy.train("a", f'evaluation.metric="{metric}"')
+    assert near in caught.value.nearest
+    assert not (toy.folder / "a" / "checkpoints").exists()
+
+
+def test_a_misspelt_training_metric_is_refused_after_one_epoch(toy):
+    with pytest.raises(RequestError) as caught:
+        toy.train("a", 'evaluation.metric="train_ToyEvents/epok"')
+    assert "train_ToyEvents/epoch" in caught.value.nearest
+
+
+def test_a_training_statistic_may_select_the_best(toy):
+    result = toy.train("a", "trainer.n_epochs=4", 'evaluation.metric="train_ToyEvents/epoch"')
+    assert (result.outcome.best_epoch, result.best_metric) == (4, 4.0)
+
+
+def test_without_evaluation_the_training_reward_selects(toy):
+    result = toy.train("a", "trainer.n_epochs=4", "evaluation.n_episodes=0")
+    values = {epoch: float(value) for epoch, tag, value in rows(result.run_dir, "train") if tag.endswith("reward/mean")}
+    assert result.best_metric == max(values.values())
+
+
+def test_evaluation_leaves_the_network_in_training_mode(toy):
+    assert toy.train("a", "trainer.n_epochs=1").model.training
+
+
+def test_same_seed_same_run_and_other_seed_another(toy):
+    first, second = (toy.train(name, "trainer.n_epochs=4").run_dir for name in "ab")
+    assert final_files(first, 4) == final_files(second, 4)
+    other = toy.train("c", "trainer.n_epochs=4", "seed=4").run_dir
+    assert final_files(other, 4)[0] != final_files(first, 4)[0]
+
+
+@pytest.mark.parametrize("stop_after", [2, 4, 6])
+def test_a_resumed_run_equals_the_uninterrupted_one(toy, stop_after):
+    whole = toy.train("whole", "trainer.n_epochs=8").run_dir
+    toy.train("part", f"trainer.n_epochs={stop_after}")
+    np.random.seed(99)
+    torch.manual_seed(99)
+    part = toy.resume("part", "trainer.n_epochs=8").run_dir
+    assert final_files(part, 8) == final_files(whole, 8)
+    assert rows(part, "train") == rows(whole, "train")
+    assert rows(part, "eval") == rows(whole, "eval")
+    assert CheckpointStore(part).pointed("best") == CheckpointStore(whole).pointed("best")
+
+
+def test_resuming_a_finished_run_does_nothing(toy):
+    toy.train("a", "trainer.n_epochs=4")
+    before = final_files(toy.folder / "a", 4)
+    assert toy.resume("a").outcome.reason == "all 4 epochs done"
+    assert final_files(toy.folder / "a", 4) == before
+
+
+def test_resume_refuses_to_train_something_else(toy):
+    toy.train("a", "trainer.n_epochs=2")
+    with pytest.raises(RequestError, match=r"vector\.n_envs"):
+        toy.resume("a", "vector.n_envs=4")
+
+
+def test_resume_falls_back_to_the_newest_whole_checkpoint_and_says_so(toy):
+    whole = toy.train("whole", "trainer.n_epochs=8").run_dir
+    run_dir = toy.train("a", "trainer.n_epochs=6").run_dir
+    damaged = run_dir / "checkpoints" / "epoch-000006" / "model.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-3])
+    toy.resume("a", "trainer.n_epochs=8")
+    assert "skipped checkpoint epoch-000006" in (run_dir / "log.txt").read_text()
+    assert "resumed from epoch 4" in (run_dir / "log.txt").read_text()
+    assert final_files(run_dir, 8) == final_files(whole, 8)
+
+
+def test_nan_weights_stop_the_run_and_are_never_saved(toy):
+    with pytest.raises(NonFiniteError, match="weight"):
+        toy.train("a", "trainer.nan_at_epoch=4")
+    assert CheckpointStore(toy.folder / "a").epochs()[-1] == 2
+
+
+def test_the_batch_that_was_not_finite_is_kept(toy):
+    with pytest.raises(NonFiniteError) as caught:
+        toy.train("a", "trainer.refuse_at_epoch=2")
+    path = toy.folder / "a" / "non-finite-batch.safetensors"
+    assert np.isnan(safetensors.numpy.load_file(path)["observation"]).all()
+    assert str(path) in caught.value.help
+
+
+def test_a_broken_logger_cannot_stop_a_run(toy):
+    tables = {"loggers": [{"use": "broken-logger"}, {"use": "csv"}]}
+    result = toy.train("a", "trainer.n_epochs=3", tables=tables)
+    log = (result.run_dir / "log.txt").read_text()
+    assert log.count("BrokenLogger failed in write") == 1
+    assert "no space left for statistics" in log
+    assert {epoch for epoch, *_ in rows(result.run_dir, "train")} == {1, 2, 3}
+
+
+def test_an_occupied_directory_is_refused(toy):
+    (toy.folder / "a").mkdir()
+    (toy.folder / "a" / "thesis.tex").write_text("precious")
+    with pytest.raises(RequestError, match="not empty"):
+        toy.train("a")
+
+
+def test_initialize_from_takes_what_fits_and_names_the_rest(toy):
+    first = toy.train("a", "trainer.n_epochs=2")
+    tables = {"model": {"use": "toy-model", "padding": 9}, "initialize_from": str(first.run_dir)}
+    second = toy.train("b", "trainer.n_epochs=1", tables=tables)
+    log = (second.run_dir / "log.txt").read_text()
+    assert "initialised 1 of 2 tensors" in log
+    assert "left as they were: padding" in log
+
+
+def test_evaluation_in_subprocesses_gives_the_same_numbers(toy):
+    inline = toy.train("a", "trainer.n_epochs=2").run_dir
+    tables = {"workers": {"use": "toy-subprocess", "count": 2}}
+    spread = toy.train("b", "trainer.n_epochs=2", tables=tables).run_dir
+    assert rows(inline, "eval") == rows(spread, "eval")
