@@ -10,17 +10,14 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from maze_kernel.components import DistributionComponent
-from maze_kernel.config.experiment import Selection
+from maze_kernel.config.load import select
 from maze_kernel.env.tick import ArrayDict
-from maze_kernel.errors import PluginError, RequestError, SpaceError
+from maze_kernel.errors import MazeError, RequestError
 from maze_kernel.models.contract import Distribution
 from maze_kernel.models.distribution_rule import DistributionRule
 from maze_kernel.models.masking import MaskError
 
 TensorDict = dict[str, Tensor]
-
-SPACE_WORDS = ("Discrete", "MultiDiscrete", "MultiBinary", "BoundedBox", "UnboundedBox")
 
 
 class ProductDistribution:
@@ -140,8 +137,9 @@ def make_action_distribution(
         rules: choices of the experiment; the last one that matches a head wins, else the space's default.
 
     Raises:
-        SpaceError: a head that no distribution, or not the chosen one, can serve.
-        PluginError: an unknown distribution, or two defaults for one space.
+        SpaceError: a head that the chosen distribution cannot serve.
+        PluginError: no default distribution for a space, or several.
+        ExperimentError: an unknown distribution, or wrong options; one of these, each names the head.
     """
     rules = tuple(rules)
     heads = {name: _make_head(name, head, catalog, rules) for name, head in space.spaces.items()}
@@ -151,57 +149,15 @@ def make_action_distribution(
 def _make_head(name: str, space: spaces.Space[Any], catalog: Any, rules: tuple[DistributionRule, ...]) -> Distribution:
     word = space_word(space)
     chosen = [rule for rule in rules if rule.matches(name, word)]
-    selection = _select(catalog, chosen[-1]) if chosen else _default(catalog, name, space, word)
+    value: Any
     try:
-        distribution: Distribution = catalog.build(selection, space)
-    except SpaceError as error:
+        if chosen:
+            value = {"use": chosen[-1].use, **chosen[-1].options}
+        else:
+            value = catalog.default("distribution", word).qualified_name
+        distribution: Distribution = catalog.build(select(catalog, "distribution", value), space)
+    except MazeError as error:
         error.what = f"action head {name!r}: {error.what}"
+        error.received = error.received or str(space)
         raise
     return distribution
-
-
-def _select(catalog: Any, rule: DistributionRule) -> Selection:
-    from maze_kernel.config.load import select
-
-    value: Any = {"use": rule.use, **rule.options} if rule.options else rule.use
-    selection: Selection = select(catalog, "distribution", value)
-    return selection
-
-
-def _default(catalog: Any, head: str, space: spaces.Space[Any], word: str) -> Selection:
-    entries = catalog.entries("distribution")
-    defaults = [entry for entry in entries if word in _component(entry).default_for]
-    if not defaults:
-        raise SpaceError(
-            f"no installed distribution serves action head {head!r}",
-            received=str(space),
-            expected=f"one of {', '.join(SPACE_WORDS)}",
-            owner="maze-kernel",
-            help="install maze-distributions, or wrap the environment so that its actions are of these spaces",
-        )
-    if len(defaults) > 1:
-        names = ", ".join(f'"{_qualified(entry)}"' for entry in defaults)
-        raise PluginError(
-            f"several distributions want to be the default for {word}",
-            received=names,
-            expected="one",
-            help=f'choose one: [[model.distributions]] space = "{word}", use = "{_qualified(defaults[0])}"',
-        )
-    entry = defaults[0]
-    options_class = catalog.options_class(entry)
-    return Selection(
-        kind="distribution",
-        use=_qualified(entry),
-        target=_component(entry).target,
-        options=options_class() if options_class is not None else {},
-        owner=f"{entry.plugin.distribution} {entry.plugin.version}",
-    )
-
-
-def _component(entry: Any) -> DistributionComponent:
-    component: DistributionComponent = entry.component
-    return component
-
-
-def _qualified(entry: Any) -> str:
-    return f"{entry.plugin.distribution}:{entry.component.name}"

@@ -1,0 +1,131 @@
+"""The torch actor-critic that model templates assemble: a policy network and a critic network a policy key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import torch
+from torch import Tensor, nn
+
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.tick import ArrayDict
+from maze_kernel.models.action_distribution import ProductDistribution
+from maze_kernel.models.observation_encoding import ObservationEncoder
+
+TensorDict = dict[str, Tensor]
+
+
+@attrs.frozen(kw_only=True)
+class KeyNetworks:
+    """The networks of one policy key; each maps a dict of tensors to a dict of tensors.
+
+    Attributes:
+        encoder: from the space's dtype to floats.
+        policy: encoded observation (and what `shared` gives) to logits (B, L) by head name.
+        critic: the same input to {"value": (B, 1)}.
+        shared: encoded observation to features for both, computed once; None: they share nothing.
+    """
+
+    encoder: ObservationEncoder
+    policy: nn.Module
+    critic: nn.Module
+    shared: nn.Module | None = None
+
+
+class StructuredActorCritic(nn.Module):
+    """Implements `ActorCritic` with one policy network and one critic network a policy key.
+
+    All agents of a key share its networks; `agent_id` is accepted and not read. A network that offers
+    `make_mirror() -> (ArrayDict -> ArrayDict) | None` is evaluated in NumPy during rollouts.
+
+    Args:
+        spaces: of the environment.
+        distributions: policy key to the distribution over its Dict action.
+        networks: policy key to its networks.
+    """
+
+    def __init__(
+        self,
+        spaces: StructuredSpaces,
+        distributions: Mapping[PolicyKey, ProductDistribution],
+        networks: Mapping[PolicyKey, KeyNetworks],
+    ) -> None:
+        super().__init__()
+        self.spaces = spaces
+        self.distributions = dict(distributions)
+        self._encoders = {key: parts.encoder for key, parts in networks.items()}
+        # ModuleDict refuses dots and the names of its own methods, so its keys get a prefix.
+        self._names = {key: f"key_{key.replace('.', '-')}" for key in networks}
+        named = [(self._names[key], parts) for key, parts in networks.items()]
+        self.shared = nn.ModuleDict({name: parts.shared for name, parts in named if parts.shared is not None})
+        self.policies = nn.ModuleDict({name: parts.policy for name, parts in named})
+        self.critics = nn.ModuleDict({name: parts.critic for name, parts in named})
+
+    def logits(self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None) -> TensorDict:
+        """Head name to (B, L) logits, masks applied."""
+        logits: TensorDict = self.policies[self._names[policy_key]](self._features(policy_key, observation))
+        return logits
+
+    def value(self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None) -> Tensor:
+        """State values, (B,)."""
+        return self._value(policy_key, self._features(policy_key, observation))
+
+    def logits_and_value(
+        self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None
+    ) -> tuple[TensorDict, Tensor]:
+        """Both in one pass; the encoding and shared layers run once."""
+        features = self._features(policy_key, observation)
+        return self.policies[self._names[policy_key]](features), self._value(policy_key, features)
+
+    def numpy_logits(self, policy_key: PolicyKey) -> Callable[[ArrayDict], ArrayDict] | None:
+        """`logits` in NumPy for float32 weights on the CPU; None where a block has no such form.
+
+        Ask after the last move of the parameters to another device or dtype. In-place updates are followed.
+        """
+        name = self._names[policy_key]
+        chain = [self.policies[name]] if name not in self.shared else [self.shared[name], self.policies[name]]
+        for tensor in (*chain[0].parameters(), *chain[-1].parameters()):
+            if tensor.device.type != "cpu" or tensor.dtype != torch.float32:
+                return None
+        mirrors = [_mirror_of(module) for module in chain]
+        if any(mirror is None for mirror in mirrors):
+            return None
+        return _chain_mirrors(self._encoders[policy_key], mirrors)
+
+    def policy_state_dict(self) -> dict[str, Tensor]:
+        """State without the critics, names as in `state_dict()`: load it with `strict=False`."""
+        return {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("critics.")}
+
+    def _features(self, policy_key: PolicyKey, observation: TensorDict) -> TensorDict:
+        encoded = self._encoders[policy_key].encode(observation)
+        name = self._names[policy_key]
+        if name not in self.shared:
+            return encoded
+        return {**encoded, **self.shared[name](encoded)}
+
+    def _value(self, policy_key: PolicyKey, features: TensorDict) -> Tensor:
+        value: Tensor = self.critics[self._names[policy_key]](features)["value"]
+        return value.squeeze(-1)
+
+
+def _mirror_of(module: Any) -> Callable[[ArrayDict], ArrayDict] | None:
+    make = getattr(module, "make_mirror", None)
+    mirror: Callable[[ArrayDict], ArrayDict] | None = make() if make is not None else None
+    return mirror
+
+
+def _chain_mirrors(encoder: ObservationEncoder, mirrors: list[Any]) -> Callable[[ArrayDict], ArrayDict]:
+    encode = encoder.encode_numpy
+    if len(mirrors) == 1:
+        policy = mirrors[0]
+        return lambda observation: policy(encode(observation))
+    shared, policy = mirrors
+
+    def run(observation: ArrayDict) -> ArrayDict:
+        encoded = encode(observation)
+        logits: ArrayDict = policy({**encoded, **shared(encoded)})
+        return logits
+
+    return run

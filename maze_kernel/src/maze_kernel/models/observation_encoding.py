@@ -1,0 +1,141 @@
+"""From an observation in its space's dtype to the float tensors that networks read. Nothing is trained here.
+
+Discrete becomes one-hot, MultiDiscrete the one-hots of its dimensions one behind the other, bits and integers
+become floats, images of bytes are divided by 255. Scaling and normalising beyond that is a wrapper's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from maze_kernel.env.tick import ArrayDict
+from maze_kernel.errors import SpaceError
+
+
+@attrs.frozen
+class Encoding:
+    """How one entry is encoded; None: as it is."""
+
+    shape: tuple[int, ...]
+    torch: Callable[[Tensor], Tensor] | None = None
+    numpy: Callable[[np.ndarray], np.ndarray] | None = None
+
+
+class ObservationEncoder:
+    """Encodes the entries of a Dict observation.
+
+    Args:
+        space: the observation space of one policy key.
+        raw: names that pass through unchanged (action masks).
+
+    Attributes:
+        shapes: name to the shape of one encoded sample.
+    """
+
+    def __init__(self, space: spaces.Dict, raw: Iterable[str] = ()) -> None:
+        unchanged = set(raw)
+        self._encodings = {
+            name: Encoding(tuple(entry.shape or ())) if name in unchanged else encoding_of(name, entry)
+            for name, entry in space.spaces.items()
+        }
+        self.shapes = {name: encoding.shape for name, encoding in self._encodings.items()}
+        self._torch = tuple((n, e.torch) for n, e in self._encodings.items() if e.torch is not None)
+        self._numpy = tuple((n, e.numpy) for n, e in self._encodings.items() if e.numpy is not None)
+
+    def encode(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        """(B, ...) tensors in the space's dtype to (B, *shape) floats; the input is not changed."""
+        if not self._torch:
+            return observation
+        encoded = dict(observation)
+        for name, function in self._torch:
+            encoded[name] = function(encoded[name])
+        return encoded
+
+    def encode_numpy(self, observation: ArrayDict) -> ArrayDict:
+        """Like `encode`."""
+        if not self._numpy:
+            return observation
+        encoded = dict(observation)
+        for name, function in self._numpy:
+            encoded[name] = function(encoded[name])
+        return encoded
+
+
+def encoding_of(name: str, space: spaces.Space[Any]) -> Encoding:
+    """The encoding of one entry of an observation.
+
+    Raises:
+        SpaceError: a space with no encoding.
+    """
+    if isinstance(space, spaces.Discrete):
+        return _one_hot(np.array([space.n]), np.array([space.start]), ())
+    if isinstance(space, spaces.MultiDiscrete):
+        return _one_hot(space.nvec.reshape(-1), space.start.reshape(-1), space.nvec.shape)
+    if isinstance(space, spaces.MultiBinary):
+        return _to_float(tuple(space.shape))
+    if isinstance(space, spaces.Box):
+        return _box(space)
+    raise SpaceError(
+        f"observation {name!r} cannot be fed to a network",
+        received=str(space),
+        expected="Box, Discrete, MultiDiscrete or MultiBinary",
+        owner="maze-kernel",
+        help="flatten or convert it in a wrapper",
+    )
+
+
+def _box(space: spaces.Box) -> Encoding:
+    if space.shape == ():
+        return Encoding((1,), lambda x: x.float().unsqueeze(-1), lambda x: np.asarray(x, np.float32)[..., None])
+    if space.dtype == np.uint8 and bool((space.high == 255).all()):
+        return Encoding(
+            tuple(space.shape),
+            lambda x: x.float() * (1.0 / 255.0),
+            lambda x: np.multiply(x, np.float32(1.0 / 255.0), dtype=np.float32),
+        )
+    if space.dtype == np.float32:
+        return Encoding(tuple(space.shape))
+    return _to_float(tuple(space.shape))
+
+
+def _to_float(shape: tuple[int, ...]) -> Encoding:
+    return Encoding(shape, lambda x: x.float(), lambda x: x.astype(np.float32))
+
+
+def _one_hot(sizes: np.ndarray, start: np.ndarray, shape: tuple[int, ...]) -> Encoding:
+    """Column c of the encoding is 1 where dimension `dimension[c]` has the value `value[c]`."""
+    dimension = np.repeat(np.arange(len(sizes)), sizes)
+    value = np.concatenate([first + np.arange(size) for first, size in zip(start, sizes, strict=True)])
+    columns = _Columns(dimension.astype(np.int64), value.astype(np.int64), shape)
+    return Encoding((len(value),), columns.torch, columns.numpy)
+
+
+class _Columns:
+    """One-hot by comparison; the constants follow the observation to its device."""
+
+    def __init__(self, dimension: np.ndarray, value: np.ndarray, shape: tuple[int, ...]) -> None:
+        self._dimension, self._value, self._rank = dimension, value, len(shape)
+        self._tensors = (torch.from_numpy(dimension), torch.from_numpy(value))
+        self._single = int(dimension[-1]) == 0
+
+    def torch(self, observation: Tensor) -> Tensor:
+        if self._tensors[0].device != observation.device:
+            self._tensors = (self._tensors[0].to(observation.device), self._tensors[1].to(observation.device))
+        dimension, value = self._tensors
+        rows = observation.reshape(*observation.shape[: observation.dim() - self._rank], -1)
+        if not self._single:
+            rows = rows.index_select(-1, dimension)
+        return (rows == value).float()
+
+    def numpy(self, observation: np.ndarray) -> np.ndarray:
+        rows = observation.reshape(*observation.shape[: observation.ndim - self._rank], -1)
+        if not self._single:
+            rows = rows[..., self._dimension]
+        return (rows == self._value).astype(np.float32)

@@ -1,0 +1,1 @@
+"""Neural building blocks, inference graphs and model templates."""

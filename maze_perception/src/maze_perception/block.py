@@ -1,0 +1,98 @@
+"""The contract of a perception block: a module from a dict of tensors to a dict of tensors, with known shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from maze_kernel.errors import RequestError
+
+Shape = tuple[int, ...]
+TensorDict = dict[str, Tensor]
+Mirror = Callable[[dict[str, Any]], dict[str, Any]]
+"""A block in NumPy: reads its inputs from a dict of (B, ...) float32 arrays and returns its outputs."""
+
+
+class BlockError(RequestError):
+    """Blocks that cannot be joined: a wrong shape, a missing or duplicate key, a cycle."""
+
+
+class PerceptionBlock(nn.Module):
+    """Base of the blocks.
+
+    Args:
+        in_keys: names of the tensors it reads.
+        out_keys: names of the tensors it gives.
+        in_shapes: shape of one sample of each input, without batch dimension.
+
+    Subclasses write `forward`. They may write `make_mirror` to be evaluated in NumPy during rollouts.
+    """
+
+    def __init__(self, in_keys: Sequence[str], out_keys: Sequence[str], in_shapes: Sequence[Sequence[int]]) -> None:
+        super().__init__()
+        self.in_keys = tuple(in_keys)
+        self.out_keys = tuple(out_keys)
+        self.in_shapes = tuple(tuple(int(size) for size in shape) for shape in in_shapes)
+        if len(self.in_keys) != len(self.in_shapes):
+            raise BlockError(
+                f"{type(self).__name__} has {len(self.in_keys)} inputs and {len(self.in_shapes)} input shapes",
+                expected="one shape an input",
+            )
+
+    def forward(self, inputs: TensorDict) -> TensorDict:
+        """(B, *in_shape) tensors by name, more than its own inputs perhaps, to (B, *out_shape) tensors by name."""
+        raise NotImplementedError
+
+    def out_shapes(self) -> tuple[Shape, ...]:
+        """Shape of one sample of each output, found by a forward pass of zeros."""
+        return infer_out_shapes(self, self.in_keys, self.in_shapes, self.out_keys)
+
+    def make_mirror(self) -> Mirror | None:
+        """The block in NumPy, or None. It reads the parameters' memory and need not copy its outputs."""
+        return None
+
+    def require_one_in_one_out(self) -> None:
+        """Refuse more than one input or output."""
+        if len(self.in_keys) != 1 or len(self.out_keys) != 1:
+            raise BlockError(
+                f"{type(self).__name__} takes one input and gives one output",
+                received=f"inputs {list(self.in_keys)}, outputs {list(self.out_keys)}",
+                expected="one key each",
+            )
+
+
+def infer_out_shapes(
+    module: nn.Module, in_keys: Sequence[str], in_shapes: Sequence[Shape], out_keys: Sequence[str]
+) -> tuple[Shape, ...]:
+    """Shapes of one sample of each output, found by a forward pass of two samples of zeros.
+
+    Raises:
+        BlockError: the forward pass fails, or does not give an output.
+    """
+    parameter = next(module.parameters(), torch.empty(0))
+    inputs = {
+        key: torch.zeros(2, *shape, device=parameter.device) for key, shape in zip(in_keys, in_shapes, strict=True)
+    }
+    was_training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            outputs = module(inputs)
+    except (RuntimeError, IndexError, ValueError, TypeError, KeyError) as error:
+        raise BlockError(
+            f"{type(module).__name__} fails on zeros of its input shapes: {error}",
+            received=", ".join(f"{key} {tuple(shape)}" for key, shape in zip(in_keys, in_shapes, strict=True)),
+        ) from error
+    finally:
+        module.train(was_training)
+    missing = [key for key in out_keys if key not in outputs]
+    if missing:
+        raise BlockError(
+            f"{type(module).__name__} does not give its output {missing[0]!r}",
+            received=str(sorted(outputs)),
+            expected=str(list(out_keys)),
+        )
+    return tuple(tuple(outputs[key].shape[1:]) for key in out_keys)

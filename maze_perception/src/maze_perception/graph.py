@@ -1,0 +1,80 @@
+"""Builds a graph of blocks one block at a time, keeping the shapes and saying whose fault a misfit is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from maze_kernel.errors import MazeError
+from maze_perception.block import BlockError, Shape
+from maze_perception.blocks.dense import initialise
+from maze_perception.inference import InferenceBlock, block_out_shapes
+
+BuildBlock = Callable[[Sequence[str], Sequence[str], Sequence[Shape]], Any]
+"""(in_keys, out_keys, in_shapes) to a block."""
+
+
+class GraphBuilder:
+    """Blocks added so far, and the shape of every tensor.
+
+    Args:
+        inputs: name to shape of one sample.
+        init: how linear and convolution layers are initialised.
+    """
+
+    def __init__(self, inputs: Mapping[str, Shape], init: str = "torch") -> None:
+        self.inputs = dict(inputs)
+        self.shapes: dict[str, Shape] = dict(inputs)
+        self._init = init
+        self._blocks: dict[str, nn.Module] = {}
+        self._producers: dict[str, str] = {}
+
+    @property
+    def body_gain(self) -> float:
+        """Gain of the initial weights of layers that an activation follows."""
+        return 2.0**0.5 if self._init == "orthogonal" else 1.0
+
+    def add(self, name: str, build: BuildBlock, in_keys: Sequence[str], out_key: str, gain: float | None = None) -> str:
+        """Build a block with one output and return that output's key.
+
+        Raises:
+            MazeError: the block cannot be built for its inputs; names the block and who gives the inputs.
+        """
+        in_shapes = [self.shapes[key] for key in in_keys]
+        try:
+            block = build(in_keys, (out_key,), in_shapes)
+            (shape,) = block_out_shapes(block)
+        except MazeError as error:
+            sources = ", ".join(f"{key!r} {self.shapes[key]} from {self._source(key)}" for key in in_keys)
+            error.what = f"block {name!r}: {error.what}"
+            error.received = f"{error.received}; inputs: {sources}" if error.received else sources
+            raise
+        initialise(block, self._init, self.body_gain if gain is None else gain)
+        self._blocks[name] = block
+        self._producers[out_key] = name
+        self.shapes[out_key] = shape
+        return out_key
+
+    def require_vector(self, key: str) -> str:
+        """Refuse a tensor that is not one vector a sample.
+
+        Raises:
+            BlockError: names the block that gives it.
+        """
+        if len(self.shapes[key]) != 1:
+            raise BlockError(
+                f"{self._source(key)} does not give a vector",
+                received=f"{key!r} of shape {self.shapes[key]}",
+                expected="one dimension without the batch",
+                help='use a block that flattens, for example "flatten-dense"',
+            )
+        return key
+
+    def build(self, outputs: Sequence[str] | Mapping[str, str]) -> InferenceBlock:
+        """The module that gives `outputs`."""
+        return InferenceBlock(self._blocks, self.inputs, outputs)
+
+    def _source(self, key: str) -> str:
+        return f"block {self._producers[key]!r}" if key in self._producers else f"observation {key!r}"

@@ -1,0 +1,171 @@
+"""Joins blocks into one module by their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from maze_perception.block import BlockError, Mirror, Shape, TensorDict, infer_out_shapes
+
+
+class InferenceBlock(nn.Module):
+    """Runs blocks in the order their keys demand and returns only the outputs asked for.
+
+    Blocks that no output needs are left out, with their parameters.
+
+    Args:
+        blocks: name to block.
+        inputs: name to shape of one sample, without batch dimension.
+        outputs: tensors to return; a mapping renames them: {returned name: tensor}.
+
+    Raises:
+        BlockError: duplicate keys, outputs nobody gives, cycles, shapes that do not fit; names the block.
+    """
+
+    def __init__(
+        self, blocks: Mapping[str, nn.Module], inputs: Mapping[str, Shape], outputs: Sequence[str] | Mapping[str, str]
+    ) -> None:
+        super().__init__()
+        renamed = dict(outputs) if isinstance(outputs, Mapping) else {name: name for name in outputs}
+        producers = _producers(blocks, inputs)
+        order = _execution_order(blocks, producers, inputs, renamed.values())
+        self.blocks = nn.ModuleDict({_module_name(name): blocks[name] for name in order})
+        self.order = tuple(order)
+        self._in_order: tuple[Any, ...] = tuple(blocks[name] for name in order)
+        self._outputs = tuple(renamed.items())
+        read = {key for block in self._in_order for key in block.in_keys} | set(renamed.values())
+        self.in_shapes = {name: tuple(shape) for name, shape in inputs.items() if name in read}
+        self._in_keys = tuple(self.in_shapes)
+        self.shapes = self._check_shapes(producers)
+        self.producers = {key: name for key, name in producers.items() if name in order}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._in_order = tuple(self.blocks.values())
+
+    def forward(self, inputs: TensorDict) -> TensorDict:
+        """(B, *shape) tensors by name to (B, *shape) tensors by name; further inputs are not read."""
+        if torch.compiler.is_compiling():
+            return self._run(inputs)
+        try:
+            return self._run(inputs)
+        except (RuntimeError, KeyError, IndexError) as error:
+            self._explain(inputs, error)
+            raise
+
+    def make_mirror(self) -> Mirror | None:
+        """All blocks in NumPy, or None where one of them has no such form."""
+        mirrors = []
+        for block in self._in_order:
+            make = getattr(block, "make_mirror", None)
+            mirror = make() if make is not None else None
+            if mirror is None:
+                return None
+            mirrors.append(mirror)
+        steps, in_keys, outputs = tuple(mirrors), self._in_keys, self._outputs
+
+        def run(inputs: dict[str, Any]) -> dict[str, Any]:
+            arrays = {key: inputs[key] for key in in_keys}
+            for step in steps:
+                arrays.update(step(arrays))
+            return {name: arrays[key] for name, key in outputs}
+
+        return run
+
+    def _run(self, inputs: TensorDict) -> TensorDict:
+        tensors = {key: inputs[key] for key in self._in_keys}
+        for block in self._in_order:
+            tensors.update(block(tensors))
+        return {name: tensors[key] for name, key in self._outputs}
+
+    def _check_shapes(self, producers: Mapping[str, str]) -> dict[str, Shape]:
+        shapes = dict(self.in_shapes)
+        for name, block in zip(self.order, self._in_order, strict=True):
+            for key, expected in zip(block.in_keys, block.in_shapes, strict=True):
+                if shapes[key] != tuple(expected):
+                    raise shape_error(name, key, shapes[key], tuple(expected), producers.get(key))
+            shapes.update(zip(block.out_keys, block_out_shapes(block), strict=True))
+        return shapes
+
+    def _explain(self, inputs: TensorDict, error: Exception) -> None:
+        """Raise a BlockError if an input does not have the shape the graph was built for."""
+        for key, expected in self.in_shapes.items():
+            tensor = inputs.get(key)
+            if isinstance(tensor, Tensor):
+                received = tuple(tensor.shape[max(0, tensor.dim() - len(expected)) :])
+                if received == expected:
+                    continue
+            reader = next(
+                (n for n, b in zip(self.order, self._in_order, strict=True) if key in b.in_keys), "the output"
+            )
+            shape = tuple(tensor.shape) if isinstance(tensor, Tensor) else None
+            raise shape_error(reader, key, shape, expected, None) from error
+
+
+def block_out_shapes(block: Any) -> tuple[Shape, ...]:
+    """`block.out_shapes()`, or by a forward pass where a module does not offer it."""
+    if hasattr(block, "out_shapes"):
+        return tuple(tuple(shape) for shape in block.out_shapes())
+    return infer_out_shapes(block, block.in_keys, block.in_shapes, block.out_keys)
+
+
+def shape_error(block: str, key: str, received: Shape | None, expected: Shape, producer: str | None) -> BlockError:
+    """What a block got, what it was built for, and who gave it."""
+    source = f"block {producer!r}" if producer is not None else "the observation"
+    return BlockError(
+        f"block {block!r} reads {key!r} in the wrong shape",
+        received=f"{received} from {source}" if received is not None else f"nothing from {source}",
+        expected=f"{expected}, leading batch dimensions apart",
+        help=f"compare the output of {source} with the input of block {block!r}",
+    )
+
+
+def _module_name(name: str) -> str:
+    return name.replace(".", "-") + "_block"
+
+
+def _producers(blocks: Mapping[str, Any], inputs: Mapping[str, Shape]) -> dict[str, str]:
+    producers: dict[str, str] = {}
+    for name, block in blocks.items():
+        for key in block.out_keys:
+            if key in inputs:
+                raise BlockError(f"block {name!r} gives {key!r}, which is already an input", help="rename its output")
+            if key in producers:
+                raise BlockError(
+                    f"blocks {producers[key]!r} and {name!r} both give {key!r}", help="rename one of the outputs"
+                )
+            producers[key] = name
+    return producers
+
+
+def _execution_order(
+    blocks: Mapping[str, Any], producers: Mapping[str, str], inputs: Mapping[str, Shape], outputs: Any
+) -> list[str]:
+    """The blocks that the outputs need, each after those it reads from (depth first)."""
+    order: list[str] = []
+    path: list[str] = []
+
+    def visit(key: str, reader: str) -> None:
+        if key in inputs:
+            return
+        if key not in producers:
+            known = ", ".join(sorted([*inputs, *producers]))
+            raise BlockError(f"{reader} needs {key!r}, which nothing gives", received=known, help="check the keys")
+        name = producers[key]
+        if name in order:
+            return
+        if name in path:
+            cycle = " -> ".join(repr(step) for step in (*path[path.index(name) :], name))
+            raise BlockError(f"blocks feed each other in a circle: {cycle}", help="break the circle")
+        path.append(name)
+        for needed in blocks[name].in_keys:
+            visit(needed, f"block {name!r}")
+        path.pop()
+        order.append(name)
+
+    for key in outputs:
+        visit(key, "the output")
+    return order

@@ -1,0 +1,1 @@
+"""Model templates: from spaces and options to an actor-critic."""

@@ -1,0 +1,119 @@
+"""The `concat` template: one block a mapped observation -> concatenation -> hidden -> recurrence -> heads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from gymnasium import spaces
+
+from maze_kernel.config.experiment import Selection
+from maze_kernel.errors import RequestError
+from maze_kernel.models.actor_critic import StructuredActorCritic
+from maze_kernel.models.contract import ModelContext
+from maze_perception.blocks.general import Concatenation
+from maze_perception.graph import BuildBlock, GraphBuilder
+from maze_perception.models.assembly import assemble
+from maze_perception.options import ConcatenationOptions, ConcatOptions
+
+IGNORE = "ignore"
+
+
+def make_concat_model(context: ModelContext, options: ConcatOptions) -> StructuredActorCritic:
+    """The target of the model `concat`.
+
+    Raises:
+        RequestError: an observation without a block, or a name in `modalities` that is no observation or block.
+    """
+    _check_names(context, options)
+    return assemble(context, _ConcatTemplate(options, context.catalog), options.distributions)
+
+
+@attrs.frozen
+class _ConcatTemplate:
+    options: ConcatOptions
+    catalog: Any
+
+    @property
+    def init(self) -> str:
+        return self.options.init
+
+    def shares_body(self, observation: spaces.Dict, features: tuple[str, ...]) -> bool:
+        return self.options.critic.share_embedding
+
+    def policy_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
+        return self._body(graph, features, self.options.blocks, self.options.hidden)
+
+    def critic_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
+        critic = self.options.critic
+        return self._body(
+            graph, features, {**self.options.blocks, **critic.blocks}, critic.hidden or self.options.hidden
+        )
+
+    def _body(
+        self, graph: GraphBuilder, features: tuple[str, ...], blocks: Mapping[str, Selection], hidden: Selection | None
+    ) -> str:
+        latents = []
+        for name in features:
+            modality = block_of(name, self.options)
+            if modality != IGNORE:
+                block = f"{name}_{modality}"
+                latents.append(graph.add(block, self._builder(blocks[modality]), (name,), f"model/{block}"))
+        if not latents:
+            raise RequestError("[model.modalities] ignores every observation", help="leave one to learn from")
+        latent = latents[0]
+        if len(latents) > 1:
+            latent = add_concatenation(graph, [graph.require_vector(key) for key in latents])
+        for name, selection in (("hidden", hidden), ("recurrence", self.options.recurrence)):
+            if selection is not None:
+                latent = graph.add(name, self._builder(selection), (latent,), f"model/{name}")
+        return latent
+
+    def _builder(self, selection: Selection) -> BuildBlock:
+        return lambda in_keys, out_keys, in_shapes: self.catalog.build(selection, in_keys, out_keys, in_shapes)
+
+
+def add_concatenation(graph: GraphBuilder, keys: list[str], name: str = "concatenation") -> str:
+    """Vectors, one behind the other."""
+    options = ConcatenationOptions()
+    return graph.add(name, lambda *arguments: Concatenation(*arguments, options), keys, f"model/{name}")
+
+
+def block_of(name: str, options: ConcatOptions) -> str:
+    """The block of an observation: from `modalities`, else of its own name, else the only one.
+
+    Raises:
+        RequestError: none of these.
+    """
+    if name in options.modalities:
+        return options.modalities[name]
+    if name in options.blocks:
+        return name
+    if len(options.blocks) == 1:
+        return next(iter(options.blocks))
+    raise RequestError(
+        f"observation {name!r} has no block",
+        received=f"blocks {', '.join(repr(block) for block in options.blocks)}",
+        expected="a block of the observation's name, or an entry in [model.modalities]",
+        owner="maze-perception",
+        help=f'add {name} = "{next(iter(options.blocks))}" (or "{IGNORE}") to [model.modalities]',
+    )
+
+
+def _check_names(context: ModelContext, options: ConcatOptions) -> None:
+    observations = {name for space in context.spaces.observation.values() for name in space.spaces}
+    for name, block in options.modalities.items():
+        if name not in observations:
+            raise _unknown(f"[model.modalities] names the observation {name!r}", observations)
+        if block not in options.blocks and block != IGNORE:
+            raise _unknown(f"[model.modalities] names the block {block!r}", {*options.blocks, IGNORE})
+    for block in options.critic.blocks:
+        if block not in options.blocks:
+            raise _unknown(f"[model.critic.blocks] names the block {block!r}", set(options.blocks))
+
+
+def _unknown(what: str, known: set[str]) -> RequestError:
+    return RequestError(
+        f"{what}, which does not exist", expected=f"one of {', '.join(sorted(known))}", owner="maze-perception"
+    )

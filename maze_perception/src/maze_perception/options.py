@@ -1,0 +1,149 @@
+"""Options of the blocks and model templates. Imports neither torch nor gymnasium."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import attrs
+
+from maze_kernel.config.experiment import Selection
+from maze_kernel.models.distribution_rule import DistributionRule
+
+NonLinearity = Literal["relu", "tanh", "sigmoid", "elu", "leaky-relu", "silu", "softplus", "gelu", "identity"]
+Initialisation = Literal["orthogonal", "normc", "torch"]
+
+BlockSelection = Annotated[Selection, "block"]
+
+
+def _positive_units(_instance: object, attribute: attrs.Attribute[Any], value: tuple[int, ...]) -> None:
+    if any(units < 1 for units in value):
+        raise ValueError(f"{attribute.name} {list(value)} must all be at least 1")
+
+
+def _not_empty(_instance: object, attribute: attrs.Attribute[Any], value: tuple[int, ...]) -> None:
+    if not value:
+        raise ValueError(f"{attribute.name} must name at least one layer")
+
+
+_UNITS = [_not_empty, _positive_units]
+
+
+@attrs.frozen(kw_only=True)
+class DenseOptions:
+    """Options of `dense`."""
+
+    hidden_units: tuple[int, ...] = attrs.field(default=(64, 64), validator=_UNITS)
+    """Units a layer, first layer first."""
+    non_lin: NonLinearity = "relu"
+    """Activation after every layer."""
+    bias: bool = True
+    """Whether the layers add a bias."""
+
+
+@attrs.frozen(kw_only=True)
+class FlattenOptions:
+    """Options of `flatten`."""
+
+    num_flatten_dims: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    """Trailing dimensions joined into one; 0: all but the batch."""
+
+
+@attrs.frozen(kw_only=True)
+class FlattenDenseOptions:
+    """Options of `flatten-dense`."""
+
+    hidden_units: tuple[int, ...] = attrs.field(default=(64, 64), validator=_UNITS)
+    """Units a layer, first layer first."""
+    non_lin: NonLinearity = "relu"
+    """Activation after every layer."""
+    bias: bool = True
+    """Whether the layers add a bias."""
+    num_flatten_dims: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    """Trailing dimensions joined into one before the first layer; 0: all but the batch."""
+
+
+@attrs.frozen(kw_only=True)
+class ConcatenationOptions:
+    """Options of `concatenation`."""
+
+    dim: int = attrs.field(default=-1, validator=attrs.validators.le(-1))
+    """Dimension to join, counted from the end."""
+
+
+@attrs.frozen(kw_only=True)
+class LinearOutputOptions:
+    """Options of `linear-output`."""
+
+    output_units: int = attrs.field(validator=attrs.validators.ge(1))
+    """Size of the output."""
+    bias: bool = True
+    """Whether it adds a bias."""
+
+
+@attrs.frozen(kw_only=True)
+class GlobalAveragePoolingOptions:
+    """Options of `global-average-pooling`."""
+
+    n_dims: int = attrs.field(default=2, validator=attrs.validators.ge(1))
+    """Trailing dimensions averaged away."""
+
+
+@attrs.frozen(kw_only=True)
+class SliceOptions:
+    """Options of `slice`."""
+
+    index: int = 0
+    """Position taken; negative counts from the end."""
+    dim: int = attrs.field(default=-1, validator=attrs.validators.le(-1))
+    """Dimension it is taken from, counted from the end; it disappears."""
+
+
+@attrs.frozen(kw_only=True)
+class CriticOptions:
+    """The `[model.critic]` table."""
+
+    use: Literal["shared-state"] = "shared-state"
+    """Kind of critic: one value of the state, from the observation the policy sees."""
+    share_embedding: bool = False
+    """Use the policy's blocks up to the last hidden layer, with a linear value head of its own."""
+    blocks: dict[str, BlockSelection] = attrs.field(factory=dict)
+    """Blocks that replace the policy's of the same name."""
+    hidden: BlockSelection | None = None
+    """Hidden block in place of the policy's."""
+
+
+@attrs.frozen(kw_only=True)
+class ConcatOptions:
+    """Options of the `concat` template: block an observation -> concatenation -> hidden -> recurrence -> heads."""
+
+    blocks: dict[str, BlockSelection] = attrs.field(validator=attrs.validators.min_len(1))
+    """Name to block. An observation is fed to the block that `modalities` names, else to the block of its own
+    name, else to the only block there is."""
+    modalities: dict[str, str] = attrs.field(factory=dict)
+    """Observation to the name of its block, or to "ignore". Several observations may name one block; each gets
+    a copy with parameters of its own."""
+    hidden: BlockSelection | None = None
+    """Block after the concatenation."""
+    recurrence: BlockSelection | None = None
+    """Block after `hidden`."""
+    critic: CriticOptions = attrs.field(factory=CriticOptions)
+    """The critic; by default a network of its own of the policy's form."""
+    init: Initialisation = "orthogonal"
+    """Initial weights: "orthogonal" (gain √2 in bodies), "normc" (columns of norm 1) or "torch" (its defaults). The
+    first two give policy heads 0.01, the value head 1, and zero biases."""
+    distributions: tuple[DistributionRule, ...] = ()
+    """Distributions of action heads in place of the defaults; later entries are more specific."""
+
+
+@attrs.frozen(kw_only=True)
+class AutoOptions:
+    """Options of the `auto` model, which a run without `[model]` uses."""
+
+    hidden_units: tuple[int, ...] = attrs.field(default=(64, 64), validator=_UNITS)
+    """Units a layer of the dense block of vectors, of each network."""
+    non_lin: NonLinearity = "tanh"
+    """Activation of the dense blocks."""
+    init: Initialisation = "orthogonal"
+    """Initial weights, as in `concat`."""
+    distributions: tuple[DistributionRule, ...] = ()
+    """Distributions of action heads in place of the defaults; later entries are more specific."""

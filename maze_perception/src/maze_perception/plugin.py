@@ -1,0 +1,80 @@
+"""What this distribution gives to Maze: perception blocks and model templates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from maze_kernel import hookimpl
+from maze_kernel.components import BlockComponent, ModelComponent
+
+MAZE_PLUGIN_API = 1
+
+
+@hookimpl
+def maze_blocks() -> Iterable[BlockComponent]:
+    """The general blocks."""
+    yield BlockComponent(
+        name="dense",
+        target="maze_perception.blocks.dense:Dense",
+        options="maze_perception.options:DenseOptions",
+        summary="Fully connected layers over the last dimension.",
+    )
+    yield BlockComponent(
+        name="flatten",
+        target="maze_perception.blocks.general:Flatten",
+        options="maze_perception.options:FlattenOptions",
+        summary="Joins trailing dimensions into one.",
+    )
+    yield BlockComponent(
+        name="flatten-dense",
+        target="maze_perception.blocks.dense:FlattenDense",
+        options="maze_perception.options:FlattenDenseOptions",
+        summary="Flattens, then fully connected layers.",
+    )
+    yield BlockComponent(
+        name="concatenation",
+        target="maze_perception.blocks.general:Concatenation",
+        options="maze_perception.options:ConcatenationOptions",
+        summary="Joins several tensors along one dimension.",
+    )
+    yield BlockComponent(
+        name="linear-output",
+        target="maze_perception.blocks.dense:LinearOutput",
+        options="maze_perception.options:LinearOutputOptions",
+        summary="One linear layer: logits or values.",
+    )
+    yield BlockComponent(
+        name="action-masking",
+        target="maze_perception.blocks.general:ActionMasking",
+        summary="Gives logits a large negative value where the mask is zero.",
+    )
+    yield BlockComponent(
+        name="global-average-pooling",
+        target="maze_perception.blocks.general:GlobalAveragePooling",
+        options="maze_perception.options:GlobalAveragePoolingOptions",
+        summary="Averages trailing dimensions away.",
+    )
+    yield BlockComponent(
+        name="slice",
+        target="maze_perception.blocks.general:Slice",
+        options="maze_perception.options:SliceOptions",
+        summary="Takes one position of one dimension.",
+    )
+
+
+@hookimpl
+def maze_models() -> Iterable[ModelComponent]:
+    """The default model and the template for models stated in an experiment."""
+    yield ModelComponent(
+        name="auto",
+        target="maze_perception.models.auto:make_auto_model",
+        options="maze_perception.options:AutoOptions",
+        default=True,
+        summary="Derives policy and critic networks from the spaces.",
+    )
+    yield ModelComponent(
+        name="concat",
+        target="maze_perception.models.concat:make_concat_model",
+        options="maze_perception.options:ConcatOptions",
+        summary="One block an observation, concatenated, hidden layers, heads.",
+    )
