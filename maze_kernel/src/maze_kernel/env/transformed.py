@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import Action, ActorID, Observation, StructuredEnv
+from maze_kernel.env.contract import Action, Observation, StructuredEnv
 from maze_kernel.env.transform import Transform
+from maze_kernel.env.wrapper import EnvWrapper
 
 
-class TransformedEnv:
+class TransformedEnv(EnvWrapper):
     """A `StructuredEnv` whose observations, actions and rewards pass through a transform.
 
     Used where a transform stands inside an env wrapper; transforms outside of all env wrappers are applied to
@@ -21,7 +22,7 @@ class TransformedEnv:
     """
 
     def __init__(self, env: StructuredEnv, transform: Transform) -> None:
-        self.env = env
+        super().__init__(env)
         self.transform = transform
         self.structured_spaces = transform.bind(env.structured_spaces)
         self.transforms: list[Transform] = [*getattr(env, "transforms", ()), transform]
@@ -47,30 +48,10 @@ class TransformedEnv:
         outer_reward = float(self.transform.reward(array))
         return self.transform.observation(key, observation), outer_reward, terminated, truncated, info
 
-    def actor_id(self) -> ActorID:
-        """The wrapped environment's."""
-        return self.env.actor_id()
-
-    def is_actor_done(self) -> bool:
-        """The wrapped environment's."""
-        return self.env.is_actor_done()
-
-    def is_flat_step_end(self) -> bool:
-        """The wrapped environment's."""
-        return self.env.is_flat_step_end()
-
     def get_actor_rewards(self) -> Any | None:
         """The wrapped environment's, transformed."""
         rewards = self.env.get_actor_rewards()
         return None if rewards is None else self.transform.reward(np.asarray(rewards))
-
-    def render(self) -> Any:
-        """The wrapped environment's drawing."""
-        return self.env.render()
-
-    def close(self) -> None:
-        """Close the wrapped environment."""
-        self.env.close()
 
 
 def _batch_of_one(observation: Observation) -> dict[str, np.ndarray]:

@@ -1,0 +1,1 @@
+"""Wrappers for Maze: transforms of observations and rewards, and wrappers around single environments."""

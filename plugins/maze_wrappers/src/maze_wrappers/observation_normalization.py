@@ -1,0 +1,263 @@
+"""Observations shifted and scaled to a common size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.transform import Transform
+from maze_kernel.errors import EnvError, RequestError, SpaceError
+from maze_wrappers.options import KeyNormalization, ObservationNormalizationOptions
+from maze_wrappers.running_statistics import RunningMoments, RunningRange
+
+OWNER = "maze-wrappers: observation-normalization"
+Batches = Iterable[Mapping[PolicyKey, dict[str, np.ndarray]]]
+Running = RunningMoments | RunningRange
+
+
+class ObservationNormalization(Transform):
+    """x' = clip((x − offset) / scale) for every Box key that is not excluded; results are float32.
+
+    Statistics belong to the key's name and are shared by all policy keys that observe it.
+
+    Raises:
+        RequestError: from `bind`, where a key of the options does not exist or an axis does not fit.
+        EnvError: from `observation`, where statistics should have been estimated and were not.
+    """
+
+    def __init__(self, options: ObservationNormalizationOptions) -> None:
+        self.options = options
+        self._names: tuple[str, ...] = ()
+        self._running: dict[str, Running] = {}
+        self._numbers: dict[str, _Numbers] = {}
+        self._is_running = options.statistics == "running"
+        self._bound = False
+        self._estimated = self._is_running
+
+    def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
+        """The spaces seen from outside: Box keys become float32 with transformed and clipped bounds."""
+        boxes = _boxes(inner)
+        self._check_names(boxes, inner)
+        if not self._bound:
+            self._bound = True
+            for name, box in boxes.items():
+                if name not in self.options.exclude:
+                    self._add_key(name, box)
+        observation = {key: self._outer(space) for key, space in inner.observation.items()}
+        return attrs.evolve(inner, observation=observation)
+
+    @property
+    def estimation_steps(self) -> int:  # type: ignore[override]
+        """Wanted until "estimated" statistics are there."""
+        if self._estimated or (self._bound and all(running.count for running in self._running.values())):
+            return 0
+        return self.options.n_estimation_steps
+
+    def collect(self, batches: Batches) -> dict[str, Running]:
+        """Statistics of these batches alone."""
+        fresh = {name: type(running)(running.axis) for name, running in self._running.items()}
+        for batch in batches:
+            _update(fresh, batch)
+        return fresh
+
+    def finish_estimation(self, partials: Sequence[dict[str, Running]]) -> None:
+        """Merge the workers' statistics."""
+        for partial in partials:
+            for name, running in partial.items():
+                own = self._running.setdefault(name, type(running)(running.axis))
+                own.merge(running)  # type: ignore[arg-type]
+        self._estimated = True
+        self._refresh()
+
+    def observe_reset(self, observation: Mapping[PolicyKey, dict[str, np.ndarray]], n_envs: int) -> None:
+        """Count first observations, where statistics are running."""
+        if self._is_running:
+            _update(self._running, observation)
+            self._refresh()
+
+    def observe_step(
+        self,
+        observation: Mapping[PolicyKey, dict[str, np.ndarray]],
+        reward: np.ndarray,
+        ended: np.ndarray,
+        valid: np.ndarray | None = None,
+    ) -> None:
+        """Count observations, where statistics are running."""
+        if self._is_running:
+            _update(self._running, observation)
+            self._refresh()
+
+    def observation(self, policy_key: PolicyKey, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Inner observation to outer."""
+        result = dict(observation)
+        for name in self._names:
+            if name in result:
+                result[name] = self._normalised(name, result[name])
+        return result
+
+    def state_dict(self) -> dict[str, Any]:
+        """Statistics by observation key; keys whose values are given by hand hold those."""
+        estimated = {name: running.state_dict() for name, running in self._running.items() if running.count}
+        manual = {
+            name: {"offset": numbers.offset, "scale": numbers.scale}
+            for name, numbers in self._numbers.items()
+            if name not in self._running
+        }
+        return {"estimated": estimated, "manual": manual}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned; values given by hand come from the options."""
+        for name, saved in state["estimated"].items():
+            running = self._running.setdefault(name, self._empty(name))
+            if ("m2" in saved) != isinstance(running, RunningMoments):
+                raise RequestError(
+                    f"the saved statistics of {name!r} were made with the other strategy",
+                    received=", ".join(saved),
+                    owner=OWNER,
+                    help="keep the strategy of the run that saved them",
+                )
+            running.load_state_dict(saved)
+            self._estimated = True
+        self._refresh()
+
+    def _normalised(self, name: str, value: np.ndarray) -> np.ndarray:
+        numbers = self._numbers.get(name)
+        if numbers is None:
+            if not self._is_running:
+                raise EnvError(
+                    f"the statistics of the observation {name!r} were never estimated",
+                    owner=OWNER,
+                    help="call maze_kernel.rollout.estimation.estimate_transforms first, or load a saved run",
+                )
+            return np.asarray(value, np.float32)
+        normalised = (np.asarray(value, numbers.dtype) - numbers.offset) / numbers.scale
+        if numbers.clip is not None:
+            normalised = np.clip(normalised, *numbers.clip)
+        return np.asarray(normalised, np.float32)
+
+    def _add_key(self, name: str, box: spaces.Box) -> None:
+        own = self._settings(name)
+        manual = _given(own)
+        self._names = (*self._names, name)
+        if manual is None:
+            running = self._running.setdefault(name, self._empty(name))
+            if any(axis > len(box.shape) for axis in running.axis):
+                raise RequestError(
+                    f"an axis does not exist in the samples of {name!r}",
+                    received=f"axis {list(running.axis)}",
+                    expected=f"axes from 0 to {len(box.shape)}: 0 the samples, then {box.shape}",
+                    owner=OWNER,
+                )
+            if not (own.axis if own.axis is not None else self.options.axis):
+                running.axis = tuple(range(len(box.shape) + 1))
+            return
+        for part in manual:
+            if part.size not in (1, box.shape[-1] if box.shape else 1):
+                raise RequestError(
+                    f"the statistics given for {name!r} do not fit its shape",
+                    received=f"{part.size} numbers",
+                    expected=f"one number, or one for each of the last axis of {box.shape}",
+                    owner=OWNER,
+                )
+        offset, scale = (part.reshape(()) if part.size == 1 else part for part in manual)
+        self._numbers[name] = _Numbers(offset, scale, self._clip(name))
+
+    def _empty(self, name: str) -> Running:
+        own = self._settings(name)
+        axis = own.axis if own.axis is not None else self.options.axis
+        kind = RunningMoments if (own.strategy or self.options.strategy) == "mean-zero-std-one" else RunningRange
+        return kind(tuple(sorted({0, *axis})))
+
+    def _settings(self, name: str) -> KeyNormalization:
+        return self.options.keys.get(name, KeyNormalization())
+
+    def _clip(self, name: str) -> tuple[float, float] | None:
+        return self._settings(name).clip_range or self.options.clip_range
+
+    def _refresh(self) -> None:
+        for name, running in self._running.items():
+            if running.count:
+                self._numbers[name] = _Numbers(*running.offset_and_scale, self._clip(name))
+
+    def _outer(self, space: spaces.Dict) -> spaces.Dict:
+        outer = {name: self._outer_box(name, leaf) for name, leaf in space.spaces.items()}
+        return spaces.Dict(outer)
+
+    def _outer_box(self, name: str, leaf: spaces.Space[Any]) -> spaces.Space[Any]:
+        if name not in self._names or not isinstance(leaf, spaces.Box):
+            return leaf
+        numbers = self._numbers.get(name)
+        low, high = np.full(leaf.shape, -np.inf), np.full(leaf.shape, np.inf)
+        if numbers is not None and not (self._is_running and name in self._running):
+            low, high = _bound(leaf.low, numbers), _bound(leaf.high, numbers)
+        if (clip := self._clip(name)) is not None:
+            low, high = np.clip(low, *clip), np.clip(high, *clip)
+        return spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
+
+    def _check_names(self, boxes: Mapping[str, spaces.Box], inner: StructuredSpaces) -> None:
+        known = {name for space in inner.observation.values() for name in space.spaces}
+        for name in (*self.options.exclude, *self.options.keys):
+            if name not in known or (name in self.options.keys and name not in boxes):
+                raise RequestError(
+                    f"there is no observation {name!r} to normalise or exclude",
+                    expected=", ".join(sorted(known)),
+                    owner=OWNER,
+                )
+
+
+class _Numbers:
+    """What one key is normalised with; float32 is enough where the offset is not far greater than the scale."""
+
+    def __init__(self, offset: np.ndarray, scale: np.ndarray, clip: tuple[float, float] | None) -> None:
+        self.clip = clip
+        far = bool(np.any(np.abs(offset) > 1e4 * scale))
+        self.dtype = np.float64 if far else np.float32
+        self.offset, self.scale = np.asarray(offset, self.dtype), np.asarray(scale, self.dtype)
+
+
+def _bound(bound: np.ndarray, numbers: _Numbers) -> np.ndarray:
+    """A transformed bound; infinity and the largest float stand for "unbounded" and stay as they are."""
+    values = bound.astype(np.float64)
+    unbounded = np.abs(values) >= np.finfo(np.float32).max
+    with np.errstate(over="ignore"):
+        return np.where(unbounded, values, (values - numbers.offset) / numbers.scale)
+
+
+def _given(settings: KeyNormalization) -> tuple[np.ndarray, np.ndarray] | None:
+    if settings.mean is not None:
+        std = np.array(settings.std, np.float64)
+        return np.array(settings.mean, np.float64), np.where(std > 0, std, 1.0)
+    if settings.min is not None:
+        low = np.array(settings.min, np.float64)
+        width = np.array(settings.max, np.float64) - low
+        return low, np.where(width > 0, width, 1.0)
+    return None
+
+
+def _boxes(inner: StructuredSpaces) -> dict[str, spaces.Box]:
+    boxes: dict[str, spaces.Box] = {}
+    for space in inner.observation.values():
+        for name, leaf in space.spaces.items():
+            if not isinstance(leaf, spaces.Box) or name.endswith("_mask"):
+                continue
+            if boxes.setdefault(name, leaf).shape != leaf.shape:
+                raise SpaceError(
+                    f"the observation {name!r} has different shapes under different policy keys",
+                    received=f"{leaf.shape} and {boxes[name].shape}",
+                    expected="one shape a name, because statistics belong to the name",
+                    owner=OWNER,
+                    help="exclude it, or give it different names",
+                )
+    return boxes
+
+
+def _update(running: dict[str, Running], batch: Mapping[PolicyKey, dict[str, np.ndarray]]) -> None:
+    for observation in batch.values():
+        for name, statistics in running.items():
+            if name in observation:
+                statistics.update(observation[name])

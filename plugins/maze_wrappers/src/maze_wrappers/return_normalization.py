@@ -1,0 +1,65 @@
+"""Rewards divided by the spread of returns, so that values have the size of 1 whatever the reward's unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from maze_kernel.env.contract import PolicyKey
+from maze_kernel.env.transform import Transform
+from maze_wrappers.options import ReturnNormalizationOptions
+from maze_wrappers.running_statistics import RunningMoments
+
+
+class ReturnNormalization(Transform):
+    """r'_t = r_t / sqrt(Var(R) + epsilon) with R_t = gamma R_{t−1} + r_t running in each environment.
+
+    R starts at 0 in each episode. The variance is that of all R seen while training; rewards are not shifted.
+    In a structured environment every sub-step counts as a step.
+    """
+
+    def __init__(self, options: ReturnNormalizationOptions) -> None:
+        self.options = options
+        self._moments = RunningMoments()
+        self._returns = np.zeros(0)
+        self._divisor = 1.0
+
+    def observe_reset(self, observation: Mapping[PolicyKey, dict[str, np.ndarray]], n_envs: int) -> None:
+        """Forget the running episodes."""
+        self._returns = np.zeros(n_envs)
+
+    def observe_step(
+        self,
+        observation: Mapping[PolicyKey, dict[str, np.ndarray]],
+        reward: np.ndarray,
+        ended: np.ndarray,
+        valid: np.ndarray | None = None,
+    ) -> None:
+        """Add this step's returns to the variance."""
+        self._returns = self._returns * self.options.gamma + reward
+        self._moments.update(self._returns if valid is None else self._returns[valid])
+        over = ended if valid is None else ended | ~valid
+        self._returns[over] = 0.0
+        self._refresh()
+
+    def reward(self, reward: np.ndarray) -> np.ndarray:
+        """Inner reward to outer."""
+        normalised = reward / self._divisor
+        if self.options.clip_range is not None:
+            normalised = np.clip(normalised, *self.options.clip_range)
+        return normalised
+
+    def state_dict(self) -> dict[str, Any]:
+        """The moments of the return; running episodes are not saved, resuming resets the environments."""
+        return self._moments.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self._moments.load_state_dict(state)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        std = float(self._moments.std)
+        self._divisor = float(np.sqrt(std * std + self.options.epsilon))
