@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from maze_kernel.cli.guard import guarded
 from maze_kernel.cli.tables import print_table
 from maze_kernel.components import COMPONENT_TYPES
 from maze_kernel.errors import RequestError
+
+if TYPE_CHECKING:
+    from maze_kernel.loader import Kernel
 
 
 @guarded
@@ -42,7 +45,7 @@ def describe(
     _describe_one(kernel, kind, name, as_json)
 
 
-def _describe_one(kernel: object, kind: str, name: str, as_json: bool) -> None:
+def _describe_one(kernel: Kernel, kind: str, name: str, as_json: bool) -> None:
     from maze_kernel.config import describe as describe_component
 
     description = describe_component(kernel, kind, name)

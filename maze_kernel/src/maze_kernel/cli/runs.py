@@ -2,25 +2,227 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from maze_kernel.cli.experiments import Overrides
 from maze_kernel.cli.guard import guarded
+from maze_kernel.cli.tables import print_table
+from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RequestError
+
+if TYPE_CHECKING:
+    from maze_kernel.api import RolloutOptions, RolloutResult
+    from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.loader import Kernel
+    from maze_kernel.rollout.episodes import EpisodeResult
+    from maze_kernel.training.checkpoint import Checkpoint
 
 
 @guarded
-def train(file: Annotated[Path, typer.Argument()], overrides: Overrides = None) -> None:
-    """Train."""
+def train(
+    file: Annotated[Path | None, typer.Argument(help="An experiment file; may be left away with --resume.")] = None,
+    overrides: Overrides = None,
+    resume: Annotated[Path | None, typer.Option("--resume", help="Continue this run directory.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Run directory; else runs/NAME/TIME.")] = None,
+    max_seconds: Annotated[float | None, typer.Option("--max-seconds", help="Stop after this wall-clock time.")] = None,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show all statistics of each epoch.")] = False,
+) -> int:
+    """Train an experiment, or continue a run."""
+    from maze_kernel.training.loop import train as run_training
+
+    loaded, kernel = _experiment_to_train(file, tuple(overrides or ()), resume)
+    result = run_training(
+        loaded,
+        kernel,
+        run_dir=out,
+        resume=None if resume is None else newest_run(resume),
+        max_seconds=max_seconds,
+        verbosity=int(verbose),
+        on_run_dir=lambda path: print(f"run directory: {path}", file=sys.stderr),
+    )
+    if result.outcome.status == "interrupted":
+        print(f"interrupted after epoch {result.epochs}; go on with: maze train --resume {result.run_dir}")
+        return EXIT_INTERRUPTED
+    best = "" if result.best_metric is None else f", best evaluation {result.best_metric:.6g}"
+    print(f"{result.outcome.status} after epoch {result.epochs} and {result.env_steps} environment steps{best}")
+    print(f"roll it out with: maze rollout {result.run_dir}")
+    return EXIT_FAILED if result.outcome.status == "failed" else EXIT_DONE
 
 
 @guarded
-def rollout(source: Annotated[Path, typer.Argument()]) -> None:
-    """Roll out."""
+def rollout(
+    source: Annotated[Path, typer.Argument(metavar="RUN|FILE", help="A run directory or an experiment file.")],
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Episodes to play.")] = 10,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="A policy by name or import path, instead of the trained one.")
+    ] = None,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic/--stochastic", help="Take the mode of each distribution, or sample.")
+    ] = True,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The seeds of all episodes follow from it.")] = 0,
+    checkpoint: Annotated[str, typer.Option("--checkpoint", help="best, last or epoch-N.")] = "best",
+    experiment: Annotated[
+        Path | None, typer.Option("--experiment", help="Read the experiment here instead of from the run.")
+    ] = None,
+    max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="Cut longer episodes.")] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Processes that play; else as the experiment says.")
+    ] = None,
+    render: Annotated[bool, typer.Option("--render", help="Show the episodes in a window.")] = False,
+    video: Annotated[Path | None, typer.Option("--video", metavar="DIR", help="Write a film of each episode.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> int:
+    """Play episodes with a trained policy or another one."""
+    from maze_kernel.api import RolloutOptions, roll_out
+
+    loaded, kernel, weights = _what_to_play(source, experiment, policy, checkpoint)
+    options = RolloutOptions(
+        n_episodes=episodes,
+        seed=seed,
+        deterministic=deterministic,
+        max_steps=max_steps,
+        n_workers=workers,
+        render=render,
+        video_dir=video,
+    )
+    result = roll_out(
+        loaded, kernel, options, checkpoint=weights, policy=policy or "random", on_result=_report_progress(episodes)
+    )
+    player = policy or ("random" if weights is None else f"{source} at epoch {weights.epoch}")
+    if as_json:
+        print(json.dumps(_as_data(result, player, options), indent=2))
+    else:
+        _print_summary(result, player)
+    for episode in result.episodes:
+        if episode.error is not None:
+            print(f"failed: episode with seed {episode.seed}: {episode.error}", file=sys.stderr)
+    return EXIT_FAILED if result.summary["n_failed"] else EXIT_DONE
 
 
 @guarded
-def show(run: Annotated[Path, typer.Argument()]) -> None:
-    """Show."""
+def show(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print run.json as it is.")] = False,
+) -> None:
+    """Show what a run is, where it came from and its checkpoints."""
+    from maze_kernel.run.directory import open_run
+    from maze_kernel.training.checkpoint import CheckpointStore
+
+    stored = open_run(newest_run(run))
+    if as_json:
+        print(json.dumps(stored.record, indent=2))
+        return
+    store = CheckpointStore(stored.path)
+    epochs = ", ".join(str(epoch) for epoch in store.epochs()) or "none yet"
+    resumed = stored.record.get("resumed", [])
+    rows = [
+        ("run", str(stored.path)),
+        ("name", stored.name),
+        ("created", str(stored.record.get("created", "?"))),
+        ("environment", _describe(stored.resolved.get("env"))),
+        ("trainer", _describe(stored.resolved.get("trainer"))),
+        ("seed", str(stored.resolved.get("seed"))),
+        ("overrides", " ".join(stored.overrides) or "none"),
+        ("resumed", ", ".join(f"from epoch {entry.get('epoch')}" for entry in resumed) or "never"),
+        ("checkpoints", f"{epochs} (best {store.pointed('best')}, last {store.pointed('last')})"),
+        ("plugins", ", ".join(f"{p['name']} {p['version']}" for p in stored.record.get("plugins", []))),
+    ]
+    print_table(("", ""), rows)
+
+
+def newest_run(path: Path) -> Path:
+    """The run directory itself, or the newest run in a folder of runs."""
+    if (path / "run.json").is_file() or not path.is_dir():
+        return path
+    runs = sorted(child for child in path.iterdir() if (child / "run.json").is_file())
+    return runs[-1] if runs else path
+
+
+def _experiment_to_train(
+    file: Path | None, overrides: tuple[str, ...], resume: Path | None
+) -> tuple[LoadedExperiment, Kernel]:
+    from maze_kernel.config import load_experiment
+    from maze_kernel.training.resume import stored_experiment
+
+    if file is not None:
+        return _and_kernel(load_experiment(file, overrides=overrides))
+    if resume is None:
+        raise RequestError("there is nothing to train", help="give an experiment file, or --resume RUN")
+    return _and_kernel(stored_experiment(newest_run(resume), overrides=overrides))
+
+
+def _and_kernel(loaded: LoadedExperiment) -> tuple[LoadedExperiment, Kernel]:
+    return loaded, loaded.kernel
+
+
+def _what_to_play(
+    source: Path, experiment: Path | None, policy: str | None, checkpoint: str
+) -> tuple[LoadedExperiment, Kernel, Checkpoint | None]:
+    from maze_kernel.config import load_experiment
+    from maze_kernel.training.playing import load_checkpoint
+    from maze_kernel.training.resume import stored_experiment
+
+    if source.is_file():
+        return *_and_kernel(load_experiment(source)), None
+    if not source.exists():
+        raise RequestError(f"there is no run directory or experiment file {source}", help="maze train FILE makes a run")
+    run = newest_run(source)
+    if experiment is not None:
+        loaded, kernel = _and_kernel(load_experiment(experiment))
+    else:
+        loaded, kernel = _and_kernel(stored_experiment(run))
+    return loaded, kernel, None if policy is not None else load_checkpoint(run, checkpoint)
+
+
+def _report_progress(n_episodes: int) -> Any:
+    """A counter on stderr while episodes are played, on a terminal only."""
+    if not sys.stderr.isatty():
+        return lambda _result: None
+    done = 0
+
+    def report(_result: EpisodeResult) -> None:
+        nonlocal done
+        done += 1
+        print(f"\repisode {done} of {n_episodes}", end="" if done < n_episodes else "\r\033[K", file=sys.stderr)
+
+    return report
+
+
+def _print_summary(result: RolloutResult, player: str) -> None:
+    summary = result.summary
+    failed = f", {summary['n_failed']} failed" if summary["n_failed"] else ""
+    print(f"{summary['n_episodes']} episodes played by {player}{failed}")
+    columns = ("mean", "std", "min", "max", "median", "iqm")
+    rows = [
+        (name, *(f"{summary[name][column]:.6g}" for column in columns))
+        for name in ("reward", "length")
+        if summary[name]
+    ]
+    if rows:
+        print_table(("", *columns), rows)
+
+
+def _as_data(result: RolloutResult, player: str, options: RolloutOptions) -> dict[str, Any]:
+    episodes = [
+        {
+            "seed": episode.seed,
+            "reward": None if episode.error else episode.total_reward,
+            "length": episode.length,
+            "terminated": episode.terminated,
+            "truncated": episode.truncated,
+            "error": episode.error,
+        }
+        for episode in result.episodes
+    ]
+    about = {"policy": player, "seed": options.seed, "deterministic": options.deterministic}
+    return {**about, **result.summary, "episodes": episodes}
+
+
+def _describe(table: Any) -> str:
+    if not isinstance(table, dict):
+        return "?"
+    return f"{table.get('use', '?')} {table['id']}" if isinstance(table.get("id"), str) else str(table.get("use", "?"))

@@ -125,6 +125,7 @@ class LoadedExperiment:
         text: the file verbatim; "" when built in Python.
         overrides: the `--set` items as given.
         resolved: plain data (TOML types) with every default filled in; structuring it again gives `experiment`.
+        kernel: the `Kernel` it was checked against, with the plugins its `[plugins]` table asks for.
     """
 
     experiment: Experiment
@@ -132,3 +133,4 @@ class LoadedExperiment:
     text: str
     overrides: tuple[str, ...]
     resolved: Mapping[str, Any]
+    kernel: Any = attrs.field(default=None, eq=False, repr=False)

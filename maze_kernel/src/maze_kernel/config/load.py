@@ -49,13 +49,14 @@ def load_experiment(
         raise ExperimentError([error]) from None
     problems = Problems(origin=origin)
     data = apply_overrides(data, overrides, problems)
-    experiment = _experiment(data, problems, kernel, folder=path.parent, import_paths=import_paths)
+    experiment, kernel = _experiment(data, problems, kernel, folder=path.parent, import_paths=import_paths)
     return LoadedExperiment(
         experiment=experiment,
         path=str(path),
         text=text,
         overrides=tuple(overrides),
         resolved=resolve_experiment(experiment),
+        kernel=kernel,
     )
 
 
@@ -80,13 +81,14 @@ def experiment_from_mapping(
     plain = dict(data)
     if overrides:
         plain = apply_overrides(plain, overrides, problems)
-    experiment = _experiment(plain, problems, kernel, folder=Path(), import_paths=import_paths)
+    experiment, kernel = _experiment(plain, problems, kernel, folder=Path(), import_paths=import_paths)
     return LoadedExperiment(
         experiment=experiment,
         path=origin,
         text="",
         overrides=tuple(overrides),
         resolved=resolve_experiment(experiment),
+        kernel=kernel,
     )
 
 
@@ -109,7 +111,7 @@ def select(
 
 def _experiment(
     data: Mapping[str, Any], problems: Problems, kernel: Kernel | None, *, folder: Path, import_paths: bool
-) -> Experiment:
+) -> tuple[Experiment, Kernel]:
     plugins = read_plugin_table(data, problems)
     if kernel is None:
         kernel = _installed(plugins, problems, folder)
@@ -122,7 +124,7 @@ def _experiment(
     problems.raise_if_any()
     assert isinstance(experiment, Experiment)
 
-    return attrs.evolve(experiment, plugins=plugins)
+    return attrs.evolve(experiment, plugins=plugins), kernel
 
 
 def _installed(plugins: PluginOptions, problems: Problems, folder: Path) -> Kernel:

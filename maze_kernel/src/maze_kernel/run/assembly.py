@@ -6,7 +6,7 @@ Only building is here; the loop that uses the parts is in the training room.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from maze_kernel.components import EnvComponent, load_attribute
@@ -85,23 +85,6 @@ class Assembly:
             RequestError: the number of transforms differs.
         """
         load_transforms(self.transforms, states)
-
-    def estimate_transforms(self, report: Callable[[str], None] = lambda _text: None) -> None:
-        """Give the training transforms the statistics they want before training, in the worker pool if there is one.
-
-        Does nothing where they have them, e.g. after `load_transform_states`.
-        """
-        from maze_kernel.rollout.estimation import estimate_transforms
-
-        if not any(transform.estimation_steps for transform in self.transforms):
-            return
-        make = partial(_sequential, self.env_factory(), self.experiment.vector.n_envs)
-        seed = self.seeds.seed("estimation")
-        if self.experiment.workers is None:
-            estimate_transforms(self.transforms, make, seed=seed, report=report)
-            return
-        with self.make_workers() as pool:
-            estimate_transforms(self.transforms, make, seed=seed, pool=pool, report=report)
 
     def make_vector_env(
         self, n_envs: int, training: bool = True, *, mode: str | None = None, transforms: list[Transform] | None = None
@@ -209,19 +192,13 @@ class Assembly:
 
 def wrap_batch(vector_env: VectorEnv, transforms: Sequence[Transform], training: bool) -> VectorEnv:
     """A batch checked for NaN and inside its transforms, innermost first."""
-    from maze_kernel.env.finite_check import FiniteCheck
+    if not transforms:
+        return vector_env
     from maze_kernel.rollout.vector_transform import TransformedVectorEnv
 
-    vector_env = FiniteCheck(vector_env)
     for transform in transforms:
         vector_env = TransformedVectorEnv(vector_env, transform, training)
     return vector_env
-
-
-def _sequential(env_factory: EnvFactory, n_envs: int) -> VectorEnv:
-    from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-
-    return wrap_batch(SequentialVectorEnv([env_factory] * n_envs), (), training=False)
 
 
 def load_transforms(transforms: Sequence[Transform], states: Sequence[Mapping[str, Any]]) -> None:

@@ -120,7 +120,6 @@ class _Run:
         elif assembly.experiment.initialize_from:
             for line in initialize_from(Path(assembly.experiment.initialize_from), trainer, assembly):
                 self._loggers.message(line)
-        assembly.estimate_transforms(self._loggers.message)
         return Loop(
             assembly=assembly,
             trainer=trainer,

@@ -1,0 +1,289 @@
+"""Maze from Python: `RunContext` trains, rolls out, evaluates and acts; `roll_out` is what `maze rollout` calls too.
+
+A context owns its kernel, experiment and weights; contexts in one process share nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from maze_kernel.api_components import component_table, set_paths
+from maze_kernel.config.load import experiment_from_mapping, select
+from maze_kernel.env.contract import FLAT_KEY, PolicyKey
+from maze_kernel.errors import RequestError
+from maze_kernel.loader import Kernel
+from maze_kernel.rollout.runner import EpisodePlayer, play_episodes, summarize
+from maze_kernel.run.assembly import Assembly
+from maze_kernel.run.directory import encode_json_lenient
+from maze_kernel.run.seeding import SeedTree
+from maze_kernel.training import playing
+from maze_kernel.training.acting import Actor
+from maze_kernel.training.evaluation import Evaluator
+from maze_kernel.training.loop import TrainingResult, train
+from maze_kernel.training.resume import stored_experiment
+from maze_kernel.workers.inline import InlinePool
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.models.contract import Policy
+    from maze_kernel.rollout.episodes import EpisodeResult
+    from maze_kernel.training.checkpoint import Checkpoint
+    from maze_kernel.workers.contract import WorkerPool
+
+
+@attrs.frozen(kw_only=True)
+class RolloutOptions:
+    """How episodes are played."""
+
+    n_episodes: int = attrs.field(default=10, validator=attrs.validators.ge(1))
+    """Episodes to play."""
+    seed: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    """The seeds of all episodes follow from it."""
+    deterministic: bool = True
+    """Take the mode of each distribution instead of sampling."""
+    max_steps: int | None = None
+    """Cut episodes after so many steps."""
+    n_workers: int | None = None
+    """Processes that play at the same time; None: the experiment's `[workers]`, or this process."""
+    render: bool = False
+    """Show the episodes in a window."""
+    video_dir: Path | None = None
+    """Write a film of each episode here."""
+
+
+@attrs.frozen(kw_only=True)
+class RolloutResult:
+    """Episodes and their statistics.
+
+    Attributes:
+        episodes: in the order of their seeds; one that failed has an `error`.
+        summary: counts, and mean, std, min, max, median, iqm of "reward" and "length".
+    """
+
+    episodes: Sequence[EpisodeResult]
+    summary: Mapping[str, Any]
+
+
+def roll_out(
+    loaded: LoadedExperiment,
+    kernel: Kernel,
+    options: RolloutOptions,
+    *,
+    checkpoint: Checkpoint | None = None,
+    policy: Any = "random",
+    on_result: Callable[[EpisodeResult], None] = lambda _result: None,
+) -> RolloutResult:
+    """Play episodes of an experiment with the weights of a checkpoint, or with a policy that needs no training.
+
+    Args:
+        checkpoint: of a run of this experiment; None: `policy` plays.
+        policy: name, options table or import path of a policy component; read without a checkpoint.
+        on_result: called after each episode.
+    """
+    if options.render or options.video_dir is not None:
+        loaded = playing.with_drawing(loaded, "rgb_array" if options.video_dir is not None else "human")
+    assembly = Assembly(loaded, kernel)
+    parts = (loaded, kernel)
+    states = None if checkpoint is None else checkpoint.state.get("transforms")
+    if checkpoint is None:
+        make_policy: Callable[[int], Policy] = playing.ComponentPolicy(*parts, select(kernel, "policy", policy))
+    else:
+        make_policy = playing.TrainedPolicy(*parts, playing.weights_of(checkpoint))
+    player = EpisodePlayer(
+        make_env=playing.PlayingEnv(*parts, states),
+        make_policy=make_policy,
+        deterministic=options.deterministic,
+        max_steps=options.max_steps,
+        video_dir=options.video_dir,
+        on_screen=options.render,
+    )
+    seeds = SeedTree(options.seed).seeds(options.n_episodes, "rollout")
+    with _pool(assembly, options) as pool:
+        episodes = play_episodes(pool, player, seeds, on_result=on_result)
+    return RolloutResult(episodes=episodes, summary=summarize(episodes))
+
+
+def _pool(assembly: Assembly, options: RolloutOptions) -> WorkerPool:
+    from maze_kernel.workers.options import WorkersOptions
+    from maze_kernel.workers.subprocess import SubprocessPool
+
+    pool: Any = None
+    if options.render or options.n_workers == 1:
+        pool = InlinePool(WorkersOptions(count=1))
+    elif options.n_workers is not None:
+        pool = SubprocessPool(WorkersOptions(count=options.n_workers))
+    return pool or assembly.make_workers()
+
+
+class RunContext:
+    """One experiment, built and run from Python.
+
+    >>> context = RunContext(env="CartPole-v1", overrides={"trainer.n_rollout_steps": 64})  # doctest: +SKIP
+    >>> context.train(n_epochs=5)  # doctest: +SKIP
+
+    Args:
+        env: a component's name or table, a Gymnasium id, or a factory of Maze or Gymnasium environments.
+        trainer, model, wrappers, policies of `rollout`: a component's name, its table (`use` and options), an
+            instance of its options class, or, but for the trainer, the object itself.
+        overrides: experiment values by dotted path or as nested tables, e.g. `{"vector.n_envs": 4}`.
+        run_dir: directory of the run; None: `runs/<name>/<UTC time>-<4 hex>/`.
+        silent: print nothing.
+        kernel: the plugins to use; None: everything that is installed.
+
+    Raises:
+        ExperimentError: every problem of the arguments.
+    """
+
+    def __init__(
+        self,
+        *,
+        env: Any,
+        trainer: Any = "ppo",
+        model: Any = None,
+        wrappers: Sequence[Any] = (),
+        overrides: Mapping[str, Any] | None = None,
+        run_dir: Path | str | None = None,
+        silent: bool = False,
+        kernel: Kernel | None = None,
+    ) -> None:
+        kernel = kernel or Kernel.installed()
+        tables: dict[str, Any] = {
+            "name": "run",
+            "env": component_table(kernel, "env", env),
+            "trainer": component_table(kernel, "trainer", trainer),
+            "wrappers": [component_table(kernel, "wrapper", wrapper) for wrapper in wrappers],
+        }
+        if model is not None:
+            tables["model"] = component_table(kernel, "model", model)
+        loaded = experiment_from_mapping(set_paths(tables, overrides or {}), kernel=kernel)
+        self._init(loaded, kernel, None if run_dir is None else Path(run_dir), silent)
+
+    @classmethod
+    def load(cls, run_dir: Path | str, *, silent: bool = False, kernel: Kernel | None = None) -> RunContext:
+        """The context of a run that was trained before; runs no code from its directory."""
+        kernel = kernel or Kernel.installed()
+        context = cls.__new__(cls)
+        context._init(stored_experiment(run_dir, kernel=kernel), kernel, Path(run_dir), silent)
+        context._trained = True
+        return context
+
+    def _init(self, loaded: LoadedExperiment, kernel: Kernel, run_dir: Path | None, silent: bool) -> None:
+        # As the run directory stores it: objects given from Python become their description.
+        self._loaded = attrs.evolve(loaded, resolved=json.loads(encode_json_lenient(loaded.resolved)))
+        self._kernel = kernel
+        self._run_dir = run_dir
+        self._silent = silent
+        self._trained = False
+        self._acting: Actor | None = None
+
+    @property
+    def run_dir(self) -> Path | None:
+        """The run directory; None before the first `train` unless it was given."""
+        return self._run_dir
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the best checkpoint, or a freshly initialised one before training."""
+        return self._actor().policy
+
+    def train(self, n_epochs: int | None = None) -> TrainingResult:
+        """Train, or go on training where the last call ended.
+
+        Args:
+            n_epochs: epochs of this call; None: until the trainer's own budget is used up.
+        """
+        loaded = self._loaded
+        if n_epochs is not None:
+            loaded = _with_n_epochs(loaded, self._epochs_so_far() + n_epochs)
+        where = {"resume": self._run_dir} if self._trained else {"run_dir": self._run_dir}
+        result = train(loaded, self._kernel, verbosity=-1 if self._silent else 0, **where)  # type: ignore[arg-type]
+        self._run_dir, self._trained, self._acting = result.run_dir, True, None
+        return result
+
+    def rollout(
+        self,
+        n_episodes: int = 10,
+        *,
+        seed: int = 0,
+        deterministic: bool = True,
+        policy: Any = None,
+        checkpoint: str = "best",
+        n_workers: int | None = None,
+        video_dir: Path | str | None = None,
+    ) -> RolloutResult:
+        """Play episodes with the trained policy, or with `policy`; see `roll_out`."""
+        options = RolloutOptions(
+            n_episodes=n_episodes,
+            seed=seed,
+            deterministic=deterministic,
+            n_workers=n_workers,
+            video_dir=None if video_dir is None else Path(video_dir),
+        )
+        if policy is not None:
+            return roll_out(self._loaded, self._kernel, options, policy=policy)
+        return roll_out(self._loaded, self._kernel, options, checkpoint=self._checkpoint(checkpoint))
+
+    def evaluate(self, n_episodes: int | None = None, *, checkpoint: str = "best") -> dict[str, Any]:
+        """Statistics of the evaluation episodes, the same ones as during training, by tag."""
+        loaded = self._loaded
+        if n_episodes is not None:
+            evaluation = attrs.evolve(loaded.experiment.evaluation, n_episodes=n_episodes)
+            loaded = attrs.evolve(loaded, experiment=attrs.evolve(loaded.experiment, evaluation=evaluation))
+        assembly, model = self._restored(loaded, self._checkpoint(checkpoint))
+        evaluator = Evaluator(assembly)
+        try:
+            return dict(evaluator(model))
+        finally:
+            evaluator.close()
+
+    def compute_action(
+        self, observation: Any, *, deterministic: bool = True, policy_key: PolicyKey = FLAT_KEY, agent_id: int = 0
+    ) -> Any:
+        """The action for one observation of the environment, before its wrappers.
+
+        Args:
+            observation: name to array, or the array itself where there is one name.
+
+        Returns:
+            Name to action, or the action itself where there is one name.
+        """
+        return self._actor().act(observation, deterministic=deterministic, policy_key=policy_key, agent_id=agent_id)
+
+    def _checkpoint(self, name: str) -> Checkpoint:
+        if not self._trained or self._run_dir is None:
+            raise RequestError("there is nothing trained yet", help="call train() first, or give a policy by name")
+        return playing.load_checkpoint(self._run_dir, name)
+
+    def _epochs_so_far(self) -> int:
+        return self._checkpoint("last").epoch if self._trained else 0
+
+    def _actor(self) -> Actor:
+        if self._acting is None:
+            if self._trained:
+                assembly, model = self._restored(self._loaded, self._checkpoint("best"))
+            else:
+                assembly = Assembly(self._loaded, self._kernel)
+                model = assembly.make_model()
+            self._acting = Actor(assembly, assembly.make_policy(model, assembly.seeds.seed("compute-action")))
+        return self._acting
+
+    def _restored(self, loaded: LoadedExperiment, checkpoint: Checkpoint) -> tuple[Assembly, Any]:
+        assembly = Assembly(loaded, self._kernel)
+        assembly.load_transform_states(checkpoint.state.get("transforms", []))
+        return assembly, playing.load_weights(assembly.make_model(), playing.weights_of(checkpoint))
+
+
+def _with_n_epochs(loaded: LoadedExperiment, n_epochs: int) -> LoadedExperiment:
+    trainer = loaded.experiment.trainer
+    if isinstance(trainer.options, Mapping):
+        options: Any = {**trainer.options, "n_epochs": n_epochs}
+    else:
+        options = attrs.evolve(trainer.options, n_epochs=n_epochs)
+    experiment = attrs.evolve(loaded.experiment, trainer=attrs.evolve(trainer, options=options))
+    resolved = {**loaded.resolved, "trainer": {**loaded.resolved["trainer"], "n_epochs": n_epochs}}
+    return attrs.evolve(loaded, experiment=experiment, resolved=resolved)

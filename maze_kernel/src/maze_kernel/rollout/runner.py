@@ -1,0 +1,180 @@
+"""Plays episodes on a worker pool: the engine of `maze rollout`.
+
+Each episode is played on its own, with an environment seed and a policy seed of its own, so the results do not
+depend on the number of workers or on which of them plays it. An episode that fails is a result with an error,
+never missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+from maze_kernel.env.tick import VectorEnv
+from maze_kernel.errors import MazeError, WorkerError
+from maze_kernel.models.contract import Policy
+from maze_kernel.rollout.episodes import EpisodeResult, run_episodes
+from maze_kernel.rollout.video import FilmedVectorEnv, write_video
+from maze_kernel.workers.contract import ActorContext, ActorGroup, Future, RestartPolicy, WorkerPool
+
+
+@attrs.frozen(kw_only=True)
+class EpisodePlayer:
+    """What one worker needs to play an episode; travels to its process.
+
+    Attributes:
+        make_env: a batch of one environment.
+        make_policy: seed -> policy.
+        deterministic: take modes instead of samples.
+        max_steps: cut episodes after so many steps; None: never.
+        video_dir: write the frames of every episode here.
+        on_screen: show every step in a window.
+    """
+
+    make_env: Callable[[], VectorEnv]
+    make_policy: Callable[[int], Policy]
+    deterministic: bool = True
+    max_steps: int | None = None
+    video_dir: Path | None = None
+    on_screen: bool = False
+
+    def __call__(self, _context: ActorContext) -> EpisodeActor:
+        return EpisodeActor(self)
+
+
+class EpisodeActor:
+    """Plays one episode a call; builds its environment when it needs one, and anew after a failure."""
+
+    def __init__(self, player: EpisodePlayer) -> None:
+        self._player = player
+        self._env: VectorEnv | None = None
+        self._policy: Policy | None = None
+
+    def play(self, index: int, seed: int) -> EpisodeResult:
+        """Play the episode with this seed; whatever the environment or the policy raises becomes its error."""
+        try:
+            return self._play(index, seed)
+        except Exception as error:
+            self._discard_env()
+            text = error.what if isinstance(error, MazeError) else f"{type(error).__name__}: {error}"
+            return _failed(seed, text)
+
+    def _play(self, index: int, seed: int) -> EpisodeResult:
+        player = self._player
+        if self._env is None:
+            self._env = player.make_env()
+        if self._policy is None:
+            self._policy = player.make_policy(seed)
+        self._policy.seed(seed)
+        film = None
+        env = self._env
+        if player.video_dir is not None or player.on_screen:
+            env = film = FilmedVectorEnv(env, keep=player.video_dir is not None)
+        (result,) = run_episodes(
+            env, self._policy, [seed], deterministic=player.deterministic, max_steps=player.max_steps
+        )
+        if film is not None and player.video_dir is not None:
+            write_video(player.video_dir / f"episode-{index + 1:04d}-seed-{seed}", film.frames, film.frames_per_second)
+        return result
+
+    def _discard_env(self) -> None:
+        env, self._env = self._env, None
+        if env is not None:
+            try:
+                env.close()
+            except Exception:  # it has failed already, and the episode says why
+                return
+
+    def close(self) -> None:
+        """Close the environment."""
+        if self._env is not None:
+            self._env.close()
+
+
+def play_episodes(
+    pool: WorkerPool,
+    player: EpisodePlayer,
+    seeds: Sequence[int],
+    *,
+    on_result: Callable[[EpisodeResult], None] = lambda _result: None,
+    timeout_seconds: float | None = None,
+) -> list[EpisodeResult]:
+    """Play one episode a seed on the pool; results in the order of the seeds.
+
+    Args:
+        pool: runs as many episodes at a time as it has workers.
+        player: travels to every worker.
+        seeds: one an episode.
+        on_result: called after each episode, in the order in which they finish.
+        timeout_seconds: deadline of one episode; None: none.
+    """
+    if not seeds:
+        return []
+    n_actors = min(pool.n_workers, len(seeds))
+    restart = RestartPolicy(max_restarts=len(seeds), backoff_seconds=0.1)
+    group = pool.spawn(player, n_actors, restart=restart, timeout_seconds=timeout_seconds)
+    try:
+        return _dispatch(group, seeds, on_result)
+    finally:
+        group.close()
+
+
+def _dispatch(
+    group: ActorGroup, seeds: Sequence[int], on_result: Callable[[EpisodeResult], None]
+) -> list[EpisodeResult]:
+    results: dict[int, EpisodeResult] = {}
+    waiting = list(range(len(seeds)))
+    running: dict[Future, int] = {}
+    for actor in range(group.n_actors):
+        index = waiting.pop(0)
+        running[group.call(actor, "play", index, seeds[index])] = index
+    while running:
+        for future in group.wait_any(list(running)):
+            index = running.pop(future)
+            try:
+                results[index] = future.result()
+            except WorkerError as error:
+                results[index] = _failed(seeds[index], error.what)
+            on_result(results[index])
+            if waiting:
+                following = waiting.pop(0)
+                running[group.call(future.actor_index, "play", following, seeds[following])] = following
+    return [results[index] for index in range(len(seeds))]
+
+
+def _failed(seed: int, error: str) -> EpisodeResult:
+    return EpisodeResult(seed=seed, total_reward=np.nan, length=0, terminated=False, truncated=False, error=error)
+
+
+def summarize(results: Sequence[EpisodeResult]) -> dict[str, Any]:
+    """Counts, and the distribution of reward and length over the episodes that did not fail."""
+    played = [result for result in results if result.error is None]
+    return {
+        "n_episodes": len(results),
+        "n_failed": len(results) - len(played),
+        "reward": describe_sample([result.total_reward for result in played]),
+        "length": describe_sample([result.length for result in played]),
+    }
+
+
+def describe_sample(values: Sequence[float]) -> dict[str, float] | None:
+    """Mean, population standard deviation, minimum, maximum, median and interquartile mean; None without values.
+
+    The interquartile mean leaves out a quarter of the values, rounded down, at either end.
+    """
+    if not values:
+        return None
+    ordered = np.sort(np.asarray(values, np.float64))
+    cut = len(ordered) // 4
+    return {
+        "mean": float(ordered.mean()),
+        "std": float(ordered.std()),
+        "min": float(ordered[0]),
+        "max": float(ordered[-1]),
+        "median": float(np.median(ordered)),
+        "iqm": float(ordered[cut : len(ordered) - cut].mean()),
+    }

@@ -1,0 +1,119 @@
+"""Playing with what was trained, or with a policy that needs no training: from an experiment to an `EpisodePlayer`.
+
+What travels to a worker is data: the experiment, the plugin records, weights as arrays, wrapper statistics as arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from maze_kernel.errors import RequestError
+from maze_kernel.models.contract import PolicyContext
+from maze_kernel.run.assembly import Assembly, load_transforms
+from maze_kernel.run.directory import open_run
+from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment, Selection
+    from maze_kernel.env.tick import VectorEnv
+    from maze_kernel.loader import Kernel
+    from maze_kernel.models.contract import ActorCritic, Policy
+
+
+@attrs.frozen
+class PlayingEnv:
+    """Builds a batch of one environment, its wrappers frozen.
+
+    Attributes:
+        states: statistics of the transforms; None: as they are when built.
+    """
+
+    loaded: LoadedExperiment
+    kernel: Kernel
+    states: Sequence[Mapping[str, Any]] | None = None
+
+    def __call__(self) -> VectorEnv:
+        assembly = Assembly(self.loaded, self.kernel)
+        transforms = assembly.make_transforms()
+        if self.states is not None:
+            load_transforms(transforms, self.states)
+        return assembly.make_vector_env(1, training=False, mode="sequential", transforms=transforms)
+
+
+@attrs.frozen
+class TrainedPolicy:
+    """Builds a policy with the weights of a checkpoint."""
+
+    loaded: LoadedExperiment
+    kernel: Kernel
+    weights: Mapping[str, np.ndarray]
+
+    def __call__(self, seed: int) -> Policy:
+        assembly = Assembly(self.loaded, self.kernel)
+        return assembly.make_policy(load_weights(assembly.make_model(), self.weights), seed)
+
+
+@attrs.frozen
+class ComponentPolicy:
+    """Builds a policy that needs no training: random, a heuristic, or a class by its import path."""
+
+    loaded: LoadedExperiment
+    kernel: Kernel
+    selection: Selection
+
+    def __call__(self, seed: int) -> Policy:
+        assembly = Assembly(self.loaded, self.kernel)
+        context = PolicyContext(spaces=assembly.spaces, seed=seed, env=assembly.env_factory()())
+        return self.kernel.catalog.build(self.selection, context)  # type: ignore[no-any-return]
+
+
+def load_checkpoint(run_dir: Path, name: str) -> Checkpoint:
+    """A checkpoint by its name: "best", "last", or "epoch-40" with or without leading zeros."""
+    open_run(run_dir)
+    prefix, _, number = name.partition("epoch-")
+    if name not in ("best", "last") and (prefix or not number.isdigit()):
+        raise RequestError(
+            f"there is no checkpoint called {name!r}", expected='"best", "last" or "epoch-N"', received=repr(name)
+        )
+    return CheckpointStore(run_dir).load_named(f"epoch-{int(number):06d}" if number.isdigit() else name)
+
+
+def weights_of(checkpoint: Checkpoint) -> dict[str, np.ndarray]:
+    """The weights as arrays, fit to travel."""
+    return {name: tensor.detach().cpu().numpy() for name, tensor in checkpoint.model.items()}
+
+
+def load_weights(model: ActorCritic, weights: Mapping[str, np.ndarray]) -> ActorCritic:
+    """Put weights into a model built for the same experiment, and set it to evaluation."""
+    import torch
+
+    module: Any = model
+    module.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
+    module.eval()
+    return model
+
+
+def with_drawing(loaded: LoadedExperiment, render_mode: str) -> LoadedExperiment:
+    """The experiment with its environment set to draw itself.
+
+    Raises:
+        RequestError: the environment has no option `render_mode`.
+    """
+    env = loaded.experiment.env
+    if isinstance(env.options, Mapping) and "render_mode" in env.options:
+        options: Any = {**env.options, "render_mode": render_mode}
+    elif attrs.has(type(env.options)) and hasattr(env.options, "render_mode"):
+        options = attrs.evolve(env.options, render_mode=render_mode)
+    else:
+        raise RequestError(
+            f"environment {env.use!r} cannot be drawn: it has no option render_mode",
+            owner=env.owner,
+            help="roll out without --render and --video",
+        )
+    experiment = attrs.evolve(loaded.experiment, env=attrs.evolve(env, options=options))
+    return attrs.evolve(loaded, experiment=experiment)

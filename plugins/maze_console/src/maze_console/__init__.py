@@ -1,1 +1,0 @@
-"""The console view of a running training."""

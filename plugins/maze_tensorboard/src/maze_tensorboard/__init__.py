@@ -1,1 +1,0 @@
-"""Statistics of a run as TensorBoard event files."""

@@ -1,0 +1,127 @@
+"""Exit codes, and what the user sees when a command ends early."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from maze_kernel.cli import guard
+from maze_kernel.errors import ComponentError, EnvError, ExperimentError, Location, RequestError, WorkerError
+
+
+def invoke(function, *arguments):
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(guard.guarded(function))
+    return CliRunner().invoke(app, list(arguments))
+
+
+def raising(error):
+    def command():
+        raise error
+
+    return command
+
+
+def test_a_command_that_succeeds_exits_with_0_and_a_returned_code_is_kept():
+    assert invoke(lambda: None).exit_code == 0
+    assert invoke(lambda: 1).exit_code == 1
+
+
+@pytest.mark.parametrize(("error", "code"), [(RequestError("bad request"), 2), (EnvError("broken env"), 1)])
+def test_errors_of_maze_show_no_traceback_and_have_their_exit_code(error, code):
+    done = invoke(raising(error))
+    assert done.exit_code == code
+    assert done.stderr.startswith(f"error: {error.what}")
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_traceback_is_shown_on_request():
+    assert "Traceback" in invoke(raising(RequestError("bad request")), "--traceback").stderr
+
+
+def test_foreign_exceptions_show_traceback_and_phase():
+    done = invoke(raising(ZeroDivisionError("boom")))
+    assert done.exit_code == 1
+    assert "Traceback" in done.stderr
+    assert "ZeroDivisionError: boom" in done.stderr
+    assert done.stderr.rstrip().splitlines()[-1].startswith("error: ZeroDivisionError in ")
+    assert done.stderr.rstrip().endswith("during maze command")
+
+
+def test_an_exception_inside_a_component_shows_its_traceback_plugin_and_phase():
+    def command():
+        try:
+            raise ZeroDivisionError("boom")
+        except ZeroDivisionError as cause:
+            raise ComponentError("building env failed", phase="building env", owner="maze-x 1.0") from cause
+
+    done = invoke(command)
+    assert "ZeroDivisionError: boom" in done.stderr
+    assert "building env" in done.stderr
+    assert "maze-x 1.0" in done.stderr
+
+
+def test_the_traceback_of_a_worker_is_shown():
+    done = invoke(raising(WorkerError("actor 3 raised", remote_traceback="Traceback: original")))
+    assert "Traceback: original" in done.stderr
+
+
+def test_an_interruption_exits_with_130_in_at_most_three_lines():
+    done = invoke(raising(KeyboardInterrupt()))
+    assert done.exit_code == 130
+    assert len(done.stderr.splitlines()) <= 3
+
+
+def test_many_problems_fit_on_one_screen_and_the_rest_is_counted():
+    source = "x" * 100_000
+    problems = [
+        RequestError(f"problem {i}", location=Location(file="a.toml", line=i + 1, column=1, source=source))
+        for i in range(500)
+    ]
+    lines = guard.one_screen(ExperimentError(problems))
+    assert len(lines) <= guard.MAX_LINES + 2
+    assert max(map(len, lines)) <= 400
+    n_shown = sum(line.startswith("error:") for line in lines)
+    assert lines[-1] == f"… and {500 - n_shown} more problems: correct these first"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_colour_on_a_terminal_only_and_not_with_no_color(monkeypatch):
+    error = RequestError("bad request", help="do better")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured, plain = Terminal(), io.StringIO()
+    guard.print_error(error, coloured)
+    guard.print_error(error, plain)
+    assert "\x1b[" in coloured.getvalue()
+    assert plain.getvalue() == "error: bad request\n  help: do better\n"
+    monkeypatch.setenv("NO_COLOR", "1")
+    uncoloured = Terminal()
+    guard.print_error(error, uncoloured)
+    assert "\x1b[31" not in uncoloured.getvalue()
+    assert "\x1b[1;31" not in uncoloured.getvalue()
+
+
+def test_wrong_usage_exits_with_2(maze):
+    assert maze("no-such-command").exit_code == 2
+    assert maze("train", "--no-such-option").exit_code == 2
+    assert maze("rollout", "x", "--episodes", "0").exit_code == 2
+
+
+def test_a_closed_pipe_is_no_failure():
+    main = [sys.executable, "-c", "from maze_kernel.cli import main; main()", "schema"]
+    maze = subprocess.Popen(main, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    maze.stdout.read(1)
+    maze.stdout.close()
+    error = maze.stderr.read().decode()
+    assert maze.wait() == 0
+    assert "BrokenPipe" not in error
+    assert "Traceback" not in error
