@@ -57,15 +57,18 @@ class StructuredActorCritic(nn.Module):
         self.distributions = dict(distributions)
         self._encoders = {key: parts.encoder for key, parts in networks.items()}
         # ModuleDict refuses dots and the names of its own methods, so its keys get a prefix.
-        self._names = {key: f"key_{key.replace('.', '-')}" for key in networks}
-        named = [(self._names[key], parts) for key, parts in networks.items()]
+        named = [(f"key_{key.replace('.', '-')}", parts) for key, parts in networks.items()]
+        # Plain dicts beside the registered ones: reading a ModuleDict costs microseconds a call.
+        self._shared = {key: parts.shared for key, parts in networks.items() if parts.shared is not None}
+        self._policy = {key: parts.policy for key, parts in networks.items()}
+        self._critic = {key: parts.critic for key, parts in networks.items()}
         self.shared = nn.ModuleDict({name: parts.shared for name, parts in named if parts.shared is not None})
         self.policies = nn.ModuleDict({name: parts.policy for name, parts in named})
         self.critics = nn.ModuleDict({name: parts.critic for name, parts in named})
 
     def logits(self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None) -> TensorDict:
         """Head name to (B, L) logits, masks applied."""
-        logits: TensorDict = self.policies[self._names[policy_key]](self._features(policy_key, observation))
+        logits: TensorDict = self._policy[policy_key](self._features(policy_key, observation))
         return logits
 
     def value(self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None) -> Tensor:
@@ -77,15 +80,15 @@ class StructuredActorCritic(nn.Module):
     ) -> tuple[TensorDict, Tensor]:
         """Both in one pass; the encoding and shared layers run once."""
         features = self._features(policy_key, observation)
-        return self.policies[self._names[policy_key]](features), self._value(policy_key, features)
+        return self._policy[policy_key](features), self._value(policy_key, features)
 
     def numpy_logits(self, policy_key: PolicyKey) -> Callable[[ArrayDict], ArrayDict] | None:
         """`logits` in NumPy for float32 weights on the CPU; None where a block has no such form.
 
         Ask after the last move of the parameters to another device or dtype. In-place updates are followed.
         """
-        name = self._names[policy_key]
-        chain = [self.policies[name]] if name not in self.shared else [self.shared[name], self.policies[name]]
+        policy, shared = self._policy[policy_key], self._shared.get(policy_key)
+        chain = [policy] if shared is None else [shared, policy]
         for tensor in (*chain[0].parameters(), *chain[-1].parameters()):
             if tensor.device.type != "cpu" or tensor.dtype != torch.float32:
                 return None
@@ -100,13 +103,11 @@ class StructuredActorCritic(nn.Module):
 
     def _features(self, policy_key: PolicyKey, observation: TensorDict) -> TensorDict:
         encoded = self._encoders[policy_key].encode(observation)
-        name = self._names[policy_key]
-        if name not in self.shared:
-            return encoded
-        return {**encoded, **self.shared[name](encoded)}
+        shared = self._shared.get(policy_key)
+        return encoded if shared is None else {**encoded, **shared(encoded)}
 
     def _value(self, policy_key: PolicyKey, features: TensorDict) -> Tensor:
-        value: Tensor = self.critics[self._names[policy_key]](features)["value"]
+        value: Tensor = self._critic[policy_key](features)["value"]
         return value.squeeze(-1)
 
 

@@ -138,4 +138,5 @@ class _Columns:
         rows = observation.reshape(*observation.shape[: observation.ndim - self._rank], -1)
         if not self._single:
             rows = rows[..., self._dimension]
-        return (rows == self._value).astype(np.float32)
+        encoded: np.ndarray = (rows == self._value).astype(np.float32)
+        return encoded

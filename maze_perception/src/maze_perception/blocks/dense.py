@@ -30,10 +30,11 @@ class Layers(nn.Module):
         self.hidden_units = tuple(hidden_units)
         self.non_lin = non_lin
         self._activation = ACTIVATIONS[non_lin][0]
+        self._in_order = tuple(self.linear)  # a plain tuple is read much faster than a ModuleList
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., in_features) to (..., hidden_units[-1])."""
-        for layer in self.linear:
+        for layer in self._in_order:
             x = self._activation(functional.linear(x, layer.weight, layer.bias))
         return x
 
@@ -83,7 +84,7 @@ class Dense(ShapeNormalizationBlock):
 
     def normalized_forward(self, inputs: TensorDict) -> TensorDict:
         """(B, D) to (B, H)."""
-        return {self._out_key: self.layers(inputs[self._in_key])}
+        return {self._out_key: self.layers.forward(inputs[self._in_key])}
 
     def make_mirror(self) -> Mirror | None:
         """For vectors."""
