@@ -22,10 +22,11 @@ def expected_text(annotation: Any, scope: Scope) -> str:
 
 def wrong_type(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
     """Record a value of another type; returns INVALID."""
+    help_: str | None
     if annotation is Any:
         expected, help_ = "a string, number, boolean, list or table", "write it as a string"
     else:
-        expected, help_ = expected_text(annotation, scope), _how_to_write(value, annotation) or scope.help
+        expected, help_ = expected_text(annotation, scope), _how_to_write(value, annotation, scope) or scope.help
     reader.problems.add(
         scope.path,
         "{path} has the wrong type",
@@ -38,7 +39,7 @@ def wrong_type(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any
     return INVALID
 
 
-def _how_to_write(value: Any, annotation: Any) -> str | None:
+def _how_to_write(value: Any, annotation: Any, scope: Scope) -> str | None:
     """A spelling of the same value in the type that is wanted, where it is obvious."""
     members = f.union_members(annotation) or (f.strip_annotated(annotation)[0],)
     if isinstance(value, str):
@@ -54,6 +55,8 @@ def _how_to_write(value: Any, annotation: Any) -> str | None:
     item = f.list_members(annotation)
     if item is not None and not isinstance(value, (list, dict)):
         return "write the value in square brackets"
+    if item is not None and isinstance(value, dict) and f.selection_kind(item[0]) is not None:
+        return f"write [[{show_path(scope.path)}]] with two brackets"
     return None
 
 
@@ -70,6 +73,7 @@ def unknown_key(key: str, fields: f.OptionFields, scope: Scope, reader: Reader, 
     whose = label or (f"[{show_path(scope.path)}]" if scope.path else "an experiment")
     near = () if key in fields.positional else nearest(key, fields.names)
     home = None if near else _kernel_table_with(key)
+    help_: str | None
     if key in fields.positional:
         help_ = f"make {key} keyword-only: put * before it in the signature"
     elif home is not None:
@@ -114,16 +118,15 @@ def missing_key(field: f.OptionField, scope: Scope, reader: Reader) -> None:
     )
 
 
-def invalid_value(field: f.OptionField, value: Any, error: Exception, scope: Scope, reader: Reader) -> None:
+def invalid_value(value: Any, error: Exception, scope: Scope, reader: Reader) -> None:
     """Record a value that its field's validator refused."""
-    expected = expected_by(field.attribute.validator)
     reason = first_argument(error)
     reader.problems.add(
-        (*scope.path, field.name),
-        "{path} is out of range" if expected else f"{{path}}: {reason}",
+        scope.path,
+        "{path} is out of range" if scope.bounds else f"{{path}}: {reason}",
         at_value=True,
         received=show_value(value),
-        expected=expected,
+        expected=scope.bounds,
         owner=scope.owner,
         help=(error.help if isinstance(error, RequestError) else None) or scope.help,
     )

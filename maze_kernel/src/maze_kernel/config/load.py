@@ -14,7 +14,7 @@ from maze_kernel.config.fields import fields_of_class
 from maze_kernel.config.origin import Origin
 from maze_kernel.config.overrides import apply_overrides
 from maze_kernel.config.plugin_table import check_required, plugin_files, read_plugin_table
-from maze_kernel.config.problems import Problems
+from maze_kernel.config.problems import Problems, cleaned
 from maze_kernel.config.reading import Reader, Scope
 from maze_kernel.config.resolved import resolve_experiment
 from maze_kernel.config.source import read_toml
@@ -23,8 +23,6 @@ from maze_kernel.errors import ExperimentError, RequestError
 
 if TYPE_CHECKING:
     from maze_kernel.loader import Kernel
-
-_HELP = "docs/reference/experiment-file.md lists the tables and keys"
 
 
 def load_experiment(
@@ -46,7 +44,7 @@ def load_experiment(
     try:
         text, data, origin = read_toml(path)
     except RequestError as error:
-        raise ExperimentError([error]) from None
+        raise ExperimentError([cleaned(error)]) from None
     problems = Problems(origin=origin)
     data = apply_overrides(data, overrides, problems)
     experiment, kernel = _experiment(data, problems, kernel, folder=path.parent, import_paths=import_paths)
@@ -103,7 +101,7 @@ def select(
     problems = Problems(origin=Origin(file=origin, python=True))
     catalog = getattr(kernel_or_catalog, "catalog", kernel_or_catalog)
     reader = _reader(catalog, problems, import_paths)
-    selection = structure_selection(value, kind, Scope(path=(kind,), owner=KERNEL_OWNER, help=_HELP), reader)
+    selection = structure_selection(value, kind, Scope(path=(kind,), owner=KERNEL_OWNER), reader)
     problems.raise_if_any()
     assert isinstance(selection, Selection)
     return selection
@@ -118,9 +116,7 @@ def _experiment(
     check_required(plugins, kernel, problems)
     reader = _reader(kernel.catalog, problems, import_paths)
     rest = {key: value for key, value in data.items() if key != "plugins"}
-    experiment = structure_options(
-        rest, fields_of_class(Experiment), Scope(path=(), owner=KERNEL_OWNER, help=_HELP), reader
-    )
+    experiment = structure_options(rest, fields_of_class(Experiment), Scope(path=(), owner=KERNEL_OWNER), reader)
     problems.raise_if_any()
     assert isinstance(experiment, Experiment)
 

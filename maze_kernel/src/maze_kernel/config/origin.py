@@ -10,7 +10,7 @@ import attrs
 from maze_kernel.config.positions import KeyPath, Place, Span
 from maze_kernel.errors import Location
 
-_WIDEST_LINE = 160
+_WIDEST_LINE = 140
 COMMAND_LINE = "command line"
 
 
@@ -25,12 +25,8 @@ class OverrideText:
 
     def location(self, span: Span) -> Location:
         prefix = "--set "
-        return Location(
-            file=COMMAND_LINE,
-            column=len(prefix) + span.start + 1,
-            source=printable(prefix + self.text),
-            length=max(1, span.end - span.start),
-        )
+        column = len(prefix) + span.start + 1
+        return excerpt(COMMAND_LINE, None, column, prefix + self.text, span.end - span.start)
 
 
 @attrs.define(kw_only=True)
@@ -104,10 +100,13 @@ class Origin:
         return None
 
 
-def excerpt(file: str, line: int, column: int, source: str, length: int = 1) -> Location:
-    """A location whose source line is printable and no wider than a screen; the column stays the file's own."""
+def excerpt(file: str, line: int | None, column: int, source: str, length: int = 1) -> Location:
+    """A location whose source line is printable; of a long line only its beginning is shown, or nothing."""
     if len(source) > _WIDEST_LINE:
-        return Location(file=file, line=line, column=column)
+        if column > _WIDEST_LINE - 10:
+            return Location(file=file, line=line, column=column)
+        source = source[:_WIDEST_LINE] + "…"
+        length = min(length, _WIDEST_LINE - column + 1)
     return Location(file=file, line=line, column=column, source=printable(source), length=max(1, length))
 
 

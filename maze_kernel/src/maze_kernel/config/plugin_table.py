@@ -18,6 +18,7 @@ from maze_kernel.errors import RequestError
 if TYPE_CHECKING:
     from maze_kernel.loader import Kernel
 
+_STATUS = {"failed": "failed to load", "disabled": "is disabled"}
 _HELP = "maze list-plugins shows what is installed"
 
 
@@ -27,7 +28,7 @@ def read_plugin_table(data: Mapping[str, Any], problems: Problems) -> PluginOpti
         return PluginOptions()
     table = data["plugins"]
     reader = Reader(problems=problems, choose=_no_choice, choices=lambda _kind: ())
-    scope = Scope(path=("plugins",), owner=KERNEL_OWNER, help="[plugins] takes require, disable and load")
+    scope = Scope(path=("plugins",), owner=KERNEL_OWNER)
     options = structure(table, PluginOptions, scope, reader)
     if options is not INVALID:
         return options  # type: ignore[no-any-return]
@@ -99,7 +100,7 @@ def _check_requirement(text: str, kernel: Kernel) -> None:
     record = records[0]
     if record.status != "active":
         raise RequestError(
-            f"this experiment requires {requirement.name}, which is {record.status}",
+            f"this experiment requires {requirement.name}, which {_STATUS[record.status]}",
             received=record.cause,
             owner=f"{record.distribution} {record.version}",
             help=_HELP,

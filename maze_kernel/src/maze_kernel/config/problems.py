@@ -12,6 +12,8 @@ from maze_kernel.config.origin import Origin, printable, show_path
 from maze_kernel.config.positions import KeyPath
 from maze_kernel.errors import ExperimentError, RequestError
 
+_LONGEST_TEXT = 2000
+
 
 @attrs.define(kw_only=True)
 class Problems:
@@ -29,7 +31,8 @@ class Problems:
         self.add_error(path, RequestError(what.replace("{path}", show_path(path)), location=location, **details))
 
     def add_error(self, path: KeyPath, error: RequestError) -> None:
-        self._found.append((self.origin.order(path), error))
+        """Record a problem that was raised as an error."""
+        self._found.append((self.origin.order(path), cleaned(error)))
 
     def in_order(self) -> list[RequestError]:
         """As they stand in the file, then those of the command line."""
@@ -46,6 +49,21 @@ class Problems:
 
     def take(self, other: Problems) -> None:
         self._found += other._found
+
+
+def cleaned(error: RequestError) -> RequestError:
+    """The same error, none of whose texts breaks a line or moves the cursor, whatever the user's file holds."""
+    error.what = _one_line(error.what)
+    error.received, error.expected, error.owner, error.help = (
+        None if text is None else _one_line(text) for text in (error.received, error.expected, error.owner, error.help)
+    )
+    error.nearest = tuple(_one_line(name) for name in error.nearest)
+    return error
+
+
+def _one_line(text: str) -> str:
+    shown = printable(text.replace("\n", " "))
+    return shown if len(shown) <= _LONGEST_TEXT else shown[: _LONGEST_TEXT - 1] + "…"
 
 
 def nearest(word: str, names: Iterable[str], count: int = 3) -> tuple[str, ...]:

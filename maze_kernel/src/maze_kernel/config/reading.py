@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from maze_kernel.config.fields import OptionFields
+from maze_kernel.config.origin import show_path
 from maze_kernel.config.positions import KeyPath
 from maze_kernel.config.problems import Problems
 from maze_kernel.errors import Location
@@ -51,13 +52,35 @@ class Reader:
 
 @attrs.frozen(kw_only=True)
 class Scope:
-    """Where in the data a value stands and whose it is."""
+    """Where in the data a value stands and whose it is.
+
+    Attributes:
+        advice: the next step after a problem; None in the kernel's own tables, which explain themselves.
+        field: the class and field whose text explains a value there.
+        takes: the keys of the table.
+        non_finite: whether NaN and infinity are allowed.
+        bounds: what the field's validator asks for.
+    """
 
     path: KeyPath
     owner: str
-    help: str
+    advice: str | None = None
+    field: tuple[type, str] | None = None
+    takes: tuple[str, ...] = ()
     non_finite: bool = False
     bounds: str | None = None
+
+    @property
+    def help(self) -> str | None:
+        """One next step."""
+        if self.advice is not None:
+            return self.advice
+        if self.field is not None:
+            from maze_kernel.config.documentation import texts_of_class
+
+            return texts_of_class(self.field[0]).fields.get(self.field[1])
+        table = f"[{show_path(self.path)}]" if self.path else "an experiment"
+        return f"{table} takes {', '.join(self.takes)}" if self.takes else None
 
     def at(self, *parts: str | int) -> Scope:
         return attrs.evolve(self, path=(*self.path, *parts), bounds=None)

@@ -92,7 +92,7 @@ def structure_selection(value: Any, kind: str, scope: Scope, reader: Reader) -> 
     except RequestError as error:
         reader.problems.add_error(use_path, error)
         return INVALID
-    inner = Scope(path=scope.path, owner=choice.owner, help=f"{choice.describe} lists the options")
+    inner = Scope(path=scope.path, owner=choice.owner, advice=f"{choice.describe} lists the options")
     given = {key: item for key, item in value.items() if key != "use"}
     options = structure_options(given, choice.fields, inner, reader, label=f'{kind} "{use}"')
     if options is INVALID:
@@ -106,6 +106,7 @@ def structure_options(
 ) -> Any:
     """A table to an instance of the options class, or to keyword arguments; every field is judged on its own."""
     before = len(reader.problems)
+    scope = attrs.evolve(scope, field=None, takes=fields.names, bounds=None)
     known = {field.name: field for field in fields.fields}
     meant: set[str] = set()
     for key in table:
@@ -117,9 +118,7 @@ def structure_options(
             if field.required and field.name not in meant:
                 complaints.missing_key(field, scope, reader)
             continue
-        expected = expected_by(getattr(field.attribute, "validator", None))
-        inner = attrs.evolve(scope.at(field.name), bounds=expected, non_finite=field.allows_non_finite)
-        structured = structure(table[field.name], field.annotation, inner, reader)
+        structured = structure(table[field.name], field.annotation, _field_scope(field, fields, scope), reader)
         if structured is not INVALID:
             values[field.name] = structured
     if fields.extra:
@@ -134,6 +133,16 @@ def structure_options(
     if len(reader.problems) > before:
         return INVALID
     return _construct(fields.options_class, values, scope, reader)
+
+
+def _field_scope(field: f.OptionField, fields: f.OptionFields, scope: Scope) -> Scope:
+    return attrs.evolve(
+        scope.at(field.name),
+        field=None if fields.options_class is None else (fields.options_class, field.name),
+        takes=(),
+        bounds=expected_by(getattr(field.attribute, "validator", None)),
+        non_finite=field.allows_non_finite,
+    )
 
 
 def _plain_defaults(fields: f.OptionFields, scope: Scope, reader: Reader) -> dict[str, Any]:
@@ -175,7 +184,7 @@ def _check_each(
             if complete:
                 raise
         except Exception as error:
-            complaints.invalid_value(field, given[field.name], error, scope, reader)
+            complaints.invalid_value(given[field.name], error, _field_scope(field, fields, scope), reader)
 
 
 def _construct(options_class: type, values: dict[str, Any], scope: Scope, reader: Reader) -> Any:

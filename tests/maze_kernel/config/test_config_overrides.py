@@ -1,0 +1,78 @@
+"""`--set path=value`."""
+
+import pytest
+
+
+def test_values_are_replaced_added_and_appended(load, minimal):
+    text = minimal + '\n[[wrappers]]\nuse = "scale"\n'
+    loaded = load(
+        text,
+        "trainer.lr = 1e-3",
+        'trainer.device="cuda"',
+        "wrappers.0.n=2",
+        'wrappers.1={use="scale", n=4}',
+        "vector.n_envs=3",
+        'trainer.tags=["a", "b=c"]',
+        'trainer.weights."policy.loss"=0.5',
+        "seed=9",
+    )
+    experiment = loaded.experiment
+    assert experiment.trainer.options.lr == 1e-3
+    assert experiment.trainer.options.device == "cuda"
+    assert [wrapper.options.n for wrapper in experiment.wrappers] == [2.0, 4.0]
+    assert experiment.vector.n_envs == 3
+    assert experiment.trainer.options.tags == ["a", "b=c"]
+    assert experiment.trainer.options.weights == {"policy.loss": 0.5}
+    assert experiment.seed == 9
+    assert loaded.text == text
+    assert loaded.overrides[0] == "trainer.lr = 1e-3"
+
+
+def test_the_last_of_several_wins(load, minimal):
+    assert load(minimal, "seed=1", "seed=2").experiment.seed == 2
+
+
+def test_an_override_mends_a_wrong_value(load, minimal):
+    assert load(minimal + "n_epochs = true\n", "trainer.n_epochs=3").experiment.trainer.options.n_epochs == 3
+
+
+def test_a_component_is_exchanged_as_a_whole(load, minimal):
+    loaded = load(minimal + "lr = 1.0\n", 'trainer={ use = "toy-two" }')
+    assert loaded.experiment.trainer.use == "toy-two"
+
+
+WRONG = {
+    "trainer.lr": ("an override is written path=value", 7, "for example --set trainer.lr=1e-3"),
+    "": ("an override is written path=value", 7, "for example"),
+    "=3": ("an override is written path=value", 7, "for example"),
+    "trainer..lr=3": ("an override is written path=value", 7, "for example"),
+    "trainer.lr=": ("no value is given for trainer.lr", 7, "--set trainer.lr=VALUE"),
+    "trainer.device=cuda": ("the value given for trainer.device is not a TOML value", 22, "'trainer.device=\"cuda\"'"),
+    "trainer.device=True": ("the value given for trainer.device is not a TOML value", 22, "trainer.device=true"),
+    "trainer.lr=none": ("the value given for trainer.lr is not a TOML value", 18, "no null"),
+    "trainer.lr=1\nseed=2": ("the value given for trainer.lr is not a TOML value", 18, "single quotes"),
+    "trainer.lr=" + "[" * 5000: ("the value given for trainer.lr is nested too deeply", 18, "single quotes"),
+    "trainer.lr=" + "[" * 50 + "]" * 50: ("the value given for trainer.lr is not a TOML value", 18, "single quotes"),
+    "seed.x=1": ("seed is a value and holds no x", 7, "set seed itself"),
+    "wrappers.3.n=1": ("wrappers is a list and has no element 3", 7, "count from 0"),
+    "wrappers.-1.n=1": ("wrappers is a list and has no element -1", 7, "count from 0"),
+    "wrappers.x.n=1": ("wrappers is a list and has no element x", 7, "count from 0"),
+    "trainer.lrr=1": ('trainer.lrr is not an option of trainer "toy"', 7, "maze describe trainer toy"),
+    "trainer.n_epochs=1.5": ("trainer.n_epochs has the wrong type", 24, "maze describe trainer toy"),
+    'trainer.lr={start="a"}': ("trainer.lr.start has the wrong type", 18, "maze describe trainer toy"),
+    'trainer.use="ppo"': ("no trainer is called 'ppo'", 19, "list-plugins"),
+    'name="../x"': ("name: the name becomes a folder", 12, "Names the folder"),
+}
+
+
+@pytest.mark.parametrize("item", WRONG, ids=[str(i) for i in range(len(WRONG))])
+def test_wrong_overrides(problems, minimal, item):
+    what, column, help_ = WRONG[item]
+    (problem,) = problems('seed = 1\nwrappers = [{ use = "scale" }]\n' + minimal, item)
+    assert problem.what.startswith(what)
+    assert help_ in problem.help
+    assert str(problem.location) == "command line"
+    assert problem.location.column == column
+    assert problem.location.source.startswith("--set ")
+    assert "\n" not in problem.location.source
+    assert len(problem.location.source) < 200
