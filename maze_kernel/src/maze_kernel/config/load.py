@@ -112,7 +112,7 @@ def _experiment(
 ) -> tuple[Experiment, Kernel]:
     plugins = read_plugin_table(data, problems)
     if kernel is None:
-        kernel = _installed(plugins, problems, folder)
+        kernel = _installed(plugins, problems, folder if import_paths else None)
     check_required(plugins, kernel, problems)
     reader = _reader(kernel.catalog, problems, import_paths)
     rest = {key: value for key, value in data.items() if key != "plugins"}
@@ -123,7 +123,7 @@ def _experiment(
     return attrs.evolve(experiment, plugins=plugins), kernel
 
 
-def _installed(plugins: PluginOptions, problems: Problems, folder: Path) -> Kernel:
+def _installed(plugins: PluginOptions, problems: Problems, folder: Path | None) -> Kernel:
     from maze_kernel.loader import Kernel
 
     return Kernel.installed(disable=plugins.disable, load=plugin_files(plugins, folder, problems))

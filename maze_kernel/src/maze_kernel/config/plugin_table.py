@@ -41,9 +41,20 @@ def read_plugin_table(data: Mapping[str, Any], problems: Problems) -> PluginOpti
     return PluginOptions(**good)
 
 
-def plugin_files(plugins: PluginOptions, folder: Path, problems: Problems) -> list[Path]:
-    """The files of `load`, which are given relative to the experiment's folder."""
-    files = []
+def plugin_files(plugins: PluginOptions, folder: Path | None, problems: Problems) -> list[Path]:
+    """The files of `load`, which are given relative to the experiment's folder; none are allowed without a folder."""
+    files: list[Path] = []
+    if folder is None:
+        if plugins.load:
+            problems.add(
+                ("plugins", "load"),
+                "plugin files are not loaded for a file inside a run directory",
+                at_value=True,
+                received=", ".join(plugins.load),
+                owner=KERNEL_OWNER,
+                help="name the experiment file it was trained from",
+            )
+        return files
     for index, name in enumerate(plugins.load):
         path = _file(name, folder)
         if path is not None:
