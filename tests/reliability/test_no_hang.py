@@ -66,7 +66,7 @@ def _live(factories, max_restarts=0):
     error = None
     try:
         vector_env.reset([[10], [11], [12], [13]])
-        for _ in range(5):
+        for _ in range(9):
             vector_env.step({"0": {"action": np.zeros(4, np.int64)}})
     except EnvError as caught:
         error = caught
@@ -82,8 +82,8 @@ CAUSES = {
     "exit": "exited with code 3",
     "sys.exit": "exited with code 3",
     "segfault": "killed by SIGSEGV",
-    "hang": "did not answer|did not close",
-    "deaf": "did not answer|did not close",
+    "hang": "did not answer",
+    "deaf": "did not answer",
 }
 QUICK = {("step", "hang"), ("constructor", "segfault"), ("reset", "raise"), ("close", "exit")}
 MATRIX = [
@@ -110,7 +110,7 @@ def test_a_broken_environment_ends_in_an_error_that_names_it(phase, how):
         assert "episode 0 (seed 13), step 3" in owner
     if how == "raise":
         assert 'raise ValueError("broken on purpose")' in text
-    if how in ("segfault", "hang", "sys.exit") and phase != "close":
+    if how in ("segfault", "hang", "sys.exit"):
         assert "in _break" in text
 
 

@@ -190,26 +190,21 @@ class SubprocessGroup:
         for actor in self._actors:
             actor.closing = True
         frame = transport.frame(transport.CLOSE, self._version, b"")
-        idle = [actor for actor in self._actors if actor.state is State.READY and not actor.sent]
-        busy = [actor for actor in self._actors if actor.state is State.READY and actor.sent]
-        asked = [actor.submit("close", frame, None) for actor in (*idle, *busy)]
+        ready = [actor for actor in self._actors if actor.state is State.READY]
+        # An actor at work when nobody wants its answer any more may be killed without a word.
+        busy = [actor.submit("close", frame, None) for actor in ready if actor.sent]
+        idle = [actor.submit("close", frame, self._grace_seconds) for actor in ready if not actor.sent]
         deadline = time.monotonic() + self._grace_seconds
         try:
-            while not all(call.finished for call in asked) and time.monotonic() < deadline:
+            while not all(call.finished for call in idle):
+                self._turn(None)
+            while not all(call.finished for call in busy) and time.monotonic() < deadline:
                 self._turn(deadline - time.monotonic())
         finally:
-            late = [call for call in asked[: len(idle)] if not call.finished]
             self.kill()
-        errors = [call.error for call in asked[: len(idle)] if call.error is not None and call not in late]
-        if late:
-            raise WorkerError(
-                f"actor {late[0].actor_index} did not close within {self._grace_seconds:g} s and was killed",
-                actor_index=late[0].actor_index,
-                cause="timeout",
-                help="give it more time with the pool's option grace_seconds",
-            )
-        if errors:
-            raise errors[0]
+        for call in idle:
+            if call.error is not None:
+                raise call.error
 
     def kill(self) -> None:
         """Stop every process now."""
