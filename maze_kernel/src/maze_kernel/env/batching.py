@@ -100,13 +100,15 @@ def scalar_reward(reward: Any) -> float:
     Raises:
         EnvError: it is none of them.
     """
+    if isinstance(reward, (float, int, np.number)):
+        return float(reward)
     try:
-        array = np.asarray(reward, dtype=np.float64)
+        array = np.empty(0) if reward is None else np.asarray(reward, dtype=np.float64)
     except (TypeError, ValueError):
         array = np.empty(0)
     if array.size != 1:
         raise EnvError("the reward is not one number", received=repr(reward)[:200], expected="a float")
-    return float(array.reshape(())) if array.ndim == 0 else float(array.reshape(-1)[0])
+    return float(array.reshape(()))
 
 
 def check_same_spaces(all_spaces: Sequence[StructuredSpaces]) -> StructuredSpaces:

@@ -1,0 +1,73 @@
+"""Promise 6 at the environment boundary: NaN and infinity stop the run and say where they came from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from maze_kernel.env.contract import FlatEnv, flat_spaces
+from maze_kernel.env.finite_check import FiniteCheck
+from maze_kernel.errors import NonFiniteError
+from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+
+
+class Poisoned(FlatEnv):
+    """Episodes of three steps; in the given episode and step something is not finite."""
+
+    structured_spaces = flat_spaces(
+        spaces.Dict(count=spaces.Discrete(9), state=spaces.Box(-np.inf, np.inf, (2, 2), np.float32)),
+        spaces.Dict(action=spaces.Discrete(2)),
+    )
+
+    def __init__(self, where: str = "", episode: int = 0, step: int = 0, value: float = np.nan) -> None:
+        self.where, self.at, self.value = where, (episode, step), value
+        self.episode, self.count = -1, 0
+
+    def reset(self, *, seed=None, options=None):
+        self.episode, self.count = self.episode + 1, 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self.count += 1
+        hit = (self.episode, self.count) == self.at and self.where == "reward"
+        return self._observe(), self.value if hit else 1.0, self.count == 3, False, {}
+
+    def _observe(self):
+        state = np.full((2, 2), 3e38, np.float32)  # large, finite: the sum overflows and must not alarm
+        if (self.episode, self.count) == self.at and self.where == "observation":
+            state[1, 0] = self.value
+        return {"count": self.count, "state": state}
+
+
+def _run(bad: Poisoned, n_steps: int = 8):
+    envs = FiniteCheck(SequentialVectorEnv([Poisoned, lambda: bad]))
+    envs.reset([[10], [20, 21]])
+    for _ in range(n_steps):
+        envs.step({"0": {"action": np.zeros(2, np.int64)}})
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("where", "episode", "step", "expected"),
+    [
+        ("reward", 0, 2, "environment 1, episode 0 (seed 20), step 2"),
+        ("reward", 1, 3, "environment 1, episode 1 (seed 21), step 3"),
+        ("reward", 2, 1, "environment 1, episode 2 (unseeded, 1 episodes after seed 21), step 1"),
+        ("observation", 0, 0, "environment 1, episode 0 (seed 20), step 0"),
+        ("observation", 1, 0, "environment 1, episode 1 (seed 21), step 0"),
+        ("observation", 1, 1, "environment 1, episode 1 (seed 21), step 1"),
+        ("observation", 0, 3, "environment 1, episode 0 (seed 20), step 3"),
+    ],
+)
+def test_the_error_names_environment_episode_seed_and_step(where, episode, step, expected, value):
+    with pytest.raises(NonFiniteError) as caught:
+        _run(Poisoned(where, episode, step, value))
+    assert expected in str(caught.value)
+    if where == "observation":
+        assert "'state'[1, 0]" in str(caught.value)
+        assert ("final observation" in str(caught.value)) == (step == 3)
+
+
+def test_large_finite_numbers_pass():
+    _run(Poisoned())

@@ -1,0 +1,260 @@
+"""The sequential vector environment: arrays, autoreset, seeds, structured groups, and errors that say where."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from maze_kernel.env.contract import ActorID, FlatEnv, StructuredSpaces, flat_spaces
+from maze_kernel.errors import EnvError, RequestError, SpaceError
+from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+
+
+class Line(FlatEnv):
+    """Walks `length` steps; observations reuse one array and say (seed, step); a mask comes along."""
+
+    structured_spaces = flat_spaces(
+        spaces.Dict(position=spaces.Box(-np.inf, np.inf, (2,), np.float32), action_mask=spaces.MultiBinary(3)),
+        spaces.Dict(move=spaces.Discrete(3), push=spaces.Box(-1, 1, (2,), np.float32)),
+    )
+
+    def __init__(self, length: int = 3, reward=lambda step: float(step), fail_at: int | None = None) -> None:
+        self.length, self.reward, self.fail_at = length, reward, fail_at
+        self.array, self.step_count, self.seeds, self.actions = np.zeros(2, np.float32), 0, [], []
+        self.closed = False
+
+    def reset(self, *, seed=None, options=None):
+        self.seeds.append(seed)
+        self.step_count = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self.actions.append({key: np.copy(value) for key, value in action.items()})
+        action["push"][:] = 99  # a bad habit that must hurt nobody else
+        self.step_count += 1
+        if self.step_count == self.fail_at:
+            raise ZeroDivisionError("physics")
+        over = self.step_count >= self.length
+        return self._observe(), self.reward(self.step_count), over, False, {"step": self.step_count} if over else {}
+
+    def close(self):
+        self.closed = True
+
+    def _observe(self):
+        self.array[:] = -1 if self.seeds[-1] is None else self.seeds[-1], self.step_count
+        return {"position": self.array, "action_mask": np.array([1, self.step_count % 2, 1])}
+
+
+def actions(n):
+    return {"0": {"move": np.arange(n) % 3, "push": np.full((n, 2), 0.5, np.float32)}}
+
+
+def test_observations_are_batched_and_the_final_one_is_kept():
+    envs = SequentialVectorEnv([lambda: Line(2), lambda: Line(3)], keep_infos=True)
+    tick = envs.reset([[5], [6]])
+    assert tick.groups["0"].aligned
+    assert tick.groups["0"].observation["position"].tolist() == [[5, 0], [6, 0]]
+    tick = envs.step(actions(2))
+    assert tick.groups["0"].observation["position"].tolist() == [[5, 1], [6, 1]]
+    assert tick.groups["0"].observation["action_mask"].tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert not tick.final_observation
+    tick = envs.step(actions(2))
+    assert tick.terminated.tolist() == [True, False]
+    assert tick.reward.tolist() == [2.0, 2.0]
+    assert tick.reward.dtype == np.float32
+    final = tick.final_observation["0"]
+    assert final.env_index.tolist() == [0]
+    assert final.observation["position"].tolist() == [[5, 2]]
+    assert tick.groups["0"].observation["position"].tolist() == [[-1, 0], [6, 2]]
+    assert tick.infos == {0: {"step": 2}}
+    assert tick.awaiting_reset is None
+
+
+def test_each_environment_takes_its_seeds_in_turn_then_goes_on_without():
+    envs = SequentialVectorEnv([lambda: Line(1), lambda: Line(2)])
+    envs.reset([[1, 2, 3], [7]])
+    for _ in range(4):
+        envs.step(actions(2))
+    assert envs.envs[0].seeds == [1, 2, 3, None, None]
+    assert envs.envs[1].seeds == [7, None, None]
+    envs.reset([[9], []])
+    assert envs.envs[0].seeds[-1] == 9
+    assert envs.envs[1].seeds[-1] is None
+    with pytest.raises(RequestError, match="number of environments"):
+        envs.reset([[1]])
+
+
+def test_a_tick_outlives_the_next_step():
+    envs = SequentialVectorEnv([lambda: Line(9)] * 2)
+    first = envs.reset([[1], [2]])
+    second = envs.step(actions(2))
+    kept = second.groups["0"].observation["position"].copy()
+    envs.step(actions(2))
+    assert (second.groups["0"].observation["position"] == kept).all()
+    assert first.groups["0"].observation["position"] is not second.groups["0"].observation["position"]
+
+
+def test_actions_arrive_as_the_space_says_and_the_callers_arrays_stay_unchanged():
+    envs = SequentialVectorEnv([lambda: Line(9)] * 2)
+    envs.reset([[0], [0]])
+    given = actions(2)
+    envs.step(given)
+    assert (given["0"]["push"] == 0.5).all()
+    assert [int(env.actions[0]["move"]) for env in envs.envs] == [0, 1]
+    assert (envs.envs[1].actions[0]["push"] == 0.5).all()
+
+
+@pytest.mark.parametrize("value", [2, 2.0, np.float64(2), np.float32(2), np.array(2.0), np.array([2.0]), [2.0], True])
+def test_rewards_may_be_any_single_number(value):
+    envs = SequentialVectorEnv([lambda: Line(9, reward=lambda _step: value)])
+    envs.reset([[0]])
+    assert envs.step(actions(1)).reward.tolist() == [float(value if np.ndim(value) == 0 else value[0])]
+
+
+@pytest.mark.parametrize("value", [None, [1.0, 2.0], "a lot", []])
+def test_a_reward_that_is_no_number_is_refused(value):
+    envs = SequentialVectorEnv([lambda: Line(9, reward=lambda _step: value)])
+    envs.reset([[0]])
+    with pytest.raises(EnvError, match="not one number"):
+        envs.step(actions(1))
+
+
+def test_an_error_names_environment_episode_seed_and_step():
+    envs = SequentialVectorEnv([lambda: Line(9), lambda: Line(9, fail_at=2)])
+    envs.reset([[3], [44]])
+    envs.step(actions(2))
+    with pytest.raises(EnvError, match=r"ZeroDivisionError: physics") as caught:
+        envs.step(actions(2))
+    assert "environment 1, episode 0 (seed 44), step 2" in str(caught.value)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_failing_constructor_closes_what_was_built():
+    built = []
+
+    def good():
+        built.append(Line())
+        return built[-1]
+
+    def bad():
+        raise OSError("no simulator")
+
+    with pytest.raises(EnvError, match="no simulator") as caught:
+        SequentialVectorEnv([good, bad])
+    assert "environment 1" in str(caught.value)
+    assert built[0].closed
+
+
+def test_observations_that_break_the_space_are_refused():
+    class Wrong(Line):
+        def _observe(self):
+            return {"position": np.zeros(3, np.float32), "action_mask": np.ones(3, int)}
+
+    class Missing(Line):
+        def _observe(self):
+            return {"position": np.zeros(2, np.float32)}
+
+    with pytest.raises(EnvError, match="'position' does not fit"):
+        SequentialVectorEnv([Wrong]).reset([[0]])
+    with pytest.raises(EnvError, match="lacks the key 'action_mask'"):
+        SequentialVectorEnv([Missing]).reset([[0]])
+
+
+def test_environments_of_a_batch_need_equal_spaces():
+    class Other(Line):
+        structured_spaces = flat_spaces(spaces.Dict(x=spaces.Discrete(2)), spaces.Dict(a=spaces.Discrete(2)))
+
+    with pytest.raises(SpaceError, match="environment 1"):
+        SequentialVectorEnv([Line, Other])
+
+
+class TwoStep:
+    """Structured: "select" by agent 0, then "cut" by agents 0..k−1; k and the phase differ between environments."""
+
+    structured_spaces = StructuredSpaces(
+        observation={
+            "select": spaces.Dict(stock=spaces.Box(0, 99, (2,), np.float32)),
+            "cut": spaces.Dict(piece=spaces.Box(0, 99, (1,), np.float32), turn=spaces.Discrete(2)),
+        },
+        action={"select": spaces.Dict(piece=spaces.Discrete(4)), "cut": spaces.Dict(turn=spaces.Discrete(2))},
+        agent_counts={"select": 1, "cut": -1},
+    )
+
+    def __init__(self, n_cutters: int, n_flat_steps: int = 2) -> None:
+        self.n_cutters, self.n_flat_steps, self.log = n_cutters, n_flat_steps, []
+
+    def reset(self, *, seed=None, options=None):
+        self.position, self.flat_steps = 0, 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self.log.append((self.actor_id(), dict(action)))
+        self.position = (self.position + 1) % (self.n_cutters + 1)
+        self.flat_steps += self.position == 0
+        over = self.flat_steps == self.n_flat_steps
+        return self._observe(), float(self.position), False, over, {}
+
+    def actor_id(self):
+        return ActorID("select", 0) if self.position == 0 else ActorID("cut", self.position - 1)
+
+    def is_actor_done(self):
+        return self.position == 0
+
+    def is_flat_step_end(self):
+        return self.position == 0
+
+    def get_actor_rewards(self):
+        return np.arange(self.n_cutters + 1) / 10
+
+    def render(self):
+        return None
+
+    def close(self):
+        pass
+
+    def _observe(self):
+        if self.position == 0:
+            return {"stock": np.array([self.n_cutters, self.flat_steps], np.float32)}
+        return {"piece": np.array([self.position], np.float32), "turn": self.position % 2}
+
+
+def test_structured_environments_are_grouped_by_key_and_need_not_be_in_step():
+    envs = SequentialVectorEnv([lambda: TwoStep(1), lambda: TwoStep(2), lambda: TwoStep(1)])
+    tick = envs.reset([[0]] * 3)
+    assert list(tick.groups) == ["select"]
+    assert tick.groups["select"].aligned
+    tick = envs.step({"select": {"piece": np.array([1, 2, 3])}})
+    assert list(tick.groups) == ["cut"]
+    assert tick.groups["cut"].agent_id.tolist() == [0, 0, 0]
+    assert not tick.flat_step_end.any()
+    tick = envs.step({"cut": {"turn": np.array([0, 1, 0])}})
+    assert list(tick.groups) == ["select", "cut"]
+    assert tick.groups["select"].env_index.tolist() == [0, 2]
+    assert not tick.groups["select"].aligned
+    assert tick.groups["select"].observation["stock"].tolist() == [[1, 1], [1, 1]]
+    assert tick.groups["cut"].env_index.tolist() == [1]
+    assert tick.groups["cut"].agent_id.tolist() == [1]
+    assert tick.flat_step_end.tolist() == [True, False, True]
+    assert tick.actor_done.tolist() == [True, False, True]
+    assert {index: rewards.tolist() for index, rewards in tick.actor_rewards.items()} == {
+        0: pytest.approx([0.0, 0.1]),
+        2: pytest.approx([0.0, 0.1]),
+    }
+    tick = envs.step({"cut": {"turn": np.array([1])}, "select": {"piece": np.array([2, 0])}})
+    assert [int(env.log[-1][1].get("piece", -1)) for env in envs.envs] == [2, -1, 0]
+    tick = envs.step({"cut": {"turn": np.array([0, 0])}, "select": {"piece": np.array([3])}})
+    assert tick.truncated.tolist() == [True, False, True]
+    final = tick.final_observation["select"]
+    assert final.env_index.tolist() == [0, 2]
+    assert final.observation["stock"].tolist() == [[1, 2], [1, 2]]
+    assert tick.groups["select"].observation["stock"].tolist() == [[1, 0], [1, 0]]
+
+
+def test_an_unknown_policy_key_is_named():
+    class Lost(TwoStep):
+        def actor_id(self):
+            return ActorID("nobody", 0)
+
+    with pytest.raises(EnvError, match="unknown policy key"):
+        SequentialVectorEnv([lambda: Lost(1)]).reset([[0]])
