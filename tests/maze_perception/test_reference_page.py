@@ -1,0 +1,72 @@
+"""Every TOML block of docs/reference/models.md builds the model it describes, and the READMEs list every option."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from maze_kernel.config.description import describe
+from maze_kernel.env.contract import flat_spaces
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/reference/models.md").read_text()
+BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+VECTOR = spaces.Box(-1.0, 1.0, (4,))
+PLAIN = flat_spaces(spaces.Dict(observation=VECTOR), spaces.Dict(action=spaces.Discrete(2)))
+SEVERAL = flat_spaces(
+    spaces.Dict(position=VECTOR, speed=VECTOR, comment=VECTOR, grid=spaces.Box(0, 1, (5, 5))),
+    spaces.Dict(action=spaces.Discrete(2)),
+)
+BOXES = flat_spaces(
+    spaces.Dict(observation=VECTOR),
+    spaces.Dict(action=spaces.Box(-1.0, 1.0, (1,)), special_action=spaces.Box(-1.0, 1.0, (1,))),
+)
+EXPECTED = [
+    (PLAIN, 4 * 128 + 128 + 128 * 128 + 128 + 128 * 2 + 2),
+    (PLAIN, 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2),
+    (SEVERAL, 2 * (4 * 32 + 32) + 25 * 64 + 64 + 128 * 64 + 64 + 64 * 2 + 2),
+    (PLAIN, 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2),
+    (PLAIN, 4 * 2 + 2),
+    (BOXES, None),
+]
+
+
+def test_every_block_of_the_page_is_tested():
+    assert len(BLOCKS) == len(EXPECTED)
+
+
+@pytest.mark.parametrize(("text", "expected"), list(zip(BLOCKS, EXPECTED, strict=True)))
+def test_models_of_the_page_have_the_stated_policy(make_model, text, expected):
+    structured, n_parameters = expected
+    model = make_model(structured, tomllib.loads(text)["model"])
+    heads = model.distributions["0"].heads
+    if n_parameters is None:
+        assert [type(head).__name__ for head in heads.values()] == ["Beta", "SquashedGaussian"]
+        assert heads["special_action"].options.max_log_std == 0.0
+    else:
+        assert sum(parameter.numel() for parameter in model.policies.parameters()) == n_parameters
+    observation = {
+        name: np.zeros((2, *space.shape), space.dtype) for name, space in structured.observation["0"].items()
+    }
+    assert set(model.numpy_logits("0")(observation)) == set(heads)
+
+
+@pytest.mark.parametrize("folder", ["maze_perception", "plugins/maze_distributions"])
+def test_the_readme_lists_every_component_and_option(kernel, folder):
+    readme = (ROOT / folder / "README.md").read_text()
+    package = folder.split("/")[-1]
+    for entry in kernel.catalog.entries():
+        if entry.component.target.startswith(package):
+            component = entry.component
+            assert f"`{component.name}`" in readme
+            assert component.summary in readme
+            for row in describe(kernel, component.kind, component.name).options:
+                assert readme_row(row) in readme, f"{component.name}.{row.name}"
+
+
+def readme_row(row):
+    cells = (f"`{row.name}`", row.type.replace("|", "or"), f"`{row.default}`", row.meaning)
+    return f"| {' | '.join(cells)} |"
