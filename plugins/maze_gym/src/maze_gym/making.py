@@ -31,10 +31,7 @@ def make_gym_env(options: GymOptions) -> gymnasium.Env[Any, Any]:
         return _registered(source, options)
     env = source
     if not isinstance(source, gymnasium.Env):
-        kwargs = dict(options.kwargs)
-        if options.render_mode is not None:
-            kwargs["render_mode"] = options.render_mode
-        env = source(**kwargs)
+        env = source(**_keyword_arguments(options))
     if not isinstance(env, gymnasium.Env):
         raise EnvError(
             "what should make a Gymnasium environment made something else",
@@ -66,9 +63,8 @@ def _registered(env_id: str, options: GymOptions) -> gymnasium.Env[Any, Any]:
         return gymnasium.make(
             env_id,
             max_episode_steps=options.max_episode_steps,
-            render_mode=options.render_mode,
             disable_env_checker=True,
-            **options.kwargs,
+            **_keyword_arguments(options),
         )
     except (gym_error.DependencyNotInstalled, ModuleNotFoundError) as error:
         raise RequestError(
@@ -83,6 +79,12 @@ def _registered(env_id: str, options: GymOptions) -> gymnasium.Env[Any, Any]:
         raise RequestError(
             f"the environment {env_id!r} does not take these kwargs", received=str(error), owner=OWNER
         ) from error
+
+
+def _keyword_arguments(options: GymOptions) -> dict[str, Any]:
+    # An environment that cannot draw may have no parameter render_mode at all.
+    drawing = {} if options.render_mode is None else {"render_mode": options.render_mode}
+    return {**options.kwargs, **drawing}
 
 
 def _imported(name: str) -> Any:

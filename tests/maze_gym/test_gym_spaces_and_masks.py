@@ -1,0 +1,264 @@
+"""Any Gymnasium environment as a StructuredEnv: spaces, masks, ids, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from maze_gym.env import GymEnv, make_env
+from maze_gym.native_vector import NativeVectorEnv
+from maze_gym.options import GymOptions
+from maze_gym.space_adapter import SpaceAdapter
+from maze_kernel.errors import EnvError, RequestError, SpaceError
+from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+
+
+class Echo(gymnasium.Env):
+    """Samples its spaces and remembers the last action."""
+
+    def __init__(self, observation_space=None, action_space=None) -> None:
+        self.observation_space = copy.deepcopy(observation_space) or spaces.Box(-1, 1, (2,), np.float32)
+        self.action_space = action_space or spaces.Discrete(2)
+        self.n_steps, self.last_action = 0, None
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self.n_steps = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), (action, self.action_space)
+        self.last_action = action
+        self.n_steps += 1
+        return self.observation_space.sample(), 1.0, self.n_steps == 3, False, {}
+
+
+NESTED = spaces.Dict(
+    camera=spaces.Dict(
+        left=spaces.Box(0, 255, (4, 4, 3), np.uint8), right=spaces.Tuple([spaces.Discrete(3), spaces.MultiBinary(2)])
+    ),
+    speed=spaces.Box(np.array([-1.0, -np.inf]), np.array([1.0, np.inf]), dtype=np.float64),
+    gear=spaces.Discrete(5, start=-1),
+    levers=spaces.MultiDiscrete([3, 4], start=[1, -2]),
+    floors=spaces.Box(0, 9, (2,), np.int64),
+)
+
+
+def test_nested_spaces_become_one_key_a_leaf():
+    outer = SpaceAdapter(NESTED, "observation").outer
+    assert set(outer.spaces) == {
+        "camera_left", "camera_right_0", "camera_right_1", "speed", "gear", "levers", "floors",
+    }  # fmt: skip
+    assert outer["gear"] == spaces.Discrete(5)
+    assert outer["levers"] == spaces.MultiDiscrete([3, 4])
+    assert outer["speed"].dtype == np.float32
+    assert outer["speed"].high.tolist() == [1.0, np.inf]
+    assert outer["floors"].dtype == np.int64
+    assert outer["camera_left"] == NESTED["camera"]["left"]
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        NESTED,
+        spaces.Tuple([spaces.Discrete(2, start=7), spaces.Box(-1, 1, (3,), np.float64)]),
+        spaces.Discrete(4, start=3),
+        spaces.MultiDiscrete([[2, 3], [4, 5]]),
+        spaces.MultiBinary((2, 3)),
+        spaces.Box(-np.inf, np.inf, (), np.float32),
+        spaces.Box(0, 1, (2, 2), np.float64),
+    ],
+    ids=lambda space: type(space).__name__,
+)
+def test_observations_fit_the_outer_space_and_actions_the_inner_one(space):
+    env = GymEnv(Echo(space, space), action_mask="none")
+    vector_env = SequentialVectorEnv([lambda: GymEnv(Echo(space, space), action_mask="none")] * 2)
+    native = NativeVectorEnv(SyncVectorEnv([lambda: Echo(space, space)] * 2), action_mask="none")
+    (observation_space,) = env.structured_spaces.observation.values()
+    (action_space,) = env.structured_spaces.action.values()
+    action_space.seed(0)
+    observation, _ = env.reset(seed=0)
+    as_arrays = {key: np.asarray(value, observation_space[key].dtype) for key, value in observation.items()}
+    assert observation_space.contains(as_arrays)
+    adapter = SpaceAdapter(space, "action")
+    tick, native_tick = vector_env.reset([[0], [1]]), native.reset([[0], [1]])
+    for _ in range(5):
+        actions = [action_space.sample() for _ in range(2)]
+        batch = {"0": {key: np.stack([action[key] for action in actions]) for key in action_space.spaces}}
+        for key, array in tick.groups["0"].observation.items():
+            assert (array == native_tick.groups["0"].observation[key]).all()
+            assert array.shape == (2, *observation_space[key].shape)
+        tick, native_tick = vector_env.step(batch), native.step(batch)
+        if tick.final_observation:
+            break
+        for single, batched in zip(vector_env.envs, native.env.envs, strict=True):
+            one, other = (adapter.decode(env.last_action) for env in (single.env, batched))
+            for key in one:
+                np.testing.assert_array_equal(one[key], other[key])
+
+
+@pytest.mark.parametrize(
+    "space",
+    [spaces.Text(5), spaces.Sequence(spaces.Discrete(2)), spaces.Graph(spaces.Discrete(2), None)],
+    ids=lambda space: type(space).__name__,
+)
+def test_spaces_without_an_array_form_are_refused_by_name(space):
+    with pytest.raises(SpaceError, match=type(space).__name__) as caught:
+        GymEnv(Echo(spaces.Dict(words=space)))
+    assert "'words'" in str(caught.value)
+
+
+def test_two_keys_with_one_name_are_refused():
+    space = spaces.Dict({"a_b": spaces.Discrete(2), "a": spaces.Dict(b=spaces.Discrete(3))})
+    with pytest.raises(SpaceError, match="'a_b'"):
+        SpaceAdapter(space, "observation")
+
+
+class Masked(Echo):
+    """Forbids action `n_steps`; says so where `source` tells."""
+
+    def __init__(self, source: str, action_space=None, forget_at: int = 99) -> None:
+        action_space = action_space or spaces.Discrete(4)
+        super().__init__(action_space=action_space)
+        self.source, self.forget_at = source, forget_at
+        if source == "observation":
+            self.observation_space = spaces.Dict(state=self.observation_space, action_mask=spaces.MultiBinary(4))
+        if source in ("action_masks", "valid_action_mask", "action_mask"):
+            setattr(self, source, self.mask)
+
+    def mask(self):
+        def head(n):
+            return np.arange(n) != self.n_steps
+
+        if isinstance(self.action_space, spaces.MultiDiscrete):
+            return [head(n) for n in self.action_space.nvec]
+        if isinstance(self.action_space, spaces.Dict):
+            return {key: head(leaf.n) for key, leaf in self.action_space.items()}
+        return head(self.action_space.n)
+
+    def reset(self, **arguments):
+        observation, _ = super().reset(**arguments)
+        return self._with_mask(observation)
+
+    def step(self, action):
+        observation, reward, terminated, truncated, _ = super().step(action)
+        observation, info = self._with_mask(observation)
+        return observation, reward, terminated, truncated, info
+
+    def _with_mask(self, observation):
+        if self.source == "observation":
+            observation["action_mask"] = self.mask().astype(np.int8)
+        forgot = self.n_steps >= self.forget_at
+        return observation, {"action_mask": self.mask()} if self.source == "info" and not forgot else {}
+
+
+SOURCES = ["observation", "info", "action_masks", "valid_action_mask", "action_mask"]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_mask_is_found_wherever_it_is(source):
+    envs = SequentialVectorEnv([lambda: GymEnv(Masked(source))] * 2)
+    assert envs.structured_spaces.observation["0"]["action_mask"] == spaces.MultiBinary(4)
+    tick = envs.reset([[1], [2]])
+    assert tick.groups["0"].observation["action_mask"].tolist() == [[0, 1, 1, 1]] * 2
+    for expected in ([1, 0, 1, 1], [1, 1, 0, 1], [0, 1, 1, 1]):
+        tick = envs.step({"0": {"action": np.array([3, 3])}})
+        assert tick.groups["0"].observation["action_mask"].tolist() == [expected] * 2
+    assert tick.final_observation["0"].observation["action_mask"].tolist() == [[1, 1, 1, 0]] * 2
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+@pytest.mark.parametrize("source", ["observation", "info"])
+def test_a_batch_has_the_same_masks(source, mode):
+    envs = NativeVectorEnv(SyncVectorEnv([lambda: Masked(source)] * 2, autoreset_mode=mode))
+    tick = envs.reset([[1], [2]])
+    seen = []
+    for _ in range(6):
+        live = slice(None) if tick.awaiting_reset is None else ~tick.awaiting_reset
+        seen += tick.groups["0"].observation["action_mask"][live].argmin(-1).tolist()
+        tick = envs.step({"0": {"action": np.array([3, 3])}})
+        for final in tick.final_observation.values():
+            assert final.observation["action_mask"].tolist() == [[1, 1, 1, 0]] * 2
+    assert seen[:10] == [0, 0, 1, 1, 2, 2, 0, 0, 1, 1]
+
+
+def test_several_heads_have_a_mask_each():
+    env = GymEnv(Masked("info", spaces.MultiDiscrete([2, 3])))
+    assert env.reset()[0]["action_mask"].tolist() == [0, 1, 0, 1, 1]
+    heads = spaces.Dict(go=spaces.Discrete(2), turn=spaces.Discrete(3), push=spaces.Box(0, 1, (1,), np.float32))
+
+    class TwoHeads(Masked):
+        def mask(self):
+            return {"go": [0, 1], "turn": [1, 1, 0]}
+
+    env = GymEnv(TwoHeads("info", heads))
+    observation, _ = env.reset()
+    assert observation["go_mask"].tolist() == [0, 1]
+    assert observation["turn_mask"].tolist() == [1, 1, 0]
+    assert "push_mask" not in observation
+
+
+def test_a_mask_that_disappears_or_has_the_wrong_size_is_an_error():
+    envs = SequentialVectorEnv([lambda: GymEnv(Masked("info", forget_at=2))])
+    envs.reset([[8]])
+    envs.step({"0": {"action": np.array([0])}})
+    with pytest.raises(EnvError, match="missing now") as caught:
+        envs.step({"0": {"action": np.array([0])}})
+    assert "seed 8" in str(caught.value)
+
+    class Wrong(Masked):
+        def mask(self):
+            return np.ones(7)
+
+    with pytest.raises(EnvError, match="wrong size"):
+        GymEnv(Wrong("info"))
+    with pytest.raises(RequestError, match="no action mask by 'info'"):
+        GymEnv(Echo(), action_mask="info")
+
+
+def test_an_unknown_id_names_the_nearest_and_what_to_do():
+    with pytest.raises(RequestError) as caught:
+        make_env(GymOptions(id="CartPol-v1"))
+    assert "CartPole-v1" in caught.value.nearest
+    with pytest.raises(RequestError, match="ale-py"):
+        make_env(GymOptions(id="ALE/Pong-v5"))
+    with pytest.raises(RequestError, match="kwargs"):
+        make_env(GymOptions(id="CartPole-v1", kwargs={"colour": "red"}))
+
+
+def test_a_missing_package_names_the_extra():
+    def entry_point():
+        raise gymnasium.error.DependencyNotInstalled('run `pip install "gymnasium[box2d]"`')
+
+    gymnasium.register("NeedsBox-v0", entry_point=entry_point)
+    try:
+        with pytest.raises(RequestError, match=r"pip install 'gymnasium\[box2d\]'"):
+            make_env(GymOptions(id="NeedsBox-v0"))
+    finally:
+        del gymnasium.registry["NeedsBox-v0"]
+
+
+def test_a_time_limit_and_kwargs_reach_the_environment():
+    env = make_env(GymOptions(id="Pendulum-v1", max_episode_steps=4, kwargs={"g": 1.0}))
+    env.reset(seed=0)
+    assert env.env.unwrapped.g == 1.0
+    flags = [env.step({"action": np.zeros(1, np.float32)})[3] for _ in range(4)]
+    assert flags == [False, False, False, True]
+
+
+def test_classes_factories_and_instances_serve_as_well():
+    for source in (Echo, lambda: Echo(), Echo()):
+        env = make_env(GymOptions(id=source, max_episode_steps=2))
+        env.reset()
+        assert not env.step({"action": 0})[3]
+        assert env.step({"action": 0})[3]
+    assert make_env(GymOptions(id="gymnasium.envs.classic_control:PendulumEnv")).reset(seed=1)
+    with pytest.raises(EnvError, match="made something else"):
+        make_env(GymOptions(id="builtins:dict"))
