@@ -6,9 +6,10 @@ Only building is here; the loop that uses the parts is in the training room.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from maze_kernel.catalog import build
 from maze_kernel.components import EnvComponent, load_attribute
 from maze_kernel.config.experiment import LoadedExperiment, Selection
 from maze_kernel.config.load import select
@@ -45,6 +46,7 @@ class Assembly:
         self.kernel = kernel
         self.seeds = SeedTree(self.experiment.seed)
         inner, outer = _split_wrappers(self.experiment.wrappers)
+        _refuse_inner_statistics(inner)
         self._env_wrappers = inner
         self.transform_selections = outer
         self.transforms = self.make_transforms()
@@ -72,7 +74,7 @@ class Assembly:
 
     def make_transforms(self) -> list[Transform]:
         """Fresh transforms, innermost first."""
-        return [self.kernel.catalog.build(selection) for selection in self.transform_selections]
+        return [build(selection) for selection in self.transform_selections]
 
     def transform_states(self) -> list[dict[str, Any]]:
         """The statistics of the training transforms, one entry a transform."""
@@ -86,6 +88,23 @@ class Assembly:
         """
         load_transforms(self.transforms, states)
 
+    def estimate_transforms(self, report: Callable[[str], None] = lambda _text: None) -> None:
+        """Give the training transforms the statistics they want before training, in the worker pool if there is one.
+
+        Does nothing where they have them, e.g. after `load_transform_states`.
+        """
+        from maze_kernel.rollout.estimation import estimate_transforms
+
+        if not any(transform.estimation_steps for transform in self.transforms):
+            return
+        make = partial(sequential_batch, self.env_factory(), self.experiment.vector.n_envs)
+        seed = self.seeds.seed("estimation")
+        if self.experiment.workers is None:
+            estimate_transforms(self.transforms, make, seed=seed, report=report)
+            return
+        with self.make_workers() as pool:
+            estimate_transforms(self.transforms, make, seed=seed, pool=pool, report=report)
+
     def make_vector_env(
         self, n_envs: int, training: bool = True, *, mode: str | None = None, transforms: list[Transform] | None = None
     ) -> VectorEnv:
@@ -96,7 +115,7 @@ class Assembly:
             mode: instead of the experiment's `[vector] mode`.
             transforms: instead of the training transforms, e.g. frozen copies for an evaluation.
         """
-        vector_env = self._raw_vector_env(n_envs, mode or self.experiment.vector.mode)
+        vector_env = self.raw_vector_env(n_envs, mode or self.experiment.vector.mode)
         return wrap_batch(vector_env, self.transforms if transforms is None else transforms, training)
 
     def make_model(self) -> ActorCritic:
@@ -149,7 +168,8 @@ class Assembly:
             selections = [select(self.kernel, "logger", entry.component.name) for entry in entries]
         return [self.kernel.catalog.build(selection, context) for selection in selections]
 
-    def _raw_vector_env(self, n_envs: int, mode: str) -> VectorEnv:
+    def raw_vector_env(self, n_envs: int, mode: str) -> VectorEnv:
+        """A batch in the given mode, without transforms and unchecked."""
         if mode in ("auto", "native"):
             native = None if self._env_wrappers else self._native_vector_env(n_envs)
             if native is not None:
@@ -192,13 +212,21 @@ class Assembly:
 
 def wrap_batch(vector_env: VectorEnv, transforms: Sequence[Transform], training: bool) -> VectorEnv:
     """A batch checked for NaN and inside its transforms, innermost first."""
-    if not transforms:
-        return vector_env
+    from maze_kernel.env.finite_check import FiniteCheck
     from maze_kernel.rollout.vector_transform import TransformedVectorEnv
 
+    vector_env = FiniteCheck(vector_env)
     for transform in transforms:
         vector_env = TransformedVectorEnv(vector_env, transform, training)
     return vector_env
+
+
+def sequential_batch(env_factory: EnvFactory, n_envs: int) -> VectorEnv:
+    """A batch without transforms, stepped one environment after the other; survives transport in a `partial`."""
+    from maze_kernel.env.finite_check import FiniteCheck
+    from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+
+    return FiniteCheck(SequentialVectorEnv([env_factory] * n_envs))
 
 
 def load_transforms(transforms: Sequence[Transform], states: Sequence[Mapping[str, Any]]) -> None:
@@ -213,6 +241,21 @@ def load_transforms(transforms: Sequence[Transform], states: Sequence[Mapping[st
     for transform, state in zip(transforms, states, strict=True):
         if state:
             transform.load_state_dict(state)
+
+
+def _refuse_inner_statistics(wrappers: Sequence[Selection]) -> None:
+    """A transform inside an env wrapper exists once an environment, so it cannot hold the run's statistics."""
+    for wrapper in wrappers:
+        if not is_transform(wrapper):
+            continue
+        transform = build(wrapper)
+        if type(transform).observe_step is not Transform.observe_step or transform.estimation_steps:
+            raise RequestError(
+                f"wrapper {wrapper.use!r} keeps statistics and cannot stand inside a wrapper of single environments",
+                location=wrapper.location,
+                owner=wrapper.owner,
+                help="move it behind the wrappers that see single environments, such as time-limit",
+            )
 
 
 def _split_wrappers(wrappers: Sequence[Selection]) -> tuple[tuple[Selection, ...], tuple[Selection, ...]]:

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from maze_kernel.catalog import build
 from maze_kernel.config.experiment import Selection
+from maze_kernel.env.transform import Transform
 from maze_kernel.rollout.episode_statistics import summarize_episodes
 from maze_kernel.run.assembly import Assembly, load_transforms, wrap_batch
 from maze_kernel.run.env_factory import EnvFactory
 
 if TYPE_CHECKING:
+    from maze_kernel.env.tick import VectorEnv
     from maze_kernel.models.contract import ActorCritic
     from maze_kernel.rollout.episodes import EpisodeResult
     from maze_kernel.training.contract import Statistics
@@ -107,23 +110,22 @@ class Evaluator:
         return [result for result in results if result is not None]
 
     def _player_factory(self) -> Callable[..., EpisodePlayer]:
+        make: Callable[[int], VectorEnv] = partial(_sequential, self._assembly.env_factory())
         if self._assembly.experiment.vector.mode == "native" and self._pool is None:
-            native = partial(self._assembly.make_vector_env, training=False)
-            return partial(EpisodePlayer, native, self._assembly.make_transforms)
-        make = partial(_sequential, self._assembly.env_factory())
-        return partial(EpisodePlayer, make, partial(_build_all, tuple(self._assembly.transform_selections)))
+            make = partial(_native, self._assembly)
+        return partial(EpisodePlayer, make, self._assembly.transform_selections)
 
 
 class EpisodePlayer:
     """Plays episodes with one model on environments that it keeps."""
 
     def __init__(
-        self, make_vector_env: Callable[..., Any], make_transforms: Callable[[], list[Any]], model: ActorCritic
+        self, make_vector_env: Callable[[int], VectorEnv], transforms: Sequence[Selection], model: ActorCritic
     ) -> None:
         self._make_vector_env = make_vector_env
-        self._transforms = make_transforms()
+        self._transforms: list[Transform] = [build(selection) for selection in transforms]
         self._model = model
-        self._vector_env: Any = None
+        self._vector_env: VectorEnv | None = None
 
     def play(
         self, seeds: Sequence[int], policy_seed: int, deterministic: bool, states: Sequence[Mapping[str, Any]]
@@ -133,7 +135,7 @@ class EpisodePlayer:
         from maze_kernel.rollout.episodes import run_episodes
 
         if self._vector_env is None:
-            self._vector_env = self._make_vector_env(len(seeds), transforms=self._transforms)
+            self._vector_env = _with_own_rewards(self._make_vector_env(len(seeds)), self._transforms)
         load_transforms(self._transforms, states)
         module: Any = self._model
         was_training = module.training
@@ -167,16 +169,48 @@ class _PlayerActor:
         self._player.close()
 
 
-def _sequential(env_factory: EnvFactory, n_envs: int, transforms: Sequence[Any]) -> Any:
+class _RememberReward(Transform):
+    """Innermost: remembers what the environments paid at this step."""
+
+    def __init__(self) -> None:
+        self.paid: np.ndarray | None = None
+
+    def reward(self, reward: np.ndarray) -> np.ndarray:
+        if self.paid is None:
+            self.paid = reward
+        return reward
+
+
+class _RestoreReward(Transform):
+    """Outermost: undoes what transforms did to the reward."""
+
+    def __init__(self, inner: _RememberReward) -> None:
+        self._inner = inner
+
+    def reward(self, reward: np.ndarray) -> np.ndarray:
+        paid, self._inner.paid = self._inner.paid, None
+        return reward if paid is None else paid
+
+
+def _with_own_rewards(vector_env: VectorEnv, transforms: Sequence[Transform]) -> VectorEnv:
+    """A batch in frozen transforms that reports what the environments themselves pay.
+
+    Scaled, clipped or normalised rewards help a trainer; results are compared in the environment's own units.
+    """
+    if not transforms:
+        return wrap_batch(vector_env, (), training=False)
+    remember = _RememberReward()
+    return wrap_batch(vector_env, [remember, *transforms, _RestoreReward(remember)], training=False)
+
+
+def _native(assembly: Assembly, n_envs: int) -> VectorEnv:
+    return assembly.raw_vector_env(n_envs, "native")
+
+
+def _sequential(env_factory: EnvFactory, n_envs: int) -> VectorEnv:
     from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 
-    return wrap_batch(SequentialVectorEnv([env_factory] * n_envs), transforms, training=False)
-
-
-def _build_all(selections: tuple[Selection, ...]) -> list[Any]:
-    from maze_kernel.catalog import build
-
-    return [build(selection) for selection in selections]
+    return SequentialVectorEnv([env_factory] * n_envs)
 
 
 @attrs.frozen

@@ -120,10 +120,11 @@ class _Run:
         elif assembly.experiment.initialize_from:
             for line in initialize_from(Path(assembly.experiment.initialize_from), trainer, assembly):
                 self._loggers.message(line)
+        assembly.estimate_transforms(self._loggers.message)
         return Loop(
             assembly=assembly,
             trainer=trainer,
-            evaluator=self._evaluator(),
+            evaluator=self._evaluator(self._pool()),
             store=store,
             loggers=self._loggers,
             budget=Budget.of(trainer.options, max_seconds),
@@ -146,14 +147,18 @@ class _Run:
         self._loggers.note(f"{outcome.status}: {outcome.reason}")
         self._loggers.close(outcome)
 
-    def _evaluator(self) -> Evaluator | None:
-        experiment = self._assembly.experiment
-        if experiment.evaluation.n_episodes == 0:
+    def _pool(self) -> WorkerPool | None:
+        """Workers for evaluation and estimates; None where everything runs in this process."""
+        workers = self._assembly.experiment.workers
+        if workers is None or workers.use.rpartition(":")[2] == "inline":
             return None
-        pool: WorkerPool | None = None
-        if experiment.workers is not None and experiment.workers.use.rpartition(":")[2] != "inline":
-            pool = self._assembly.make_workers()
-            self._stack.callback(pool.close)
+        pool = self._assembly.make_workers()
+        self._stack.callback(pool.close)
+        return pool
+
+    def _evaluator(self, pool: WorkerPool | None) -> Evaluator | None:
+        if self._assembly.experiment.evaluation.n_episodes == 0:
+            return None
         evaluator = Evaluator(self._assembly, pool)
         self._stack.callback(evaluator.close)
         return evaluator
