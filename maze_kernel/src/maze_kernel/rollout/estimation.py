@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.sampling import sample_actions
 from maze_kernel.env.tick import ArrayDict, VectorEnv
 from maze_kernel.env.transform import Transform
+from maze_kernel.models.contract import PolicyContext
+from maze_kernel.rollout.random_policy import RandomPolicy
 from maze_kernel.rollout.vector_transform import TransformedVectorEnv
 from maze_kernel.workers.contract import ActorContext, WorkerPool
 
@@ -85,10 +86,9 @@ def random_observations(vector_env: VectorEnv, n_steps: int, seed: int) -> Itera
 
     Ends after the tick with the `n_steps`-th decision of all environments together; void rows are left out.
     """
-    rng = np.random.default_rng(seed)
     episodes = np.random.SeedSequence(seed).generate_state(vector_env.n_envs)
     tick = vector_env.reset([[int(word) >> 1] for word in episodes])
-    spaces = vector_env.structured_spaces.action
+    policy = RandomPolicy(PolicyContext(spaces=vector_env.structured_spaces, seed=seed))
     taken = 0
     while True:
         batch = {key: group.observation for key, group in tick.groups.items()}
@@ -100,9 +100,4 @@ def random_observations(vector_env: VectorEnv, n_steps: int, seed: int) -> Itera
         taken += vector_env.n_envs - (0 if tick.awaiting_reset is None else int(tick.awaiting_reset.sum()))
         if taken >= n_steps:
             return
-        tick = vector_env.step(
-            {
-                key: sample_actions(spaces[key], len(group.env_index), rng, group.observation)
-                for key, group in tick.groups.items()
-            }
-        )
+        tick = vector_env.step({key: policy.act(key, group) for key, group in tick.groups.items()})

@@ -85,9 +85,8 @@ class SubprocessVectorEnv:
         self._seeds: list[list[int]] = [[] for _ in range(self.n_envs)]
         self._groups: dict[PolicyKey, Group] = {}
         self._restarts = [0] * self.n_processes
-        self._own_pool: WorkerPool | None = None
-        if pool is None:
-            pool = self._own_pool = SubprocessPool(WorkersOptions(count=self.n_processes))
+        own_pool = SubprocessPool(WorkersOptions(count=self.n_processes)) if pool is None else None
+        self._own_pool = own_pool
         try:
             self._workers = self._spawn(
                 pool or self._own_pool, env_factories, keep_infos, timeout_seconds, max_restarts
@@ -158,12 +157,13 @@ class SubprocessVectorEnv:
 
     def _spawn(
         self,
-        pool: WorkerPool,
+        pool: WorkerPool | None,
         env_factories: Sequence[EnvFactory],
         keep_infos: bool,
         timeout_seconds: float | None,
         max_restarts: int,
     ) -> ActorGroup:
+        assert pool is not None
         return pool.spawn(
             HostFactory(tuple(env_factories), self._bounds, keep_infos),
             self.n_processes,

@@ -22,7 +22,7 @@ from maze_kernel.workers.supervision import SupervisorClient
 
 _STACK_SECONDS = 1.0
 _EXIT_SECONDS = 5.0
-_PLUMBING = re.compile(r"maze_kernel/workers/|File \"<string>\"|^Extension modules:")
+_PLUMBING = re.compile(rf"{re.escape(os.path.dirname(__file__))}|File \"<string>\"|^Extension modules:")
 
 
 class State(enum.Enum):

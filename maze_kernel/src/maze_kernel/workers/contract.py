@@ -76,12 +76,17 @@ class ActorGroup(Protocol):
     one: nothing is serialised, so a step is one such call and its data lie in shared arrays.
     """
 
-    n_actors: int
-    arrays: Mapping[str, np.ndarray]
+    @property
+    def n_actors(self) -> int: ...
+
+    @property
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """The shared arrays by name."""
+        ...
 
     def call(self, actor_index: int, method: str, /, *args: Any, timeout_seconds: float | None = None) -> Future: ...
 
-    def call_all(self, method: str, /, *args: Any, timeout_seconds: float | None = None) -> list[Future]: ...
+    def call_all(self, method: str, /, *args: Any, timeout_seconds: float | None = None) -> Sequence[Future]: ...
 
     def wait_any(self, futures: Sequence[Future], timeout_seconds: float | None = None) -> list[Future]:
         """Block until at least one of `futures` is done; returns those that are, in the order given.

@@ -57,11 +57,11 @@ class InlinePool:
     def __enter__(self) -> InlinePool:
         return self
 
-    def __exit__(self, error_type: type[BaseException] | None, *exc: object) -> None:
+    def __exit__(self, *exc: object) -> None:
         try:
             self.close()
         except MazeError:
-            if error_type is None:
+            if exc[0] is None:
                 raise
 
 

@@ -108,6 +108,10 @@ class WeightsBoard:
             if stamps[slot] and int(header[_FIRST_SLOT + slot]) == stamps[slot]:
                 return copy, stamps[slot]
 
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._memory = None
+
     def _open(self, flat: np.ndarray) -> np.ndarray:
         n_bytes = _HEADER_BYTES + 2 * flat.nbytes
         if os.fstat(self._descriptor).st_size < n_bytes:

@@ -56,7 +56,7 @@ class SubprocessPool:
         group = SubprocessGroup(
             self._supervisor, self._options, transport.encode_factory(factory), n_actors, arrays or {}, policy, timeout
         )
-        self._groups.append(group)
+        self._groups = [*(other for other in self._groups if not other.closed), group]
         try:
             group.build()
         except BaseException:
@@ -85,9 +85,9 @@ class SubprocessPool:
     def __enter__(self) -> SubprocessPool:
         return self
 
-    def __exit__(self, error_type: type[BaseException] | None, *exc: object) -> None:
+    def __exit__(self, *exc: object) -> None:
         # An error on the way out must not hide the one that led here.
-        with contextlib.suppress(MazeError) if error_type is not None else contextlib.nullcontext():
+        with contextlib.suppress(MazeError) if exc[0] is not None else contextlib.nullcontext():
             self.close()
 
 
@@ -110,10 +110,10 @@ class SubprocessGroup:
         self._timeout_seconds = timeout_seconds
         self._version = 0
         self._name_frames: dict[str, bytes] = {}
-        self._closed = False
+        self.closed = False
         layout = ArrayLayout.of(arrays)
         shared = (create_descriptor("maze-arrays", layout.n_bytes), create_descriptor("maze-weights"))
-        self._descriptors = shared
+        self._descriptors: tuple[int, ...] = shared
         self.arrays: dict[str, np.ndarray] = layout.map(shared[0])
         self._arrays_end = layout.end
         self._board = WeightsBoard(shared[1])
@@ -184,9 +184,9 @@ class SubprocessGroup:
 
     def close(self) -> None:
         """See `ActorGroup.close`."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         for actor in self._actors:
             actor.closing = True
         frame = transport.frame(transport.CLOSE, self._version, b"")
@@ -208,14 +208,16 @@ class SubprocessGroup:
 
     def kill(self) -> None:
         """Stop every process now."""
-        self._closed = True
+        self.closed = True
         gone = WorkerError("the group of actors is closed", cause="closed")
         for actor in self._actors:
             actor.stop()
             actor.abandon(gone)
+            actor.pump = _nothing_to_wait_for
         for descriptor in self._descriptors:
             os.close(descriptor)
-        self._descriptors = ()  # type: ignore[assignment]
+        self._descriptors = ()
+        self._board.close()
 
     def _frame(self, method: str, args: tuple[Any, ...]) -> bytes:
         if args:
@@ -227,7 +229,7 @@ class SubprocessGroup:
         return frame
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self.closed:
             raise WorkerError("the group of actors is closed", cause="closed")
 
     def _pump(self, calls: list[Call], timeout_seconds: float | None) -> None:
@@ -273,3 +275,7 @@ class SubprocessGroup:
             now = time.monotonic()
             for actor in self._actors:
                 actor.tick(now)
+
+
+def _nothing_to_wait_for(_calls: list[Call], _timeout_seconds: float | None) -> None:
+    """Every call of a closed group is done."""

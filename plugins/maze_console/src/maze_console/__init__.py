@@ -1,0 +1,1 @@
+"""The console view of a running training."""

@@ -1,0 +1,1 @@
+"""Statistics of a run as TensorBoard event files."""

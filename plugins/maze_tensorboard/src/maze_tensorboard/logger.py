@@ -1,0 +1,59 @@
+"""Writes TensorBoard event files: scalars, histograms, texts and figures.
+
+Resuming rewrites the kept part of the history into one file, so that no point appears twice, whatever the
+horizontal axis is and wherever the run was killed.
+"""
+
+from __future__ import annotations
+
+import numbers
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch.utils.tensorboard import SummaryWriter
+
+from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome
+from maze_tensorboard.history import keep_until
+from maze_tensorboard.options import TensorBoardOptions
+
+EPOCH_TAG = "run/epoch"
+"""Written with every epoch; a resume finds by it what belongs to which epoch."""
+
+
+class TensorBoardLogger:
+    """One event file a process."""
+
+    def __init__(self, context: LoggerContext, options: TensorBoardOptions) -> None:
+        folder = Path(context.run_dir) / options.folder
+        self._by_epoch = options.x_axis == "epoch"
+        if folder.is_dir():
+            keep_until(folder, context.resumed_epoch, EPOCH_TAG)
+        self._writer = SummaryWriter(str(folder), flush_secs=options.flush_seconds)  # type: ignore[no-untyped-call]
+
+    def write(self, record: EpochRecord) -> None:
+        """One epoch; its number is written last, so an epoch without it is one that was cut off."""
+        step = record.epoch if self._by_epoch else record.env_steps
+        for statistic in record.statistics:
+            self._add(statistic.tag, statistic.value, step)
+        self._add(EPOCH_TAG, record.epoch, step)
+
+    def message(self, text: str) -> None:
+        """Messages stay out of TensorBoard."""
+
+    def close(self, outcome: Outcome) -> None:
+        """Write what is left."""
+        self._writer.add_text("run/outcome", f"{outcome.status}: {outcome.reason}")  # type: ignore[no-untyped-call]
+        self._writer.close()  # type: ignore[no-untyped-call]
+
+    def _add(self, tag: str, value: Any, step: int) -> None:
+        writer: Any = self._writer
+        if isinstance(value, str):
+            writer.add_text(tag, value, step)
+        elif isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
+            writer.add_scalar(tag, float(value), step)
+        elif isinstance(value, np.ndarray):
+            if value.size:
+                writer.add_histogram(tag, value.reshape(-1), step)
+        else:
+            writer.add_figure(tag, value, step)

@@ -1,0 +1,86 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from maze_console.logger import ConsoleLogger
+from maze_console.options import ConsoleOptions
+from maze_console.view import sparkline
+from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome, Statistic
+from maze_kernel.training.contract import Progress
+
+
+def make(terminal, verbosity=0, options=None, **environment):
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=120, _environ=environment, highlight=False)
+    context = LoggerContext(run_dir=None, name="cartpole", n_epochs=4, max_env_steps=0, verbosity=verbosity)
+    return ConsoleLogger(context, options or ConsoleOptions(plain_interval_seconds=0), console), file
+
+
+def record(epoch, reward, is_best=False):
+    statistics = [
+        Statistic(tag="eval_BaseEnvEvents/reward/mean", value=reward),
+        Statistic(tag="train_ActorCriticEvents/policy_loss", value=0.25),
+    ]
+    return EpochRecord(
+        epoch=epoch, env_steps=100 * epoch, wall_seconds=2.0 * epoch, statistics=statistics, is_best=is_best
+    )
+
+
+def run(logger):
+    logger.write(record(1, 10.0, is_best=True))
+    logger.progress(Progress(env_steps=150, fraction=0.5))
+    logger.message("checkpoint saved")
+    logger.write(record(2, 8.0))
+    logger.close(Outcome(status="done", reason="all 4 epochs done", best_epoch=1, best_metric=10.0))
+
+
+def test_plain_lines_when_piped():
+    logger, file = make(terminal=False)
+    run(logger)
+    lines = file.getvalue().splitlines()
+    assert lines[0] == "epoch 1/4  100 steps  reward 10  best 10 (epoch 1)"
+    assert lines[1] == "checkpoint saved"
+    assert lines[2] == "epoch 2/4  200 steps  50 steps/s  reward 8  best 10 (epoch 1)  4s left"
+    assert lines[3] == "done: all 4 epochs done; best 10 in epoch 1"
+    assert "\x1b" not in file.getvalue()
+
+
+def test_the_live_view_shows_budget_speed_reward_and_best():
+    logger, file = make(terminal=True)
+    run(logger)
+    screen = file.getvalue()
+    for text in ("cartpole", "epoch 2 of 4", "50 steps/s", "10 in epoch 1", "█▁", "checkpoint saved"):
+        assert text in screen
+
+
+def test_no_color_is_respected():
+    logger, file = make(terminal=True, NO_COLOR="1")
+    run(logger)
+    assert "\x1b[3" not in file.getvalue()
+
+
+def test_verbose_prints_the_table():
+    logger, file = make(terminal=False, verbosity=1)
+    run(logger)
+    assert "ActorCriticEvents/policy_loss" in file.getvalue()
+
+
+def test_silent_prints_nothing():
+    logger, file = make(terminal=True, verbosity=-1)
+    run(logger)
+    assert file.getvalue() == ""
+
+
+def test_fast_epochs_are_thinned_out_but_the_last_one_is_shown():
+    logger, file = make(terminal=False, options=ConsoleOptions(plain_interval_seconds=3600.0))
+    for epoch in range(1, 100):
+        logger.write(record(epoch, 1.0))
+    logger.close(Outcome(status="done", reason="enough"))
+    lines = [line for line in file.getvalue().splitlines() if line.startswith("epoch")]
+    assert [line.split()[1] for line in lines] == ["1/4", "99/4"]
+
+
+@pytest.mark.parametrize(("values", "bars"), [([], ""), ([1, 1], "▄▄"), ([0, 7], "▁█")])
+def test_sparkline(values, bars):
+    assert sparkline(values) == bars

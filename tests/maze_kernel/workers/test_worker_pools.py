@@ -1,0 +1,163 @@
+"""The kernel's own pools pass the conformance suite; what only the subprocess pool has is tested below."""
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maze_kernel.errors import WorkerError
+from maze_kernel.testing.workers import Probe, WorkerPoolSuite
+from maze_kernel.workers.contract import ArraySpec
+from maze_kernel.workers.inline import InlinePool
+from maze_kernel.workers.options import WorkersOptions
+from maze_kernel.workers.subprocess import SubprocessPool
+
+
+class TestInlinePool(WorkerPoolSuite):
+    interrupts = False
+
+    def make_pool(self, count):
+        return InlinePool(WorkersOptions(count=count))
+
+
+class TestForkServerPool(WorkerPoolSuite):
+    def make_pool(self, count):
+        return SubprocessPool(WorkersOptions(count=count, preload=(), grace_seconds=1.0))
+
+
+@pytest.mark.slow
+class TestSpawnPool(WorkerPoolSuite):
+    def make_pool(self, count):
+        return SubprocessPool(WorkersOptions(count=count, start_method="spawn", grace_seconds=1.0))
+
+
+class Inspector:
+    """Tells about the process it lives in."""
+
+    def __init__(self, context):
+        pass
+
+    def facts(self):
+        import torch
+
+        return {
+            "process": os.getpid(),
+            "threads": torch.get_num_threads(),
+            "variable": os.environ["OMP_NUM_THREADS"],
+            "name": __name__,
+        }
+
+    def crash(self):
+        import ctypes
+
+        ctypes.string_at(0)
+
+    def leave(self):
+        sys.exit(5)
+
+    def unsendable(self):
+        return threading.Lock()
+
+
+def _facts(**options):
+    with SubprocessPool(WorkersOptions(**options)) as pool:
+        return [future.result() for future in pool.spawn(Inspector, 2).call_all("facts")]
+
+
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+def test_each_actor_has_a_process_and_one_torch_thread(start_method):
+    facts = _facts(start_method=start_method)
+    assert len({os.getpid(), *(fact["process"] for fact in facts)}) == 3
+    assert [(fact["threads"], fact["variable"]) for fact in facts] == [(1, "1")] * 2
+
+
+def test_a_preloaded_module_with_threads_is_never_forked(tmp_path, monkeypatch):
+    (tmp_path / "starts_a_thread.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(3600,), daemon=True).start()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with SubprocessPool(WorkersOptions(preload=("starts_a_thread", "no_such_module"))) as pool:
+        group = pool.spawn(Probe, 1)
+        command = Path(f"/proc/{group.process_id(0)}/cmdline").read_bytes()
+    assert b"run_spawned" in command
+
+
+def test_a_segmentation_fault_names_the_signal_and_the_line():
+    with SubprocessPool() as pool:
+        future = pool.spawn(Inspector, 1).call(0, "crash")
+        with pytest.raises(WorkerError, match="was killed by SIGSEGV during 'crash'") as caught:
+            future.result()
+    assert caught.value.process_exit_code == -11
+    assert "in crash" in str(caught.value.remote_traceback)
+
+
+def test_sys_exit_names_the_code_and_the_line():
+    with SubprocessPool() as pool:
+        future = pool.spawn(Inspector, 1).call(0, "leave")
+        with pytest.raises(WorkerError, match="exited with code 5 during 'leave'") as caught:
+            future.result()
+    assert "sys.exit(5)" in str(caught.value.remote_traceback)
+
+
+def test_an_answer_that_cannot_travel_is_an_error_and_the_actor_goes_on():
+    with SubprocessPool() as pool:
+        group = pool.spawn(Inspector, 1)
+        with pytest.raises(WorkerError, match="pickle"):
+            group.call(0, "unsendable").result()
+        assert group.call(0, "facts").result()["threads"] == 1
+
+
+def test_a_factory_from_a_file_that_is_not_on_the_path_is_shipped(tmp_path):
+    import importlib.util
+
+    source = tmp_path / "beside_the_experiment.py"
+    source.write_text("class Actor:\n    def __init__(self, context): pass\n    def answer(self): return 42\n")
+    spec = importlib.util.spec_from_file_location("beside_the_experiment", source)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["beside_the_experiment"] = module
+    try:
+        spec.loader.exec_module(module)
+        with SubprocessPool() as pool:
+            assert pool.spawn(module.Actor, 1).call(0, "answer").result() == 42
+    finally:
+        del sys.modules["beside_the_experiment"]
+
+
+def test_shared_memory_has_no_name():
+    before = set(os.listdir("/dev/shm"))
+    with SubprocessPool() as pool:
+        group = pool.spawn(Probe, 1, arrays={"a": ArraySpec(shape=(1000,), dtype="float64")})
+        group.broadcast(np.ones(1000), 1)
+        group.call(0, "weights").result()
+        assert set(os.listdir("/dev/shm")) == before
+
+
+def test_groups_leave_no_descriptor_or_process_behind():
+    def count():
+        return len(os.listdir("/proc/self/fd"))
+
+    with SubprocessPool() as pool:
+        pool.spawn(Probe, 1).close()
+        before = count()
+        for _ in range(5):
+            group = pool.spawn(Probe, 2)
+            group.broadcast(np.ones(10), 1)
+            process_ids = [group.process_id(index) for index in range(2)]
+            group.close()
+            assert not any(Path(f"/proc/{process_id}").exists() for process_id in process_ids)
+        assert count() == before
+
+
+def test_a_supervisor_that_is_killed_is_an_error_and_the_next_group_works():
+    with SubprocessPool() as pool:
+        group = pool.spawn(Probe, 1)
+        supervisor = int(Path(f"/proc/{group.process_id(0)}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        future = group.call(0, "sleep", 3600.0)
+        os.kill(supervisor, 9)
+        with pytest.raises(WorkerError, match="SIGKILL"):
+            future.result()
+        group.close()
+        assert pool.spawn(Probe, 1).call(0, "echo", 1).result() == 1

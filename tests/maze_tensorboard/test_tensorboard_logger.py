@@ -1,0 +1,75 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome, Statistic
+from maze_tensorboard.logger import TensorBoardLogger
+from maze_tensorboard.options import TensorBoardOptions
+
+
+def context(run_dir, resumed_epoch=0):
+    return LoggerContext(run_dir=run_dir, name="t", n_epochs=9, max_env_steps=0, resumed_epoch=resumed_epoch)
+
+
+def record(epoch, value):
+    statistics = [
+        Statistic(tag="train_BaseEnvEvents/reward/mean", value=value),
+        Statistic(tag="train_ActionEvents/values", value=np.arange(5.0)),
+        Statistic(tag="train_RunEvents/note", value=f"epoch {epoch}"),
+    ]
+    return EpochRecord(epoch=epoch, env_steps=10 * epoch, wall_seconds=1.0, statistics=statistics)
+
+
+def read(run_dir):
+    accumulator = EventAccumulator(str(run_dir / "tensorboard"), {"scalars": 0, "histograms": 0, "tensors": 0})
+    accumulator.Reload()
+    return accumulator
+
+
+def test_scalars_histograms_and_texts_are_written(tmp_path):
+    logger = TensorBoardLogger(context(tmp_path), TensorBoardOptions())
+    logger.write(record(1, 5.0))
+    logger.close(Outcome(status="done", reason="all epochs"))
+    events = read(tmp_path)
+    assert [(e.step, e.value) for e in events.Scalars("train_BaseEnvEvents/reward/mean")] == [(1, 5.0)]
+    assert events.Histograms("train_ActionEvents/values")[0].histogram_value.num == 5
+    assert any("train_RunEvents/note" in tag for tag in events.Tags()["tensors"])
+
+
+@pytest.mark.parametrize("x_axis", ["epoch", "env_steps"])
+def test_a_resume_leaves_no_point_twice(tmp_path, x_axis):
+    options = TensorBoardOptions(x_axis=x_axis)
+    first = TensorBoardLogger(context(tmp_path), options)
+    for epoch in range(1, 6):
+        first.write(record(epoch, float(epoch)))
+    first._writer.flush()  # killed here: never closed
+    for resumed in (3, 2):
+        logger = TensorBoardLogger(context(tmp_path, resumed), options)
+        for epoch in range(resumed + 1, 6):
+            logger.write(record(epoch, 100.0 + epoch))
+        logger._writer.flush()
+    scalars = read(tmp_path).Scalars("train_BaseEnvEvents/reward/mean")
+    scale = 1 if x_axis == "epoch" else 10
+    assert [(e.step, e.value) for e in scalars] == [
+        (1 * scale, 1.0),
+        (2 * scale, 2.0),
+        (3 * scale, 103.0),
+        (4 * scale, 104.0),
+        (5 * scale, 105.0),
+    ]
+    assert max(Counter(e.step for e in read(tmp_path).Histograms("train_ActionEvents/values")).values()) == 1
+
+
+def test_half_an_event_at_the_end_is_dropped(tmp_path):
+    logger = TensorBoardLogger(context(tmp_path), TensorBoardOptions())
+    for epoch in (1, 2):
+        logger.write(record(epoch, float(epoch)))
+    logger.close(Outcome(status="failed", reason="killed"))
+    (path,) = (tmp_path / "tensorboard").iterdir()
+    path.write_bytes(path.read_bytes() + b"\x07\x00\x00")
+    logger = TensorBoardLogger(context(tmp_path, 2), TensorBoardOptions())
+    logger.write(record(3, 3.0))
+    logger.close(Outcome(status="done", reason="all epochs"))
+    assert [e.value for e in read(tmp_path).Scalars("train_BaseEnvEvents/reward/mean")] == [1.0, 2.0, 3.0]
