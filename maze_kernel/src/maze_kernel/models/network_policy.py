@@ -18,6 +18,7 @@ class NetworkPolicy:
 
     Small dense networks on the CPU are evaluated by their NumPy mirror, which reads the parameters' own memory:
     half the cost of a torch call at rollout batch sizes. Everything else runs in torch's inference mode.
+    Actions are drawn in NumPy either way, so both take the same ones and a fully masked head is an error.
 
     Args:
         model: an actor-critic; its weights are read, never changed.
@@ -32,9 +33,8 @@ class NetworkPolicy:
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
-        """Restart the random streams."""
+        """Restart the random stream."""
         self._rng = np.random.default_rng(seed)
-        self._generator = torch.Generator(self._device).manual_seed(seed)
 
     def begin_episodes(self, env_index: np.ndarray) -> None:
         """Feed-forward networks carry nothing from step to step."""
@@ -42,14 +42,11 @@ class NetworkPolicy:
     def act(self, policy_key: PolicyKey, group: Group, *, deterministic: bool = False) -> ArrayDict:
         """Actions (n, ...) by head for the rows of `group`."""
         mirror = self._mirrors[policy_key]
-        if mirror is None:
-            return self._act_torch(policy_key, group, deterministic)
+        logits = mirror(group.observation) if mirror is not None else self._torch_logits(policy_key, group)
         distribution = self.model.distributions[policy_key]
-        logits = mirror(group.observation)
         return distribution.mode_numpy(logits) if deterministic else distribution.sample_numpy(logits, self._rng)
 
-    def _act_torch(self, policy_key: PolicyKey, group: Group, deterministic: bool) -> ArrayDict:
-        distribution = self.model.distributions[policy_key]
+    def _torch_logits(self, policy_key: PolicyKey, group: Group) -> ArrayDict:
         with torch.inference_mode():
             observation = {
                 name: torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
@@ -57,14 +54,12 @@ class NetworkPolicy:
             }
             agent_id = None if self.model.spaces.is_flat else torch.from_numpy(group.agent_id).to(self._device)
             logits = self.model.logits(policy_key, observation, agent_id)
-            action = distribution.mode(logits) if deterministic else distribution.sample(logits, self._generator)
-            return {name: tensor.cpu().numpy() for name, tensor in action.items()}
+            return {name: tensor.cpu().numpy() for name, tensor in logits.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Both random states."""
-        return {"rng": self._rng.bit_generator.state, "generator": self._generator.get_state()}
+        """The random state."""
+        return {"rng": self._rng.bit_generator.state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self._rng.bit_generator.state = state["rng"]
-        self._generator.set_state(state["generator"])

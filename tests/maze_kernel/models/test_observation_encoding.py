@@ -1,0 +1,48 @@
+"""Observations in their space's dtype to what networks read, in torch and in NumPy."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from maze_kernel.errors import SpaceError
+from maze_kernel.models.observation_encoding import ObservationEncoder
+
+CASES = {
+    "floats": (spaces.Box(-9, 9, (2,)), [1.5, -2.0], [1.5, -2.0]),
+    "doubles": (spaces.Box(-9, 9, (2,), np.float64), [1.5, -2.0], [1.5, -2.0]),
+    "number": (spaces.Box(-9, 9, ()), 2.5, [2.5]),
+    "bytes": (spaces.Box(0, 255, (2, 1), np.uint8), [[255], [51]], [[1.0], [0.2]]),
+    "integers": (spaces.Box(-9, 9, (2,), np.int64), [3, -4], [3.0, -4.0]),
+    "bits": (spaces.MultiBinary(3), [1, 0, 1], [1.0, 0.0, 1.0]),
+    "choice": (spaces.Discrete(3), 2, [0.0, 0.0, 1.0]),
+    "choice-start": (spaces.Discrete(3, start=-1), -1, [1.0, 0.0, 0.0]),
+    "choices": (spaces.MultiDiscrete([2, 3]), [1, 0], [0.0, 1.0, 1.0, 0.0, 0.0]),
+    "grid": (spaces.MultiDiscrete([[2], [2]], start=[[0], [5]]), [[1], [5]], [0.0, 1.0, 1.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize(("space", "value", "expected"), CASES.values(), ids=list(CASES))
+def test_encodings(space, value, expected):
+    encoder = ObservationEncoder(spaces.Dict(x=space))
+    batch = np.stack([np.asarray(value, space.dtype)] * 3)
+    in_numpy = encoder.encode_numpy({"x": batch})["x"]
+    in_torch = encoder.encode({"x": torch.from_numpy(batch)})["x"]
+    assert in_numpy.dtype == np.float32
+    assert in_torch.dtype == torch.float32
+    assert in_numpy.shape == in_torch.shape == (3, *encoder.shapes["x"])
+    for result in (in_numpy, in_torch):
+        np.testing.assert_allclose(result, [expected] * 3, rtol=1e-6)
+
+
+def test_raw_entries_and_the_input_stay_as_they_are():
+    encoder = ObservationEncoder(spaces.Dict(mask=spaces.MultiBinary(2), x=spaces.Discrete(2)), raw=["mask"])
+    observation = {"mask": np.ones((1, 2), np.int8), "x": np.zeros(1, np.int64)}
+    encoded = encoder.encode_numpy(observation)
+    assert encoded["mask"] is observation["mask"]
+    assert observation["x"].shape == (1,)
+
+
+def test_spaces_without_encoding_are_named():
+    with pytest.raises(SpaceError, match="'words'"):
+        ObservationEncoder(spaces.Dict(words=spaces.Text(3)))
