@@ -75,7 +75,8 @@ def ours(work: Work, n_env_steps: int, *, compiled: bool = False, vector: Mappin
         },
         kernel=kernel,
     )
-    trainer_object = Assembly(loaded, kernel).make_trainer()
+    assembly = Assembly(loaded, kernel)
+    trainer_object = assembly.make_trainer(assembly.trainer_context())
     trainer_object.start_segment(0)
 
     def run() -> float:
