@@ -110,6 +110,8 @@ class OnPolicyTrainer:
         )
 
     def _update(self, batch: Batch, update_index: int) -> list[Tensor]:
+        if not bool(batch.returns.isfinite().all()):
+            self._refuse_non_finite(batch, update_index, "a return")
         rate = self._learning_rate(update_index / self.options.epoch_length)
         coefficients = self._coefficients()
 
@@ -118,7 +120,7 @@ class OnPolicyTrainer:
 
         statistics = self._algorithm.update(batch, step, self.options, self._rng)
         if not bool(torch.stack(statistics).isfinite().all()):
-            self._refuse_non_finite(batch, update_index)
+            self._refuse_non_finite(batch, update_index, "the loss or its gradient")
         return statistics
 
     def _learning_rate(self, part_of_epoch: float) -> float:
@@ -138,9 +140,9 @@ class OnPolicyTrainer:
         weights = [options.policy_loss_coef, options.value_loss_coef, options.entropy_coef]
         return torch.tensor(weights, device=self._device)
 
-    def _refuse_non_finite(self, batch: Batch, update_index: int) -> None:
+    def _refuse_non_finite(self, batch: Batch, update_index: int, what: str) -> None:
         error = NonFiniteError(
-            "the loss or its gradient is not finite; the weights were left as they were",
+            f"{what} is not finite; no weight was changed by it",
             received=f"NaN or infinity in update {update_index + 1} of epoch {self._epoch + 1}",
             owner="maze-ppo",
             help="lower trainer.lr, set trainer.max_grad_norm, or look at the batch saved in the run directory",

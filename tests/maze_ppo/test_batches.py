@@ -1,0 +1,113 @@
+"""From a collected rollout to rows: what followed each decision, which rows count, how minibatches are cut."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from maze_kernel.env.contract import flat_spaces
+from maze_kernel.rollout.buffer import RolloutBuffer
+from maze_ppo.batch import minibatches, next_values, rollout_batch
+
+GAMMA, LAMBDA = 0.9, 0.8
+
+
+class SumOfObservation:
+    """A model whose value is the sum of the observation and whose log-probability is its first entry."""
+
+    spaces = flat_spaces(
+        spaces.Dict({"observation": spaces.Box(-1, 1, (2,), np.float32)}), spaces.Dict({"action": spaces.Discrete(2)})
+    )
+
+    @property
+    def distributions(self):
+        return {"0": self}
+
+    def log_prob(self, logits, action):
+        return logits["action"]
+
+    def value(self, key, observation, agent_id=None):
+        return observation["observation"].sum(-1)
+
+    def logits_and_value(self, key, observation, agent_id=None):
+        return {"action": observation["observation"][:, 0]}, self.value(key, observation)
+
+
+@pytest.fixture
+def model():
+    return SumOfObservation()
+
+
+@pytest.fixture
+def buffer(model):
+    rng = np.random.default_rng(0)
+    buffer = RolloutBuffer(model.spaces, "0", 5, 3)
+    buffer.observation["observation"][...] = rng.normal(size=(5, 3, 2))
+    buffer.last_observation["observation"][...] = rng.normal(size=(3, 2))
+    buffer.reward[...] = rng.normal(size=(5, 3))
+    buffer.terminated[1, 0] = True
+    buffer.truncated[2, 1] = True
+    buffer.truncated[4, 2] = True
+    buffer.add_truncation(2, np.array([1]), {"observation": np.array([[0.5, 0.25]], np.float32)})
+    buffer.add_truncation(4, np.array([2]), {"observation": np.array([[2.0, 1.0]], np.float32)})
+    return buffer
+
+
+def values(buffer):
+    return buffer.observation["observation"].sum(-1)
+
+
+def test_next_values_come_from_the_final_observation_where_an_episode_was_cut(buffer, model):
+    result = next_values(buffer, model, values(buffer), torch.device("cpu"))
+    expected = np.concatenate([values(buffer)[1:], buffer.last_observation["observation"].sum(-1)[None]])
+    expected[2, 1] = 0.75
+    expected[4, 2] = 3.0
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def test_rows_match_a_slow_walk(buffer, model):
+    batch = rollout_batch(buffer, model, torch.device("cpu"), gamma=GAMMA, gae_lambda=LAMBDA)
+    following = next_values(buffer, model, values(buffer), torch.device("cpu"))
+    for n in range(3):
+        advantage = 0.0
+        for t in reversed(range(5)):
+            ended = buffer.terminated[t, n] or buffer.truncated[t, n]
+            bootstrap = 0.0 if buffer.terminated[t, n] else GAMMA * following[t, n]
+            advantage = (
+                buffer.reward[t, n] + bootstrap - values(buffer)[t, n] + GAMMA * LAMBDA * advantage * (not ended)
+            )
+            row = t * 3 + n
+            assert float(batch.advantages[row]) == pytest.approx(advantage, rel=1e-4, abs=1e-5)
+            assert float(batch.returns[row]) == pytest.approx(advantage + values(buffer)[t, n], rel=1e-4, abs=1e-5)
+            np.testing.assert_array_equal(
+                batch.observation["observation"][row], buffer.observation["observation"][t, n]
+            )
+
+
+def test_void_decisions_are_left_out_or_weigh_nothing(buffer, model):
+    buffer.void[2, 0] = True
+    device = torch.device("cpu")
+    dropped = rollout_batch(buffer, model, device, gamma=GAMMA, gae_lambda=LAMBDA)
+    kept = rollout_batch(buffer, model, device, gamma=GAMMA, gae_lambda=LAMBDA, fixed_size=True)
+    assert dropped.n_rows() == 14
+    assert dropped.weight is None
+    assert kept.n_rows() == 15
+    assert kept.weight.tolist() == [0.0 if row == 6 else 1.0 for row in range(15)]
+    torch.testing.assert_close(kept.advantages[kept.weight > 0], dropped.advantages)
+
+
+def test_minibatches_cover_every_row_once(buffer, model):
+    batch = rollout_batch(buffer, model, torch.device("cpu"), gamma=GAMMA, gae_lambda=LAMBDA)
+    parts = list(minibatches(batch, 4, np.random.default_rng(0)))
+    assert [part.n_rows() for part in parts] == [4, 4, 4, 3]
+    rows = torch.cat([part.advantages for part in parts])
+    torch.testing.assert_close(rows.sort().values, batch.advantages.sort().values)
+
+
+def test_weighted_minibatches_are_all_of_one_size(buffer, model):
+    batch = rollout_batch(buffer, model, torch.device("cpu"), gamma=GAMMA, gae_lambda=LAMBDA, fixed_size=True)
+    parts = list(minibatches(batch, 4, np.random.default_rng(0)))
+    assert [part.n_rows() for part in parts] == [4, 4, 4, 4]
+    assert sum(float(part.weight.sum()) for part in parts) == 15.0
+    counted = torch.cat([part.advantages[part.weight > 0] for part in parts])
+    torch.testing.assert_close(counted.sort().values, batch.advantages.sort().values)

@@ -1,0 +1,144 @@
+"""Training as a user sees it: the same seed gives the same weights, a restored trainer goes on, nothing is lost."""
+
+import numpy as np
+import pytest
+import torch
+
+from maze_kernel.errors import NonFiniteError, RequestError
+
+SMALL = {"n_rollout_steps": 32, "epoch_length": 2, "max_grad_norm": 0.5, "gae_lambda": 0.95}
+ALGORITHMS = [
+    {"use": "ppo", "batch_size": 48, "n_optimization_epochs": 2, **SMALL},
+    {"use": "a2c", **SMALL},
+]
+
+
+def weights(trainer):
+    return torch.cat([parameter.detach().reshape(-1) for parameter in trainer.model.parameters()])
+
+
+@pytest.mark.parametrize("options", ALGORITHMS, ids=["ppo", "a2c"])
+@pytest.mark.parametrize("mode", ["native", "sequential"])
+class TestBothAlgorithms:
+    def test_the_same_seed_gives_the_same_weights(self, make_trainer, options, mode):
+        runs = [make_trainer(trainer=options, vector={"n_envs": 4, "mode": mode}) for _ in range(2)]
+        for trainer in runs:
+            trainer.train_epoch()
+        assert torch.equal(weights(runs[0]), weights(runs[1]))
+
+    def test_another_seed_gives_other_weights(self, make_trainer, options, mode):
+        runs = [make_trainer(trainer=options, seed=seed, vector={"n_envs": 4, "mode": mode}) for seed in (0, 1)]
+        assert not torch.equal(weights(runs[0]), weights(runs[1]))
+
+    def test_a_restored_trainer_goes_on_bit_for_bit(self, make_trainer, options, mode):
+        tables = {"trainer": options, "vector": {"n_envs": 4, "mode": mode}}
+        first, second = make_trainer(**tables), make_trainer(**tables)
+        first.train_epoch()
+        second.model.load_state_dict({name: tensor.clone() for name, tensor in first.model.state_dict().items()})
+        second.load_state_dict(first.state_dict())
+        for trainer in (first, second):
+            trainer.start_segment(1)
+            trainer.train_epoch()
+        assert torch.equal(weights(first), weights(second))
+        assert first.env_steps == second.env_steps
+
+
+def test_rows_that_only_reset_enter_no_count(make_trainer):
+    """Native CartPole spends a row on every reset. Untrained episodes are short, so there are many."""
+    trainer = make_trainer(trainer={**ALGORITHMS[0], "epoch_length": 4}, vector={"n_envs": 4, "mode": "native"})
+    statistics = trainer.train_epoch()
+    n_rows, n_episodes = 4 * 32 * 4, statistics["BaseEnvEvents/episode_count"]
+    assert n_episodes > 4
+    assert n_rows - n_episodes <= trainer.env_steps <= n_rows - n_episodes + 4
+    assert statistics["BaseEnvEvents/episode_length/mean"] == pytest.approx(statistics["BaseEnvEvents/reward/mean"])
+
+
+def test_statistics_have_the_documented_tags(make_trainer):
+    statistics = make_trainer(trainer=ALGORITHMS[0]).train_epoch()
+    wanted = "policy_loss value_loss entropy clip_fraction approx_kl grad_norm explained_variance learning_rate"
+    assert {f"ActorCriticEvents/{name}" for name in wanted.split()} <= set(statistics)
+    assert {"Timing/rollout_seconds", "Timing/update_seconds", "Timing/env_steps_per_second"} <= set(statistics)
+    assert all(np.isfinite(value) for value in statistics.values())
+
+
+def test_burn_in_trains_the_critic_alone(make_trainer):
+    trainer = make_trainer(trainer={**ALGORITHMS[0], "critic_burn_in_epochs": 1})
+    before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+    trainer.train_epoch()
+    changed = {name for name, tensor in trainer.model.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert changed
+    assert all("critic" in name for name in changed)
+    trainer.start_segment(1)
+    trainer.train_epoch()
+    assert any(
+        not torch.equal(tensor, before[name])
+        for name, tensor in trainer.model.state_dict().items()
+        if "policies" in name
+    )
+
+
+def test_target_kl_stops_the_passes(make_trainer):
+    calls = []
+    for target_kl in (0.0, 1e-9):
+        options = {**ALGORITHMS[0], "n_optimization_epochs": 6, "epoch_length": 1, "lr": 0.01, "target_kl": target_kl}
+        trainer = make_trainer(trainer=options)
+        trainer.train_epoch()
+        calls.append(int(trainer.state_dict()["optimizer"]["n_steps"]))
+    assert calls[1] < calls[0]
+
+
+def test_the_learning_rate_follows_its_schedule(make_trainer):
+    options = {**ALGORITHMS[1], "n_epochs": 4, "lr": {"start": 0.01, "end": 0.0}}
+    trainer = make_trainer(trainer=options)
+    rates = []
+    for epoch in range(4):
+        trainer.start_segment(epoch)
+        rates.append(trainer.train_epoch()["ActorCriticEvents/learning_rate"])
+    assert rates == pytest.approx([0.0075, 0.005, 0.0025, 0.0])
+
+
+def test_a_non_finite_loss_stops_with_the_batch_and_leaves_the_weights(make_trainer):
+    trainer = make_trainer(trainer=ALGORITHMS[0])
+    trainer.train_epoch()
+    before = weights(trainer).clone()
+    original = trainer._experience.collect
+
+    def poisoned():
+        buffer = original()
+        buffer.reward[3, 1] = np.nan
+        return buffer
+
+    trainer._experience.collect = poisoned
+    with pytest.raises(NonFiniteError) as failure:
+        trainer.train_epoch()
+    assert torch.isfinite(weights(trainer)).all()
+    assert torch.equal(weights(trainer), before)
+    assert failure.value.batch["observation.observation"].shape[1:] == (4,)
+    assert np.isnan(failure.value.batch["advantages"]).any()
+
+
+def test_an_unknown_device_is_refused(make_trainer):
+    with pytest.raises(RequestError, match="device"):
+        make_trainer(trainer={**ALGORITHMS[0], "device": "quantum"})
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_cuda_trains(make_trainer):
+    trainer = make_trainer(trainer={**ALGORITHMS[0], "device": "cuda"})
+    before = weights(trainer).clone()
+    trainer.train_epoch()
+    assert weights(trainer).is_cuda
+    assert not torch.equal(weights(trainer), before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", ALGORITHMS, ids=["ppo", "a2c"])
+def test_compiled_updates_equal_eager_ones(make_trainer, options):
+    """The same rollouts, the same minibatches: weights agree to rounding."""
+    eager = make_trainer(trainer={**options, "epoch_length": 1})
+    compiled = make_trainer(trainer={**options, "epoch_length": 1, "compile": True})
+    eager.train_epoch()
+    compiled.train_epoch()
+    if options["use"] == "a2c":  # PPO pads its last minibatch instead of shortening it: other minibatches, same rows
+        np.testing.assert_allclose(weights(eager), weights(compiled), rtol=1e-4, atol=1e-6)
+    assert torch.isfinite(weights(compiled)).all()
