@@ -1,0 +1,1 @@
+"""A Maze plugin to start from: a wrapper, a block and a trainer."""

@@ -1,0 +1,62 @@
+"""A new plugin from the example: what `maze new-plugin NAME` does.
+
+The template is `examples/maze_hello`; `plugin_template` is a link to it, and a wheel holds its files.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from pathlib import Path
+
+from maze_kernel.errors import RequestError
+
+TEMPLATE = Path(__file__).parent / "plugin_template"
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_LEFT_OUT = {"__pycache__", "dist", "build", "runs", ".pytest_cache"}
+
+
+def new_plugin(name: str, directory: str | Path = ".") -> Path:
+    """Copy the example plugin under a new name.
+
+    Args:
+        name: of the distribution, lower-case words joined by hyphens: "maze-robots". The package is
+            `maze_robots`, and its components are called `robots-clip`, `robots-residual` and `robots-search`.
+        directory: where the new folder is made.
+
+    Returns:
+        The new folder, named like the package.
+
+    Raises:
+        RequestError: the name cannot be used, or the folder exists.
+    """
+    package = name.replace("-", "_")
+    _check(name, package)
+    folder = Path(directory) / package
+    if folder.exists():
+        raise RequestError(f"{folder} exists already", help="choose another name, or --out another folder")
+    for source in sorted(TEMPLATE.rglob("*")):
+        relative = source.relative_to(TEMPLATE)
+        if source.is_file() and not _LEFT_OUT.intersection(relative.parts):
+            target = folder / _renamed(str(relative), name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(_renamed(source.read_text(encoding="utf-8"), name), encoding="utf-8")
+    return folder
+
+
+def _check(name: str, package: str) -> None:
+    if _NAME.fullmatch(name) is None:
+        raise RequestError(
+            f"a plugin cannot be called {name!r}", expected="lower-case words joined by hyphens, e.g. 'maze-robots'"
+        )
+    taken = keyword.iskeyword(package) or package in sys.stdlib_module_names or package == "maze_kernel"
+    if taken:
+        raise RequestError(f"a plugin cannot be called {name!r}: Python or Maze has a module of that name")
+
+
+def _renamed(text: str, name: str) -> str:
+    short = name.removeprefix("maze-")
+    replacements = {"maze-hello": name, "maze_hello": name.replace("-", "_"), "hello": short}
+    return re.sub("|".join(replacements), lambda match: replacements[match.group()], text)
