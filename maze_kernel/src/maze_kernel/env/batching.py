@@ -45,7 +45,7 @@ def layout(space: spaces.Dict) -> dict[str, ArrayLayout]:
                 owner="maze-kernel environments",
                 help="flatten nested spaces into one key a leaf; use a fixed-size Box for sequences and text",
             )
-        result[key] = ArrayLayout(tuple(leaf.shape), np.dtype(leaf.dtype))
+        result[key] = ArrayLayout(tuple(leaf.shape or ()), np.dtype(leaf.dtype))
     return result
 
 

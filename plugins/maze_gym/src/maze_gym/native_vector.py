@@ -116,7 +116,7 @@ class NativeVectorEnv:
             void = self._ended
             reward[void], terminated[void], truncated[void] = 0.0, False, False
         ended = terminated | truncated
-        self._ended, self._any_ended = ended, bool(ended.any())
+        self._ended, self._any_ended = ended, np.count_nonzero(ended) > 0
         if self._masks is None and not self._any_ended:
             return self._tick(observation, reward, terminated, truncated)
         return self._tick_with_ends(observation, reward, terminated, truncated, infos)

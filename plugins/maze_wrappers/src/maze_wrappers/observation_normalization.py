@@ -19,6 +19,9 @@ OWNER = "maze-wrappers: observation-normalization"
 Batches = Iterable[Mapping[PolicyKey, dict[str, np.ndarray]]]
 Running = RunningMoments | RunningRange
 
+_FAR = 1e4
+"""Offset over scale from which float32 loses more than three digits."""
+
 
 class ObservationNormalization(Transform):
     """x' = clip((x − offset) / scale) for every Box key that is not excluded; results are float32.
@@ -182,7 +185,7 @@ class ObservationNormalization(Transform):
     def _refresh(self) -> None:
         for name, running in self._running.items():
             if running.count:
-                self._numbers[name] = _Numbers(*running.offset_and_scale, self._clip(name))
+                self._numbers[name] = _Numbers(*running.offset_and_scale, self._clip(name), moving=self._is_running)
 
     def _outer(self, space: spaces.Dict) -> spaces.Dict:
         outer = {name: self._outer_box(name, leaf) for name, leaf in space.spaces.items()}
@@ -211,13 +214,21 @@ class ObservationNormalization(Transform):
 
 
 class _Numbers:
-    """What one key is normalised with; float32 is enough where the offset is not far greater than the scale."""
+    """What one key is normalised with.
 
-    def __init__(self, offset: np.ndarray, scale: np.ndarray, clip: tuple[float, float] | None) -> None:
+    Fixed numbers are float32, unless the offset is so far from 0 that its rounding would show. Moving ones stay
+    float64: converting them at every step costs more than it saves.
+    """
+
+    def __init__(
+        self, offset: np.ndarray, scale: np.ndarray, clip: tuple[float, float] | None, *, moving: bool = False
+    ) -> None:
         self.clip = clip
-        far = bool(np.any(np.abs(offset) > 1e4 * scale))
-        self.dtype = np.float64 if far else np.float32
-        self.offset, self.scale = np.asarray(offset, self.dtype), np.asarray(scale, self.dtype)
+        self.offset, self.scale = offset, scale
+        self.dtype: type = np.float64
+        if not moving and not np.any(np.abs(offset) > _FAR * scale):
+            self.dtype = np.float32
+            self.offset, self.scale = np.asarray(offset, np.float32), np.asarray(scale, np.float32)
 
 
 def _bound(bound: np.ndarray, numbers: _Numbers) -> np.ndarray:

@@ -10,8 +10,6 @@ from attrs import validators
 
 Strategy = Literal["mean-zero-std-one", "range-zero-one"]
 
-_POSITIVE = validators.gt(0)
-
 
 def _ordered(_instance: object, attribute: attrs.Attribute[Any], value: tuple[float, float] | None) -> None:
     if value is not None and not value[0] < value[1]:
@@ -30,9 +28,7 @@ class KeyNormalization:
     """Bounds of this key's normalised values."""
     mean: tuple[float, ...] | None = None
     """Mean given by hand, one number or one a feature; with `std`, strategy mean-zero-std-one."""
-    std: tuple[float, ...] | None = attrs.field(
-        default=None, validator=validators.optional(validators.deep_iterable(validators.ge(0.0)))
-    )
+    std: tuple[float, ...] | None = None
     """Standard deviation given by hand, one number or one a feature; 0 counts as 1."""
     min: tuple[float, ...] | None = None
     """Lowest value given by hand, one number or one a feature; with `max`, strategy range-zero-one."""
@@ -45,6 +41,8 @@ class KeyNormalization:
                 raise ValueError(f"{first} and {second} must be given together")
         if self.mean is not None and self.min is not None:
             raise ValueError("give mean and std, or min and max, not both")
+        if self.std is not None and min(self.std) < 0:
+            raise ValueError(f"std must not be negative, and {min(self.std)} is")
 
 
 @attrs.frozen(kw_only=True)
@@ -55,7 +53,7 @@ class ObservationNormalizationOptions:
     """"mean-zero-std-one": (x − mean) / std; "range-zero-one": (x − min) / (max − min). A divisor of 0 counts as 1."""
     statistics: Literal["estimated", "running"] = "estimated"
     """"estimated": from random steps before training, then fixed; "running": updated by every training step, frozen in evaluation. Keys with values given by hand keep those."""  # noqa: E501
-    n_estimation_steps: int = attrs.field(default=1000, validator=_POSITIVE)
+    n_estimation_steps: int = attrs.field(default=1000, validator=validators.gt(0))
     """Environment steps of the random policy for "estimated", in all environments and workers together."""
     axis: tuple[int, ...] = (0,)
     """Axes of the stacked samples to take statistics over; axis 0 counts the samples. [0]: one value a feature; []: one value for everything."""  # noqa: E501
@@ -95,7 +93,7 @@ class ReturnNormalizationOptions:
 
     gamma: float = attrs.field(default=0.99, validator=validators.and_(validators.ge(0.0), validators.le(1.0)))
     """Discount of the return whose standard deviation is tracked; take the trainer's."""
-    epsilon: float = attrs.field(default=1e-8, validator=_POSITIVE)
+    epsilon: float = attrs.field(default=1e-8, validator=validators.gt(0))
     """Added to the variance before the root."""
     clip_range: tuple[float, float] | None = attrs.field(default=None, validator=_ordered)
     """Bounds of the normalised reward, e.g. [-10.0, 10.0]; unset does not clip."""

@@ -32,10 +32,13 @@ class RunningMoments:
         """Add a batch, `(n, *shape)`."""
         if not batch.shape[0]:
             return
+        # Plain reductions: this runs at every step, and np.mean alone costs more than all of them.
         values = batch.astype(np.float64)
-        n = float(np.prod([values.shape[axis] for axis in self.axis]))
-        mean = values.mean(axis=self.axis, keepdims=True)
-        m2 = np.square(values - mean).sum(axis=self.axis, keepdims=True)
+        total = np.add.reduce(values, axis=self.axis, keepdims=True)
+        n = values.size / total.size
+        mean = total / n
+        deviation = values - mean
+        m2 = np.add.reduce(deviation * deviation, axis=self.axis, keepdims=True)
         self._add(n, mean[0], m2[0])
 
     def merge(self, other: RunningMoments) -> None:
@@ -50,7 +53,7 @@ class RunningMoments:
         total = self.count + n
         delta = mean - self.mean
         # M2 = M2_a + M2_b + delta² n_a n_b / (n_a + n_b)
-        self.m2 = self.m2 + m2 + np.square(delta) * (self.count * n / total)
+        self.m2 = self.m2 + m2 + delta * delta * (self.count * n / total)
         # mean = mean_a + delta n_b / (n_a + n_b)
         self.mean = self.mean + delta * (n / total)
         self.count = total
@@ -92,7 +95,7 @@ class RunningRange:
         if batch.shape[0]:
             values = batch.astype(np.float64)
             low, high = values.min(axis=self.axis, keepdims=True)[0], values.max(axis=self.axis, keepdims=True)[0]
-            self._add(float(np.prod([values.shape[axis] for axis in self.axis])), low, high)
+            self._add(values.size / low.size, low, high)
 
     def merge(self, other: RunningRange) -> None:
         """Add all samples that another one has seen."""
