@@ -21,15 +21,15 @@ MINIMAL = {"name": "page", "env": {"use": "gym", "id": "CartPole-v1"}, "trainer"
 OVERRIDES = re.findall(r"^\| `--set (.*?)` \|", TEXT, re.MULTILINE)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _first_party_plugins():
+@pytest.fixture(scope="module")
+def first_party_plugins():
     names = {entry.component.name for entry in Kernel.installed().catalog.entries()}
     if not {"gym", "ppo", "concat", "dense", "inline", "tensorboard", "observation-normalization"} <= names:
         pytest.skip("the first-party plugins are not installed")
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, first_party_plugins):
     (tmp_path / "my_plugin.py").write_text(PLUGIN)
     module = types.ModuleType("my_package.envs")
     module.make_env = lambda *, width: width

@@ -16,8 +16,7 @@ from maze_kernel.errors import RequestError
 
 def expected_text(annotation: Any, scope: Scope) -> str:
     """The type with its bounds: "number > 0"."""
-    shown = f.show_type(annotation)
-    return f"{shown} {scope.bounds}" if scope.bounds else shown
+    return f.show_bounded_type(annotation, scope.bounds)
 
 
 def wrong_type(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
@@ -112,7 +111,7 @@ def missing_key(field: f.OptionField, scope: Scope, reader: Reader) -> None:
     reader.problems.add(
         path,
         f"{show_path((*path, field.name))} is missing",
-        expected=f.show_type(field.annotation) + (f" {expected}" if expected else ""),
+        expected=f.show_bounded_type(field.annotation, expected),
         owner=scope.owner,
         help=help_,
     )

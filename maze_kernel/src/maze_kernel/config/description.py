@@ -102,7 +102,7 @@ def rows_of(fields: f.OptionFields, texts: Texts, prefix: str = "", depth: int =
         rows.append(
             OptionRow(
                 name=prefix + field.name,
-                type=f.show_type(field.annotation) + (f" {bounds}" if bounds else ""),
+                type=f.show_bounded_type(field.annotation, bounds),
                 default=_default_text(field.default),
                 meaning=texts.fields.get(field.name, ""),
                 source=texts.origins.get(field.name, ""),

@@ -238,6 +238,14 @@ def show_type(annotation: Any) -> str:
     return _show_container(annotation)
 
 
+def show_bounded_type(annotation: Any, bounds: str | None) -> str:
+    """A type with what a validator asks for: "number > 0"; choices are not said twice."""
+    shown = show_type(annotation)
+    if not bounds or (bounds.startswith("one of ") and '"' in shown):
+        return shown
+    return f"{shown}, {bounds}" if bounds[0].isalpha() else f"{shown} {bounds}"
+
+
 def _show_container(annotation: Any) -> str:
     items = list_members(annotation)
     if items is not None:
