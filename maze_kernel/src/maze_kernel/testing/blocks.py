@@ -1,0 +1,71 @@
+"""Conformance of perception blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from maze_kernel.testing.conformance import require, same
+
+
+def check_block(factory: Callable[[], Any], *, leading: tuple[tuple[int, ...], ...] = ((1,), (5,), (3, 4))) -> None:
+    """Shapes are as announced under any leading dimensions, gradients flow, the state survives.
+
+    Args:
+        factory: builds the block; called twice.
+        leading: leading dimensions it must serve.
+
+    Raises:
+        ConformanceError: naming the rule that is broken.
+    """
+    block = factory()
+    require(isinstance(block, torch.nn.Module), "a block must be a torch.nn.Module")
+    block.eval()
+    out_shapes = dict(zip(block.out_keys, (tuple(shape) for shape in block.out_shapes()), strict=True))
+    for dims in leading:
+        inputs = _inputs(block, dims)
+        before = {key: tensor.detach().clone() for key, tensor in inputs.items()}
+        outputs = block(inputs)
+        require(same(before, inputs), "forward() changes its inputs in place")
+        require(set(block.out_keys) <= set(outputs), f"forward() lacks outputs of {block.out_keys}")
+        for key, shape in out_shapes.items():
+            found = tuple(outputs[key].shape)
+            require(found == (*dims, *shape), f"output {key!r} has shape {found}, announced {(*dims, *shape)}")
+    _check_rows(block, inputs, leading[-1])
+    _check_gradients(block, leading[0])
+    _check_state(factory, block, inputs)
+
+
+def _inputs(block: Any, dims: tuple[int, ...]) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(7)
+    pairs = zip(block.in_keys, block.in_shapes, strict=True)
+    return {key: torch.rand(*dims, *shape, generator=generator) for key, shape in pairs}
+
+
+def _check_rows(block: Any, inputs: dict[str, torch.Tensor], dims: tuple[int, ...]) -> None:
+    whole = block(inputs)
+    flat = {key: tensor.flatten(0, len(dims) - 1) for key, tensor in inputs.items()}
+    rows = block(flat)
+    for key in block.out_keys:
+        agrees = torch.allclose(whole[key].flatten(0, len(dims) - 1), rows[key], atol=1e-5)
+        require(agrees, f"output {key!r} depends on how the samples are arranged in leading dimensions")
+
+
+def _check_gradients(block: Any, dims: tuple[int, ...]) -> None:
+    parameters = dict(block.named_parameters())
+    if not parameters:
+        return
+    block.zero_grad()
+    sum(output.square().sum() for output in block(_inputs(block, dims)).values()).backward()
+    dead = [name for name, parameter in parameters.items() if parameter.requires_grad and parameter.grad is None]
+    require(not dead, f"no gradient reaches the parameters {', '.join(dead)}")
+
+
+def _check_state(factory: Callable[[], Any], block: Any, inputs: dict[str, torch.Tensor]) -> None:
+    again = factory()
+    again.load_state_dict(block.state_dict())
+    again.eval()
+    with torch.no_grad():
+        require(same(block(inputs), again(inputs)), "a block restored from state_dict() gives other outputs")

@@ -1,0 +1,102 @@
+"""Conformance of environments and of wrappers around one environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from maze_kernel.env.contract import Action, Observation, StructuredEnv
+from maze_kernel.testing.conformance import require, require_member, same
+
+
+def check_env(factory: Callable[[], StructuredEnv], *, n_steps: int = 200, seed: int = 7) -> None:
+    """Play with random actions: spaces agree with what comes out, episodes restart, seeds decide everything.
+
+    Args:
+        factory: builds one environment; called several times.
+        n_steps: decisions to play.
+        seed: of the first episode and of the actions.
+
+    Raises:
+        ConformanceError: naming the rule that is broken.
+    """
+    first, second = _play(factory, n_steps, seed), _play(factory, n_steps, seed)
+    for step, (one, other) in enumerate(zip(first, second, strict=True)):
+        require(same(one, other), f"two environments with one seed and the same actions differ at step {step}")
+
+
+def check_wrapper(
+    factory: Callable[[StructuredEnv], StructuredEnv], env_factory: Callable[[], StructuredEnv], *, n_steps: int = 200
+) -> None:
+    """An env wrapper is an environment, and closes what it wraps.
+
+    Raises:
+        ConformanceError: naming the rule that is broken.
+    """
+    check_env(lambda: factory(env_factory()), n_steps=n_steps)
+    inner = env_factory()
+    closed: list[bool] = []
+    close = inner.close
+    inner.close = lambda: (closed.append(True), close())[1]  # type: ignore[func-returns-value,method-assign]
+    factory(inner).close()
+    require(bool(closed), "close() of the wrapper does not close the environment inside")
+
+
+def _play(factory: Callable[[], StructuredEnv], n_steps: int, seed: int) -> list[Any]:
+    env = factory()
+    try:
+        require(isinstance(env, StructuredEnv), "it lacks methods of StructuredEnv")
+        keys = set(env.structured_spaces.policy_keys)
+        require(keys == set(env.structured_spaces.observation), "observation and action spaces have different keys")
+        return list(_steps(env, n_steps, seed))
+    finally:
+        env.close()
+
+
+def _steps(env: StructuredEnv, n_steps: int, seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    observation, info = env.reset(seed=seed)
+    _check_observation(env, observation, "the first observation")
+    require(isinstance(info, dict), f"reset returned info of type {type(info).__name__}")
+    yield _copy(observation)
+    for step in range(n_steps):
+        result = env.step(_action(env, observation, rng))
+        require(isinstance(result, tuple) and len(result) == 5, "step must return five values")
+        observation, reward, terminated, truncated, info = result
+        _check_observation(env, observation, f"the observation of step {step}")
+        require(np.ndim(reward) == 0 and bool(np.isfinite(reward)), f"reward {reward!r} is not one finite number")
+        for name, flag in (("terminated", terminated), ("truncated", truncated)):
+            require(isinstance(flag, (bool, np.bool_)), f"{name} is {flag!r}, not a bool")
+        require(isinstance(info, dict), f"step returned info of type {type(info).__name__}")
+        require(isinstance(env.is_flat_step_end(), (bool, np.bool_)), "is_flat_step_end() returns no bool")
+        require(isinstance(env.is_actor_done(), (bool, np.bool_)), "is_actor_done() returns no bool")
+        yield _copy(observation), float(reward), bool(terminated), bool(truncated), tuple(env.actor_id())
+        if terminated or truncated:
+            observation, _ = env.reset()
+            _check_observation(env, observation, "the observation after a second reset")
+
+
+def _check_observation(env: StructuredEnv, observation: Observation, what: str) -> None:
+    key, agent = env.actor_id()
+    require(key in env.structured_spaces.policy_keys, f"actor_id() names policy key {key!r}, which has no spaces")
+    count = env.structured_spaces.agent_counts.get(key, 0)
+    require(agent >= 0 and (count < 0 or agent < count), f"actor_id() names agent {agent} of {count} of key {key!r}")
+    require_member(env.structured_spaces.observation[key], observation, what)
+
+
+def _action(env: StructuredEnv, observation: Observation, rng: np.random.Generator) -> Action:
+    from maze_kernel.env.tick import Group
+    from maze_kernel.models.contract import PolicyContext
+    from maze_kernel.rollout.random_policy import RandomPolicy
+
+    key, agent = env.actor_id()
+    rows = {name: np.asarray(value)[None] for name, value in observation.items()}
+    group = Group(env_index=np.zeros(1, np.int64), agent_id=np.array([agent]), observation=rows)
+    policy = RandomPolicy(PolicyContext(spaces=env.structured_spaces, seed=int(rng.integers(2**31))))
+    return {head: action[0] for head, action in policy.act(key, group).items()}
+
+
+def _copy(observation: Observation) -> dict[str, np.ndarray]:
+    return {name: np.array(value) for name, value in observation.items()}

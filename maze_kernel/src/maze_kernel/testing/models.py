@@ -1,0 +1,58 @@
+"""Conformance of models: actor-critics built from the spaces of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.models.contract import ActorCritic
+from maze_kernel.testing.conformance import require, same
+
+
+def check_model(factory: Callable[[], ActorCritic], spaces: StructuredSpaces, *, n_rows: int = 5) -> None:
+    """Logits and values have their shapes and agree however they are asked for; no parameter is dead.
+
+    Args:
+        factory: builds the model for `spaces` from one seed; called twice.
+
+    Raises:
+        ConformanceError: naming the rule that is broken.
+    """
+    model: Any = factory()
+    total: Any = 0.0
+    for key in spaces.policy_keys:
+        rows = _rows(spaces, key, n_rows)
+        inputs = {name: torch.from_numpy(array) for name, array in rows.items()}
+        agent_id = torch.zeros(n_rows, dtype=torch.long)
+        logits, value = model.logits_and_value(key, inputs, agent_id)
+        shapes = {head: (n_rows, *shape) for head, shape in model.distributions[key].logits_shapes().items()}
+        found = {head: tuple(tensor.shape) for head, tensor in logits.items()}
+        require(found == shapes, f"logits have shapes {found}, their distributions want {shapes}")
+        require(tuple(value.shape) == (n_rows,), f"values have shape {tuple(value.shape)}, not ({n_rows},)")
+        require(_close(logits, model.logits(key, inputs, agent_id)), "logits() and logits_and_value() differ")
+        require(torch.allclose(value, model.value(key, inputs, agent_id)), "value() and logits_and_value() differ")
+        mirror = model.numpy_logits(key)
+        if mirror is not None:
+            mirrored = {head: torch.from_numpy(np.array(array)) for head, array in mirror(rows).items()}
+            require(_close(logits, mirrored), "numpy_logits() and logits() differ")
+        total = total + value.square().sum() + sum(tensor.clamp(-1e3, 1e3).square().sum() for tensor in logits.values())
+    total.backward()
+    dead = [name for name, parameter in model.named_parameters() if parameter.grad is None]
+    require(not dead, f"no gradient reaches the parameters {', '.join(dead)}")
+    again: Any = factory()
+    require(same(model.state_dict(), again.state_dict()), "two models of one seed have different weights")
+
+
+def _close(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.allclose(one[k], other[k], atol=1e-4) for k in one)
+
+
+def _rows(spaces: StructuredSpaces, key: str, n_rows: int) -> dict[str, np.ndarray]:
+    space = spaces.observation[key]
+    space.seed(7)
+    samples = [space.sample() for _ in range(n_rows)]
+    return {name: np.stack([np.asarray(sample[name]) for sample in samples]) for name in space.spaces}

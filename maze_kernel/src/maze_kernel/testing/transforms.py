@@ -1,0 +1,79 @@
+"""Conformance of transforms: wrappers that are functions on arrays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.env.tick import ArrayDict
+from maze_kernel.env.transform import Transform
+from maze_kernel.testing.conformance import as_array, require, require_member, same
+
+
+def check_transform(
+    factory: Callable[[], Transform], inner: StructuredSpaces, *, n_samples: int = 16, seed: int = 7
+) -> None:
+    """Samples of the inner spaces come out in the outer ones, alone as in a batch, and nothing is changed in place.
+
+    Args:
+        factory: builds an unbound transform; called several times.
+        inner: spaces of what it wraps.
+
+    Raises:
+        ConformanceError: naming the rule that is broken.
+    """
+    transform = factory()
+    outer = transform.bind(inner)
+    require(set(outer.policy_keys) == set(inner.policy_keys), "bind changes the policy keys")
+    transform.training = False
+    for key in inner.policy_keys:
+        observation = _samples(inner.observation[key], n_samples, seed)
+        _check_rows(partial(transform.observation, key), observation, outer.observation[key], "observation")
+        action = _samples(outer.action[key], n_samples, seed)
+        _check_rows(partial(transform.action, key), action, inner.action[key], "action")
+    rewards = np.linspace(-3.0, 5.0, n_samples, dtype=np.float32)
+    batch = as_array(transform.reward(rewards.copy()))
+    single = [float(transform.reward(np.asarray(reward))) for reward in rewards]
+    require(np.allclose(batch, single), "reward of a batch differs from the rewards one at a time")
+    _check_state(factory, transform, inner, seed)
+
+
+def _check_rows(function: Callable[[ArrayDict], ArrayDict], rows: ArrayDict, space: spaces.Dict, what: str) -> None:
+    before = {name: array.copy() for name, array in rows.items()}
+    batch = {name: np.array(array) for name, array in function(rows).items()}
+    require(same(before, rows), f"{what}() changes its argument in place")
+    n = len(next(iter(rows.values())))
+    for i in range(n):
+        single = function({name: array[i] for name, array in rows.items()})
+        require_member(space, single, f"the outcome of {what}()")
+        for name, value in single.items():
+            agrees = np.allclose(as_array(batch[name])[i], as_array(value), equal_nan=True)
+            require(agrees, f"{what}() of a batch differs from one sample at a time in {name!r}")
+
+
+def _check_state(factory: Callable[[], Transform], transform: Transform, inner: StructuredSpaces, seed: int) -> None:
+    transform.training = True
+    rows = {key: _samples(inner.observation[key], 8, seed + 1) for key in inner.policy_keys}
+    transform.observe_step(rows, np.arange(8, dtype=np.float32), np.arange(8) == 7)
+    state = transform.state_dict()
+    json.dumps({name: None if hasattr(value, "dtype") else value for name, value in state.items()})
+    again = factory()
+    again.bind(inner)
+    again.load_state_dict(state)
+    transform.training = again.training = False
+    for key, observation in rows.items():
+        agrees = same(transform.observation(key, observation), again.observation(key, observation))
+        require(agrees, "a transform restored from state_dict() gives other observations")
+    reward = np.arange(8, dtype=np.float32)
+    require(same(transform.reward(reward), again.reward(reward)), "a restored transform gives other rewards")
+
+
+def _samples(space: spaces.Dict, n: int, seed: int) -> ArrayDict:
+    space.seed(seed)
+    samples = [space.sample() for _ in range(n)]
+    return {name: np.stack([np.asarray(sample[name]) for sample in samples]) for name in space.spaces}

@@ -1,0 +1,278 @@
+"""The suites pass on components that keep their contract and name the rule on components that break it."""
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+import maze_kernel.builtin
+from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.transform import Transform
+from maze_kernel.models.contract import PolicyContext
+from maze_kernel.rollout.random_policy import RandomPolicy
+from maze_kernel.testing.blocks import check_block
+from maze_kernel.testing.conformance import ConformanceError
+from maze_kernel.testing.environments import ObservationReward
+from maze_kernel.testing.envs import check_env, check_wrapper
+from maze_kernel.testing.fixtures import isolated_kernel  # noqa: F401
+from maze_kernel.testing.loggers import check_logger
+from maze_kernel.testing.policies import check_policy
+from maze_kernel.testing.trainers import check_trainer
+from maze_kernel.testing.transforms import check_transform
+
+SPACES = flat_spaces(
+    spaces.Dict({"observation": spaces.Box(-2.0, 2.0, (3,), np.float32)}), spaces.Dict({"action": spaces.Discrete(3)})
+)
+
+
+def test_the_isolated_kernel_sees_only_what_it_is_given(isolated_kernel):  # noqa: F811
+    assert [plugin.name for plugin in isolated_kernel(maze_kernel.builtin).plugins] == ["maze_kernel.builtin"]
+    with pytest.raises(AssertionError, match="MAZE_PLUGIN_API is missing"):
+        isolated_kernel(object())
+
+
+class WrongDtype(ObservationReward):
+    def reset(self, **arguments):
+        observation, info = super().reset(**arguments)
+        return {name: array.astype(np.float64) for name, array in observation.items()}, info
+
+
+class NotSeeded(ObservationReward):
+    def reset(self, *, seed=None, options=None):
+        return super().reset()
+
+
+class NaNReward(ObservationReward):
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, float("nan"), *rest
+
+
+def test_env():
+    check_env(ObservationReward)
+
+
+@pytest.mark.parametrize(
+    ("env", "rule"), [(WrongDtype, "dtype float64"), (NotSeeded, "one seed"), (NaNReward, "not one finite number")]
+)
+def test_broken_env(env, rule):
+    with pytest.raises(ConformanceError, match=rule):
+        check_env(env)
+
+
+class PassOn:
+    def __init__(self, env):
+        self.__dict__["_env"] = env
+
+    def __getattr__(self, name):
+        return getattr(self._env, name)
+
+
+class KeepOpen(PassOn):
+    def close(self):
+        pass
+
+
+def test_wrapper():
+    check_wrapper(PassOn, ObservationReward)
+    with pytest.raises(ConformanceError, match="does not close"):
+        check_wrapper(KeepOpen, ObservationReward)
+
+
+class Doubling(Transform):
+    def bind(self, inner):
+        outer = spaces.Dict({"observation": spaces.Box(-4.0, 4.0, (3,), np.float32)})
+        return attrs.evolve(inner, observation={"0": outer})
+
+    def observation(self, policy_key, observation):
+        return {name: array * np.float32(2) for name, array in observation.items()}
+
+
+class SpacesForgotten(Doubling):
+    def bind(self, inner):
+        return inner
+
+
+class InPlace(Doubling):
+    def observation(self, policy_key, observation):
+        for array in observation.values():
+            array *= 2
+        return observation
+
+
+class OverTheBatch(Transform):
+    def observation(self, policy_key, observation):
+        return {
+            name: (array - (array.mean(axis=0) if array.ndim > 1 else 0)).clip(-2, 2)
+            for name, array in observation.items()
+        }
+
+
+class Forgetful(Transform):
+    total = np.float32(0)
+
+    def observe_step(self, observation, reward, ended):
+        self.total = self.total + reward.sum()
+
+    def reward(self, reward):
+        return reward + self.total
+
+
+def test_transform():
+    check_transform(Doubling, SPACES)
+
+
+@pytest.mark.parametrize(
+    ("transform", "rule"),
+    [
+        (SpacesForgotten, "outside"),
+        (InPlace, "in place"),
+        (OverTheBatch, "differs from one sample"),
+        (Forgetful, "restored transform gives other rewards"),
+    ],
+)
+def test_broken_transform(transform, rule):
+    with pytest.raises(ConformanceError, match=rule):
+        check_transform(transform, SPACES)
+
+
+class Block(torch.nn.Module):
+    in_keys, out_keys, in_shapes = ("x",), ("y",), ((4,),)
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 2)
+
+    def forward(self, inputs):
+        return {"y": self.layer(inputs["x"])}
+
+    def out_shapes(self):
+        return ((2,),)
+
+
+class WrongShape(Block):
+    def out_shapes(self):
+        return ((3,),)
+
+
+class DeadParameter(Block):
+    def __init__(self):
+        super().__init__()
+        self.unused = torch.nn.Linear(1, 1)
+
+
+class Unsaved(Block):
+    def __init__(self):
+        super().__init__()
+        self.offset = torch.randn(2)
+
+    def forward(self, inputs):
+        return {"y": self.layer(inputs["x"]) + self.offset}
+
+
+def test_block():
+    check_block(Block)
+
+
+@pytest.mark.parametrize(
+    ("block", "rule"), [(WrongShape, "announced"), (DeadParameter, "unused.weight"), (Unsaved, "restored")]
+)
+def test_broken_block(block, rule):
+    with pytest.raises(ConformanceError, match=rule):
+        check_block(block)
+
+
+class GlobalRandom(RandomPolicy):
+    def seed(self, seed):
+        self._rng = np.random.default_rng()
+
+
+class OutOfSpace(RandomPolicy):
+    def act(self, policy_key, group, *, deterministic=False):
+        return {"action": np.full(len(group.env_index), 3)}
+
+
+def test_policy():
+    check_policy(lambda: RandomPolicy(PolicyContext(spaces=SPACES)), SPACES)
+
+
+@pytest.mark.parametrize(("policy", "rule"), [(GlobalRandom, "one seed"), (OutOfSpace, "outside")])
+def test_broken_policy(policy, rule):
+    with pytest.raises(ConformanceError, match=rule):
+        check_policy(lambda: policy(PolicyContext(spaces=SPACES)), SPACES)
+
+
+@attrs.frozen(kw_only=True)
+class ToyOptions:
+    n_epochs: int = 1
+    patience: int = 0
+    device: str = "cpu"
+    compile: bool = False
+    max_env_steps: int = 0
+
+
+class ToyTrainer:
+    saved = ("momentum",)
+
+    def __init__(self):
+        self.options = ToyOptions()
+        self.model = torch.nn.Linear(1, 1)
+        torch.nn.init.zeros_(self.model.weight)
+        torch.nn.init.zeros_(self.model.bias)
+        self.env_steps, self.momentum = 0, 0.0
+
+    def start_segment(self, epoch):
+        self.rng = np.random.default_rng(epoch)
+
+    def train_epoch(self):
+        self.momentum = 0.9 * self.momentum + self.rng.normal()
+        with torch.no_grad():
+            self.model.weight += self.momentum
+        self.env_steps += 10
+        return {"Toy/momentum": self.momentum}
+
+    def state_dict(self):
+        return {"env_steps": self.env_steps, **{name: getattr(self, name) for name in self.saved}}
+
+    def load_state_dict(self, state):
+        self.__dict__.update(state)
+
+    def close(self):
+        pass
+
+
+class LosesMomentum(ToyTrainer):
+    saved = ()
+
+
+def test_trainer():
+    check_trainer(ToyTrainer)
+    with pytest.raises(ConformanceError, match="other weights"):
+        check_trainer(LosesMomentum)
+
+
+class FileLogger:
+    def __init__(self, context):
+        self.path = context.run_dir / "log.txt"
+
+    def write(self, record):
+        with self.path.open("a") as file:
+            file.write(f"{record.epoch} {len(record.statistics)}\n")
+
+    def close(self, outcome):
+        pass
+
+
+class Elsewhere(FileLogger):
+    def __init__(self, context):
+        self.path = context.run_dir.parent / "log.txt"
+
+
+def test_logger(tmp_path):
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    check_logger(FileLogger, run_dir)
+    assert run_dir.joinpath("log.txt").read_text().count("\n") == 6
+    with pytest.raises(ConformanceError, match="outside the run directory"):
+        check_logger(Elsewhere, run_dir)
