@@ -76,7 +76,7 @@ class InferenceBlock(nn.Module):
         return run
 
     def _run(self, inputs: TensorDict) -> TensorDict:
-        tensors = {key: inputs[key] for key in self._in_keys}
+        tensors = dict(inputs)
         for block in self._in_order:
             tensors.update(block(tensors))
         return {name: tensors[key] for name, key in self._outputs}

@@ -24,22 +24,31 @@ _WEIGHTS = (0.02764294, 0.214793712, 0.390733112, 0.280870963, 0.080598051, 0.00
 _TWO_LOG_TWO = 2.0 * math.log(2.0)
 
 
-def mean_log_two_cosh(mean: Tensor, log_std: Tensor) -> Tensor:
+def mean_log_two_cosh(mean: Tensor, log_std: Tensor, mixture: Tensor | None = None) -> Tensor:
     """E log(2 cosh u) for u ~ N(μ, σ), one a dimension, to 1e-7 for every μ and σ.
 
     log(2 cosh u) = E|u + v| where v is logistic with scale ½ (its second derivative is twice v's density). A logistic
     variable is a scale mixture of normals; with the six of `_SCALES` and `_WEIGHTS` (least squares over u) the
     expectation is a weighted sum of means of folded normal distributions with variances t² = σ² + s²:
     t √(2/π) exp(−μ²/2t²) + μ erf(μ / t√2).
+
+    Args:
+        mean: (..., D).
+        log_std: (..., D).
+        mixture: what `mixture_constants` gives, on the device of `mean`.
     """
-    variance = (2.0 * log_std).exp()
-    total = torch.zeros_like(mean)
-    for scale, weight in zip(_SCALES, _WEIGHTS, strict=True):
-        spread = (2.0 * (variance + scale * scale)).sqrt()
-        ratio = mean / spread
-        folded = spread * (ratio.square().neg().exp() / math.sqrt(math.pi)) + mean * ratio.erf()
-        total = total + weight * folded
-    return total
+    doubled_variances, weights = mixture_constants() if mixture is None else mixture
+    spread = ((2.0 * log_std).exp().unsqueeze(-1) * 2.0 + doubled_variances).sqrt()
+    center = mean.unsqueeze(-1)
+    ratio = center / spread
+    # spread = t √2, so t √(2/π) = spread / √π
+    folded = spread * ratio.square().neg().exp() * (1.0 / math.sqrt(math.pi)) + center * ratio.erf()
+    return (folded * weights).sum(-1)
+
+
+def mixture_constants() -> Tensor:
+    """(2, 6): twice the variances, and the weights, of the mixture of normals."""
+    return torch.tensor([[2.0 * scale * scale for scale in _SCALES], _WEIGHTS])
 
 
 class SquashedGaussian:
@@ -56,6 +65,7 @@ class SquashedGaussian:
         self.shape = tuple(box.shape)
         self._size = math.prod(self.shape)
         self._bounds = Bounds(box.low, box.high)
+        self._mixture = mixture_constants()
         self.logits_shape = (2 * self._size,)
 
     def sample(self, logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -124,6 +134,8 @@ class SquashedGaussian:
 
     def _entropy(self, mean: Tensor, log_std: Tensor) -> Tensor:
         # log(1 − tanh² u) = 2 log 2 − 2 log(2 cosh u)
-        per_dimension = log_std - 2.0 * mean_log_two_cosh(mean, log_std)
+        if self._mixture.device != mean.device:
+            self._mixture = self._mixture.to(mean.device)
+        per_dimension = log_std - 2.0 * mean_log_two_cosh(mean, log_std, self._mixture)
         constant = 0.5 + gaussian.HALF_LOG_TAU + _TWO_LOG_TWO - math.log(2.0)
         return per_dimension.sum(-1) + self._size * constant + self._bounds.log_width_sum
