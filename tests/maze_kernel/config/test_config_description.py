@@ -225,3 +225,16 @@ def test_reading_experiments_imports_neither_torch_nor_gymnasium(tmp_path):
         "assert not {'torch', 'gymnasium', 'numpy', 'jsonschema'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+
+
+def test_every_option_of_every_first_party_component_is_explained():
+    kernel = installed()
+    entries = [entry for entry in kernel.catalog.entries() if entry.plugin.name.startswith("maze-")]
+    silent = [
+        f"{entry.component.kind} {entry.component.name}: {row.name}"
+        for entry in entries
+        for row in describe(kernel, entry.component.kind, entry.qualified_name).options
+        if not row.meaning
+    ]
+    assert len(entries) > 20
+    assert silent == []

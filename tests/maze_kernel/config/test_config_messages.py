@@ -244,10 +244,12 @@ def test_options_of_an_import_path(problems, minimal):
     assert (third.what, third.received) == ("env.ratio has the wrong type", "true (boolean)")
 
 
-def test_an_import_path_may_be_forbidden(problems, minimal):
+def test_an_import_path_may_be_forbidden(load, problems, minimal):
     text = minimal.replace('use = "grid"', 'use = "toy_targets:make_env"\nheight = 3')
     (problem,) = problems(text, import_paths=False)
     assert "toy_targets:make_env names code to import" in problem.what
+    override = 'env={ use = "toy_targets:make_env", height = 2 }'
+    assert load(text, override, import_paths=False).experiment.env.options["height"] == 2
 
 
 def test_a_long_line_is_cut_around_the_place(problems, minimal):

@@ -11,6 +11,7 @@ import attrs
 from maze_kernel import __version__
 from maze_kernel.components import load_attribute
 from maze_kernel.config.fields import OptionFields, fields_of_class, fields_of_target
+from maze_kernel.config.origin import COMMAND_LINE
 from maze_kernel.config.problems import nearest
 from maze_kernel.config.reading import Choice
 from maze_kernel.errors import Location, MazeError, RequestError
@@ -26,7 +27,8 @@ class Choices:
 
     Attributes:
         catalog: a kernel's catalog.
-        import_paths: whether `module:Class` may be imported; not where the text is not the user's own.
+        import_paths: whether `module:Class` may be imported, for a file that is the user's own; what stands on the
+            command line always may.
     """
 
     catalog: Any
@@ -54,7 +56,8 @@ class Choices:
         )
 
     def _imported(self, kind: str, use: str, location: Location | None) -> Choice:
-        if not self.import_paths:
+        typed_now = location is not None and location.file == COMMAND_LINE
+        if not self.import_paths and not typed_now:
             raise RequestError(
                 f"{use} names code to import, which is not done for a file inside a run directory",
                 location=location,
