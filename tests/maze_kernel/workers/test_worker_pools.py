@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maze_kernel.errors import WorkerError
+from maze_kernel.errors import RequestError, WorkerError
 from maze_kernel.testing.workers import Probe, WorkerPoolSuite
 from maze_kernel.workers.contract import ArraySpec
 from maze_kernel.workers.inline import InlinePool
@@ -124,6 +124,12 @@ def test_a_factory_from_a_file_that_is_not_on_the_path_is_shipped(tmp_path):
             assert pool.spawn(module.Actor, 1).call(0, "answer").result() == 42
     finally:
         del sys.modules["beside_the_experiment"]
+
+
+def test_a_factory_that_cannot_travel_is_refused_in_words():
+    lock = threading.Lock()
+    with SubprocessPool() as pool, pytest.raises(RequestError, match=r"cannot be sent to its process.*lock"):
+        pool.spawn(lambda context: lock, 1)
 
 
 def test_shared_memory_has_no_name():

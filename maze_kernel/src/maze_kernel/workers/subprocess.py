@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.errors import MazeError, WorkerError
+from maze_kernel.errors import MazeError, RequestError, WorkerError
 from maze_kernel.workers import transport
 from maze_kernel.workers.actor import Actor, Call, State
 from maze_kernel.workers.child import ActorSpec
@@ -53,9 +53,8 @@ class SubprocessPool:
             backoff_cap_seconds=self._options.backoff_cap_seconds,
         )
         timeout = self._options.timeout_seconds if timeout_seconds is None else timeout_seconds
-        group = SubprocessGroup(
-            self._supervisor, self._options, transport.encode_factory(factory), n_actors, arrays or {}, policy, timeout
-        )
+        encoded = _encode_factory(factory)
+        group = SubprocessGroup(self._supervisor, self._options, encoded, n_actors, arrays or {}, policy, timeout)
         self._groups = [*(other for other in self._groups if not other.closed), group]
         try:
             group.build()
@@ -275,6 +274,18 @@ class SubprocessGroup:
             now = time.monotonic()
             for actor in self._actors:
                 actor.tick(now)
+
+
+def _encode_factory(factory: Callable[[ActorContext], Any]) -> bytes:
+    try:
+        return transport.encode_factory(factory)
+    except Exception as error:
+        raise RequestError(
+            f"the factory of a worker's actor cannot be sent to its process: {error}",
+            received=repr(factory)[:200],
+            expected="a factory that holds plain data and builds the rest in the worker",
+            help="give a function or class that makes the object instead of the object itself",
+        ) from error
 
 
 def _nothing_to_wait_for(_calls: list[Call], _timeout_seconds: float | None) -> None:
