@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: help venv demo test test-slow lint format bench docs clean
+.PHONY: help venv demo test test-slow lint format bench reference docs clean
 
 help:
 	@echo "make demo    train PPO on CartPole-v1 with a live view"
 	@echo "make test    run the tests"
 	@echo "make lint    formatting, lint rules, types"
 	@echo "make bench   throughput beside other libraries"
+	@echo "make reference  rewrite the generated pages"
 	@echo "make docs    build the documentation into docs/_build/html"
 
 venv: $(STAMP)
@@ -42,6 +43,9 @@ format: venv
 
 bench: venv
 	$(BIN)/python -m benchmarks
+
+reference: venv
+	$(BIN)/python docs/generate.py
 
 docs: venv
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

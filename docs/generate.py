@@ -1,0 +1,158 @@
+"""Writes the pages and tables that follow from the source: `make reference`. A test holds them equal.
+
+The command line (docs/reference/cli.md), every option of every component (docs/reference/options.md), the hooks
+(docs/reference/hooks.md), the plugin table of the README, and the JSON Schema beside the examples.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTE = "<!-- Written by docs/generate.py (make reference); change the source, not this page. -->\n\n"
+
+
+def first_party_kernel():
+    """The plugins of this repository, whatever else is installed."""
+    from maze_kernel.catalog import Catalog
+    from maze_kernel.loader import Kernel
+
+    own = {re.search(r'^name = "(.+)"', file.read_text(), re.M)[1] for file in distributions()}
+    kernel = Kernel.installed()
+    kernel.plugins = tuple(plugin for plugin in kernel.plugins if plugin.distribution in own)
+    kernel.catalog = Catalog(kernel.plugins)
+    return kernel
+
+
+def distributions() -> list[Path]:
+    """The pyproject files of everything that ships."""
+    return sorted([*ROOT.glob("maze_*/pyproject.toml"), *ROOT.glob("plugins/*/pyproject.toml")])
+
+
+def commands() -> list[str]:
+    """The names of the commands, in the order of `maze --help`."""
+    from maze_kernel.cli.app import app
+
+    return [str(command.name) for command in app.registered_commands]
+
+
+def cli_page() -> str:
+    """Every command with its help."""
+    pages = ["# Command line\n", "Results go to standard output, progress and errors to standard error.\n"]
+    pages.append(EXIT_CODES)
+    for command in ["", *commands()]:
+        arguments = [command, "--help"] if command else ["--help"]
+        title = f"maze {command}".strip()
+        pages.append(f"## {title}\n\n```text\n{help_text(arguments)}\n```\n")
+    return NOTE + "\n".join(pages)
+
+
+EXIT_CODES = """| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | the run, or an episode of a rollout, failed |
+| 2 | the request was wrong: a file, an option, a name; nothing was started |
+| 130 | interrupted, after saving a checkpoint |
+"""
+
+
+def help_text(arguments: list[str]) -> str:
+    """What `maze … --help` prints in a hundred columns."""
+    from maze_kernel.cli.app import app
+
+    return CliRunner().invoke(app, arguments, prog_name="maze", env={"COLUMNS": "100"}).stdout.rstrip()
+
+
+def options_page(kernel) -> str:
+    """Every component with its options."""
+    from maze_kernel.components import COMPONENT_TYPES
+    from maze_kernel.config import describe
+
+    pages = ["# Components and their options\n", "`maze describe KIND NAME` prints the same on the command line.\n"]
+    for kind in COMPONENT_TYPES:
+        entries = kernel.catalog.entries(kind)
+        if entries:
+            pages.append(f"## Kind: {kind}\n")
+        for entry in entries:
+            about = describe(kernel, kind, entry.component.name)
+            pages.append(f"### {kind} `{entry.component.name}`\n\n{about.summary} Provided by {entry.plugin.name}.\n")
+            pages.append(options_table(about.options))
+    return NOTE + "\n".join(pages)
+
+
+def options_table(options) -> str:
+    """A table of options, or a sentence where there are none."""
+    if not options:
+        return "It has no options.\n"
+    rows = [f"| `{row.name}` | {cell(row.type)} | {cell(row.default)} | {cell(row.meaning)} |" for row in options]
+    return "\n".join(["| option | type | default | meaning |", "|---|---|---|---|", *rows, ""])
+
+
+def cell(text: str) -> str:
+    """Text that stays within its table cell and is not read as markup."""
+    return re.sub(r"([|<>*_\[\]$])", r"\\\1", " ".join(text.split()))
+
+
+def hooks_page() -> str:
+    """Every hook with its docstring."""
+    from maze_kernel.hookspecs import MazeHooks
+
+    pages = ["# Hooks\n", "What a plugin can provide. Each hook takes no argument and returns an iterable of records.\n"]
+    for name, hook in vars(MazeHooks).items():
+        if name.startswith("maze_"):
+            pages.append(f"## {name}\n\n```text\n{inspect.getdoc(hook)}\n```\n")
+    return NOTE + "\n".join(pages)
+
+
+def plugin_table(kernel) -> str:
+    """The plugins of this repository and what they offer, for the README."""
+    rows = ["| plugin | offers |", "|---|---|"]
+    for plugin in kernel.plugins:
+        offers: dict[str, list[str]] = {}
+        for component in plugin.components:
+            offers.setdefault(component.kind, []).append(f"`{component.name}`")
+        listed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in offers.items())
+        rows.append(f"| [{plugin.name}]({folder_of(plugin.name)}) | {listed} |")
+    return "\n".join(rows)
+
+
+def folder_of(distribution: str) -> str:
+    """The folder of a distribution, from the root."""
+    name = distribution.replace("-", "_")
+    return name if (ROOT / name).is_dir() else f"plugins/{name}"
+
+
+def with_plugin_table(readme: str, table: str) -> str:
+    """The README with its table replaced."""
+    return re.sub(r"(<!-- plugins -->\n).*?(\n<!-- /plugins -->)", rf"\g<1>{table}\g<2>", readme, flags=re.S)
+
+
+def generated() -> dict[Path, str]:
+    """Every generated file and its content."""
+    from maze_kernel.config import schema
+
+    kernel = first_party_kernel()
+    failed = [f"{plugin.name}: {plugin.cause}" for plugin in kernel.plugins if plugin.status != "active"]
+    if failed:
+        sys.exit(f"plugins that do not load cannot be documented: {failed}; run make venv")
+    readme = ROOT / "README.md"
+    return {
+        ROOT / "docs/reference/cli.md": cli_page(),
+        ROOT / "docs/reference/options.md": options_page(kernel),
+        ROOT / "docs/reference/hooks.md": hooks_page(),
+        ROOT / "examples/maze.schema.json": f"{json.dumps(schema(kernel), indent=2, sort_keys=True)}\n",
+        readme: with_plugin_table(readme.read_text(encoding="utf-8"), plugin_table(kernel)),
+    }
+
+
+if __name__ == "__main__":
+    for file, text in generated().items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        print(file.relative_to(ROOT))
