@@ -103,7 +103,10 @@ def hooks_page() -> str:
     """Every hook with its docstring."""
     from maze_kernel.hookspecs import MazeHooks
 
-    pages = ["# Hooks\n", "What a plugin can provide. Each hook takes no argument and returns an iterable of records.\n"]
+    pages = [
+        "# Hooks\n",
+        "What a plugin can provide. Each hook takes no argument and returns an iterable of records.\n",
+    ]
     for name, hook in vars(MazeHooks).items():
         if name.startswith("maze_"):
             pages.append(f"## {name}\n\n```text\n{inspect.getdoc(hook)}\n```\n")

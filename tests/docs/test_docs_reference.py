@@ -1,0 +1,71 @@
+"""Generated pages equal what the source says, and nothing a user can name is missing from the docs."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+_spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+generate = importlib.util.module_from_spec(_spec)
+sys.modules["docs_generate"] = generate
+_spec.loader.exec_module(generate)
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return generate.generated()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "docs/reference/cli.md",
+        "docs/reference/options.md",
+        "docs/reference/hooks.md",
+        "README.md",
+        "examples/maze.schema.json",
+    ],
+)
+def test_generated_files_are_up_to_date(pages, name):
+    assert (ROOT / name).read_text(encoding="utf-8") == pages[ROOT / name], f"{name} is out of date: run make reference"
+
+
+def prose():
+    """The pages that people wrote, without the generated ones."""
+    files = [ROOT / "README.md", *(file for file in (ROOT / "docs").rglob("*.md") if file.parent.name != "reference")]
+    return "\n".join(file.read_text(encoding="utf-8") for file in files if "_build" not in file.parts)
+
+
+def test_every_command_and_hook_is_written_about():
+    from maze_kernel.loader import HOOKS
+
+    text = prose()
+    for command in generate.commands():
+        assert f"maze {command}" in text, f"no page shows maze {command}"
+    for hook in HOOKS:
+        assert hook in text, f"no page names the hook {hook}"
+
+
+def test_every_option_of_every_component_is_in_the_reference():
+    from maze_kernel.config import describe
+
+    page = (ROOT / "docs/reference/options.md").read_text(encoding="utf-8")
+    kernel = generate.first_party_kernel()
+    for entry in kernel.catalog.entries():
+        name, kind = entry.component.name, entry.component.kind
+        section = re.search(rf"^### {kind} `{re.escape(name)}`\n(.*?)(?=^##|\Z)", page, re.M | re.S)
+        assert section, f"{kind} {name} is not in options.md"
+        for option in describe(kernel, kind, name).options:
+            assert f"| `{option.name}` |" in section[1]
+
+
+def test_links_between_pages_lead_somewhere():
+    for file in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        if "_build" in file.parts:
+            continue
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", file.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (file.parent / target).exists(), f"{file.relative_to(ROOT)} links to {target}"
