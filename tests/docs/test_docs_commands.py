@@ -33,14 +33,14 @@ def execute(arguments, folder):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
 
 
-def shown_pages():
-    """The README with every test run; the other pages, which take longer, with the slow ones."""
-    for page in WITH_COMMANDS:
-        marks = [] if page.parent == ROOT else [pytest.mark.slow]
-        yield pytest.param(page, marks=marks, id=str(page.relative_to(ROOT)))
+# The README runs with every test; the other pages, which take longer, with the slow ones.
+SHOWN = [
+    pytest.param(page, marks=[] if page.parent == ROOT else [pytest.mark.slow], id=str(page.relative_to(ROOT)))
+    for page in WITH_COMMANDS
+]
 
 
-@pytest.mark.parametrize("page", shown_pages())
+@pytest.mark.parametrize("page", SHOWN)
 def test_commands_of_a_page_run_in_order(page, folder):
     for block in markdown.blocks(page):
         kind, _, rest = block.mark.partition(" ")
@@ -63,12 +63,14 @@ TOML = [b for page in markdown.PAGES for b in markdown.blocks(page) if b.languag
 
 
 @pytest.mark.parametrize("block", [b for b in TOML if not b.mark.startswith("file")], ids=str)
-def test_experiments_shown_are_valid(block, tmp_path):
-    from maze_kernel.config import load_experiment
+def test_experiments_shown_are_valid(block):
+    """A block without name, environment or trainer is a part of an experiment, completed here."""
+    import tomli
 
-    file = tmp_path / "shown.toml"
-    file.write_text(block.text)
-    load_experiment(file)
+    from maze_kernel.config import experiment_from_mapping
+
+    around = {"name": "shown", "env": {"use": "gym", "id": "CartPole-v1"}, "trainer": {"use": "ppo"}}
+    experiment_from_mapping({**around, **tomli.loads(block.text)}, kernel=None)
 
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))

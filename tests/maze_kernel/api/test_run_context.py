@@ -1,0 +1,127 @@
+"""RunContext: what a Python user does with it."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from maze_kernel import MazeError, RunContext
+
+SMALL = {
+    "seed": 3,
+    "vector.n_envs": 2,
+    "evaluation.n_episodes": 2,
+    "trainer.epoch_length": 1,
+    "trainer.n_rollout_steps": 32,
+    "trainer.batch_size": 32,
+}
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def weights(context):
+    return {name: tensor.numpy().copy() for name, tensor in context.policy.model.state_dict().items()}
+
+
+def assert_same(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+def test_training_twice_equals_training_once():
+    twice = RunContext(env="CartPole-v1", overrides={**SMALL, "checkpoint.every_epochs": 1}, silent=True)
+    twice.train(n_epochs=1)
+    assert twice.train(n_epochs=2).epochs == 3
+    once = RunContext(env="CartPole-v1", overrides={**SMALL, "checkpoint.every_epochs": 1}, silent=True)
+    once.train(n_epochs=3)
+    assert_same(weights(twice), weights(once))
+
+
+def test_interleaved_contexts_give_the_same_results_as_alone():
+    def contexts():
+        return (
+            RunContext(env="CartPole-v1", overrides=SMALL, silent=True),
+            RunContext(env="Pendulum-v1", trainer="ppo", overrides={**SMALL, "seed": 9}, silent=True),
+        )
+
+    alone = contexts()
+    for context in alone:
+        context.train(n_epochs=1)
+        context.train(n_epochs=1)
+    mixed = contexts()
+    for _ in range(2):
+        for context in reversed(mixed):
+            context.train(n_epochs=1)
+    for ours, theirs in zip(alone, mixed, strict=True):
+        assert_same(weights(ours), weights(theirs))
+        assert ours.rollout(n_episodes=2).episodes == theirs.rollout(n_episodes=2).episodes
+
+
+def test_environment_and_trainer_are_taken_in_every_form():
+    from maze_ppo.options import PPOOptions
+
+    forms = [
+        {"env": "CartPole-v1", "trainer": {"use": "ppo", "epoch_length": 1}},
+        {"env": {"use": "gym", "id": "CartPole-v1"}, "trainer": PPOOptions(epoch_length=1)},
+        {"env": lambda: gymnasium.make("CartPole-v1"), "trainer": "ppo"},
+    ]
+    overrides = {**SMALL, "vector.mode": "sequential"}
+    seen = [RunContext(**form, overrides=overrides, silent=True) for form in forms]
+    for context in seen:
+        context.train(n_epochs=1)
+    first, *others = [context.rollout(n_episodes=2).episodes for context in seen]
+    assert all(episodes == first for episodes in others)
+
+
+def test_the_actions_computed_are_those_of_a_rollout():
+    context = RunContext(
+        env="CartPole-v1", wrappers=["observation-normalization"], overrides=SMALL, silent=True, run_dir="one"
+    )
+    context.train(n_epochs=1)
+    (episode,) = context.rollout(n_episodes=1).episodes
+    env = gymnasium.make("CartPole-v1")
+    observation, _ = env.reset(seed=episode.seed)
+    total, ended = 0.0, False
+    while not ended:
+        observation, reward, terminated, truncated, _ = env.step(context.compute_action(observation))
+        total, ended = total + reward, terminated or truncated
+    assert total == episode.total_reward
+
+
+def test_a_saved_run_acts_and_evaluates_like_the_context_that_made_it():
+    context = RunContext(env="CartPole-v1", overrides=SMALL, silent=True)
+    context.train(n_epochs=1)
+    loaded = RunContext.load(context.run_dir, silent=True)
+    assert_same(weights(context), weights(loaded))
+    assert loaded.evaluate(n_episodes=3) == context.evaluate(n_episodes=3)
+
+
+def test_silent_prints_nothing(capfd):
+    context = RunContext(env="CartPole-v1", overrides=SMALL, silent=True)
+    context.train(n_epochs=1)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_arguments_are_not_changed():
+    trainer, overrides = {"use": "ppo", "epoch_length": 1}, dict(SMALL)
+    RunContext(env="CartPole-v1", trainer=trainer, overrides=overrides)
+    assert trainer == {"use": "ppo", "epoch_length": 1}
+    assert overrides == SMALL
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [({"trainer": "pppo"}, "ppo"), ({"overrides": {"trainer.lrr": 1.0}}, "lr"), ({"env": "CartPole"}, "CartPole")],
+)
+def test_mistakes_are_named(change, named):
+    with pytest.raises(MazeError, match=named):
+        RunContext(**{"env": "CartPole-v1", "silent": True, **change}).train(n_epochs=1)
+
+
+def test_observations_of_the_wrong_shape_are_refused():
+    context = RunContext(env="CartPole-v1", overrides=SMALL, silent=True)
+    with pytest.raises(MazeError, match="shape"):
+        context.compute_action(np.zeros(5))
