@@ -180,11 +180,9 @@ def _check_each(
             continue
         try:
             field.attribute.validator(partial, field.attribute, values[field.name])
-        except AttributeError:
-            if complete:
-                raise
         except Exception as error:
-            complaints.invalid_value(given[field.name], error, _field_scope(field, fields, scope), reader)
+            if complete or not isinstance(error, AttributeError):  # else it looked at a field that is missing
+                complaints.invalid_value(given[field.name], error, _field_scope(field, fields, scope), reader)
 
 
 def _construct(options_class: type, values: dict[str, Any], scope: Scope, reader: Reader) -> Any:
