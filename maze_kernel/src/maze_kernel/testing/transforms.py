@@ -61,7 +61,7 @@ def _check_state(factory: Callable[[], Transform], transform: Transform, inner: 
     rows = {key: _samples(inner.observation[key], 8, seed + 1) for key in inner.policy_keys}
     transform.observe_step(rows, np.arange(8, dtype=np.float32), np.arange(8) == 7)
     state = transform.state_dict()
-    json.dumps({name: None if hasattr(value, "dtype") else value for name, value in state.items()})
+    json.dumps(state, default=np.ndarray.tolist)
     again = factory()
     again.bind(inner)
     again.load_state_dict(state)

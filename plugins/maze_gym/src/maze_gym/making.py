@@ -41,8 +41,9 @@ def make_gym_env(options: GymOptions) -> gymnasium.Env[Any, Any]:
             help='give a StructuredEnv directly: [env] use = "my_package.module:make_env"',
         )
     if options.max_episode_steps is not None:
-        env = gymnasium.wrappers.TimeLimit(env, options.max_episode_steps)
-    return env
+        return gymnasium.wrappers.TimeLimit(env, options.max_episode_steps)
+    result: gymnasium.Env[Any, Any] = env
+    return result
 
 
 def require_spec(env_id: str) -> Any:

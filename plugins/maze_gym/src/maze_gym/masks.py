@@ -119,7 +119,7 @@ def _flat(raw: Any, lead: tuple[int, ...], size: int, head: str) -> np.ndarray:
             received=f"shape {mask.shape}",
             expected=f"shape {(*lead, size)}: one entry an action",
         )
-    return (mask != 0).astype(np.int8)
+    return np.asarray(mask != 0, np.int8)
 
 
 def find_mask_reader(

@@ -78,7 +78,7 @@ class NativeVectorEnv:
         self._ended = np.zeros(self.n_envs, np.bool_)
         self._any_ended = False
         self._mask_rows: ArrayDict = {}
-        self._seed: int | list[int | None] | None = None
+        self._seed: Any = None  # a list of seeds is more than the annotation of VectorEnv.reset admits
         self._ticks = 0
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
@@ -116,7 +116,7 @@ class NativeVectorEnv:
             void = self._ended
             reward[void], terminated[void], truncated[void] = 0.0, False, False
         ended = terminated | truncated
-        self._ended, self._any_ended = ended, np.count_nonzero(ended) > 0
+        self._ended, self._any_ended = ended, bool(np.count_nonzero(ended))
         if self._masks is None and not self._any_ended:
             return self._tick(observation, reward, terminated, truncated)
         return self._tick_with_ends(observation, reward, terminated, truncated, infos)

@@ -141,7 +141,7 @@ def _box_conversion(space: spaces.Box) -> tuple[spaces.Box, Convert | None, Conv
     if space.dtype != np.float64:
         return space, None, None
     with np.errstate(over="ignore"):
-        outer = spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
+        outer = spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), space.shape, np.float32)
 
     def decode(value: Any) -> np.ndarray:
         return np.asarray(value, dtype=np.float32)

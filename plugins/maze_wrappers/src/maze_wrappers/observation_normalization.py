@@ -137,7 +137,7 @@ class ObservationNormalization(Transform):
                     owner=OWNER,
                     help="call maze_kernel.rollout.estimation.estimate_transforms first, or load a saved run",
                 )
-            return np.asarray(value, np.float32)
+            numbers = _Numbers(np.zeros(()), np.ones(()), self._clip(name))
         normalised = (np.asarray(value, numbers.dtype) - numbers.offset) / numbers.scale
         if numbers.clip is not None:
             normalised = np.clip(normalised, *numbers.clip)
@@ -200,7 +200,7 @@ class ObservationNormalization(Transform):
             low, high = _bound(leaf.low, numbers), _bound(leaf.high, numbers)
         if (clip := self._clip(name)) is not None:
             low, high = np.clip(low, *clip), np.clip(high, *clip)
-        return spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
+        return spaces.Box(low.astype(np.float32), high.astype(np.float32), leaf.shape, np.float32)
 
     def _check_names(self, boxes: Mapping[str, spaces.Box], inner: StructuredSpaces) -> None:
         known = {name for space in inner.observation.values() for name in space.spaces}

@@ -38,6 +38,8 @@ class ReturnNormalization(Transform):
         valid: np.ndarray | None = None,
     ) -> None:
         """Add this step's returns to the variance."""
+        if self._returns.shape != reward.shape:
+            self._returns = np.zeros(reward.shape)
         self._returns = self._returns * self.options.gamma + reward
         self._moments.update(self._returns if valid is None else self._returns[valid])
         over = ended if valid is None else ended | ~valid

@@ -16,4 +16,4 @@ class RewardClipping(Transform):
 
     def reward(self, reward: np.ndarray) -> np.ndarray:
         """Inner reward to outer."""
-        return np.clip(reward, self.options.min_val, self.options.max_val)
+        return np.asarray(np.clip(reward, self.options.min_val, self.options.max_val))
