@@ -13,7 +13,9 @@ for and implements any of the hooks below; each takes no argument and returns an
     def maze_wrappers():
         yield WrapperComponent(name="my-scaling", target="my_plugin.wrappers:Scaling", summary="Scales rewards.")
 
-Keep this module, and the module of options classes, free of torch and gymnasium: every `maze` command imports it.
+Every hook below has a working example; it is written as one module `my_plugin` for brevity, with `c` for
+`maze_kernel.components`. In earnest keep what needs torch or gymnasium in modules that only targets name:
+keep this module, and the module of options classes, free of torch and gymnasium: every `maze` command imports it.
 """
 
 from __future__ import annotations
@@ -35,50 +37,199 @@ class MazeHooks:
 
     @hookspec
     def maze_envs(self) -> Iterable[c.EnvComponent]:
-        """Environments, selected by `[env] use = "..."`."""
+        """Environments, selected by `[env] use = "..."`.
+
+        ```python
+        from gymnasium.spaces import Box, Dict, Discrete
+        import numpy as np
+        from maze_kernel.env.contract import FlatEnv, flat_spaces
+
+        class Guessing(FlatEnv):
+            structured_spaces = flat_spaces(Dict({"observation": Box(0, 1, (1,))}), Dict({"action": Discrete(2)}))
+
+            def reset(self, *, seed=None, options=None):
+                return {"observation": np.zeros(1, np.float32)}, {}
+
+            def step(self, action):
+                return {"observation": np.zeros(1, np.float32)}, float(action["action"]), True, False, {}
+
+        @hookimpl
+        def maze_envs():
+            yield c.EnvComponent(name="guessing", target="my_plugin:Guessing", summary="Guess a number.")
+        ```
+        """
         raise NotImplementedError
 
     @hookspec
     def maze_wrappers(self) -> Iterable[c.WrapperComponent]:
-        """Wrappers, selected by `[[wrappers]] use = "..."`; the first one is innermost."""
+        """Wrappers, selected by `[[wrappers]] use = "..."`; the first one is innermost.
+
+        ```python
+        from maze_kernel.env.transform import Transform
+
+        class HalfReward(Transform):
+            def reward(self, reward):
+                return reward * 0.5
+
+        @hookimpl
+        def maze_wrappers():
+            yield c.WrapperComponent(name="half-reward", target="my_plugin:HalfReward", summary="Halves rewards.")
+        ```
+        """
         raise NotImplementedError
 
     @hookspec
     def maze_blocks(self) -> Iterable[c.BlockComponent]:
-        """Perception blocks, selected by `[model.blocks.NAME] use = "..."`."""
+        """Perception blocks, selected by `[model.blocks.NAME] use = "..."`.
+
+        ```python
+        import torch
+
+        class Square(torch.nn.Module):
+            def __init__(self, in_keys, out_keys, in_shapes):
+                super().__init__()
+                self.in_keys, self.out_keys, self.in_shapes = in_keys, out_keys, in_shapes
+
+            def forward(self, inputs):
+                return {self.out_keys[0]: inputs[self.in_keys[0]] ** 2}
+
+            def out_shapes(self):
+                return self.in_shapes
+
+        @hookimpl
+        def maze_blocks():
+            yield c.BlockComponent(name="square", target="my_plugin:Square", summary="Squares its input.")
+        ```
+        """
         raise NotImplementedError
 
     @hookspec
     def maze_distributions(self) -> Iterable[c.DistributionComponent]:
-        """Distributions over one action head, selected by `[[model.distributions]] use = "..."`."""
+        """Distributions over one action head, selected by `[[model.distributions]] use = "..."`.
+
+        ```python
+        class Certain:
+            def __init__(self, space):
+                self.logits_shape = (space.n,)
+
+            def mode_numpy(self, logits):
+                return logits.argmax(axis=-1)  # and the other methods of `Distribution`
+
+        @hookimpl
+        def maze_distributions():
+            yield c.DistributionComponent(name="certain", target="my_plugin:Certain", summary="Takes the mode.")
+        ```
+        """
         raise NotImplementedError
 
     @hookspec
     def maze_trainers(self) -> Iterable[c.TrainerComponent]:
-        """Training algorithms, selected by `[trainer] use = "..."`."""
+        """Training algorithms, selected by `[trainer] use = "..."`.
+
+        ```python
+        class Idle:
+            def __init__(self, context, *, n_epochs: int = 1):
+                self.n_epochs = n_epochs
+
+            def train_epoch(self):
+                return {}  # and the other methods of `Trainer`
+
+        @hookimpl
+        def maze_trainers():
+            yield c.TrainerComponent(name="idle", target="my_plugin:Idle", summary="Learns nothing.")
+        ```
+        """
         raise NotImplementedError
 
     @hookspec
     def maze_loggers(self) -> Iterable[c.LoggerComponent]:
-        """Writers of statistics, selected by `[[loggers]] use = "..."`."""
+        """Writers of statistics, selected by `[[loggers]] use = "..."`.
+
+        ```python
+        class Lines:
+            def __init__(self, context):
+                self.file = context.run_dir / "lines.txt"
+
+            def write(self, record):
+                with self.file.open("a") as file:
+                    print(record.epoch, record.env_steps, file=file)
+
+        @hookimpl
+        def maze_loggers():
+            yield c.LoggerComponent(name="lines", target="my_plugin:Lines", summary="One line an epoch.")
+        ```
+        """
         raise NotImplementedError
 
     @hookspec
     def maze_models(self) -> Iterable[c.ModelComponent]:
-        """Model templates, selected by `[model] use = "..."`."""
+        """Model templates, selected by `[model] use = "..."`.
+
+        ```python
+        def make_model(context, *, hidden_units: int = 32):
+            heads = {key: space.spaces for key, space in context.spaces.action.items()}
+            return hidden_units, heads  # an `ActorCritic` in earnest
+
+        @hookimpl
+        def maze_models():
+            yield c.ModelComponent(name="my-model", target="my_plugin:make_model", summary="Networks of my own.")
+        ```
+        """
         raise NotImplementedError
 
     @hookspec
     def maze_policies(self) -> Iterable[c.PolicyComponent]:
-        """Policies that need no training, selected by `maze rollout --policy NAME`."""
+        """Policies that need no training, selected by `maze rollout --policy NAME`.
+
+        ```python
+        import numpy as np
+
+        class AlwaysZero:
+            def __init__(self, context):
+                self.spaces = context.spaces
+
+            def act(self, policy_key, group, *, deterministic=False):
+                heads = self.spaces.action[policy_key].spaces
+                return {head: np.zeros(len(group.env_index), np.int64) for head in heads}
+
+        @hookimpl
+        def maze_policies():
+            yield c.PolicyComponent(name="always-zero", target="my_plugin:AlwaysZero", summary="Takes action 0.")
+        ```
+        """
         raise NotImplementedError
 
     @hookspec
     def maze_workers(self) -> Iterable[c.WorkersComponent]:
-        """Worker pools, selected by `[workers] use = "..."`."""
+        """Worker pools, selected by `[workers] use = "..."`.
+
+        ```python
+        from maze_kernel.workers.inline import InlinePool
+        from maze_kernel.workers.options import WorkersOptions
+
+        class Here(InlinePool):
+            def __init__(self, *, count: int = 1):
+                super().__init__(WorkersOptions(count=count))
+
+        @hookimpl
+        def maze_workers():
+            yield c.WorkersComponent(name="here", target="my_plugin:Here", summary="Actors in this process.")
+        ```
+        """
         raise NotImplementedError
 
     @hookspec
     def maze_searchers(self) -> Iterable[c.SearcherComponent]:
-        """Proposers of the next trial of a sweep."""
+        """Proposers of the next trial of a sweep.
+
+        ```python
+        class First:
+            def __init__(self, space):
+                self.space = space
+
+        @hookimpl
+        def maze_searchers():
+            yield c.SearcherComponent(name="first", target="my_plugin:First", summary="Proposes the defaults.")
+        ```
+        """
         raise NotImplementedError

@@ -1,0 +1,52 @@
+"""`maze new-plugin`: the example under a new name."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from maze_kernel.errors import RequestError
+from maze_kernel.loader import Kernel, find_file
+from maze_kernel.scaffold import TEMPLATE, new_plugin
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "maze_hello"
+
+
+def test_the_template_is_the_example():
+    assert TEMPLATE.resolve() == EXAMPLE.resolve()
+
+
+@pytest.mark.parametrize(("name", "short"), [("maze-robots", "robots"), ("acme-two-arms", "acme-two-arms")])
+def test_names_are_replaced_everywhere(name, short, tmp_path):
+    folder = new_plugin(name, tmp_path)
+    package = name.replace("-", "_")
+    assert folder == tmp_path / package
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    assert project["name"] == name
+    assert project["entry-points"]["maze.plugins"] == {name: f"{package}.plugin"}
+    for path in folder.rglob("*"):
+        assert "hello" not in path.name.lower()
+        if path.is_file():
+            assert "hello" not in path.read_text().lower(), path
+        if path.suffix == ".py":
+            ast.parse(path.read_text())
+    kernel = Kernel.installed(load=[find_file(folder / "src" / package / "plugin.py").value])
+    assert {component.name for component in kernel.plugins[-1].components} == {
+        f"{short}-clip",
+        f"{short}-residual",
+        f"{short}-search",
+    }
+
+
+@pytest.mark.parametrize("name", ["Robots", "my_plugin", "", "../up", "class", "json", "maze-kernel", "-x"])
+def test_names_that_cannot_work_are_refused(name, tmp_path):
+    with pytest.raises(RequestError):
+        new_plugin(name, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_overwritten(tmp_path):
+    new_plugin("maze-robots", tmp_path)
+    with pytest.raises(RequestError, match="exists already"):
+        new_plugin("maze-robots", tmp_path)
