@@ -258,3 +258,11 @@ def test_an_unknown_policy_key_is_named():
 
     with pytest.raises(EnvError, match="unknown policy key"):
         SequentialVectorEnv([lambda: Lost(1)]).reset([[0]])
+
+
+def test_a_bare_gymnasium_environment_is_refused_with_the_way_out():
+    import gymnasium
+
+    with pytest.raises(EnvError, match="no StructuredEnv") as caught:
+        SequentialVectorEnv([lambda: gymnasium.make("CartPole-v1")])
+    assert "maze_gym.env.GymEnv" in caught.value.help

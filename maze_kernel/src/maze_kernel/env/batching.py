@@ -111,6 +111,24 @@ def scalar_reward(reward: Any) -> float:
     return float(array.reshape(()))
 
 
+def spaces_of(env: Any) -> StructuredSpaces:
+    """The spaces of what a factory built.
+
+    Raises:
+        EnvError: it is no `StructuredEnv`, e.g. a bare `gymnasium.Env`.
+    """
+    structured_spaces = getattr(env, "structured_spaces", None)
+    if not isinstance(structured_spaces, StructuredSpaces):
+        raise EnvError(
+            "what the factory built is no StructuredEnv: it has no structured_spaces",
+            received=f"{type(env).__module__}.{type(env).__qualname__}",
+            expected="a StructuredEnv (maze_kernel.env.contract)",
+            help='a gymnasium.Env goes in as [env] use = "gym", id = "my_package.module:make_env", '
+            "or from Python as maze_gym.env.GymEnv(env)",
+        )
+    return structured_spaces
+
+
 def check_same_spaces(all_spaces: Sequence[StructuredSpaces]) -> StructuredSpaces:
     """The spaces of a batch, which must be equal in all its environments.
 

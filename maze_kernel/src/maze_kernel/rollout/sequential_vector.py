@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from maze_kernel.env.batching import check_observation, check_same_spaces, scalar_reward
+from maze_kernel.env.batching import check_observation, check_same_spaces, scalar_reward, spaces_of
 from maze_kernel.env.contract import Observation, PolicyKey, StructuredEnv
 from maze_kernel.env.tick import ArrayDict, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
@@ -53,7 +53,7 @@ class SequentialVectorEnv:
             for factory in env_factories:
                 self._current = len(self.envs)
                 self.envs.append(factory())
-            self.structured_spaces = check_same_spaces([env.structured_spaces for env in self.envs])
+            self.structured_spaces = check_same_spaces([spaces_of(env) for env in self.envs])
         except Exception as error:
             self._close_quietly()
             self._raise(error, "its constructor")
