@@ -13,7 +13,8 @@ from maze_kernel.errors import EnvError
 from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
 from maze_kernel.testing.environments import Identity
 
-TIMEOUT_SECONDS = 1.5
+# Covers the start of a process on a busy machine.
+TIMEOUT_SECONDS = 8.0
 
 
 def _break(how):
@@ -134,7 +135,7 @@ class StopsTheProcess(Identity):
 
 @pytest.mark.timeout(60)
 def test_a_stopped_process_is_killed():
-    with pytest.raises(EnvError, match=r"did not answer 'step' within 1\.5 s"):
+    with pytest.raises(EnvError, match="did not answer 'step' within 8 s"):
         _live([Identity, Identity, Identity, StopsTheProcess])
 
 
