@@ -1,0 +1,164 @@
+"""Training, rolling out and showing runs from the command line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+EXPERIMENT = """
+name = "small"
+[env]
+use = "gym"
+id = "CartPole-v1"
+[vector]
+n_envs = 2
+[trainer]
+use = "ppo"
+n_epochs = 2
+epoch_length = 1
+n_rollout_steps = 16
+batch_size = 16
+[evaluation]
+n_episodes = 1
+"""
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    file = tmp_path / "small.toml"
+    file.write_text(EXPERIMENT)
+    return file
+
+
+def test_train_rollout_show(maze, experiment):
+    done = maze("train", experiment, "--out", "runs/one")
+    assert done.exit_code == 0, done.output
+    assert "roll it out with: maze rollout runs/one" in done.stdout
+    assert "run directory: runs/one" in done.stderr
+
+    played = maze("rollout", "runs/one", "--episodes", 3, "--json")
+    assert played.exit_code == 0
+    data = json.loads(played.stdout)
+    assert data["n_episodes"] == 3
+    assert len({episode["seed"] for episode in data["episodes"]}) == 3
+    assert json.loads(maze("rollout", "runs/one", "--episodes", 3, "--json").stdout) == data
+    assert maze("rollout", "runs", "--episodes", 1, "--checkpoint", "epoch-2", "--stochastic").exit_code == 0
+
+    shown = maze("show", "runs/one")
+    assert "gym CartPole-v1" in shown.stdout
+    assert json.loads(maze("show", "runs/one", "--json").stdout)["name"] == "small"
+
+    again = maze("train", "--resume", "runs/one", "--set", "trainer.n_epochs=3")
+    assert again.exit_code == 0, again.output
+    assert "after epoch 3" in again.stdout
+
+
+def test_a_failing_episode_makes_the_exit_code_1(maze, experiment, tmp_path, monkeypatch):
+    (tmp_path / "breaking_env.py").write_text(
+        "import gymnasium\n"
+        "def make():\n"
+        "    env = gymnasium.make('CartPole-v1')\n"
+        "    reset = env.reset\n"
+        "    def failing(*, seed=None, options=None):\n"
+        "        if seed is not None and seed % 2:\n"
+        "            raise ArithmeticError('odd seed')\n"
+        "        return reset(seed=seed, options=options)\n"
+        "    env.reset = failing\n"
+        "    return env\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    experiment.write_text(EXPERIMENT.replace("CartPole-v1", "breaking_env:make"))
+    done = maze("rollout", experiment, "--episodes", 8, "--json")
+    data = json.loads(done.stdout)
+    failed = [episode for episode in data["episodes"] if episode["error"]]
+    assert done.exit_code == 1
+    assert {episode["seed"] for episode in failed} == {e["seed"] for e in data["episodes"] if e["seed"] % 2}
+    assert data["n_failed"] == len(failed) > 0
+    assert all(f"seed {episode['seed']}" in done.stderr for episode in failed)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train"],
+        ["train", "nothing.toml"],
+        ["rollout", "nothing"],
+        ["show", "nothing"],
+        ["train", "--resume", "nothing"],
+        ["check", "nothing.toml"],
+        ["describe", "trainer", "pppo"],
+        ["describe", "trainers"],
+    ],
+)
+def test_wrong_requests_exit_with_2_and_no_traceback(maze, arguments):
+    done = maze(*arguments)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+
+
+MUTATIONS = {
+    "bool for int": ("n_epochs = 2", "n_epochs = true"),
+    "float for int": ("n_epochs = 2", "n_epochs = 1.7"),
+    "text for int": ("n_epochs = 2", 'n_epochs = "7"'),
+    "unknown key": ("n_rollout_steps", "n_rolout_steps"),
+    "unknown component": ('use = "ppo"', 'use = "pppo"'),
+    "duplicate key": ("n_envs = 2", "n_envs = 2\nn_envs = 3"),
+    "not a number": ("n_epochs = 2", "n_epochs = 2\nlr = nan"),
+    "broken syntax": ("[trainer]", "[trainer"),
+    "table for text": ('name = "small"', "name = { a = 1 }"),
+    "missing name": ('name = "small"', ""),
+    "deep nesting": ("n_epochs = 2", f"n_epochs = {'[' * 300}{']' * 300}"),
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_damaged_file_gets_one_screen_with_its_line(maze, experiment, mutation):
+    old, new = MUTATIONS[mutation]
+    assert old in EXPERIMENT
+    experiment.write_text(EXPERIMENT.replace(old, new))
+    for command in ("check", "train", "rollout"):
+        done = maze(command, experiment)
+        assert done.exit_code == 2, done.output
+        assert done.stdout == ""
+        assert "Traceback" not in done.stderr
+        assert "small.toml" in done.stderr
+        assert len(done.stderr.splitlines()) <= 50
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00name", b"\x00" * 100, b"", b"\xef\xbb\xbfname = 3\r\n"])
+def test_files_that_are_no_experiments_exit_with_2(maze, experiment, content):
+    experiment.write_bytes(content)
+    done = maze("check", experiment)
+    assert done.exit_code == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_a_checkpoint_and_exits_with_130_in_three_lines(experiment, tmp_path):
+    main = [sys.executable, "-c", "from maze_kernel.cli import main; main()"]
+    options = ["--out", "run", "--set", "trainer.n_epochs=100000", "--set", "trainer.patience=0"]
+    maze = subprocess.Popen(
+        [*main, "train", str(experiment), *options],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("run/checkpoints/epoch-*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(maze.pid, signal.SIGINT)
+    out, _ = maze.communicate(timeout=60)
+    assert maze.returncode == 130
+    assert len(out.splitlines()) <= 3
+    assert "maze train --resume run" in out
+    resumed = subprocess.run([*main, "rollout", "run", "--episodes", "1"], cwd=tmp_path, capture_output=True)
+    assert resumed.returncode == 0
