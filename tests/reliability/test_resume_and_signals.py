@@ -137,15 +137,15 @@ def start_toy(folder, n_epochs=100_000):
 def test_a_signal_saves_a_checkpoint_and_exits_130(tmp_path, number):
     process = start_toy(tmp_path)
     process.send_signal(number)
-    _, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=30)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
     epochs = len((tmp_path / "epochs.txt").read_text().splitlines())
     assert CheckpointStore(tmp_path / "run").pointed("last") == epochs
-    after = [line for line in stderr.splitlines() if not line.startswith(("epoch ", "run directory"))]
+    after = [line for line in (stderr + stdout).splitlines() if not line.startswith(("epoch ", "run directory"))]
     assert len(after) <= 3, after
     assert any("--resume" in line for line in after)
-    maze("train", "--resume", "run", "--set", f"trainer.n_epochs={epochs + 2}", cwd=tmp_path)
+    maze("train", "toy.toml", "--resume", "run", "--set", f"trainer.n_epochs={epochs + 2}", cwd=tmp_path)
     assert CheckpointStore(tmp_path / "run").pointed("last") == epochs + 2
 
 
