@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
-from tensorboard.summary.writer.record_writer import RecordWriter
+from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader  # type: ignore[import-untyped]
+from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
 _PATTERN = "events.out.tfevents.*"
 
@@ -24,7 +24,7 @@ def keep_until(folder: Path, last_epoch: int, epoch_tag: str) -> None:
         return
     temporary = folder / ".tmp-events"
     with open(temporary, "wb") as stream:
-        writer: Any = RecordWriter(stream)  # type: ignore[no-untyped-call]
+        writer: Any = RecordWriter(stream)
         for event in _kept_events(files, last_epoch, epoch_tag):
             writer.write(event.SerializeToString())
         writer.flush()
@@ -55,7 +55,7 @@ def _kept_events(files: list[Path], last_epoch: int, epoch_tag: str) -> Iterator
 
 def _events(path: Path) -> Iterator[Any]:
     try:
-        yield from LegacyEventFileLoader(str(path)).Load()  # type: ignore[no-untyped-call]
+        yield from LegacyEventFileLoader(str(path)).Load()
     except Exception:  # half a record at the end of a file whose writer was killed
         return
 
@@ -63,5 +63,5 @@ def _events(path: Path) -> Iterator[Any]:
 def _epoch(event: Any, epoch_tag: str) -> int | None:
     for value in event.summary.value:
         if value.tag == epoch_tag:
-            return round(value.simple_value if value.HasField("simple_value") else value.tensor.float_val[0])
+            return int(value.simple_value)
     return None

@@ -29,7 +29,7 @@ class TensorBoardLogger:
         self._by_epoch = options.x_axis == "epoch"
         if folder.is_dir():
             keep_until(folder, context.resumed_epoch, EPOCH_TAG)
-        self._writer = SummaryWriter(str(folder), flush_secs=options.flush_seconds)  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(str(folder), flush_secs=options.flush_seconds)
 
     def write(self, record: EpochRecord) -> None:
         """One epoch; its number is written last, so an epoch without it is one that was cut off."""
@@ -43,8 +43,8 @@ class TensorBoardLogger:
 
     def close(self, outcome: Outcome) -> None:
         """Write what is left."""
-        self._writer.add_text("run/outcome", f"{outcome.status}: {outcome.reason}")  # type: ignore[no-untyped-call]
-        self._writer.close()  # type: ignore[no-untyped-call]
+        self._writer.add_text("run/outcome", f"{outcome.status}: {outcome.reason}")
+        self._writer.close()
 
     def _add(self, tag: str, value: Any, step: int) -> None:
         writer: Any = self._writer
