@@ -89,7 +89,8 @@ def _choices(n_actions: int, n: int, mask: np.ndarray | None, rng: np.random.Gen
     allowed = mask.reshape(n, n_actions)
     allowed = allowed | ~allowed.any(axis=1, keepdims=True)
     drawn = np.where(allowed, rng.random((n, n_actions)), -1.0)
-    return np.argmax(drawn, axis=1)
+    index: np.ndarray = np.argmax(drawn, axis=1)
+    return index
 
 
 def _multi_discrete(
