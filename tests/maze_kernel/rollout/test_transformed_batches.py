@@ -52,9 +52,10 @@ class Affine(Transform):
         return reward / 2
 
 
-def test_a_batch_and_single_environments_agree_final_observations_included():
-    batch = TransformedVectorEnv(SequentialVectorEnv([Walk] * 3), Affine(), training=False)
-    singles = SequentialVectorEnv([lambda: TransformedEnv(Walk(), Affine())] * 3)
+@pytest.mark.parametrize("training", [True, False])
+def test_a_batch_and_single_environments_agree_final_observations_included(training):
+    batch = TransformedVectorEnv(SequentialVectorEnv([Walk] * 3), Affine(), training=training)
+    singles = SequentialVectorEnv([lambda: TransformedEnv(Walk(), Affine(), training)] * 3)
     assert batch.structured_spaces == singles.structured_spaces
     seeds, rng = [[1, 2, 3], [4], [5, 6]], np.random.default_rng(0)
     ticks = batch.reset(seeds), singles.reset(seeds)
@@ -128,3 +129,13 @@ def test_estimation_goes_through_the_transforms_inside_and_is_reproducible(poole
     # What the outer one sees is centred by the inner one, up to the sampling error of 10 steps of a short walk.
     assert np.abs(first[2].mean).max() < 10
     assert not np.allclose(first[1].mean, first[2].mean)
+
+
+def test_rewards_are_shaped_for_training_only():
+    step = {"0": {"a": np.zeros((2, 1), np.float32)}}
+    rewards = {}
+    for training in (True, False):
+        batch = TransformedVectorEnv(SequentialVectorEnv([Walk] * 2), Affine(), training=training)
+        batch.reset([[0], [1]])
+        rewards[training] = batch.step(step).reward
+    np.testing.assert_array_equal(rewards[True], rewards[False] / 2)

@@ -17,12 +17,16 @@ class TransformedEnv(EnvWrapper):
     Used where a transform stands inside an env wrapper; transforms outside of all env wrappers are applied to
     the whole batch. While `transform.training` is true its running statistics see every step.
 
+    Args:
+        training: False: rewards stay the environment's own, as evaluations and rollouts report them.
+
     Attributes:
         transforms: those of this environment, innermost first.
     """
 
-    def __init__(self, env: StructuredEnv, transform: Transform) -> None:
+    def __init__(self, env: StructuredEnv, transform: Transform, training: bool = True) -> None:
         super().__init__(env)
+        self._shapes_reward = training
         self.transform = transform
         self.structured_spaces = transform.bind(env.structured_spaces)
         self.transforms: list[Transform] = [*getattr(env, "transforms", ()), transform]
@@ -45,13 +49,15 @@ class TransformedEnv(EnvWrapper):
         if self.transform.training:
             ended = np.array([bool(terminated or truncated)])
             self.transform.observe_step({key: _batch_of_one(observation)}, array[None], ended)
-        outer_reward = float(self.transform.reward(array))
+        outer_reward = float(self.transform.reward(array) if self._shapes_reward else array)
         return self.transform.observation(key, observation), outer_reward, terminated, truncated, info
 
     def get_actor_rewards(self) -> Any | None:
         """The wrapped environment's, transformed."""
         rewards = self.env.get_actor_rewards()
-        return None if rewards is None else self.transform.reward(np.asarray(rewards))
+        if rewards is None or not self._shapes_reward:
+            return rewards
+        return self.transform.reward(np.asarray(rewards))
 
 
 def _batch_of_one(observation: Observation) -> dict[str, np.ndarray]:

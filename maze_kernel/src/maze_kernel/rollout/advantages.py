@@ -37,14 +37,13 @@ def generalized_advantages(
 
     Source: Schulman et al. 2016, "High-dimensional continuous control using GAE", equations 11 and 16.
     """
-    if flat_step_end is None:
-        discount = np.float32(gamma)
-        trace = np.float32(gamma * gae_lambda)
-    else:
+    discount: np.ndarray | np.float32 = np.float32(gamma)
+    trace: np.ndarray | np.float32 = np.float32(gamma) * np.float32(gae_lambda)
+    if flat_step_end is not None:
         discount = np.where(flat_step_end, np.float32(gamma), np.float32(1.0))
         trace = discount * np.where(flat_step_end, np.float32(gae_lambda), np.float32(1.0))
     # delta_t = r_t + gamma (1 - terminated_t) V(s_{t+1}) - V(s_t)
-    advantages = reward + np.where(terminated, np.float32(0.0), discount * next_value) - value
+    advantages: np.ndarray = reward + np.where(terminated, np.float32(0.0), discount * next_value) - value
     # A_t = delta_t + gamma lambda (1 - ended_t) A_{t+1}
     carry = np.where(ended, np.float32(0.0), trace)
     for t in range(len(reward) - 2, -1, -1):

@@ -21,8 +21,9 @@ class TransformedVectorEnv:
     Args:
         vector_env: what is wrapped; closed with this one.
         transform: may serve several batches, e.g. one for training and one for evaluation.
-        training: let running statistics see the steps of this batch. A step that only resets an environment
-            never reaches them.
+        training: let running statistics see the steps of this batch, and shape its rewards. A step that only
+            resets an environment never reaches the statistics. Otherwise rewards are the environment's own, so
+            that evaluations of differently shaped trainings compare.
 
     Attributes:
         transforms: all of this batch, innermost first.
@@ -38,7 +39,7 @@ class TransformedVectorEnv:
         kind = type(transform)
         self._changes_action = kind.action is not Transform.action
         self._changes_observation = kind.observation is not Transform.observation
-        self._changes_reward = kind.reward is not Transform.reward
+        self._changes_reward = training and kind.reward is not Transform.reward
         self._observes = training and (
             kind.observe_step is not Transform.observe_step or kind.observe_reset is not Transform.observe_reset
         )

@@ -46,19 +46,15 @@ class Assembly:
         self.kernel = kernel
         self.seeds = SeedTree(self.experiment.seed)
         inner, outer = _split_wrappers(self.experiment.wrappers)
+        _refuse_statistics_inside(inner)
         _refuse_inner_statistics(inner)
         self._env_wrappers = inner
         self.transform_selections = outer
         self.transforms = self.make_transforms()
 
-    def env_factory(self, *, with_transforms: bool = False) -> EnvFactory:
-        """What builds one environment; picklable by the worker pools.
-
-        Args:
-            with_transforms: apply every wrapper, not only those that must see a single environment.
-        """
-        wrappers = (*self._env_wrappers, *(self.transform_selections if with_transforms else ()))
-        return EnvFactory(self.experiment.env, wrappers)
+    def env_factory(self, *, training: bool = True) -> EnvFactory:
+        """What builds one environment with the wrappers that must see a single one; picklable by the worker pools."""
+        return EnvFactory(self.experiment.env, self._env_wrappers, training)
 
     @cached_property
     def spaces(self) -> StructuredSpaces:
@@ -115,7 +111,7 @@ class Assembly:
             mode: instead of the experiment's `[vector] mode`.
             transforms: instead of the training transforms, e.g. frozen copies for an evaluation.
         """
-        vector_env = self.raw_vector_env(n_envs, mode or self.experiment.vector.mode)
+        vector_env = self.raw_vector_env(n_envs, mode or self.experiment.vector.mode, training)
         return wrap_batch(vector_env, self.transforms if transforms is None else transforms, training)
 
     def make_model(self) -> ActorCritic:
@@ -168,7 +164,7 @@ class Assembly:
             selections = [select(self.kernel, "logger", entry.component.name) for entry in entries]
         return [self.kernel.catalog.build(selection, context) for selection in selections]
 
-    def raw_vector_env(self, n_envs: int, mode: str) -> VectorEnv:
+    def raw_vector_env(self, n_envs: int, mode: str, training: bool = True) -> VectorEnv:
         """A batch in the given mode, without transforms and unchecked."""
         if mode in ("auto", "native"):
             native = None if self._env_wrappers else self._native_vector_env(n_envs)
@@ -181,7 +177,7 @@ class Assembly:
                     owner=self.experiment.env.owner,
                     help='use mode = "auto"',
                 )
-        factories = [self.env_factory() for _ in range(n_envs)]
+        factories = [self.env_factory(training=training)] * n_envs
         if mode == "subprocess":
             return self._subprocess_vector_env(factories)
         from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
@@ -256,6 +252,23 @@ def _refuse_inner_statistics(wrappers: Sequence[Selection]) -> None:
                 owner=wrapper.owner,
                 help="move it behind the wrappers that see single environments, such as time-limit",
             )
+
+
+def _refuse_statistics_inside(wrappers: Sequence[Selection]) -> None:
+    """Refuse a transform with statistics inside an env wrapper: each environment would keep its own, unsaved."""
+    for wrapper in wrappers:
+        if is_transform(wrapper) and _keeps_statistics(wrapper):
+            raise RequestError(
+                f"wrapper '{wrapper.use}' keeps statistics of all environments but stands inside one that wraps each",
+                location=wrapper.location,
+                owner=wrapper.owner,
+                help=f"move it behind '{wrappers[-1].use}' in the [[wrappers]] list",
+            )
+
+
+def _keeps_statistics(wrapper: Selection) -> bool:
+    kind = type(wrapper.instance) if wrapper.instance is not None else load_attribute(wrapper.target)
+    return kind.state_dict is not Transform.state_dict
 
 
 def _split_wrappers(wrappers: Sequence[Selection]) -> tuple[tuple[Selection, ...], tuple[Selection, ...]]:

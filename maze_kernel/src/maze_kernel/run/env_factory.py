@@ -22,25 +22,27 @@ class EnvFactory:
     Attributes:
         env: what builds the simulation.
         wrappers: innermost first; the transforms outside the last of the env wrappers are not among them.
+        training: transforms shape rewards for training only; otherwise rewards are the environment's own.
     """
 
     env: Selection
     wrappers: tuple[Selection, ...] = ()
+    training: bool = True
 
     def __call__(self) -> StructuredEnv:
         env = build(self.env)
         for wrapper in self.wrappers:
-            env = wrap_env(env, wrapper)
+            env = wrap_env(env, wrapper, self.training)
         return env  # type: ignore[no-any-return]
 
 
-def wrap_env(env: StructuredEnv, wrapper: Selection) -> StructuredEnv:
+def wrap_env(env: StructuredEnv, wrapper: Selection, training: bool) -> StructuredEnv:
     """One environment inside one wrapper, be it a transform or an env wrapper."""
     if not is_transform(wrapper):
         return build(wrapper, env)  # type: ignore[no-any-return]
     from maze_kernel.env.transformed import TransformedEnv
 
-    return TransformedEnv(env, build(wrapper))
+    return TransformedEnv(env, build(wrapper), training)
 
 
 def is_transform(wrapper: Selection) -> bool:

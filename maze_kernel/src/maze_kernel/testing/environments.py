@@ -172,7 +172,8 @@ class Identity(FlatEnv):
 
     def _shown(self, target: Any) -> np.ndarray:
         if isinstance(self._space, spaces.Discrete):
-            return np.eye(self._space.n)[target]
+            one_hot: np.ndarray = np.eye(self._space.n)[target]
+            return one_hot
         if isinstance(self._space, spaces.MultiDiscrete):
             return np.concatenate([np.eye(n)[i] for n, i in zip(self._space.nvec, target, strict=True)])
         return np.asarray(target)

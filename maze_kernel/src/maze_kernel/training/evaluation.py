@@ -110,7 +110,7 @@ class Evaluator:
         return [result for result in results if result is not None]
 
     def _player_factory(self) -> Callable[..., EpisodePlayer]:
-        make: Callable[[int], VectorEnv] = partial(_sequential, self._assembly.env_factory())
+        make: Callable[[int], VectorEnv] = partial(_sequential, self._assembly.env_factory(training=False))
         if self._assembly.experiment.vector.mode == "native" and self._pool is None:
             make = partial(_native, self._assembly)
         return partial(EpisodePlayer, make, self._assembly.transform_selections)
@@ -135,7 +135,7 @@ class EpisodePlayer:
         from maze_kernel.rollout.episodes import run_episodes
 
         if self._vector_env is None:
-            self._vector_env = _with_own_rewards(self._make_vector_env(len(seeds)), self._transforms)
+            self._vector_env = wrap_batch(self._make_vector_env(len(seeds)), self._transforms, training=False)
         load_transforms(self._transforms, states)
         module: Any = self._model
         was_training = module.training
@@ -169,42 +169,8 @@ class _PlayerActor:
         self._player.close()
 
 
-class _RememberReward(Transform):
-    """Innermost: remembers what the environments paid at this step."""
-
-    def __init__(self) -> None:
-        self.paid: np.ndarray | None = None
-
-    def reward(self, reward: np.ndarray) -> np.ndarray:
-        if self.paid is None:
-            self.paid = reward
-        return reward
-
-
-class _RestoreReward(Transform):
-    """Outermost: undoes what transforms did to the reward."""
-
-    def __init__(self, inner: _RememberReward) -> None:
-        self._inner = inner
-
-    def reward(self, reward: np.ndarray) -> np.ndarray:
-        paid, self._inner.paid = self._inner.paid, None
-        return reward if paid is None else paid
-
-
-def _with_own_rewards(vector_env: VectorEnv, transforms: Sequence[Transform]) -> VectorEnv:
-    """A batch in frozen transforms that reports what the environments themselves pay.
-
-    Scaled, clipped or normalised rewards help a trainer; results are compared in the environment's own units.
-    """
-    if not transforms:
-        return wrap_batch(vector_env, (), training=False)
-    remember = _RememberReward()
-    return wrap_batch(vector_env, [remember, *transforms, _RestoreReward(remember)], training=False)
-
-
 def _native(assembly: Assembly, n_envs: int) -> VectorEnv:
-    return assembly.raw_vector_env(n_envs, "native")
+    return assembly.raw_vector_env(n_envs, "native", training=False)
 
 
 def _sequential(env_factory: EnvFactory, n_envs: int) -> VectorEnv:
