@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import sys
 import traceback as tracebacks
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from maze_kernel.cli.streams import discard
 from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, ExperimentError, MazeError
 
 TRACEBACK = inspect.Parameter(
@@ -61,7 +61,7 @@ def _exit_code(command: Callable[[], int | None], phase: str, with_traceback: bo
     except (typer.Exit, typer.BadParameter):
         raise
     except BrokenPipeError:
-        _discard(sys.stdout)
+        discard(sys.stdout)
         return EXIT_DONE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -165,14 +165,3 @@ def _module(frame: FrameType) -> str:
 
 def _place(frame: FrameType) -> str:
     return f"{_module(frame)}.{frame.f_code.co_qualname}"
-
-
-def _discard(stream: Any) -> None:
-    """Send what is still buffered nowhere, so that the interpreter does not fail on it at its end."""
-    try:
-        target = stream.fileno()
-    except (AttributeError, OSError, ValueError):
-        return
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, target)
-    os.close(null)

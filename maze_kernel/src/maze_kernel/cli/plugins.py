@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from maze_kernel.cli.guard import guarded
-from maze_kernel.cli.tables import print_table
-
-if TYPE_CHECKING:
-    from maze_kernel.catalog import PluginRecord
 
 
 @guarded
@@ -20,48 +15,9 @@ def list_plugins(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """List the installed plugins and what they offer."""
-    from maze_kernel.loader import Kernel
+    from maze_kernel.cli.listing import show_plugins
 
-    plugins = Kernel.installed().plugins
-    if as_json:
-        typer.echo(json.dumps([_as_data(plugin) for plugin in plugins], indent=2))
-        return
-    if not plugins:
-        typer.echo("no plugin is installed: a plugin is a distribution with an entry point in the group maze.plugins")
-        return
-    rows = [
-        (plugin.name, plugin.version, plugin.distribution, plugin.status, offer, load_time)
-        for plugin in plugins
-        for offer, load_time in [(_offer(plugin), f"{plugin.load_seconds * 1000:.1f} ms")]
-    ]
-    print_table(("plugin", "version", "distribution", "status", "offers", "load"), rows)
-    for plugin in plugins:
-        if plugin.cause:
-            typer.echo(f"{plugin.name} failed: {plugin.cause}")
-
-
-def _offers(plugin: PluginRecord) -> dict[str, list[str]]:
-    offers: dict[str, list[str]] = {}
-    for component in plugin.components:
-        offers.setdefault(component.kind, []).append(component.name)
-    return offers
-
-
-def _offer(plugin: PluginRecord) -> str:
-    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in _offers(plugin).items()) or "-"
-
-
-def _as_data(plugin: PluginRecord) -> dict[str, Any]:
-    return {
-        "name": plugin.name,
-        "version": plugin.version,
-        "distribution": plugin.distribution,
-        "status": plugin.status,
-        "cause": plugin.cause,
-        "offers": _offers(plugin),
-        "load_seconds": plugin.load_seconds,
-        "module": plugin.module,
-    }
+    show_plugins(as_json)
 
 
 @guarded
