@@ -162,3 +162,53 @@ def test_ctrl_c_saves_a_checkpoint_and_exits_with_130_in_three_lines(experiment,
     assert "maze train --resume run" in out
     resumed = subprocess.run([*main, "rollout", "run", "--episodes", "1"], cwd=tmp_path, capture_output=True)
     assert resumed.returncode == 0
+
+
+SIMULATION = """
+import numpy as np
+from gymnasium import spaces
+from maze_kernel.env.contract import FlatEnv, flat_spaces
+
+
+class Queue(FlatEnv):
+    structured_spaces = flat_spaces(
+        spaces.Dict(level=spaces.Box(0, 10, (1,), np.float32)), spaces.Dict(valve=spaces.Discrete(2))
+    )
+
+    def __init__(self, *, n_steps: int = 20):
+        self.n_steps = n_steps
+
+    def reset(self, *, seed=None, options=None):
+        self.t, self.level = 0, 5.0
+        return {"level": np.array([self.level], np.float32)}, {}
+
+    def step(self, action):
+        self.t += 1
+        self.level = float(np.clip(self.level + (1 if action["valve"] else -1), 0, 10))
+        return {"level": np.array([self.level], np.float32)}, -abs(self.level - 5), False, self.t >= self.n_steps, {}
+"""
+
+
+@pytest.mark.slow
+def test_a_simulation_beside_the_experiment_trains_in_processes_and_rolls_out(tmp_path):
+    (tmp_path / "my_simulation.py").write_text(SIMULATION)
+    text = EXPERIMENT.replace('use = "gym"\nid = "CartPole-v1"', 'use = "my_simulation:Queue"\nn_steps = 9')
+    text = text.replace("n_envs = 2", 'n_envs = 2\nmode = "subprocess"')
+    (tmp_path / "queue.toml").write_text(text)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    def command(*arguments):
+        code = "from maze_kernel.cli import main; main()"
+        return subprocess.run(
+            [sys.executable, "-c", code, *map(str, arguments)], cwd=elsewhere, capture_output=True, text=True
+        )
+
+    done = command("train", tmp_path / "queue.toml", "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    hint = done.stdout.splitlines()[-1]
+    assert "--experiment" in hint
+    arguments = hint.partition(": maze ")[2].split()
+    done = command(*arguments, "--episodes", 2)
+    assert done.returncode == 0, done.stderr
+    assert "2 episodes played" in done.stdout

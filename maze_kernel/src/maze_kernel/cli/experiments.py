@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from maze_kernel.cli.guard import guarded
 
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
+
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override one value; may be given again.")
 ]
+
+
+def read_experiment(file: Path, overrides: tuple[str, ...] = ()) -> LoadedExperiment:
+    """Load a file the user named; modules beside it can be imported (`use = "my_simulation:make_env"`).
+
+    Its folder comes last on the path, so that it hides nothing. Worker processes inherit the path.
+    """
+    from maze_kernel.config import load_experiment
+
+    folder = str(file.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return load_experiment(file, overrides=overrides)
 
 
 @guarded
@@ -21,9 +38,7 @@ def check(
     overrides: Overrides = None,
 ) -> None:
     """Check an experiment file and show every problem."""
-    from maze_kernel.config import load_experiment
-
-    experiment = load_experiment(file, overrides=tuple(overrides or ())).experiment
+    experiment = read_experiment(file, tuple(overrides or ())).experiment
     parts = [f"env {experiment.env.use}", *(f"wrapper {wrapper.use}" for wrapper in experiment.wrappers)]
     if experiment.model is not None:
         parts.append(f"model {experiment.model.use}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maze_kernel.cli.experiments import Overrides
+from maze_kernel.cli.experiments import Overrides, read_experiment
 from maze_kernel.cli.guard import guarded
 from maze_kernel.cli.tables import print_table
 from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RequestError
@@ -45,11 +45,12 @@ def train(
         on_run_dir=lambda path: print(f"run directory: {path}", file=sys.stderr),
     )
     if result.outcome.status == "interrupted":
-        print(f"interrupted after epoch {result.epochs}; go on with: maze train --resume {result.run_dir}")
+        name = f"{file} " if _experiment_option(result.run_dir, file) else ""
+        print(f"interrupted after epoch {result.epochs}; go on with: maze train {name}--resume {result.run_dir}")
         return EXIT_INTERRUPTED
     best = "" if result.best_metric is None else f", best evaluation {result.best_metric:.6g}"
     print(f"{result.outcome.status} after epoch {result.epochs} and {result.env_steps} environment steps{best}")
-    print(f"roll it out with: maze rollout {result.run_dir}")
+    print(f"roll it out with: maze rollout {result.run_dir}{_experiment_option(result.run_dir, file)}")
     return EXIT_FAILED if result.outcome.status == "failed" else EXIT_DONE
 
 
@@ -145,14 +146,24 @@ def newest_run(path: Path) -> Path:
 def _experiment_to_train(
     file: Path | None, overrides: tuple[str, ...], resume: Path | None
 ) -> tuple[LoadedExperiment, Kernel]:
-    from maze_kernel.config import load_experiment
     from maze_kernel.training.resume import stored_experiment
 
     if file is not None:
-        return _and_kernel(load_experiment(file, overrides=overrides))
+        return _and_kernel(read_experiment(file, overrides))
     if resume is None:
         raise RequestError("there is nothing to train", help="give an experiment file, or --resume RUN")
     return _and_kernel(stored_experiment(newest_run(resume), overrides=overrides))
+
+
+def _experiment_option(run: Path, file: Path | None) -> str:
+    """` --experiment FILE` where the run imports code by path, which only the user's own file may ask for."""
+    from maze_kernel.training.resume import stored_experiment
+
+    try:
+        stored_experiment(run)
+    except RequestError:
+        return f" --experiment {file}"
+    return ""
 
 
 def _and_kernel(loaded: LoadedExperiment) -> tuple[LoadedExperiment, Kernel]:
@@ -162,17 +173,16 @@ def _and_kernel(loaded: LoadedExperiment) -> tuple[LoadedExperiment, Kernel]:
 def _what_to_play(
     source: Path, experiment: Path | None, policy: str | None, checkpoint: str
 ) -> tuple[LoadedExperiment, Kernel, Checkpoint | None]:
-    from maze_kernel.config import load_experiment
     from maze_kernel.training.playing import load_checkpoint
     from maze_kernel.training.resume import stored_experiment
 
     if source.is_file():
-        return *_and_kernel(load_experiment(source)), None
+        return *_and_kernel(read_experiment(source)), None
     if not source.exists():
         raise RequestError(f"there is no run directory or experiment file {source}", help="maze train FILE makes a run")
     run = newest_run(source)
     if experiment is not None:
-        loaded, kernel = _and_kernel(load_experiment(experiment))
+        loaded, kernel = _and_kernel(read_experiment(experiment))
     else:
         loaded, kernel = _and_kernel(stored_experiment(run))
     return loaded, kernel, None if policy is not None else load_checkpoint(run, checkpoint)
