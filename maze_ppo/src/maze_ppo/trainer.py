@@ -85,7 +85,7 @@ class OnPolicyTrainer:
         clock = _Clock()
         statistics: list[Tensor] = []
         steps_before = self._env_steps
-        with threads_for(len(self._gradient_step.flat.data)):
+        with threads_for(len(self._gradient_step.flat.data), self._rows_a_step()):
             for i in range(self.options.epoch_length):
                 self._report(i, "rollout")
                 batch = self._rollout()
@@ -95,6 +95,10 @@ class OnPolicyTrainer:
                 clock.lap("update_seconds")
         self._epoch += 1
         return self._summary(statistics, batch, clock, self._env_steps - steps_before)
+
+    def _rows_a_step(self) -> int:
+        n_rows: int = self.options.n_rollout_steps * self._context.n_envs
+        return min(n_rows, int(getattr(self.options, "batch_size", n_rows)))
 
     def _rollout(self) -> Batch:
         buffer = self._experience.collect()

@@ -11,6 +11,8 @@ from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict, Tick, VectorEnv
 from maze_kernel.errors import NonFiniteError
 
+_ZEROS = np.zeros(4096, np.float32)
+
 
 class FiniteCheck:
     """Implements `VectorEnv`: passes ticks on as they are, unless a reward or float observation is not finite.
@@ -96,5 +98,7 @@ class FiniteCheck:
 
 
 def _is_finite(array: np.ndarray) -> bool:
-    # Counting costs a tenth of `all()` on arrays as small as a batch of observations.
+    # 0 · x is 0 for every finite x and NaN otherwise: one product, a fifth of the cost of `isfinite` on a small batch.
+    if array.dtype == np.float32 and array.size <= _ZEROS.size:
+        return float(array.reshape(-1).dot(_ZEROS[: array.size])) == 0.0
     return int(np.count_nonzero(np.isfinite(array))) == array.size

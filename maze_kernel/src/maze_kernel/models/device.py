@@ -11,8 +11,8 @@ from threadpoolctl import ThreadpoolController
 
 from maze_kernel.errors import RequestError
 
-SMALL_MODEL_PARAMETERS = 1_000_000
-"""Below this, handing work to a second thread costs more than the work."""
+SMALL_WORK = 10_000_000
+"""Multiply-adds (parameters times rows); below this, handing work to a second thread costs more than it saves."""
 
 
 def resolve_device(name: str) -> torch.device:
@@ -41,20 +41,25 @@ def resolve_device(name: str) -> torch.device:
 
 
 @contextmanager
-def threads_for(n_parameters: int) -> Iterator[None]:
-    """Run torch and NumPy on one thread while the block works with a small model; larger ones keep all threads."""
-    if n_parameters >= SMALL_MODEL_PARAMETERS:
-        yield
-        return
+def threads_for(n_parameters: int, n_rows: int) -> Iterator[None]:
+    """Run torch on one thread while the block works with a small model on few rows; else on all of its threads.
+
+    NumPy's OpenBLAS, which acts for small models on few rows at a time, always gets one.
+
+    Args:
+        n_parameters: of the model.
+        n_rows: samples a gradient step.
+    """
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    if n_parameters * n_rows < SMALL_WORK:
+        torch.set_num_threads(1)
     try:
-        with _blas().limit(limits=1):
+        with _numpy_blas().limit(limits=1):
             yield
     finally:
         torch.set_num_threads(before)
 
 
 @lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
+def _numpy_blas() -> ThreadpoolController:
+    return ThreadpoolController().select(internal_api="openblas")
