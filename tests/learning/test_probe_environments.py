@@ -57,21 +57,21 @@ def test_a_time_limit_is_not_the_end_of_the_world(learn, trainer):
     ("kind", "threshold"), [("discrete", 7.5), ("multi-discrete", 7.0), ("multi-binary", 7.4), ("box", 6.8)]
 )
 def test_every_action_space_learns_the_identity(learn, trainer, kind, threshold):
-    slow = {"n_epochs": 30, "n_rollout_steps": 32}
+    slow = {"n_epochs": 10, "n_rollout_steps": 32, "lr": {"start": 1e-2, "end": 1e-3}}
     result = learn(
         env={"use": PROBE + "Identity", "kind": kind},
         trainer={**trainer, **slow, "gamma": 0.5},
-        evaluation={"n_episodes": 20, "every_epochs": 5},
+        evaluation={"n_episodes": 20, "every_epochs": 2},
     )
     assert result.best_metric >= threshold
 
 
 def test_masks_and_dict_actions(learn, trainer):
-    slow = {"n_epochs": 40, "n_rollout_steps": 32}
+    slow = {"n_epochs": 12, "n_rollout_steps": 32, "lr": {"start": 1e-2, "end": 1e-3}}
     result = learn(
         env={"use": PROBE + "MaskedDict"},
         trainer={**trainer, **slow, "gamma": 0.5},
-        evaluation={"n_episodes": 20, "every_epochs": 5},
+        evaluation={"n_episodes": 20, "every_epochs": 2},
     )
     assert np.isfinite(result.best_metric)
     assert result.best_metric >= 13.5
