@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "gymnasium", "scipy", "matplotlib", "tensorboard")
+HEAVY = ("torch", "gymnasium", "scipy", "matplotlib", "tensorboard", "cattrs")
 
 
 @pytest.mark.parametrize(

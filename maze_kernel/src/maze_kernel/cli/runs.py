@@ -115,22 +115,22 @@ def show(
 
     stored = open_run(newest_run(run))
     if as_json:
-        print(json.dumps(stored.record, indent=2))
+        print((stored.path / "run.json").read_text(encoding="utf-8"), end="")
         return
     store = CheckpointStore(stored.path)
     epochs = ", ".join(str(epoch) for epoch in store.epochs()) or "none yet"
-    resumed = stored.record.get("resumed", [])
+    record = stored.record
     rows = [
         ("run", str(stored.path)),
         ("name", stored.name),
-        ("created", str(stored.record.get("created", "?"))),
+        ("created", record.created),
         ("environment", _describe(stored.resolved.get("env"))),
         ("trainer", _describe(stored.resolved.get("trainer"))),
         ("seed", str(stored.resolved.get("seed"))),
         ("overrides", " ".join(stored.overrides) or "none"),
-        ("resumed", ", ".join(f"from epoch {entry.get('epoch')}" for entry in resumed) or "never"),
+        ("resumed", ", ".join(f"from epoch {entry.epoch}" for entry in record.resumed) or "never"),
         ("checkpoints", f"{epochs} (best {store.pointed('best')}, last {store.pointed('last')})"),
-        ("plugins", ", ".join(f"{p['name']} {p['version']}" for p in stored.record.get("plugins", []))),
+        ("plugins", ", ".join(f"{plugin.name} {plugin.version}".strip() for plugin in record.plugins)),
     ]
     print_table(("", ""), rows)
 
@@ -217,17 +217,12 @@ def _print_summary(result: RolloutResult, player: str) -> None:
 
 
 def _as_data(result: RolloutResult, player: str, options: RolloutOptions) -> dict[str, Any]:
-    episodes = [
-        {
-            "seed": episode.seed,
-            "reward": None if episode.error else episode.total_reward,
-            "length": episode.length,
-            "terminated": episode.terminated,
-            "truncated": episode.truncated,
-            "error": episode.error,
-        }
-        for episode in result.episodes
-    ]
+    from maze_kernel.run.stored_data import to_data
+
+    episodes = [to_data(episode) for episode in result.episodes]
+    for episode in episodes:
+        reward = episode.pop("total_reward")
+        episode["reward"] = None if episode["error"] else reward
     about = {"policy": player, "seed": options.seed, "deterministic": options.deterministic}
     return {**about, **result.summary, "episodes": episodes}
 

@@ -1,15 +1,16 @@
-"""An experiment back to plain TOML data, every default written out."""
+"""An experiment back to plain TOML data, every default written out; a cattrs converter does the walking."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-import attrs
+from functools import cache
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
 from maze_kernel.config.experiment import Experiment, Selection
+
+if TYPE_CHECKING:
+    from cattrs import Converter
 
 
 def resolve_experiment(experiment: Experiment) -> dict[str, Any]:
@@ -23,23 +24,7 @@ def resolve_experiment(experiment: Experiment) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """Tables, lists, strings, numbers and booleans, none of them shared with `value`."""
-    if isinstance(value, Selection):
-        return {"use": value.use, **plain(value.options)}
-    if isinstance(value, enum.Enum):
-        return plain(value.value)
-    if attrs.has(type(value)):
-        return {
-            attribute.alias or attribute.name: plain(getattr(value, attribute.name))
-            for attribute in attrs.fields(type(value))
-            if attribute.init and getattr(value, attribute.name) is not None
-        }
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items() if item is not None}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value if item is not None]
-    if isinstance(value, Path):
-        return str(value)
-    return value
+    return _without_none(_converter().unstructure(value))
 
 
 def to_toml(data: Mapping[str, Any]) -> str:
@@ -47,3 +32,25 @@ def to_toml(data: Mapping[str, Any]) -> str:
     import tomli_w
 
     return tomli_w.dumps(data)
+
+
+@cache
+def _converter() -> Converter:
+    """From attrs classes to tables; never changed after it is made."""
+    from cattrs import Converter
+
+    converter = Converter(unstruct_collection_overrides={tuple: list}, use_alias=True)
+    converter.register_unstructure_hook(PurePath, str)
+    converter.register_unstructure_hook(
+        Selection, lambda selection: {"use": selection.use, **converter.unstructure(selection.options)}
+    )
+    return converter
+
+
+def _without_none(data: Any) -> Any:
+    """TOML has no null: an absent key says it."""
+    if isinstance(data, Mapping):
+        return {str(key): _without_none(item) for key, item in data.items() if item is not None}
+    if isinstance(data, (list, tuple)):
+        return [_without_none(item) for item in data if item is not None]
+    return data

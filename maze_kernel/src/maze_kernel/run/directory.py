@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from maze_kernel.errors import CheckpointError, RequestError
-from maze_kernel.run.provenance import provenance
-from maze_kernel.run.storage import Storage, encode_json, remove_leftovers, replace_file, replace_json
+from maze_kernel.run.provenance import Provenance, provenance
+from maze_kernel.run.storage import Storage, remove_leftovers, replace_file, replace_json
+from maze_kernel.run.stored_data import from_data, to_data
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -24,19 +25,45 @@ FORMAT = 1
 
 
 @attrs.frozen(kw_only=True)
+class Resumption:
+    """One `maze train --resume`: the epoch it went on from, and its `--set` items."""
+
+    epoch: int
+    overrides: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class RunRecord(Provenance):
+    """All of `run.json`.
+
+    Attributes:
+        experiment: plain data with every default filled in.
+    """
+
+    format: int
+    name: str
+    created: str = "?"
+    source: str = ""
+    overrides: tuple[str, ...]
+    seeds: Mapping[str, int] = attrs.field(factory=dict)
+    experiment: Mapping[str, Any]
+    resumed: tuple[Resumption, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
 class StoredRun:
     """A run directory as read: plain data, nothing resolved, nothing imported.
 
     Attributes:
         resolved: the experiment with every default filled in; structure it against installed plugins only.
-        record: all of `run.json`.
+        record: all of `run.json`, this and more.
     """
 
     path: Path
     name: str
     resolved: Mapping[str, Any]
     overrides: tuple[str, ...]
-    record: Mapping[str, Any]
+    record: RunRecord
 
 
 def create_run_directory(loaded: LoadedExperiment, kernel: Kernel, *, out: Path | None = None) -> Path:
@@ -55,7 +82,7 @@ def create_run_directory(loaded: LoadedExperiment, kernel: Kernel, *, out: Path 
         path.mkdir(parents=True, exist_ok=True)
         storage = Storage()
         replace_file(storage, path / "experiment.toml", _experiment_text(loaded).encode())
-        replace_json(storage, path / "run.json", _record(loaded, kernel))
+        replace_json(storage, path / "run.json", to_data(_record(loaded, kernel)))
     except OSError as error:
         raise RequestError(f"the run directory {path} cannot be created: {error}") from error
     return path
@@ -73,27 +100,23 @@ def open_run(path: Path | str) -> StoredRun:
     if not file.is_file():
         raise RequestError(f"{path} is no run directory: it has no run.json", help="give the folder of one run")
     try:
-        record = json.loads(file.read_bytes())
-        if record["format"] != FORMAT:
+        data = json.loads(file.read_bytes())
+        if data["format"] != FORMAT:
             raise CheckpointError(
-                f"run {path} has format {record['format']}, this Maze reads format {FORMAT}",
-                help=f"load it with maze-kernel {_writer(record)}, which wrote it",
+                f"run {path} has format {data['format']}, this Maze reads format {FORMAT}",
+                help=f"load it with maze-kernel {_writer(data)}, which wrote it",
             )
-        return StoredRun(
-            path=path,
-            name=str(record["name"]),
-            resolved=record["experiment"],
-            overrides=tuple(record["overrides"]),
-            record=record,
-        )
+        record = from_data(data, RunRecord)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{file} is damaged: {error!r}") from error
+    return StoredRun(path=path, name=record.name, resolved=record.experiment, overrides=record.overrides, record=record)
 
 
-def update_run_record(path: Path, changes: Mapping[str, Any], storage: Storage | None = None) -> None:
-    """Change some keys of `run.json`, atomically."""
-    record = {**open_run(path).record, **changes}
-    replace_json(storage or Storage(), path / "run.json", record)
+def note_resumption(path: Path, experiment: Mapping[str, Any], resumption: Resumption) -> None:
+    """Write down in `run.json` that the run goes on, and with which experiment; atomically."""
+    record = open_run(path).record
+    record = attrs.evolve(record, experiment=experiment, resumed=(*record.resumed, resumption))
+    replace_json(Storage(), path / "run.json", to_data(record))
 
 
 def clean_run_directory(path: Path) -> list[str]:
@@ -123,19 +146,17 @@ def _experiment_text(loaded: LoadedExperiment) -> str:
         return "# built in Python from objects that TOML cannot hold; run.json describes them\n"
 
 
-def _record(loaded: LoadedExperiment, kernel: Kernel) -> dict[str, Any]:
-    record = {
-        "format": FORMAT,
-        "name": loaded.experiment.name,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "source": loaded.path,
-        "overrides": list(loaded.overrides),
-        "seeds": {"run": loaded.experiment.seed},
-        "experiment": json.loads(encode_json_lenient(loaded.resolved)),
-        **provenance(kernel.plugins),
-    }
-    encode_json(record)
-    return record
+def _record(loaded: LoadedExperiment, kernel: Kernel) -> RunRecord:
+    return RunRecord(
+        format=FORMAT,
+        name=loaded.experiment.name,
+        created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        source=loaded.path,
+        overrides=loaded.overrides,
+        seeds={"run": loaded.experiment.seed},
+        experiment=json.loads(encode_json_lenient(loaded.resolved)),
+        **attrs.asdict(provenance(kernel.plugins), recurse=False),
+    )
 
 
 def encode_json_lenient(data: Any) -> str:
@@ -143,6 +164,6 @@ def encode_json_lenient(data: Any) -> str:
     return json.dumps(data, default=lambda value: {"python-object": repr(value)[:200]})
 
 
-def _writer(record: Mapping[str, Any]) -> str:
-    packages = record.get("packages")
+def _writer(data: Mapping[str, Any]) -> str:
+    packages = data.get("packages")
     return str(packages.get("maze-kernel", "")) if isinstance(packages, Mapping) else ""

@@ -24,6 +24,7 @@ from safetensors import SafetensorError
 
 from maze_kernel.errors import CheckpointError, NonFiniteError
 from maze_kernel.run.storage import TEMPORARY_PREFIX, Storage, encode_json, point_to, remove_leftovers
+from maze_kernel.run.stored_data import from_data, to_data
 from maze_kernel.training.state_tree import flatten_state, unflatten_state
 
 FORMAT = 1
@@ -31,6 +32,32 @@ FORMAT = 1
 
 _NAME = re.compile(r"epoch-(\d{6,})")
 _FILES = ("model.safetensors", "trainer.safetensors", "state.json")
+
+
+@attrs.frozen(kw_only=True)
+class FileDigest:
+    """What a whole file has."""
+
+    bytes: int
+    sha256: str
+
+
+@attrs.frozen(kw_only=True)
+class Manifest:
+    """`manifest.json`."""
+
+    format: int
+    files: Mapping[str, FileDigest]
+
+
+@attrs.frozen(kw_only=True)
+class StateFile:
+    """`state.json`; `state` is a tree of `state_tree`."""
+
+    format: int
+    epoch: int
+    resumable: bool
+    state: Any
 
 
 @attrs.frozen(kw_only=True)
@@ -121,12 +148,13 @@ class CheckpointStore:
         folder = self.folder / checkpoint_name(epoch)
         contents = _read_verified(folder)
         try:
-            state = json.loads(contents["state.json"])
-            _check_format(state, folder)
+            data = json.loads(contents["state.json"])
+            _check_format(data, folder)
+            file = from_data(data, StateFile)
             model = safetensors.torch.load(contents["model.safetensors"])
             tensors = safetensors.torch.load(contents["trainer.safetensors"])
-            tree = unflatten_state(state["state"], tensors)
-            return Checkpoint(epoch=state["epoch"], model=model, state=tree, resumable=state["resumable"])
+            tree = unflatten_state(file.state, tensors)
+            return Checkpoint(epoch=file.epoch, model=model, state=tree, resumable=file.resumable)
         except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
             raise CheckpointError(f"checkpoint {folder} is damaged: {error!r}") from error
 
@@ -198,9 +226,9 @@ class CheckpointStore:
 
     def _is_resumable(self, epoch: int) -> bool:
         try:
-            state = json.loads((self.folder / checkpoint_name(epoch) / "state.json").read_bytes())
-            return bool(state["resumable"])
-        except (OSError, ValueError, KeyError, TypeError):
+            data = json.loads((self.folder / checkpoint_name(epoch) / "state.json").read_bytes())
+            return from_data(data, StateFile).resumable
+        except (OSError, ValueError):
             return False
 
     def _remove(self, folder: Path) -> None:
@@ -233,24 +261,25 @@ def require_finite_weights(model: Mapping[str, torch.Tensor], what: str) -> None
 
 def _encode(checkpoint: Checkpoint) -> list[tuple[str, bytes]]:
     tree, tensors = flatten_state(checkpoint.state)
-    state = {"format": FORMAT, "epoch": checkpoint.epoch, "resumable": checkpoint.resumable, "state": tree}
+    state = StateFile(format=FORMAT, epoch=checkpoint.epoch, resumable=checkpoint.resumable, state=tree)
     model = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in checkpoint.model.items()}
     files = [
         ("model.safetensors", safetensors.torch.save(model)),
         ("trainer.safetensors", safetensors.torch.save(tensors)),
-        ("state.json", encode_json(state)),
+        ("state.json", encode_json(to_data(state))),
     ]
-    digests = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files}
-    return [*files, ("manifest.json", encode_json({"format": FORMAT, "files": digests}))]
+    digests = {name: FileDigest(bytes=len(data), sha256=hashlib.sha256(data).hexdigest()) for name, data in files}
+    return [*files, ("manifest.json", encode_json(to_data(Manifest(format=FORMAT, files=digests))))]
 
 
 def _read_verified(folder: Path) -> dict[str, bytes]:
     try:
-        manifest = json.loads((folder / "manifest.json").read_bytes())
-        _check_format(manifest, folder)
+        digests = json.loads((folder / "manifest.json").read_bytes())
+        _check_format(digests, folder)
+        manifest = from_data(digests, Manifest)
         contents = {name: (folder / name).read_bytes() for name in _FILES}
         for name, data in contents.items():
-            if hashlib.sha256(data).hexdigest() != manifest["files"][name]["sha256"]:
+            if hashlib.sha256(data).hexdigest() != manifest.files[name].sha256:
                 raise CheckpointError(f"{folder / name} does not match its checksum")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"checkpoint {folder} is missing or damaged: {error}") from error

@@ -16,6 +16,7 @@ from maze_kernel.run.assembly import Assembly
 from maze_kernel.run.fan_out import FanOut
 from maze_kernel.run.logging_contract import EpochRecord, Outcome, Statistic
 from maze_kernel.run.storage import Storage, replace_json
+from maze_kernel.run.stored_data import to_data
 from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore, require_finite_weights
 from maze_kernel.training.contract import Progress, Statistics, Trainer
 from maze_kernel.training.evaluation import Evaluator, Metric
@@ -199,8 +200,7 @@ class Loop:
         """The run as it is now; weights are copies, so later training cannot change them."""
         state: dict[str, Any] = {"transforms": self.assembly.transform_states()}
         if resumable:
-            loop = attrs.asdict(self.state)
-            loop["wall_seconds"] = self._seconds()
+            loop = to_data(attrs.evolve(self.state, wall_seconds=self._seconds()))
             state |= {"loop": loop, "trainer": dict(self.trainer.state_dict())}
         model = {name: tensor.detach().clone() for name, tensor in _weights(self.trainer).items()}
         return Checkpoint(epoch=self.state.epoch, model=model, state=_copied(state), resumable=resumable)

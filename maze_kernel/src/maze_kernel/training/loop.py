@@ -11,7 +11,13 @@ import attrs
 
 from maze_kernel.errors import CheckpointError, MazeError, NonFiniteError, RequestError
 from maze_kernel.run.assembly import Assembly
-from maze_kernel.run.directory import clean_run_directory, create_run_directory, open_run, update_run_record
+from maze_kernel.run.directory import (
+    Resumption,
+    clean_run_directory,
+    create_run_directory,
+    note_resumption,
+    open_run,
+)
 from maze_kernel.run.fan_out import FanOut
 from maze_kernel.run.logging_contract import Logger, LoggerContext, Outcome
 from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
@@ -183,18 +189,9 @@ def _directory(
         notes = [*notes, "the run has no checkpoint yet: training starts at the beginning"]
     else:
         notes = [*notes, f"resumed from epoch {checkpoint.epoch}"]
-    update_run_record(
-        stored.path,
-        {
-            "experiment": dict(assembly.loaded.resolved),
-            "resumed": [*stored.record.get("resumed", []), _resumption(assembly, checkpoint)],
-        },
-    )
+    resumption = Resumption(epoch=checkpoint.epoch if checkpoint else 0, overrides=assembly.loaded.overrides)
+    note_resumption(stored.path, assembly.loaded.resolved, resumption)
     return stored.path, checkpoint, notes
-
-
-def _resumption(assembly: Assembly, checkpoint: Checkpoint | None) -> dict[str, Any]:
-    return {"epoch": checkpoint.epoch if checkpoint else 0, "overrides": list(assembly.loaded.overrides)}
 
 
 def _logger_context(assembly: Assembly, path: Path, epoch: int, verbosity: int) -> LoggerContext:

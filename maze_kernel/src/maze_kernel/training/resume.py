@@ -10,6 +10,7 @@ import attrs
 
 from maze_kernel.errors import CheckpointError, RequestError
 from maze_kernel.run.directory import open_run
+from maze_kernel.run.stored_data import from_data
 from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def restore(checkpoint: Checkpoint, trainer: Trainer, assembly: Assembly) -> Loo
         model.load_state_dict(checkpoint.model)
         trainer.load_state_dict(checkpoint.state["trainer"])
         assembly.load_transform_states(checkpoint.state["transforms"])
-        return LoopState(**checkpoint.state["loop"])
+        return from_data(checkpoint.state["loop"], LoopState)
     except (RuntimeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"the checkpoint of epoch {checkpoint.epoch} does not fit the experiment: {error}",
