@@ -18,6 +18,13 @@ BLOCKS = {
     "action-masking": ({}, [(4,), (2, 2)]),
     "global-average-pooling": ({}, [(3, 4, 4)]),
     "slice": ({"index": 1}, [(3, 2)]),
+    "multi-index-slicing": ({"indices": [2, 0]}, [(4,)]),
+    "masked-global-pooling": ({"pooling": "max"}, [(5, 3), (5,)]),
+    "correlation": ({}, [(4,), (3, 4)]),
+    "repeat-to-match": ({}, [(3,), (5, 2)]),
+    "one-hot": ({"n_classes": 3}, [(2, 2)]),
+    "functional": ({"function": "torch:tanh"}, [(4,)]),
+    "torch-model": ({"module": "torch.nn:Linear", "kwargs": {"in_features": 4, "out_features": 2}}, [(4,)]),
 }
 
 

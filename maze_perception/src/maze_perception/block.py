@@ -63,6 +63,36 @@ class PerceptionBlock(nn.Module):
                 expected="one key each",
             )
 
+    def require_inputs(self, meaning: str, minimum: int, maximum: int | None = None) -> None:
+        """Refuse another number of inputs, or more than one output.
+
+        Args:
+            meaning: what the inputs are, in their order.
+            minimum: fewest inputs.
+            maximum: most inputs; None: as many as `minimum`.
+        """
+        maximum = minimum if maximum is None else maximum
+        if not minimum <= len(self.in_keys) <= maximum or len(self.out_keys) != 1:
+            number = str(minimum) if minimum == maximum else f"{minimum} to {maximum}"
+            raise BlockError(
+                f"{type(self).__name__} takes {number} inputs ({meaning}) and gives one output",
+                received=f"inputs {list(self.in_keys)}, outputs {list(self.out_keys)}",
+                expected=f"{number} inputs, one output",
+            )
+
+    def require_shape(self, index: int, expected: Shape, meaning: str) -> None:
+        """Refuse input number `index` if its shape is not `expected`.
+
+        Raises:
+            BlockError: names the block, the input, both shapes and the input they follow from.
+        """
+        if self.in_shapes[index] != tuple(expected):
+            raise BlockError(
+                f"{type(self).__name__} cannot read {self.in_keys[index]!r}",
+                received=f"shape {self.in_shapes[index]}",
+                expected=f"{tuple(expected)}, {meaning}, beside {self.in_keys[0]!r} of shape {self.in_shapes[0]}",
+            )
+
 
 def infer_out_shapes(
     module: nn.Module, in_keys: Sequence[str], in_shapes: Sequence[Shape], out_keys: Sequence[str]

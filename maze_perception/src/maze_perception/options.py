@@ -10,6 +10,7 @@ from maze_kernel.config.experiment import Selection
 from maze_kernel.models.distribution_rule import DistributionRule
 
 NonLinearity = Literal["relu", "tanh", "sigmoid", "elu", "leaky-relu", "silu", "softplus", "gelu", "identity"]
+Pooling = Literal["mean", "sum", "max"]
 Initialisation = Literal["orthogonal", "normc", "torch"]
 
 BlockSelection = Annotated[Selection, "block"]
@@ -25,14 +26,15 @@ def _not_empty(_instance: object, attribute: attrs.Attribute[Any], value: tuple[
         raise ValueError(f"{attribute.name} must name at least one layer")
 
 
-_UNITS = [_not_empty, _positive_units]
+UNITS = [_not_empty, _positive_units]
+"""Validators of a list of layer sizes."""
 
 
 @attrs.frozen(kw_only=True)
 class DenseOptions:
     """Options of `dense`."""
 
-    hidden_units: tuple[int, ...] = attrs.field(default=(64, 64), validator=_UNITS)
+    hidden_units: tuple[int, ...] = attrs.field(default=(64, 64), validator=UNITS)
     """Units a layer, first layer first."""
     non_lin: NonLinearity = "relu"
     """Activation after every layer."""
@@ -52,7 +54,7 @@ class FlattenOptions:
 class FlattenDenseOptions:
     """Options of `flatten-dense`."""
 
-    hidden_units: tuple[int, ...] = attrs.field(default=(64, 64), validator=_UNITS)
+    hidden_units: tuple[int, ...] = attrs.field(default=(64, 64), validator=UNITS)
     """Units a layer, first layer first."""
     non_lin: NonLinearity = "relu"
     """Activation after every layer."""
@@ -99,6 +101,73 @@ class SliceOptions:
 
 
 @attrs.frozen(kw_only=True)
+class MultiIndexSlicingOptions:
+    """Options of `multi-index-slicing`."""
+
+    indices: tuple[int, ...] = attrs.field(validator=attrs.validators.min_len(1))
+    """Positions taken, in this order; negative ones count from the end."""
+    dim: int = attrs.field(default=-1, validator=attrs.validators.le(-1))
+    """Dimension they are taken from, counted from the end; it stays, even for one position."""
+
+
+@attrs.frozen(kw_only=True)
+class MaskedGlobalPoolingOptions:
+    """Options of `masked-global-pooling`."""
+
+    pooling: Pooling = "mean"
+    """How the items are reduced; without any item the result is zero."""
+    dim: int = attrs.field(default=-2, validator=attrs.validators.le(-1))
+    """Dimension of the items, counted from the end of the features; it disappears. The mask ends with it."""
+
+
+@attrs.frozen(kw_only=True)
+class CorrelationOptions:
+    """Options of `correlation`."""
+
+    reduce: bool = True
+    """Sum the products over the last dimension, which disappears; false: keep them."""
+
+
+@attrs.frozen(kw_only=True)
+class RepeatToMatchOptions:
+    """Options of `repeat-to-match`."""
+
+    dim: int = attrs.field(default=-2, validator=attrs.validators.le(-1))
+    """Dimension of the result along which the first input is repeated, counted from the end. It is inserted where
+    the first input has one dimension less than the second, else it must be of size 1."""
+
+
+@attrs.frozen(kw_only=True)
+class OneHotOptions:
+    """Options of `one-hot`."""
+
+    n_classes: int = attrs.field(validator=attrs.validators.ge(2))
+    """Number of classes: the size of the new last dimension. Numbers outside 0 … n_classes - 1 become zeros."""
+
+
+@attrs.frozen(kw_only=True)
+class FunctionalOptions:
+    """Options of `functional`."""
+
+    function: str
+    """"package.module:function", called with the inputs as tensors in their order; gives a tensor, or a tuple in the
+    order of the outputs. It must cope with any leading dimensions: count from the end."""
+    kwargs: dict[str, Any] = attrs.field(factory=dict)
+    """Keyword arguments of the function."""
+
+
+@attrs.frozen(kw_only=True)
+class TorchModelOptions:
+    """Options of `torch-model`."""
+
+    module: str
+    """"package.module:Class" of a torch.nn.Module, called with the inputs as (B, ...) tensors in their order; gives a
+    tensor, a tuple in the order of the outputs, or a dict by their names."""
+    kwargs: dict[str, Any] = attrs.field(factory=dict)
+    """Keyword arguments of its constructor."""
+
+
+@attrs.frozen(kw_only=True)
 class CriticOptions:
     """The `[model.critic]` table."""
 
@@ -139,7 +208,7 @@ class ConcatOptions:
 class AutoOptions:
     """Options of the `auto` model, which a run without `[model]` uses."""
 
-    hidden_units: tuple[int, ...] = attrs.field(default=(64, 64), validator=_UNITS)
+    hidden_units: tuple[int, ...] = attrs.field(default=(64, 64), validator=UNITS)
     """Units a layer of the dense block of vectors, of each network."""
     non_lin: NonLinearity = "tanh"
     """Activation of the dense blocks."""

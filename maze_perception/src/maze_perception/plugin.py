@@ -60,6 +60,48 @@ def maze_blocks() -> Iterable[BlockComponent]:
         options="maze_perception.options:SliceOptions",
         summary="Takes one position of one dimension.",
     )
+    yield BlockComponent(
+        name="multi-index-slicing",
+        target="maze_perception.blocks.combining:MultiIndexSlicing",
+        options="maze_perception.options:MultiIndexSlicingOptions",
+        summary="Takes several positions of one dimension.",
+    )
+    yield BlockComponent(
+        name="masked-global-pooling",
+        target="maze_perception.blocks.pooling:MaskedGlobalPooling",
+        options="maze_perception.options:MaskedGlobalPoolingOptions",
+        summary="Mean, sum or maximum over the items that a mask lets through.",
+    )
+    yield BlockComponent(
+        name="correlation",
+        target="maze_perception.blocks.combining:Correlation",
+        options="maze_perception.options:CorrelationOptions",
+        summary="Products of two feature tensors, summed over the last dimension.",
+    )
+    yield BlockComponent(
+        name="repeat-to-match",
+        target="maze_perception.blocks.combining:RepeatToMatch",
+        options="maze_perception.options:RepeatToMatchOptions",
+        summary="Repeats one tensor along a dimension to the size of another.",
+    )
+    yield BlockComponent(
+        name="one-hot",
+        target="maze_perception.blocks.combining:OneHot",
+        options="maze_perception.options:OneHotOptions",
+        summary="Class numbers to one-hot vectors.",
+    )
+    yield BlockComponent(
+        name="functional",
+        target="maze_perception.blocks.foreign:Functional",
+        options="maze_perception.options:FunctionalOptions",
+        summary="Any function of tensors, by import path.",
+    )
+    yield BlockComponent(
+        name="torch-model",
+        target="maze_perception.blocks.foreign:TorchModel",
+        options="maze_perception.options:TorchModelOptions",
+        summary="Any torch.nn.Module, by import path.",
+    )
 
 
 @hookimpl

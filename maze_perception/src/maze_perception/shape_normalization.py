@@ -14,7 +14,7 @@ class ShapeNormalizationBlock(PerceptionBlock):
     """Flattens all leading dimensions to one batch dimension before, and restores them after.
 
     Args:
-        in_num_dims: rank the block works on, batch dimension included, the same for every input.
+        in_num_dims: rank the block works on, batch dimension included: one for all inputs, or one an input.
 
     Subclasses write `normalized_forward`. Every input must have the same leading dimensions.
     """
@@ -25,16 +25,25 @@ class ShapeNormalizationBlock(PerceptionBlock):
         out_keys: Sequence[str],
         in_shapes: Sequence[Sequence[int]],
         *,
-        in_num_dims: int,
+        in_num_dims: int | Sequence[int],
     ) -> None:
         super().__init__(in_keys, out_keys, in_shapes)
-        self._in_num_dims = in_num_dims
-        for key, shape in zip(self.in_keys, self.in_shapes, strict=True):
-            if len(shape) < in_num_dims - 1:
+        ranks = (in_num_dims,) * len(self.in_keys) if isinstance(in_num_dims, int) else tuple(in_num_dims)
+        self._ranks = dict(zip(self.in_keys, ranks, strict=True))
+        self._first_key, self._first_rank = self.in_keys[0], ranks[0]
+        first = self.in_shapes[0]
+        for key, shape, rank in zip(self.in_keys, self.in_shapes, ranks, strict=True):
+            if len(shape) < rank - 1:
                 raise BlockError(
                     f"{type(self).__name__} cannot read {key!r}",
                     received=f"shape {shape}",
-                    expected=f"at least {in_num_dims - 1} dimension{'s' * (in_num_dims != 2)} without the batch",
+                    expected=f"at least {rank - 1} dimension{'s' * (rank != 2)} without the batch",
+                )
+            if shape[: len(shape) - rank + 1] != first[: len(first) - self._first_rank + 1]:
+                raise BlockError(
+                    f"{type(self).__name__} cannot read {key!r} beside {self._first_key!r}",
+                    received=f"shapes {shape} and {first}",
+                    expected=f"equal sizes before the last {rank - 1} and {self._first_rank - 1} dimensions",
                 )
 
     def normalized_forward(self, inputs: TensorDict) -> TensorDict:
@@ -43,13 +52,15 @@ class ShapeNormalizationBlock(PerceptionBlock):
 
     def forward(self, inputs: TensorDict) -> TensorDict:
         """Outputs have the leading dimensions of the inputs."""
-        first = inputs[self.in_keys[0]]
-        if first.dim() == self._in_num_dims:
+        first = inputs[self._first_key]
+        n_leading = first.dim() - self._first_rank + 1
+        if n_leading == 1:
             return self.normalized_forward(inputs)
-        leading = first.shape[: first.dim() - self._in_num_dims + 1]
-        flat = {key: self._flatten(inputs[key], len(leading)) for key in self.in_keys}
+        leading = first.shape[:n_leading]
+        flat = {key: self._flatten(inputs[key], rank) for key, rank in self._ranks.items()}
         outputs = self.normalized_forward(flat)
         return {key: tensor.reshape(*leading, *tensor.shape[1:]) for key, tensor in outputs.items()}
 
-    def _flatten(self, tensor: Tensor, n_leading: int) -> Tensor:
+    def _flatten(self, tensor: Tensor, rank: int) -> Tensor:
+        n_leading = tensor.dim() - rank + 1
         return tensor.reshape(math.prod(tensor.shape[:n_leading]), *tensor.shape[n_leading:])

@@ -69,3 +69,30 @@ def _check_state(factory: Callable[[], Any], block: Any, inputs: dict[str, torch
     again.eval()
     with torch.no_grad():
         require(same(block(inputs), again(inputs)), "a block restored from state_dict() gives other outputs")
+
+
+def check_compiled_block(factory: Callable[[], Any], *, device: str = "cpu") -> None:
+    """torch.compile gives one graph with the block's outputs and gradients. Takes seconds: mark its test `slow`.
+
+    Raises:
+        ConformanceError: naming the rule that is broken.
+    """
+    block = factory().to(device)
+    block.eval()
+    inputs = {key: tensor.to(device) for key, tensor in _inputs(block, (3, 4)).items()}
+    eager = _outputs_and_gradients(block, block, inputs)
+    torch.compiler.reset()
+    compiled = _outputs_and_gradients(block, torch.compile(block, fullgraph=True), inputs)
+    for name, expected in eager.items():
+        agrees = torch.allclose(compiled[name], expected, rtol=1e-3, atol=1e-4)
+        require(agrees, f"torch.compile changes the {name}")
+
+
+def _outputs_and_gradients(block: Any, forward: Any, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    block.zero_grad()
+    outputs = forward(inputs)
+    found = {f"output {key!r}": outputs[key].detach().clone() for key in block.out_keys}
+    if any(True for _ in block.parameters()):
+        sum(outputs[key].square().sum() for key in block.out_keys).backward()
+        found |= {f"gradient of {name}": parameter.grad.clone() for name, parameter in block.named_parameters()}
+    return found
