@@ -1,0 +1,72 @@
+"""What an environment may offer beyond the contract: small protocols, looked for along a stack of wrappers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from maze_kernel.env.contract import Action
+from maze_kernel.events.aggregation import EpisodeStatistics
+from maze_kernel.events.records import EventRecord
+
+
+@runtime_checkable
+class ReportsStatistics(Protocol):
+    """Keeps the event statistics of its episodes."""
+
+    def drain_statistics(self) -> list[EpisodeStatistics]:
+        """The episodes that ended since the last call; an episode ends with the next `reset`."""
+        ...
+
+    def discard_episode(self) -> None:
+        """Forget the unfinished episode: the next `reset` cuts it off."""
+        ...
+
+
+@runtime_checkable
+class Recordable(Protocol):
+    """Tells what a trajectory stores beside observations and actions."""
+
+    def get_maze_state(self) -> Any: ...
+
+    def get_maze_action(self) -> Any | None: ...
+
+    def get_step_events(self) -> Sequence[EventRecord]: ...
+
+    def get_serializable_components(self) -> dict[str, Any]: ...
+
+    @property
+    def episode_id(self) -> str: ...
+
+    @property
+    def env_time(self) -> int: ...
+
+
+@runtime_checkable
+class Cloneable(Protocol):
+    """Can take over the state of another environment of its kind: planning, look-ahead."""
+
+    def clone_from(self, other: Any) -> None: ...
+
+
+@runtime_checkable
+class HasNoop(Protocol):
+    """Knows an action of the current actor that changes nothing."""
+
+    def noop_action(self) -> Action: ...
+
+
+CapabilityT = TypeVar("CapabilityT")
+
+
+def capability(env: object, protocol: type[CapabilityT]) -> CapabilityT | None:
+    """The outermost environment of a stack of wrappers that offers something; None where none does.
+
+    Wrappers say what they wrap in the attribute `env`.
+    """
+    current: object | None = env
+    while current is not None:
+        if isinstance(current, protocol):
+            return current
+        current = getattr(current, "env", None)
+    return None

@@ -1,0 +1,1 @@
+"""Events: what an environment reports while it runs, and how reports become rewards, statistics and KPIs."""

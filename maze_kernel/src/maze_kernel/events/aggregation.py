@@ -1,0 +1,219 @@
+"""From records to step, episode and epoch statistics.
+
+One `EpisodeAggregator` an environment turns each step's records into values and gives, at the end, the episode's
+statistics as data that travels between processes. One `EpochAggregator` reduces those of all environments to the
+tagged statistics that loggers write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from maze_kernel.errors import MazeError
+from maze_kernel.events.declaration import EventMethod, EventRules, Level, StatisticRule, attributes_of, rules_of
+from maze_kernel.events.records import EventRecord
+
+Group = tuple[Any, ...]
+"""One value an attribute of `define_stats_grouping`; None where `group_by` pooled it."""
+
+Samples = dict[tuple[str | None, Group], list[Any]]
+"""Values of one event by (name of the statistic or attribute, group)."""
+
+
+@attrs.define(slots=True)
+class EventStatistics:
+    """The statistics of one event in one episode, by (output name, group).
+
+    Attributes:
+        interface: name of the event interface, as in tags.
+        event: the interface's method; travels between processes by reference.
+        values: without episode statistics, the values of the level below, several each.
+    """
+
+    interface: str
+    event: EventMethod
+    values: Samples
+
+
+EpisodeStatistics = list[EventStatistics]
+
+
+class EpisodeAggregator:
+    """Collects the events of one episode, a step at a time."""
+
+    def __init__(self) -> None:
+        self._events: dict[tuple[type, EventMethod], _EpisodeEvent] = {}
+
+    def add_step(self, records: Iterable[EventRecord]) -> None:
+        """Take the records of one environment step."""
+        events = self._events
+        touched: list[_EpisodeEvent] = []
+        for record in records:
+            event = events.get((record.interface, record.event))
+            if event is None:
+                event = events[(record.interface, record.event)] = _EpisodeEvent(record.interface, record.event)
+            if not event.step:
+                touched.append(event)
+            event.step.append(record.attributes)
+        for event in touched:
+            event.end_step()
+
+    def finish(self) -> EpisodeStatistics:
+        """The statistics of the episode; the next one starts empty."""
+        return [event.finish() for event in self._events.values() if event.episode or event.cumulative]
+
+    def discard(self) -> None:
+        """Forget the unfinished episode."""
+        for event in self._events.values():
+            event.episode.clear()
+            event.step.clear()
+
+
+class EpochAggregator:
+    """Collects episodes and gives the epoch's statistics."""
+
+    def __init__(self) -> None:
+        self._events: dict[tuple[str, EventMethod], _EpochEvent] = {}
+
+    def add_episodes(self, episodes: Iterable[EpisodeStatistics]) -> None:
+        """Take finished episodes, of any environment."""
+        for episode in episodes:
+            for statistics in episode:
+                key = (statistics.interface, statistics.event)
+                if key not in self._events:
+                    self._events[key] = _EpochEvent(rules_of(statistics.event))
+                _extend(self._events[key].samples, statistics.values)
+
+    def reduce(self) -> dict[str, Any]:
+        """`Interface/event/output/group…` to number, list (histogram) or figure; the next epoch starts empty."""
+        tagged: dict[str, Any] = {}
+        for (interface, event), state in self._events.items():
+            for (output, group), value in state.finish(event).items():
+                parts = [interface, event.__name__, output, *(part for part in group if part is not None)]
+                value = value.item() if isinstance(value, np.generic) else value
+                tagged["/".join(str(part) for part in parts if part is not None)] = state.drawn(output, group, value)
+        return tagged
+
+
+class _EpisodeEvent:
+    """One event in the episode of one environment."""
+
+    def __init__(self, interface: type, event: EventMethod) -> None:
+        rules = rules_of(event)
+        self.interface, self.event, self.rules = interface, event, rules
+        self.step: list[dict[str, Any]] = []
+        self.episode: Samples = {}
+        self.cumulative = any(rule.cumulative for rule in rules.of(Level.EPISODE))
+        self._history: Samples = {}
+        self._step_rules = rules.of(Level.STEP)
+        self._episode_rules = rules.of(Level.EPISODE)
+        self._attributes = [name for name in attributes_of(event) if name not in rules.grouping]
+        # The usual declaration needs neither names nor groups: one list of the bare records' reductions.
+        self._plain = not rules.grouping and all(rule.input_name is None for rule in self._step_rules)
+
+    def end_step(self) -> None:
+        records = self.step
+        if self._plain and self._step_rules:
+            values = [self._value(attributes) for attributes in records]
+            for rule in self._step_rules:
+                self.episode.setdefault((rule.output_name, ()), []).append(_reduced(rule, values, self.event))
+        else:
+            samples = self._samples(records)
+            if self._step_rules:
+                samples = {key: [value] for key, value in _apply(self._step_rules, samples, self).items()}
+            _extend(self.episode, samples)
+        records.clear()
+
+    def finish(self) -> EventStatistics:
+        values = self.episode
+        if self.cumulative:
+            _extend(self._history, values)
+        if self._episode_rules:
+            outputs = _apply(self._episode_rules, values, self, self._history)
+            values = {key: [value] for key, value in outputs.items()}
+        self.episode = {}
+        return EventStatistics(self.interface.__name__, self.event, values)
+
+    def _samples(self, records: list[dict[str, Any]]) -> Samples:
+        """Values by attribute, and under None the only attribute or a dict of all."""
+        samples: Samples = {}
+        for attributes in records:
+            group = tuple(attributes[name] for name in self.rules.grouping)
+            samples.setdefault((None, group), []).append(self._value(attributes))
+            for name in self._attributes:
+                samples.setdefault((name, group), []).append(attributes[name])
+        return samples
+
+    def _value(self, attributes: dict[str, Any]) -> Any:
+        return attributes[self._attributes[0]] if len(self._attributes) == 1 else attributes
+
+
+class _EpochEvent:
+    """One event in the episodes of one epoch."""
+
+    def __init__(self, rules: EventRules) -> None:
+        self.rules = rules
+        self.samples: Samples = {}
+        self._history: Samples = {}
+        self._cumulative = any(rule.cumulative for rule in rules.of(Level.EPOCH))
+
+    def finish(self, event: EventMethod) -> dict[tuple[str | None, Group], Any]:
+        self.event = event
+        if self._cumulative:
+            _extend(self._history, self.samples)
+        values = _apply(self.rules.of(Level.EPOCH), self.samples, self, self._history)
+        self.samples = {}
+        return values
+
+    def drawn(self, output: str | None, group: Group, value: Any) -> Any:
+        plots = [plot for plot in self.rules.plots if plot.input_name == output]
+        return plots[0].create_figure(value, group) if plots else value
+
+
+def _apply(
+    rules: Iterable[StatisticRule],
+    samples: Samples,
+    owner: _EpisodeEvent | _EpochEvent,
+    history: Samples | None = None,
+) -> dict[tuple[str | None, Group], Any]:
+    """Every rule on the values it reads, by (output name, group)."""
+    outputs = {}
+    for rule in rules:
+        source = history if rule.cumulative and history is not None else samples
+        for group, values in _pooled(rule, source, owner.rules.grouping).items():
+            outputs[rule.output_name, group] = _reduced(rule, values, owner.event)
+    return outputs
+
+
+def _pooled(rule: StatisticRule, samples: Samples, grouping: tuple[str, ...]) -> Mapping[Group, list[Any]]:
+    pooled: dict[Group, list[Any]] = {}
+    for (name, group), values in samples.items():
+        if name == rule.input_name:
+            if rule.group_by is not None:
+                group = tuple(
+                    part if attribute == rule.group_by else None
+                    for attribute, part in zip(grouping, group, strict=True)
+                )
+            pooled.setdefault(group, []).extend(values)
+    return pooled
+
+
+def _reduced(rule: StatisticRule, values: list[Any], event: EventMethod) -> Any:
+    if rule.reduce is not None:
+        return rule.reduce(values)
+    if len(values) > 1:
+        raise MazeError(
+            f"event {event.__qualname__} has several values where its {rule.level.value} statistic takes one",
+            received=f"{len(values)} values",
+            help=f"give define_{rule.level.value}_stats a function that reduces them, such as sum",
+        )
+    return values[0]
+
+
+def _extend(target: Samples, source: Samples) -> None:
+    for key, values in source.items():
+        target.setdefault(key, []).extend(values)

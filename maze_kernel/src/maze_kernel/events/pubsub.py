@@ -1,0 +1,109 @@
+"""Publish and subscribe: topics that environments fire events on, and subscribers that collect them.
+
+An event that nobody listens to costs one function call and allocates nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, TypeVar, cast
+
+from maze_kernel.events.declaration import EventMethod, events_of
+from maze_kernel.events.records import EventRecord
+
+InterfaceT = TypeVar("InterfaceT")
+Sink = list[EventRecord]
+
+
+class Subscriber(ABC):
+    """Collects the events of some interfaces; reward aggregators are subscribers."""
+
+    def __init__(self) -> None:
+        self.events: Sink = []
+
+    @abstractmethod
+    def get_interfaces(self) -> Sequence[type]:
+        """The event interfaces it listens to; asked once, when it is registered."""
+
+    def query_events(self, *events: EventMethod) -> list[EventRecord]:
+        """The records of these events since the last `clear`, in the order they were fired."""
+        return [record for record in self.events if record.event in events]
+
+    def clear(self) -> None:
+        """Forget the events so far; the environment does it before each step."""
+        if self.events:
+            self.events.clear()
+
+
+class Pubsub:
+    """The events of one environment: its topics and who listens to them."""
+
+    def __init__(self) -> None:
+        self._topics: dict[type, Any] = {}
+        self._sinks: dict[type, list[Sink]] = {}
+        self._logs: list[Sink] = []
+
+    @property
+    def interfaces(self) -> tuple[type, ...]:
+        """The interfaces of all topics so far."""
+        return tuple(self._topics)
+
+    def create_event_topic(self, interface: type[InterfaceT]) -> InterfaceT:
+        """An object of the interface whose methods fire its events; the same one each time.
+
+        Args:
+            interface: a class without behaviour, each public method an event and each parameter an attribute of it.
+
+        Raises:
+            TypeError: the interface has no public method.
+        """
+        if interface not in self._topics:
+            self._topics[interface] = _make_topic(interface, self._sinks_of(interface))
+        return cast(InterfaceT, self._topics[interface])
+
+    def register_subscriber(self, subscriber: Subscriber) -> None:
+        """Let a subscriber collect events of its interfaces from now on."""
+        for interface in subscriber.get_interfaces():
+            self._sinks_of(interface).append(subscriber.events)
+
+    def record(self) -> Sink:
+        """A list that every event of every topic is appended to from now on; its owner clears it."""
+        log: Sink = []
+        self._logs.append(log)
+        for sinks in self._sinks.values():
+            sinks.append(log)
+        return log
+
+    def _sinks_of(self, interface: type) -> list[Sink]:
+        if interface not in self._sinks:
+            self._sinks[interface] = list(self._logs)
+        return self._sinks[interface]
+
+
+def _make_topic(interface: type, sinks: list[Sink]) -> Any:
+    methods = {name: _firing(interface, event, sinks) for name, event in events_of(interface).items()}
+    return type(f"{interface.__name__}Topic", (interface,), methods)()
+
+
+def _firing(interface: type, event: EventMethod, sinks: list[Sink]) -> EventMethod:
+    """A method that appends a record to every sink. Keyword calls that name each attribute take the short way."""
+    signature = inspect.signature(event)
+    names = frozenset(list(signature.parameters)[1:])
+
+    @functools.wraps(event)
+    def fire(self: Any, *args: Any, **attributes: Any) -> None:
+        if not sinks:
+            return
+        if args or attributes.keys() != names:
+            bound = signature.bind(self, *args, **attributes)
+            bound.apply_defaults()
+            attributes = dict(list(bound.arguments.items())[1:])
+        record = EventRecord(interface, event, attributes)
+        for sink in sinks:
+            sink.append(record)
+
+    fire.__dict__.pop("__isabstractmethod__", None)
+    return fire
