@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from maze_kernel.config.experiment import Selection
-from maze_kernel.env.contract import StructuredEnv
 from maze_kernel.errors import PluginError, RequestError
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from maze_kernel.loader import Kernel
 
 GYM = "gym"
-"""The environment component that serves Gymnasium ids and factories, where a plugin provides it."""
+"""The environment component that serves Gymnasium ids, where a plugin provides it."""
 
 
 def component_table(kernel: Kernel, kind: str, value: Any) -> Any:
@@ -70,17 +69,7 @@ def _env(kernel: Kernel, value: Any) -> Any:
             return {"use": value}
         gym = _gym(kernel)
         return {"use": value} if gym is None else {"use": GYM, "id": value}
-    if not callable(value):
-        return value
-    env = value()
-    env.close()
-    if isinstance(env, StructuredEnv):
-        return value
-    gym = _gym(kernel)
-    if gym is None:
-        return value
-    options_class: Any = kernel.catalog.options_class(gym)
-    return _selection(gym, options_class(id=value))
+    return value
 
 
 def _gym(kernel: Kernel) -> CatalogEntry | None:

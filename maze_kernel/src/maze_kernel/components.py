@@ -74,6 +74,8 @@ class EnvComponent(Component):
     kind: ClassVar[str] = "env"
     vector_target: str | None = attrs.field(default=None, validator=_check_target)
     """`(n_envs, options) -> VectorEnv | None`: the natively vectorised form, None where these options have none."""
+    adapts: str | None = attrs.field(default=None, validator=_check_target)
+    """`(env: object) -> StructuredEnv | None`: wraps an environment of another library, None for what it does not know. It is asked where an import path or a factory from Python makes something that is no StructuredEnv."""  # noqa: E501
 
 
 @attrs.frozen(kw_only=True)

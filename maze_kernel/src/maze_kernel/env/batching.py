@@ -123,8 +123,8 @@ def spaces_of(env: Any) -> StructuredSpaces:
             "what the factory built is no StructuredEnv: it has no structured_spaces",
             received=f"{type(env).__module__}.{type(env).__qualname__}",
             expected="a StructuredEnv (maze_kernel.env.contract)",
-            help='a gymnasium.Env goes in as [env] use = "gym", id = "my_package.module:make_env", '
-            "or from Python as maze_gym.env.GymEnv(env)",
+            help="return a StructuredEnv; a gymnasium.Env is adapted where maze-gym is installed, "
+            "or in place by maze_gym.env.GymEnv(env)",
         )
     return structured_spaces
 

@@ -17,7 +17,7 @@ from maze_kernel.env.contract import StructuredEnv, StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.models.contract import ActorCritic, ModelContext, Policy
-from maze_kernel.run.env_factory import EnvFactory, is_transform
+from maze_kernel.run.env_factory import EnvFactory, adapters_of, is_transform
 from maze_kernel.run.seeding import SeedTree
 from maze_kernel.training.contract import Trainer, TrainerContext
 
@@ -54,7 +54,7 @@ class Assembly:
 
     def env_factory(self, *, training: bool = True) -> EnvFactory:
         """What builds one environment with the wrappers that must see a single one; picklable by the worker pools."""
-        return EnvFactory(self.experiment.env, self._env_wrappers, training)
+        return EnvFactory(self.experiment.env, self._env_wrappers, training, adapters_of(self.kernel.catalog))
 
     @cached_property
     def spaces(self) -> StructuredSpaces:

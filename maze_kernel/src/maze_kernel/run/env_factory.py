@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from maze_kernel.catalog import build
-from maze_kernel.components import load_attribute
+from maze_kernel.components import EnvComponent, load_attribute
 from maze_kernel.config.experiment import Selection
+from maze_kernel.env.batching import spaces_of
+from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.env.transform import Transform
 
 if TYPE_CHECKING:
+    from maze_kernel.catalog import Catalog
     from maze_kernel.env.contract import StructuredEnv
 
 
@@ -23,17 +27,47 @@ class EnvFactory:
         env: what builds the simulation.
         wrappers: innermost first; the transforms outside the last of the env wrappers are not among them.
         training: transforms shape rewards for training only; otherwise rewards are the environment's own.
+        adapters: each is asked in turn to wrap what `env` builds if that is no StructuredEnv.
     """
 
     env: Selection
     wrappers: tuple[Selection, ...] = ()
     training: bool = True
+    adapters: tuple[Selection, ...] = ()
 
     def __call__(self) -> StructuredEnv:
-        env = build(self.env)
+        env = adapted(build(self.env), self.adapters)
         for wrapper in self.wrappers:
             env = wrap_env(env, wrapper, self.training)
-        return env  # type: ignore[no-any-return]
+        return env
+
+
+def adapters_of(catalog: Catalog) -> tuple[Selection, ...]:
+    """What the installed plugins offer to wrap environments of other libraries."""
+    return tuple(
+        Selection(
+            kind="env",
+            use=entry.component.name,
+            target=entry.component.adapts,
+            options=None,
+            owner=str(entry.plugin),
+        )
+        for entry in catalog.entries("env")
+        if isinstance(entry.component, EnvComponent) and entry.component.adapts is not None
+    )
+
+
+def adapted(env: Any, adapters: Sequence[Selection]) -> StructuredEnv:
+    """The environment itself, or the first wrapping of it.
+
+    Raises:
+        EnvError: it is no `StructuredEnv` and no adapter knows it.
+    """
+    if not isinstance(getattr(env, "structured_spaces", None), StructuredSpaces):
+        wrapped = (build(adapter, env) for adapter in adapters)
+        env = next((found for found in wrapped if found is not None), env)
+        spaces_of(env)
+    return env  # type: ignore[no-any-return]
 
 
 def wrap_env(env: StructuredEnv, wrapper: Selection, training: bool) -> StructuredEnv:

@@ -105,6 +105,8 @@ def with_drawing(loaded: LoadedExperiment, render_mode: str) -> LoadedExperiment
         RequestError: the environment has no option `render_mode`.
     """
     env = loaded.experiment.env
+    if env.instance is not None:
+        return loaded  # a factory from Python says itself how it draws
     if isinstance(env.options, Mapping) and "render_mode" in env.options:
         options: Any = {**env.options, "render_mode": render_mode}
     elif attrs.has(type(env.options)) and hasattr(env.options, "render_mode"):

@@ -19,6 +19,11 @@ def make_env(options: GymOptions) -> GymEnv:
     return GymEnv(make_gym_env(options), action_mask=options.action_mask)
 
 
+def adapt(env: object) -> GymEnv | None:
+    """Any gymnasium.Env that an import path or a factory made, with the mask found as `action_mask = "auto"` does."""
+    return GymEnv(env) if isinstance(env, gymnasium.Env) else None
+
+
 class GymEnv(FlatEnv):
     """A Gymnasium environment with Dict spaces and, where it has them, action masks.
 

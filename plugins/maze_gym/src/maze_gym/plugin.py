@@ -17,6 +17,7 @@ def maze_envs() -> Iterable[EnvComponent]:
         name="gym",
         target="maze_gym.env:make_env",
         vector_target="maze_gym.native_vector:make_vector_env",
+        adapts="maze_gym.env:adapt",
         options="maze_gym.options:GymOptions",
         summary="Any Gymnasium environment by id, or your own class or factory of one.",
     )
