@@ -68,13 +68,12 @@ class Collector:
             buffer.truncated[t] = tick.truncated
             if awaiting_reset is not None:
                 buffer.void[t] = awaiting_reset
-            ended = tick.terminated | tick.truncated
-            self.statistics.add(tick.reward, ended, awaiting_reset)
             if tick.final_observation:
                 self._end_episodes(buffer, t, tick)
         for name, array in buffer.last_observation.items():
             array[...] = tick.groups[key].observation[name]
         self._tick = tick
+        self.statistics.add(buffer.reward, buffer.terminated | buffer.truncated, buffer.void)
         self.env_steps += buffer.void.size - int(np.count_nonzero(buffer.void))
 
     def _end_episodes(self, buffer: RolloutBuffer, t: int, tick: Tick) -> None:

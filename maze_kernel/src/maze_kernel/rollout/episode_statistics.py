@@ -21,23 +21,36 @@ class EpisodeStatistics:
         self._return.fill(0.0)
         self._length.fill(0)
 
-    def add(self, reward: np.ndarray, ended: np.ndarray, void: np.ndarray | None = None) -> None:
-        """Count one step: (N,) rewards, (N,) episode ends, (N,) steps that only reset."""
-        self._return += reward
-        self._length += 1
-        if void is not None:
-            self._length -= void
-        if ended.any():
-            self._finished_returns += self._return[ended].tolist()
-            self._finished_lengths += self._length[ended].tolist()
-            self._return[ended] = 0.0
-            self._length[ended] = 0
+    def add(self, reward: np.ndarray, ended: np.ndarray, void: np.ndarray) -> None:
+        """Count a rollout: (T, N) rewards, episode ends, and steps that only reset."""
+        # Environment by environment, time inside; a sum runs from each episode's first step here to its last.
+        n_steps, n_envs = reward.shape
+        ends = ended.T.reshape(-1)
+        starts = np.concatenate([np.ones((n_envs, 1), np.bool_), ended.T[:, :-1]], axis=1).reshape(-1)
+        first = np.flatnonzero(starts)
+        last = np.append(first[1:], ends.size) - 1
+        returns = _sums(reward.T.astype(np.float64), self._return, first)
+        lengths = _sums((~void.T).astype(np.int64), self._length, first)
+        finished, env, time = ends[last], last // n_steps, last % n_steps
+        self.reset()
+        self._return[env[~finished]] = returns[~finished]
+        self._length[env[~finished]] = lengths[~finished]
+        in_order = np.lexsort((env[finished], time[finished]))
+        self._finished_returns += returns[finished][in_order].tolist()
+        self._finished_lengths += lengths[finished][in_order].tolist()
 
     def drain(self) -> dict[str, Any]:
         """Statistics of the episodes finished since the last call; only the count where there were none."""
         returns, lengths = np.array(self._finished_returns), np.array(self._finished_lengths)
         self._finished_returns, self._finished_lengths = [], []
         return summarize_episodes(returns, lengths)
+
+
+def _sums(values: np.ndarray, carried: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Sums of (N, T) values from each flat index of `first` to before the next; (N,) `carried` opens each row."""
+    values[:, 0] += carried
+    sums: np.ndarray = np.add.reduceat(values.reshape(-1), first)
+    return sums
 
 
 def summarize_episodes(returns: np.ndarray, lengths: np.ndarray) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import contextlib
 import enum
 import os
 import re
+import select
 import signal
 import socket
 import time
@@ -22,6 +23,7 @@ from maze_kernel.workers.supervision import SupervisorClient
 
 _STACK_SECONDS = 1.0
 _EXIT_SECONDS = 5.0
+_GLANCE_MILLISECONDS = 50
 _PLUMBING = re.compile(rf"{re.escape(os.path.dirname(__file__))}|File \"<string>\"|^Extension modules:")
 
 
@@ -56,8 +58,8 @@ class Call:
 
     def result(self, timeout_seconds: float | None = None) -> Any:
         """See `Future.result`."""
-        if not self.finished:
-            self.actor.read()
+        if not self.finished and timeout_seconds is None:
+            self.actor.await_answer()
         if not self.finished:
             self.actor.pump([self], timeout_seconds)
             if not self.finished:
@@ -107,6 +109,7 @@ class Actor:
         self.deadline: float | None = None
         self.due = 0.0
         self.connection: socket.socket | None = None
+        self._poll: select.poll | None = None
         self.pump = pump
         self._supervisor = supervisor
         self._policy = restart
@@ -140,6 +143,8 @@ class Actor:
         with theirs:
             self._worker = self._supervisor.start(Descriptors(theirs.fileno(), *self._shared, self._dump))
         self.connection = ours
+        self._poll = select.poll()
+        self._poll.register(ours, select.POLLIN)
         self._reader = transport.FrameReader()
         self._outgoing.clear()
         self.state = State.BUILDING
@@ -178,6 +183,11 @@ class Actor:
                 self._answered(kind, body)
             if len(data) < 1 << 18:
                 return
+
+    def await_answer(self) -> None:
+        """Wait a little for an answer of this actor alone: the usual case, without a look at the others."""
+        if self._poll is not None and not self._outgoing and self._poll.poll(_GLANCE_MILLISECONDS):
+            self.read()
 
     def write(self) -> None:
         """Send as much of what is queued as the process takes."""
@@ -312,6 +322,7 @@ class Actor:
         if self.connection is not None:
             self.connection.close()
             self.connection = None
+            self._poll = None
             os.close(self._dump)
             self._dump = -1
         self._outgoing.clear()

@@ -45,7 +45,29 @@ def make_vector_env(n_envs: int, options: GymOptions) -> NativeVectorEnv | None:
     if options.action_mask == "method" or (options.action_mask == "auto" and mask_method(env) is not None):
         env.close()
         return None
+    _speed_up_action_check(env.unwrapped)
     return NativeVectorEnv(env, action_mask=options.action_mask)
+
+
+class _BoundedOnce(spaces.MultiDiscrete):
+    """A MultiDiscrete space that works out its largest element once instead of at every membership test."""
+
+    def __init__(self, space: spaces.MultiDiscrete) -> None:
+        super().__init__(space.nvec, dtype=space.dtype, seed=space.np_random, start=space.start)
+        self._last = self.start + (self.nvec - 1)
+
+    def contains(self, x: Any) -> bool:
+        if not isinstance(x, np.ndarray):
+            return super().contains(x)
+        if x.shape != self.shape or not np.can_cast(x.dtype, self.dtype):
+            return False
+        return bool(((self.start <= x) & (x <= self._last)).all())
+
+
+def _speed_up_action_check(env: Any) -> None:
+    """The environments of classic control assert at every step that the action is in their space."""
+    if type(env.action_space) is spaces.MultiDiscrete:
+        env.action_space = _BoundedOnce(env.action_space)
 
 
 class NativeVectorEnv:
