@@ -1,0 +1,1 @@
+"""Attention blocks over sets and sequences."""

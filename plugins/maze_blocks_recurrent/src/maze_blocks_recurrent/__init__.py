@@ -1,0 +1,1 @@
+"""LSTM and GRU blocks over stacked time."""

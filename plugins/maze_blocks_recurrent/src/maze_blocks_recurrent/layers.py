@@ -1,0 +1,110 @@
+"""LSTM and GRU layers whose parameters are plain: torch.compile can trace them, which nn.LSTM and nn.GRU refuse.
+
+Uncompiled they call torch's fused kernels; while compiling they are written out step by step. Both are one function of
+the same parameters, in the layout of nn.LSTM and nn.GRU: gates i, f, g, o and r, z, n below one another.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+Cell = Literal["lstm", "gru"]
+_N_GATES: dict[Cell, int] = {"lstm": 4, "gru": 3}
+
+
+class RecurrentLayers(nn.Module):
+    """Layers that read (B, T, D) from a state of zeros.
+
+    Args:
+        cell: "lstm" (Hochreiter and Schmidhuber 1997, with forget gate) or "gru" (Cho et al. 2014).
+        in_features: D.
+        hidden_size: units of each layer and direction.
+        num_layers: layers.
+        bidirectional: whether every layer reads time backward too.
+        bias: whether it has biases.
+    """
+
+    def __init__(
+        self, cell: Cell, in_features: int, hidden_size: int, num_layers: int, bidirectional: bool, bias: bool
+    ) -> None:
+        super().__init__()
+        self.cell: Cell = cell
+        self.hidden_size, self.num_layers, self.bias = hidden_size, num_layers, bias
+        self.n_directions = 2 if bidirectional else 1
+        rows = _N_GATES[cell] * hidden_size
+        self.weights = nn.ParameterList()
+        for layer in range(num_layers):
+            width = in_features if layer == 0 else hidden_size * self.n_directions
+            shapes = [(rows, width), (rows, hidden_size), *([(rows,), (rows,)] if bias else [])]
+            self.weights.extend(nn.Parameter(torch.empty(shape)) for _ in range(self.n_directions) for shape in shapes)
+        bound = 1.0 / math.sqrt(hidden_size)
+        for weight in self.weights:
+            nn.init.uniform_(weight, -bound, bound)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T, D) to every step's output (B, T, H) and the last layer's final state (B, H), directions joined."""
+        outputs, final = self._stepwise(x) if torch.compiler.is_compiling() else self._fused(x)
+        return outputs, final
+
+    def _fused(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        zeros = x.new_zeros(self.num_layers * self.n_directions, x.shape[0], self.hidden_size)
+        settings = (self.bias, self.num_layers, 0.0, self.training, self.n_directions == 2, True)
+        weights = list(self.weights)
+        if self.cell == "lstm":
+            outputs, states, _ = torch.lstm(x, (zeros, zeros), weights, *settings)
+        else:
+            outputs, states = torch.gru(x, zeros, weights, *settings)
+        return outputs, states[-self.n_directions :].transpose(0, 1).flatten(1)
+
+    def _stepwise(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        weights, n_weights = list(self.weights), 4 if self.bias else 2
+        for layer in range(self.num_layers):
+            outputs, finals = [], []
+            for direction in range(self.n_directions):
+                start = (layer * self.n_directions + direction) * n_weights
+                steps = self._run(x, weights[start : start + n_weights], reverse=direction == 1)
+                finals.append(steps[-1])
+                outputs.append(torch.stack(steps[::-1] if direction == 1 else steps, 1))
+            x = torch.cat(outputs, -1)
+        return x, torch.cat(finals, -1)
+
+    def _run(self, x: Tensor, weights: list[Tensor], *, reverse: bool) -> list[Tensor]:
+        """The states after each step, in the order in which they were computed."""
+        w_in, w_state, b_in, b_state = weights if self.bias else (*weights, None, None)
+        gates = functional.linear(x, w_in, b_in)
+        state = x.new_zeros(x.shape[0], self.hidden_size)
+        memory, steps = state, []
+        n_steps = x.shape[1]
+        for t in range(n_steps - 1, -1, -1) if reverse else range(n_steps):
+            recurrent = functional.linear(state, w_state, b_state)
+            if self.cell == "lstm":
+                state, memory = _lstm_step(gates[:, t] + recurrent, memory)
+            else:
+                state = _gru_step(gates[:, t], recurrent, state)
+            steps.append(state)
+        return steps
+
+
+def _lstm_step(gates: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, 4 H) gates and (B, H) memory to the next state and memory."""
+    i, f, g, o = gates.chunk(4, -1)
+    # c' = σ(f) c + σ(i) tanh(g)
+    memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
+    # h' = σ(o) tanh(c')
+    return torch.sigmoid(o) * torch.tanh(memory), memory
+
+
+def _gru_step(from_input: Tensor, from_state: Tensor, state: Tensor) -> Tensor:
+    """(B, 3 H) contributions of input and state, and (B, H) state, to the next state."""
+    r_in, z_in, n_in = from_input.chunk(3, -1)
+    r_state, z_state, n_state = from_state.chunk(3, -1)
+    z = torch.sigmoid(z_in + z_state)
+    # n = tanh(W x + r (U h))
+    n = torch.tanh(n_in + torch.sigmoid(r_in + r_state) * n_state)
+    # h' = (1 - z) n + z h
+    return (1.0 - z) * n + z * state

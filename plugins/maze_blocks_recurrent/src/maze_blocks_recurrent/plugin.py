@@ -1,0 +1,39 @@
+"""What this distribution gives to Maze: recurrent blocks over stacked time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from maze_kernel import hookimpl
+from maze_kernel.components import BlockComponent
+
+MAZE_PLUGIN_API = 1
+
+
+@hookimpl
+def maze_blocks() -> Iterable[BlockComponent]:
+    """All steps, or the last one."""
+    yield BlockComponent(
+        name="lstm",
+        target="maze_blocks_recurrent.blocks:LSTM",
+        options="maze_blocks_recurrent.options:RecurrentOptions",
+        summary="Long short-term memory over stacked time; gives every step.",
+    )
+    yield BlockComponent(
+        name="gru",
+        target="maze_blocks_recurrent.blocks:GRU",
+        options="maze_blocks_recurrent.options:RecurrentOptions",
+        summary="Gated recurrent units over stacked time; gives every step.",
+    )
+    yield BlockComponent(
+        name="lstm-last-step",
+        target="maze_blocks_recurrent.blocks:LSTMLastStep",
+        options="maze_blocks_recurrent.options:RecurrentOptions",
+        summary="Long short-term memory over stacked time; gives the final state.",
+    )
+    yield BlockComponent(
+        name="gru-last-step",
+        target="maze_blocks_recurrent.blocks:GRULastStep",
+        options="maze_blocks_recurrent.options:RecurrentOptions",
+        summary="Gated recurrent units over stacked time; gives the final state.",
+    )
