@@ -150,6 +150,7 @@ class Assembly:
             seeds=self.seeds,
             progress=progress,
             total_env_steps=getattr(options, "max_env_steps", 0) or None,
+            has_workers=self.experiment.workers is not None,
         )
 
     def make_trainer(self, context: TrainerContext) -> Trainer:

@@ -46,6 +46,7 @@ class TrainerContext:
         make_model: a freshly initialised model; same weights for the same run seed.
         make_policy: model -> Policy for acting in rollouts, with the given seed.
         make_workers: the experiment's worker pool.
+        has_workers: whether the experiment has a `[workers]` table; without one `make_workers` gives an inline pool.
         seeds: named, reproducible seeds of this run.
         progress: call it a few times a second at most.
         total_env_steps: budget over which schedules run, or None.
@@ -60,6 +61,7 @@ class TrainerContext:
     seeds: SeedTree
     progress: Callable[[Progress], None] = lambda _progress: None
     total_env_steps: int | None = None
+    has_workers: bool = False
 
 
 class Trainer(Protocol):

@@ -1,0 +1,1 @@
+"""Evolution strategies: perturb the weights, play, follow the ranks of the returns."""

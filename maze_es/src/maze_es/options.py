@@ -1,0 +1,86 @@
+"""Options of the trainer; their texts feed `maze describe`, the README table and the JSON Schema."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+from attrs.validators import ge, gt, lt
+
+
+@attrs.frozen(kw_only=True)
+class AdamOptions:
+    """Adam. Source: Kingma and Ba 2015."""
+
+    use: Literal["adam"] = "adam"
+    """The optimiser: "adam" or "sgd"."""
+    step_size: float = attrs.field(default=0.01, validator=gt(0.0))
+    """Learning rate: about how far a weight moves in one update."""
+    beta1: float = attrs.field(default=0.9, validator=[ge(0.0), lt(1.0)])
+    """Decay of the running mean of gradients."""
+    beta2: float = attrs.field(default=0.999, validator=[ge(0.0), lt(1.0)])
+    """Decay of the running mean of squared gradients."""
+    epsilon: float = attrs.field(default=1e-8, validator=gt(0.0))
+    """Added to the root of the second moment."""
+
+
+@attrs.frozen(kw_only=True)
+class SGDOptions:
+    """Stochastic gradient descent with momentum."""
+
+    use: Literal["sgd"] = "sgd"
+    """The optimiser: "sgd" or "adam"."""
+    step_size: float = attrs.field(default=0.01, validator=gt(0.0))
+    """Learning rate: the running mean of gradients is multiplied by it."""
+    momentum: float = attrs.field(default=0.9, validator=[ge(0.0), lt(1.0)])
+    """Decay of the running mean of gradients; 0: the last gradient alone."""
+
+
+@attrs.frozen(kw_only=True)
+class TableNoise:
+    """One long table of normal numbers, of which every perturbation is a slice; workers share its memory."""
+
+    use: Literal["table"] = "table"
+    """Where perturbations come from: "table" or "seeded"."""
+    size: int = attrs.field(default=100_000_000, validator=ge(2))
+    """Numbers in the table, 4 bytes each; more than the policy has weights."""
+
+
+@attrs.frozen(kw_only=True)
+class SeededNoise:
+    """No table: whoever needs a perturbation draws it anew from its seed."""
+
+    use: Literal["seeded"] = "seeded"
+    """Where perturbations come from: "seeded" or "table"."""
+
+
+@attrs.frozen(kw_only=True)
+class ESOptions:
+    """Evolution strategies. Source: Salimans et al. 2017."""
+
+    n_epochs: int = attrs.field(default=0, validator=ge(0))
+    """Epochs (updates) to train; 0: until another budget, patience or the user stops the run."""
+    patience: int = attrs.field(default=0, validator=ge(0))
+    """Stop after so many evaluations without a better one; 0: never."""
+    max_env_steps: int = attrs.field(default=0, validator=ge(0))
+    """Stop after the epoch that reaches this number of environment steps; 0: no budget."""
+    device: str = "cpu"
+    """Where the policies run: "auto", "cpu", "cuda" or "cuda:1"; workers run them on the CPU."""
+    compile: bool = False
+    """Every trainer has this option; this one has no update to compile and ignores it."""
+    n_rollouts_per_update: int = attrs.field(default=10, validator=ge(2))
+    """Least episodes an update, two a perturbation (one each way); an odd number is rounded up."""
+    n_timesteps_per_update: int = attrs.field(default=0, validator=ge(0))
+    """Least environment steps an update: as many further episodes are played as it takes; 0: no such demand."""
+    max_steps: int = attrs.field(default=0, validator=ge(0))
+    """Cut episodes of the training after so many steps; 0: only the environment ends them."""
+    deterministic: bool = False
+    """Act by the mode of the action distribution instead of samples: only the weights explore, as in the paper."""
+    optimizer: AdamOptions | SGDOptions = attrs.field(factory=AdamOptions)
+    """What turns gradients into updates: a table with `use = "adam"` or `use = "sgd"` and the options of either."""
+    l2_penalty: float = attrs.field(default=0.005, validator=ge(0.0))
+    """Weight decay: this times the weights is subtracted from the gradient of the fitness."""
+    noise_stddev: float = attrs.field(default=0.02, validator=gt(0.0))
+    """Standard deviation of the perturbations, the same for every weight."""
+    noise: TableNoise | SeededNoise = attrs.field(factory=TableNoise)
+    """Where perturbations come from: a table with `use = "table"` and `size`, or with `use = "seeded"`."""

@@ -1,0 +1,265 @@
+"""Plays antithetic pairs, here or on the worker pool. Only indices, seeds and returns travel to workers and back."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any, Protocol
+
+import attrs
+import numpy as np
+import torch
+
+from maze_es.members import MemberPolicy
+from maze_es.noise import Noise, NoiseTable, SeededVectors, fill_table
+from maze_es.options import ESOptions, TableNoise
+from maze_kernel.env.tick import VectorEnv
+from maze_kernel.env.transform import Transform
+from maze_kernel.errors import RequestError, WorkerError
+from maze_kernel.models.contract import ActorCritic
+from maze_kernel.models.flat_parameters import FlatParameters
+from maze_kernel.rollout.episodes import run_episodes
+from maze_kernel.workers.contract import ActorContext, ActorGroup, ArraySpec, Future, WorkerPool
+
+_TABLE = "noise_table"
+_LOST = ("exited", "killed", "timeout")
+
+
+@attrs.frozen(kw_only=True)
+class Pairs:
+    """What is to be played: M pairs.
+
+    Attributes:
+        noise_indices: (M,) int64.
+        env_seeds: (M,) int64, one a pair: both halves meet the same episode.
+        policy_seed: of the action samples.
+    """
+
+    noise_indices: np.ndarray
+    env_seeds: np.ndarray
+    policy_seed: int
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What came of it: returns (2, M) float64 and lengths (2, M) int64; first row θ + σε, second row θ − σε."""
+
+    returns: np.ndarray
+    lengths: np.ndarray
+
+
+class Population(Protocol):
+    """Plays pairs around a centre."""
+
+    @property
+    def noise(self) -> Noise:
+        """Perturbations by index."""
+        ...
+
+    def play(self, center: np.ndarray, pairs: Pairs) -> Outcome:
+        """One episode a member; `center` is (P,) float32."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def policy_parameters(model: ActorCritic) -> FlatParameters:
+    """The weights that acting needs, in one flat buffer; critics are left alone and need no gradient."""
+    policy = set(model.policy_state_dict())
+    for name, parameter in model.named_parameters():  # type: ignore[attr-defined]
+        parameter.requires_grad_(name in policy)
+    return FlatParameters(model)  # type: ignore[arg-type]
+
+
+def make_noise(options: ESOptions, n_weights: int, seed: int, table: np.ndarray | None = None) -> Noise:
+    """Noise as the options say; `table` is memory for it that is filled if it is all zeros."""
+    if not isinstance(options.noise, TableNoise):
+        return SeededVectors(n_weights)
+    if table is None:
+        table = np.zeros(options.noise.size, np.float32)
+    noise = NoiseTable(table, n_weights)
+    if not table[: n_weights + 1].any():
+        fill_table(table, seed)
+    return noise
+
+
+class LocalPopulation:
+    """Plays in this process: N pairs at a time on one batch of N environments, first one half, then the other.
+
+    Both halves start from the same environment seeds and the same stream of action samples. With a natively
+    vectorised environment, too, whose episodes hang on one seed and on the row.
+
+    Args:
+        model, flat: the architecture.
+        vector_env: closed with this object.
+        noise: perturbations by index.
+        options: of the trainer.
+    """
+
+    def __init__(
+        self, model: ActorCritic, flat: FlatParameters, vector_env: VectorEnv, noise: Noise, options: ESOptions
+    ) -> None:
+        self._vector_env = vector_env
+        self.noise = noise
+        self._options = options
+        self._policy = MemberPolicy(model, flat, vector_env.n_envs)
+
+    def play(self, center: np.ndarray, pairs: Pairs) -> Outcome:
+        """See `Population.play`."""
+        n_pairs, n_envs = len(pairs.env_seeds), self._vector_env.n_envs
+        outcome = Outcome(returns=np.empty((2, n_pairs)), lengths=np.empty((2, n_pairs), np.int64))
+        for start in range(0, n_pairs, n_envs):
+            rows = slice(start, start + n_envs)
+            scaled = np.float32(self._options.noise_stddev) * self.noise.vectors(pairs.noise_indices[rows])
+            seeds = [int(seed) for seed in pairs.env_seeds[rows]]
+            for half, perturbation in enumerate((scaled, -scaled)):
+                self._policy.load(_fill_rows(center + perturbation, n_envs))
+                self._policy.seed(pairs.policy_seed + start)
+                results = run_episodes(
+                    self._vector_env,
+                    self._policy,
+                    seeds,
+                    deterministic=self._options.deterministic,
+                    max_steps=self._options.max_steps or None,
+                )
+                outcome.returns[half, rows] = [result.total_reward for result in results]
+                outcome.lengths[half, rows] = [result.length for result in results]
+        return outcome
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._vector_env.close()
+
+
+def _fill_rows(weights: np.ndarray, n_rows: int) -> np.ndarray:
+    """Repeat the first member in rows that have none, (n_rows, P)."""
+    missing = n_rows - len(weights)
+    return weights if missing == 0 else np.concatenate([weights, np.repeat(weights[:1], missing, axis=0)])
+
+
+class PooledPopulation:
+    """Plays on workers, each with a batch of environments of its own; a share of the pairs each, always the same one.
+
+    Workers start at the first use, when wrappers have their statistics. A call that a dying worker took with it is
+    made again on its replacement, if the pool gives one.
+    """
+
+    def __init__(
+        self,
+        make_pool: Callable[[], WorkerPool],
+        model: ActorCritic,
+        make_vector_env: Callable[[], VectorEnv],
+        options: ESOptions,
+        seed: int,
+    ) -> None:
+        self._make_pool = make_pool
+        self._model = model
+        self._make_vector_env = make_vector_env
+        self._options = options
+        self._seed = seed
+        self._pool: WorkerPool | None = None
+        self._version = 0
+
+    @cached_property
+    def noise(self) -> Noise:
+        """Perturbations by index; a table lies in memory that the workers share."""
+        noise = self._options.noise
+        arrays = {_TABLE: ArraySpec(shape=(noise.size,), dtype="float32")} if isinstance(noise, TableNoise) else {}
+        on_cpu: Any = copy.deepcopy(self._model).to(torch.device("cpu"))  # type: ignore[attr-defined]
+        n_weights = len(policy_parameters(on_cpu).data)
+        self._pool = self._make_pool()
+        factory = partial(_PopulationActor, on_cpu, self._make_vector_env, self._options, self._seed)
+        self._group: ActorGroup = self._pool.spawn(factory, self._pool.n_workers, arrays=arrays)
+        return make_noise(self._options, n_weights, self._seed, self._group.arrays.get(_TABLE))
+
+    def play(self, center: np.ndarray, pairs: Pairs) -> Outcome:
+        """See `Population.play`."""
+        self._version += 1
+        self._group.broadcast(center, self._version)
+        shares = np.array_split(np.arange(len(pairs.env_seeds)), self._group.n_actors)
+        calls = [
+            (index, (pairs.noise_indices[rows], pairs.env_seeds[rows], pairs.policy_seed + int(rows[0])))
+            for index, rows in enumerate(shares)
+            if len(rows)
+        ]
+        futures = [self._group.call(index, "play", *arguments) for index, arguments in calls]
+        parts = [self._result(future, *call) for future, call in zip(futures, calls, strict=True)]
+        return Outcome(
+            returns=np.concatenate([returns for returns, _ in parts], axis=1),
+            lengths=np.concatenate([lengths for _, lengths in parts], axis=1),
+        )
+
+    def _result(self, future: Future, index: int, arguments: tuple[Any, ...]) -> Any:
+        """The answer, from the worker or its replacement; episodes depend on nothing but the arguments."""
+        while True:
+            try:
+                return future.result()
+            except WorkerError as error:
+                if error.cause not in _LOST:
+                    raise
+                future = self._group.call(index, "play", *arguments)
+                if future.done():  # nobody is left to answer
+                    raise
+
+    def close(self) -> None:
+        """Stop the workers."""
+        if self._pool is not None:
+            self._pool.close()
+
+
+class _PopulationActor:
+    """A `LocalPopulation` in a worker; its centre comes by broadcast."""
+
+    def __init__(
+        self,
+        model: ActorCritic,
+        make_vector_env: Callable[[], VectorEnv],
+        options: ESOptions,
+        seed: int,
+        context: ActorContext,
+    ) -> None:
+        self._model = copy.deepcopy(model)  # several actors may live in one process
+        self._options = options
+        self._seed = seed
+        self._table = context.arrays.get(_TABLE)
+        self._vector_env = make_vector_env()
+        self._population: LocalPopulation | None = None
+        self._center = np.empty(0, np.float32)
+
+    def load_weights(self, flat: np.ndarray, version: int) -> None:
+        self._center = flat
+
+    def play(self, noise_indices: np.ndarray, env_seeds: np.ndarray, policy_seed: int) -> tuple[np.ndarray, np.ndarray]:
+        pairs = Pairs(noise_indices=noise_indices, env_seeds=env_seeds, policy_seed=policy_seed)
+        if self._population is not None:
+            outcome = self._population.play(self._center, pairs)
+            return outcome.returns, outcome.lengths
+        self._population = self._make_population()
+        before = _statistics(self._vector_env)
+        outcome = self._population.play(self._center, pairs)
+        if _statistics(self._vector_env) != before:
+            raise _running_statistics()
+        return outcome.returns, outcome.lengths
+
+    def _make_population(self) -> LocalPopulation:
+        """Not in the constructor: the table in shared memory is filled after the workers have started."""
+        flat = policy_parameters(self._model)
+        noise = make_noise(self._options, len(flat.data), self._seed, self._table)
+        return LocalPopulation(self._model, flat, self._vector_env, noise, self._options)
+
+    def close(self) -> None:
+        self._vector_env.close()
+
+
+def _statistics(vector_env: VectorEnv) -> list[str]:
+    transforms: list[Transform] = getattr(vector_env, "transforms", [])
+    return [repr(transform.state_dict()) for transform in transforms]
+
+
+def _running_statistics() -> RequestError:
+    return RequestError(
+        "a wrapper keeps running statistics of the training, which ES does not gather from its workers",
+        owner="maze-es",
+        help="let the wrapper estimate its statistics before training, or train without a [workers] table",
+    )

@@ -1,0 +1,145 @@
+"""The trainer: draw perturbations, play them, rank the returns, move the weights."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from maze_es.losses import centered_ranks, gradient, pair_weights
+from maze_es.optimizers import make_optimizer
+from maze_es.options import ESOptions
+from maze_es.population import LocalPopulation, Outcome, Pairs, PooledPopulation, make_noise, policy_parameters
+from maze_kernel.errors import NonFiniteError, SpaceError
+from maze_kernel.models.contract import ActorCritic
+from maze_kernel.models.device import resolve_device, threads_for
+from maze_kernel.rollout.episode_statistics import summarize_episodes
+from maze_kernel.training.contract import Progress, Statistics, TrainerContext
+
+
+class EvolutionTrainer:
+    """Evolution strategies on the weights of a flat environment's policy; an epoch is one update.
+
+    Raises:
+        SpaceError: the environment has more than one policy key or agent.
+        RequestError: the device does not exist, or the noise table is too short.
+    """
+
+    def __init__(self, context: TrainerContext, options: ESOptions) -> None:
+        if not context.spaces.is_flat:
+            raise SpaceError(
+                "ES trains one policy for one agent",
+                received=f"policy keys {', '.join(context.spaces.policy_keys)}, agents {dict(context.spaces.agent_counts)}",
+                expected="a flat environment",
+                owner="maze-es",
+                help="train it with another trainer: maze list-plugins",
+            )
+        self.options = options
+        self.model: ActorCritic = context.make_model().to(resolve_device(options.device))  # type: ignore[attr-defined]
+        self._context = context
+        self._flat = policy_parameters(self.model)
+        self._optimizer = make_optimizer(len(self._flat.data), options.optimizer)
+        self._population = self._make_population()
+        self._rng = np.random.default_rng()
+        self._env_steps = 0
+
+    def _make_population(self) -> LocalPopulation | PooledPopulation:
+        context, options, seed = self._context, self.options, self._context.seeds.seed("noise-table")
+        if context.has_workers:
+            return PooledPopulation(context.make_workers, self.model, context.make_vector_env, options, seed)
+        noise = make_noise(options, len(self._flat.data), seed)
+        return LocalPopulation(self.model, self._flat, context.make_vector_env(), noise, options)
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps so far, of the episodes that were used."""
+        return self._env_steps
+
+    def start_segment(self, epoch: int) -> None:
+        """Everything random from here on depends on the run's seed and `epoch` alone."""
+        self._rng = self._context.seeds.generator("perturbations", epoch)
+
+    def train_epoch(self) -> Statistics:
+        """One update."""
+        start = time.perf_counter()
+        with threads_for(len(self._flat.data), self._context.n_envs):
+            center = self._flat.data.cpu().numpy().copy()
+            indices, outcome = self._play(center)
+            played = time.perf_counter()
+            self._report(1.0, "update")
+            events = self._update(center, indices, outcome.returns)
+        n_steps = int(outcome.lengths.sum())
+        self._env_steps += n_steps
+        end = time.perf_counter()
+        return {
+            **summarize_episodes(outcome.returns.reshape(-1), outcome.lengths.reshape(-1)),
+            **{f"ESEvents/{name}": value for name, value in events.items()},
+            "Timing/rollout_seconds": played - start,
+            "Timing/update_seconds": end - played,
+            "Timing/env_steps_per_second": n_steps / max(1e-9, end - start),
+        }
+
+    def _play(self, center: np.ndarray) -> tuple[np.ndarray, Outcome]:
+        """Noise indices (M,) and what came of them, until there are enough episodes and steps."""
+        n_pairs = (self.options.n_rollouts_per_update + 1) // 2
+        rounds: list[tuple[Pairs, Outcome]] = []
+        n_steps, n_wanted = 0, self.options.n_timesteps_per_update
+        while not rounds or n_steps < n_wanted:
+            self._report(min(0.99, n_steps / n_wanted) if n_wanted else 0.0, "rollout")
+            pairs = self._draw(n_pairs)
+            outcome = self._population.play(center, pairs)
+            rounds.append((pairs, outcome))
+            n_steps += int(outcome.lengths.sum())
+        indices = np.concatenate([pairs.noise_indices for pairs, _ in rounds])
+        returns = np.concatenate([outcome.returns for _, outcome in rounds], axis=1)
+        lengths = np.concatenate([outcome.lengths for _, outcome in rounds], axis=1)
+        return indices, Outcome(returns=returns, lengths=lengths)
+
+    def _draw(self, n_pairs: int) -> Pairs:
+        return Pairs(
+            noise_indices=self._population.noise.draw_indices(self._rng, n_pairs),
+            env_seeds=self._rng.integers(2**31, size=n_pairs),
+            policy_seed=int(self._rng.integers(2**31)),
+        )
+
+    def _update(self, center: np.ndarray, indices: np.ndarray, returns: np.ndarray) -> dict[str, float]:
+        """Ascend the ranked returns, descend the weight decay: θ ← θ + optimiser(−g + λθ)."""
+        options = self.options
+        weights = pair_weights(centered_ranks(returns))
+        ascent = gradient(weights, self._population.noise.vectors(indices), options.noise_stddev)
+        change = self._optimizer.step(np.float32(options.l2_penalty) * center - ascent)
+        updated = center + change
+        if not np.isfinite(updated).all():
+            raise NonFiniteError(
+                "an update is not finite; no weight was changed by it",
+                received=f"NaN or infinity after {self._env_steps} environment steps",
+                owner="maze-es",
+                help="lower trainer.optimizer.step_size",
+            )
+        self._flat.data.copy_(torch.from_numpy(updated))
+        return {
+            "gradient_norm": float(np.linalg.norm(ascent)),
+            "update_norm": float(np.linalg.norm(change)),
+            "weight_norm": float(np.linalg.norm(updated)),
+            "rank_difference": float(np.abs(weights).mean() * 2.0),
+            "pair_count": float(len(indices)),
+        }
+
+    def _report(self, fraction: float, phase: str) -> None:
+        self._context.progress(Progress(env_steps=self._env_steps, fraction=fraction, phase=phase))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Optimiser and counter; everything random is seeded anew by `start_segment`."""
+        return {"optimizer": self._optimizer.state_dict(), "env_steps": self._env_steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._env_steps = int(state["env_steps"])
+
+    def close(self) -> None:
+        """Close the environments, or stop the workers."""
+        self._population.close()
