@@ -155,13 +155,13 @@ class _Logits(nn.Module):
 
     def __init__(self, model: ActorCritic, heads: tuple[str, ...]) -> None:
         super().__init__()
-        self.model = model  # type: ignore[assignment]
+        self.model = model
         self._key = model.spaces.policy_keys[0]
         self._names = tuple(model.spaces.observation[self._key].spaces)
         self._heads = heads
 
     def forward(self, *observations: Tensor) -> tuple[Tensor, ...]:
-        logits = self.model.logits(self._key, dict(zip(self._names, observations, strict=True)))  # type: ignore[operator]
+        logits = self.model.logits(self._key, dict(zip(self._names, observations, strict=True)))
         return tuple(logits[head] for head in self._heads)
 
 

@@ -34,7 +34,7 @@ def trace_in_two(
     for node in traced.graph.nodes:
         graph, copies = (run, late_copies) if node in late else (prepare, early_copies)
         if node.op != "output":
-            copies[node] = graph.node_copy(node, lambda old, copies=copies: copies[old])
+            copies[node] = graph.node_copy(node, copies.__getitem__)
     (output,) = (node for node in traced.graph.nodes if node.op == "output")
     prepare.output(tuple(early_copies[node] for node in kept))
     run.output(tuple(late_copies[node] for node in output.args[0]))

@@ -30,9 +30,10 @@ class EvolutionTrainer:
 
     def __init__(self, context: TrainerContext, options: ESOptions) -> None:
         if not context.spaces.is_flat:
+            keys = ", ".join(context.spaces.policy_keys)
             raise SpaceError(
                 "ES trains one policy for one agent",
-                received=f"policy keys {', '.join(context.spaces.policy_keys)}, agents {dict(context.spaces.agent_counts)}",
+                received=f"policy keys {keys}, agents {dict(context.spaces.agent_counts)}",
                 expected="a flat environment",
                 owner="maze-es",
                 help="train it with another trainer: maze list-plugins",

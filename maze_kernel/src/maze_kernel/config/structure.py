@@ -201,6 +201,7 @@ def _structure_union(value: Any, annotation: Any, members: tuple[Any, ...], scop
     fitting = [member for member in members if _fits(value, member, reader)]
     if not fitting:
         return complaints.wrong_type(value, annotation, scope, reader)
+    fitting = [member for member in fitting if _is_named(value, member)] or fitting
     if len(fitting) == 1:
         return structure(value, fitting[0], scope, reader)
     tries = []
@@ -214,6 +215,15 @@ def _structure_union(value: Any, annotation: Any, members: tuple[Any, ...], scop
         reader.problems.take(min(tries, key=len))
         return INVALID
     return complaints.wrong_type(value, annotation, scope, reader)
+
+
+def _is_named(value: Any, annotation: Any) -> bool:
+    """Whether a table says `use = "…"` and that is the name an options class gives itself by a Literal field `use`."""
+    annotation, _ = f.strip_annotated(annotation)
+    if not isinstance(value, Mapping) or not f.is_options_class(annotation):
+        return False
+    own = [field.annotation for field in f.fields_of_class(annotation).fields if field.name == "use"]
+    return bool(own) and typing.get_origin(own[0]) is Literal and value.get("use") in typing.get_args(own[0])
 
 
 def _fits(value: Any, annotation: Any, reader: Reader) -> bool:

@@ -1,0 +1,57 @@
+"""ES learns every action space, and its reference figure holds seed by seed."""
+
+from pathlib import Path
+
+import pytest
+
+from maze_kernel.config import load_experiment
+from maze_kernel.training.loop import train
+
+pytestmark = [pytest.mark.learning, pytest.mark.slow]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PROBE = "maze_kernel.testing.environments:"
+SEARCH = {
+    "use": "es",
+    "n_epochs": 150,
+    "n_rollouts_per_update": 32,
+    "noise_stddev": 0.1,
+    "l2_penalty": 0.0,
+    "optimizer": {"use": "adam", "step_size": 0.05},
+    "noise": {"use": "seeded"},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "threshold"), [("discrete", 7.5), ("multi-discrete", 7.0), ("multi-binary", 7.4), ("box", 6.8)]
+)
+def test_every_action_space_learns_the_identity(learn, kind, threshold):
+    result = learn(
+        env={"use": PROBE + "Identity", "kind": kind},
+        trainer=SEARCH,
+        vector={"n_envs": 16},
+        model={"use": "auto", "hidden_units": [16]},
+        evaluation={"n_episodes": 20, "every_epochs": 10},
+    )
+    assert result.best_metric >= threshold
+
+
+def test_masks_and_dict_actions(learn):
+    result = learn(
+        env={"use": PROBE + "MaskedDict"},
+        trainer={**SEARCH, "n_epochs": 300},
+        vector={"n_envs": 16},
+        model={"use": "auto", "hidden_units": [16]},
+        evaluation={"n_episodes": 20, "every_epochs": 10},
+    )
+    assert result.best_metric >= 13.0
+
+
+@pytest.mark.timeout(900)
+def test_cartpole_is_solved_within_60_000_steps(kernel, tmp_path):
+    rewards = []
+    for seed in range(5):
+        overrides = [f"seed={seed}", 'loggers=[{use="csv"}]']
+        loaded = load_experiment(EXAMPLES / "cartpole_es.toml", overrides=overrides, kernel=kernel)
+        rewards.append(train(loaded, kernel, run_dir=tmp_path / str(seed), verbosity=-1).best_metric)
+    assert min(rewards) >= 475.0, rewards

@@ -1,0 +1,115 @@
+"""Evaluating many members at once gives what each gives alone."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from maze_es.members import MemberPolicy
+from maze_es.population import policy_parameters
+from maze_kernel.models.network_policy import NetworkPolicy
+
+PROBE = "maze_kernel.testing.environments:"
+CASES = {
+    "cartpole": {},
+    "pendulum": {"env": {"use": "gym", "id": "Pendulum-v1"}},
+    "masked": {"env": {"use": PROBE + "MaskedDict"}},
+    "multi-discrete": {"env": {"use": PROBE + "Identity", "kind": "multi-discrete"}},
+}
+
+
+def observations(model, n_rows, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.integers(0, 2, (n_rows, *space.shape)).astype(space.dtype)
+        if np.issubdtype(space.dtype, np.integer)
+        else rng.normal(size=(n_rows, *space.shape)).astype(space.dtype)
+        for name, space in model.spaces.observation["0"].items()
+    }
+
+
+def members(model, n_members, how=None):
+    flat = policy_parameters(model)
+    policy = MemberPolicy(model, flat, n_members, how)
+    noise = np.random.default_rng(1).normal(size=(n_members, len(flat.data))).astype(np.float32)
+    weights = flat.data.numpy() + 0.3 * noise
+    policy.load(weights)
+    return policy, weights, flat
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("how", ["traced", "vmap", "one-by-one"])
+def test_every_way_gives_what_each_member_gives_alone(assemble, case, how):
+    model = assemble(**CASES[case]).make_model()
+    policy, weights, flat = members(model, 5, how)
+    batch = observations(model, 5)
+    together = policy.logits(batch)
+    center = flat.data.clone()
+    for i in range(5):
+        flat.data.copy_(torch.from_numpy(weights[i]))
+        alone = model.numpy_logits("0")({name: array[i : i + 1] for name, array in batch.items()})
+        for head, logits in alone.items():
+            np.testing.assert_allclose(together[head][i], logits[0], rtol=1e-4, atol=1e-5)
+        flat.data.copy_(center)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_first_party_models_take_the_fastest_way(assemble, case):
+    policy, _, _ = members(assemble(**CASES[case]).make_model(), 3)
+    assert policy.how == "traced"
+
+
+def test_new_observations_and_new_weights_are_not_baked_in(assemble):
+    model = assemble().make_model()
+    policy, weights, _ = members(model, 4)
+    first = policy.logits(observations(model, 4))["action"].copy()
+    other = policy.logits(observations(model, 4, seed=9))["action"].copy()
+    policy.load(weights * 1.5)
+    louder = policy.logits(observations(model, 4))["action"]
+    assert not np.allclose(first, other)
+    assert not np.allclose(first, louder)
+
+
+def test_a_network_that_cannot_be_batched_is_played_one_by_one(assemble):
+    model = assemble().make_model()
+    original = model._policy["0"]
+
+    class Stubborn(nn.Module):
+        def forward(self, inputs):
+            scale = 2.0 if float(inputs["observation"].sum()) > 0 else 1.0
+            return {name: scale * tensor for name, tensor in original(inputs).items()}
+
+    model._policy["0"] = Stubborn()
+    policy, weights, flat = members(model, 3)
+    assert policy.how == "one-by-one"
+    before = flat.data.clone()
+    batch = observations(model, 3)
+    together = policy.logits(batch)["action"]
+    assert torch.equal(flat.data, before)
+    flat.data.copy_(torch.from_numpy(weights[2]))
+    row = torch.from_numpy(batch["observation"][2:])
+    np.testing.assert_allclose(together[2:], model.logits("0", {"observation": row})["action"].detach(), rtol=1e-5)
+
+
+def test_equal_members_act_like_the_policy_itself(assemble):
+    assembly = assemble()
+    model = assembly.make_model()
+    flat = policy_parameters(model)
+    policy = MemberPolicy(model, flat, 4)
+    policy.load(np.repeat(flat.data.numpy()[None], 4, axis=0))
+    env = assembly.make_vector_env(4)
+    group = env.reset([[seed] for seed in range(4)]).groups["0"]
+    own = NetworkPolicy(model, 5)
+    policy.seed(5)
+    for deterministic in (True, False):
+        np.testing.assert_array_equal(
+            policy.act("0", group, deterministic=deterministic)["action"],
+            own.act("0", group, deterministic=deterministic)["action"],
+        )
+    env.close()
+
+
+def test_critics_are_not_perturbed(assemble):
+    model = assemble().make_model()
+    flat = policy_parameters(model)
+    assert len(flat.data) == sum(parameter.numel() for parameter in model.policies.parameters())

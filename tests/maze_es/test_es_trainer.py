@@ -1,0 +1,229 @@
+"""Training as a user sees it: seeds, resuming, episodes, steps, workers, refusals."""
+
+import attrs
+import numpy as np
+import pytest
+import torch
+
+from maze_es.population import Pairs
+from maze_kernel.config.load import experiment_from_mapping
+from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.errors import MazeError, RequestError, SpaceError
+from maze_kernel.testing.trainers import check_trainer
+
+PROBE = "maze_kernel.testing.environments:"
+TABLE = {"noise": {"use": "table", "size": 200_000}}
+
+
+def weights(trainer):
+    return torch.cat([parameter.detach().reshape(-1) for parameter in trainer.model.parameters()])
+
+
+@pytest.mark.parametrize("mode", ["native", "sequential"])
+@pytest.mark.parametrize("noise", [{}, TABLE], ids=["seeded", "table"])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_a_restored_trainer_goes_on_bit_for_bit(assemble, mode, noise, optimizer):
+    def make():
+        trainer = {**noise, "optimizer": {"use": optimizer}}
+        assembly = assemble(trainer=trainer, vector={"n_envs": 2, "mode": mode})
+        return assembly.make_trainer(assembly.trainer_context())
+
+    check_trainer(make)
+
+
+def test_the_seed_decides(make_trainer):
+    trainers = [make_trainer(seed=seed) for seed in (0, 0, 1)]
+    for trainer in trainers:
+        trainer.train_epoch()
+    assert torch.equal(weights(trainers[0]), weights(trainers[1]))
+    assert not torch.equal(weights(trainers[0]), weights(trainers[2]))
+
+
+@pytest.mark.parametrize("mode", ["native", "sequential"])
+def test_both_halves_meet_the_same_episodes(make_trainer, mode):
+    """Without noise, common random numbers make the halves equal step for step, in every batch of a population."""
+    trainer = make_trainer(vector={"n_envs": 2, "mode": mode}, trainer={"noise_stddev": 1e-12})
+    center = trainer._flat.data.numpy().copy()
+    pairs = trainer._draw(5)
+    outcome = trainer._population.play(center, pairs)
+    np.testing.assert_array_equal(outcome.returns[0], outcome.returns[1])
+    assert len(set(outcome.lengths[0])) > 1
+    again = trainer._population.play(center, pairs)
+    np.testing.assert_array_equal(outcome.returns, again.returns)
+
+
+def test_every_pair_has_an_episode_and_a_perturbation_of_its_own(make_trainer):
+    trainer = make_trainer()
+    drawn = [trainer._draw(50) for _ in range(2)]
+    for name in ("noise_indices", "env_seeds"):
+        values = np.concatenate([getattr(pairs, name) for pairs in drawn])
+        assert len(set(values.tolist())) == 100
+    assert drawn[0].policy_seed != drawn[1].policy_seed
+
+
+def test_the_first_episode_of_each_member_counts(make_trainer):
+    """One reward a step: returns are lengths, and the steps of the run are those of the counted episodes."""
+    trainer = make_trainer()
+    statistics = trainer.train_epoch()
+    assert statistics["BaseEnvEvents/episode_count"] == 6
+    assert trainer.env_steps == round(6 * statistics["BaseEnvEvents/episode_length/mean"])
+    assert statistics["BaseEnvEvents/reward/mean"] == statistics["BaseEnvEvents/episode_length/mean"]
+
+
+def test_an_update_waits_for_enough_steps(make_trainer):
+    trainer = make_trainer(trainer={"n_timesteps_per_update": 500})
+    statistics = trainer.train_epoch()
+    assert trainer.env_steps >= 500
+    count = statistics["BaseEnvEvents/episode_count"]
+    assert count > 6
+    assert count % 6 == 0
+    assert statistics["ESEvents/pair_count"] == count / 2
+
+
+def test_max_steps_cuts_the_episodes(make_trainer):
+    statistics = make_trainer(trainer={"max_steps": 5}).train_epoch()
+    assert statistics["BaseEnvEvents/reward/max"] == 5.0
+
+
+def test_an_odd_number_of_episodes_is_rounded_up(make_trainer):
+    statistics = make_trainer(trainer={"n_rollouts_per_update": 5}).train_epoch()
+    assert statistics["BaseEnvEvents/episode_count"] == 6
+
+
+def test_equal_returns_leave_only_the_weight_decay(make_trainer):
+    env = {"use": PROBE + "ConstantReward"}
+    still = make_trainer(env=env, trainer={"l2_penalty": 0.0})
+    before = weights(still).clone()
+    statistics = still.train_epoch()
+    assert torch.equal(weights(still), before)
+    assert statistics["ESEvents/gradient_norm"] == 0.0
+    decaying = make_trainer(env=env, trainer={"l2_penalty": 0.1, "optimizer": {"use": "sgd"}})
+    assert decaying.train_epoch()["ESEvents/update_norm"] > 0.0
+    assert decaying._flat.data.norm() < still._flat.data.norm()
+
+
+def test_the_critic_is_left_alone(make_trainer):
+    trainer = make_trainer()
+    before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+    trainer.train_epoch()
+    changed = {name for name, tensor in trainer.model.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert changed
+    assert changed <= set(trainer.model.policy_state_dict())
+
+
+@pytest.mark.parametrize("kind", ["discrete", "multi-discrete", "multi-binary", "box"])
+def test_every_action_space(make_trainer, kind):
+    statistics = make_trainer(env={"use": PROBE + "Identity", "kind": kind}).train_epoch()
+    assert np.isfinite(statistics["BaseEnvEvents/reward/mean"])
+    assert statistics["ESEvents/update_norm"] > 0.0
+
+
+def test_masks_and_dict_actions(make_trainer):
+    assert make_trainer(env={"use": PROBE + "MaskedDict"}).train_epoch()["ESEvents/update_norm"] > 0.0
+
+
+@pytest.mark.parametrize("noise", [{}, TABLE], ids=["seeded", "table"])
+def test_workers_play_what_one_process_plays(make_trainer, noise):
+    """Acting by the mode on sequential environments, an episode depends on its seed and its member alone."""
+    tables = {"trainer": {**noise, "deterministic": True}, "vector": {"n_envs": 2, "mode": "sequential"}}
+    here = make_trainer(**tables)
+    there = make_trainer(**tables, workers={"use": "inline", "count": 2})
+    for trainer in (here, there):
+        trainer.train_epoch()
+        trainer.train_epoch()
+    assert torch.equal(weights(here), weights(there))
+
+
+def test_workers_draw_different_noise(make_trainer):
+    trainer = make_trainer(trainer=TABLE, workers={"use": "inline", "count": 3})
+    population = trainer._population
+    asked = []
+    population.noise  # noqa: B018 starts the workers
+    for actor in population._group._actors:
+        original = actor.play
+        actor.play = lambda *arguments, original=original: (asked.append(arguments), original(*arguments))[1]
+    trainer.train_epoch()
+    indices = [set(arguments[0].tolist()) for arguments in asked]
+    assert len(indices) == 3
+    assert sum(map(len, indices)) == len(set.union(*indices)) == 3
+    assert len({arguments[2] for arguments in asked}) == 3
+
+
+def test_running_statistics_are_refused_on_workers(make_trainer):
+    running = {"use": "observation-normalization", "statistics": "running"}
+    alone = make_trainer(wrappers=[running])
+    alone.train_epoch()
+    pooled = make_trainer(wrappers=[running], workers={"use": "inline", "count": 2})
+    with pytest.raises(RequestError, match="running statistics"):
+        pooled.train_epoch()
+
+
+def test_structured_environments_are_refused_by_name(assemble):
+    assembly = assemble()
+    context = assembly.trainer_context()
+    flat = context.spaces
+    two = StructuredSpaces(
+        observation={"pick": flat.observation["0"], "place": flat.observation["0"]},
+        action={"pick": flat.action["0"], "place": flat.action["0"]},
+        agent_counts={"pick": 1, "place": 1},
+    )
+    with pytest.raises(SpaceError, match="pick, place"):
+        assembly.make_trainer(attrs.evolve(context, spaces=two))
+
+
+def test_options_of_the_other_optimizer_are_refused(kernel):
+    for optimizer, wrong in (({"use": "sgd", "beta1": 0.5}, "beta1"), ({"use": "adam", "momentum": 0.5}, "momentum")):
+        data = {
+            "name": "x",
+            "env": {"use": "gym", "id": "CartPole-v1"},
+            "trainer": {"use": "es", "optimizer": optimizer},
+        }
+        with pytest.raises(MazeError, match=wrong):
+            experiment_from_mapping(data, kernel=kernel)
+
+
+def test_statistics_have_the_documented_tags(make_trainer):
+    statistics = make_trainer().train_epoch()
+    names = ("gradient_norm", "update_norm", "weight_norm", "rank_difference", "pair_count")
+    assert {f"ESEvents/{name}" for name in names} <= set(statistics)
+    assert {"Timing/rollout_seconds", "Timing/update_seconds", "Timing/env_steps_per_second"} <= set(statistics)
+    assert all(np.isfinite(value) for value in statistics.values())
+
+
+def test_pairs_beyond_the_batch_wait_for_the_next_one(make_trainer):
+    """Rows without a member play nothing that counts."""
+    trainer = make_trainer(vector={"n_envs": 4, "mode": "sequential"}, trainer={"deterministic": True})
+    alone = make_trainer(vector={"n_envs": 1, "mode": "sequential"}, trainer={"deterministic": True})
+    pairs = Pairs(noise_indices=np.arange(6), env_seeds=np.arange(6) + 100, policy_seed=1)
+    center = trainer._flat.data.numpy().copy()
+    np.testing.assert_array_equal(
+        trainer._population.play(center, pairs).returns, alone._population.play(center, pairs).returns
+    )
+
+
+@pytest.mark.slow
+def test_processes_play_what_one_process_plays(make_trainer):
+    tables = {"trainer": {**TABLE, "deterministic": True}, "vector": {"n_envs": 2, "mode": "sequential"}}
+    here = make_trainer(**tables)
+    there = make_trainer(**tables, workers={"use": "subprocess", "count": 2})
+    for trainer in (here, there):
+        trainer.train_epoch()
+    assert torch.equal(weights(here), weights(there))
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_replaced_and_its_episodes_are_played_again(make_trainer):
+    import os
+    import signal
+
+    tables = {"trainer": {"deterministic": True}, "vector": {"n_envs": 2, "mode": "sequential"}}
+    here = make_trainer(**tables)
+    there = make_trainer(
+        **tables, workers={"use": "subprocess", "count": 2, "max_restarts": 3, "backoff_seconds": 0.01}
+    )
+    for epoch in range(3):
+        here.train_epoch()
+        if epoch:
+            os.kill(there._population._group.process_id(epoch - 1), signal.SIGKILL)
+        there.train_epoch()
+    assert torch.equal(weights(here), weights(there))
