@@ -180,6 +180,25 @@ def test_bounds_inside_lists_and_unions(kernel):
         read(kernel, tuple[int, ...], [1, 0], validator=bounded)
 
 
+@attrs.frozen(kw_only=True)
+class Cart:
+    use: Literal["cart"] = "cart"
+    wheels: int = 2
+
+
+@attrs.frozen(kw_only=True)
+class Sled:
+    use: Literal["sled"] = "sled"
+    dogs: int = 6
+
+
+def test_a_table_among_several_is_the_one_it_names(kernel):
+    assert read(kernel, Cart | Sled, {"use": "sled", "dogs": 2}) == Sled(dogs=2)
+    assert read(kernel, Cart | Sled, {"wheels": 4}) == Cart(wheels=4)
+    with pytest.raises(ExperimentError, match=r"wheels"):
+        read(kernel, Cart | Sled, {"use": "sled", "wheels": 4})
+
+
 def test_free_form_data_is_a_deep_copy(kernel):
     data = {"a": {"b": [1, {"c": 2}]}}
     result = read(kernel, Any, data)
