@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,9 @@ from maze_kernel.env.tick import ArrayDict, Tick, VectorEnv
 from maze_kernel.errors import NonFiniteError
 
 _ZEROS = np.zeros(4096, np.float32)
+
+# Infinity in `_is_finite` would warn beside the error that follows; `np.errstate` would double the cost of the check.
+warnings.filterwarnings("ignore", "invalid value encountered", RuntimeWarning, module=__name__.replace(".", r"\."))
 
 
 class FiniteCheck:

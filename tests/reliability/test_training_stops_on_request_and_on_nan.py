@@ -1,0 +1,121 @@
+"""Promises 5 and 6 on the command line: a second Ctrl-C, and numbers that are not finite, with a user's environment."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from safetensors.numpy import load_file
+
+pytestmark = pytest.mark.slow
+
+ENVIRONMENT = """
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+from gymnasium import spaces
+from maze_kernel.env.contract import FlatEnv, flat_spaces
+
+
+class Weird(FlatEnv):
+    structured_spaces = flat_spaces(
+        spaces.Dict(level=spaces.Box(-1, 1, (1,), np.float32)), spaces.Dict(valve=spaces.Discrete(2))
+    )
+
+    def __init__(self, *, behaviour: str = "none", at_step: int = 5):
+        self.behaviour, self.at_step = behaviour, at_step
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return {"level": np.zeros(1, np.float32)}, {}
+
+    def step(self, action):
+        self.t += 1
+        level, reward = np.zeros(1, np.float32), 1.0
+        if self.t == self.at_step:
+            if self.behaviour == "nan observation":
+                level[0] = math.nan
+            if self.behaviour == "infinite reward":
+                reward = math.inf
+            if self.behaviour == "huge reward":
+                reward = 1e38
+            if self.behaviour == "sleeps":
+                Path("sleeping").touch()
+                time.sleep(300)
+        return {"level": level}, reward, False, self.t >= 50, {}
+"""
+EXPERIMENT = """
+name = "weird"
+seed = 3
+[env]
+use = "weird_env:Weird"
+behaviour = "{behaviour}"
+[vector]
+n_envs = 2
+mode = "{mode}"
+[trainer]
+use = "ppo"
+n_epochs = 3
+n_rollout_steps = 32
+epoch_length = 1
+[evaluation]
+n_episodes = 0
+"""
+COMMAND = [sys.executable, "-c", "import sys; from maze_kernel.cli import main; sys.exit(main())"]
+
+
+def start(tmp_path, behaviour, mode="sequential"):
+    (tmp_path / "weird_env.py").write_text(ENVIRONMENT)
+    (tmp_path / "weird.toml").write_text(EXPERIMENT.format(behaviour=behaviour, mode=mode))
+    return subprocess.Popen(
+        [*COMMAND, "train", "weird.toml", "--out", "run"],
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "100"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("mode", ["sequential", "subprocess"])
+def test_a_second_interrupt_leaves_at_once(tmp_path, mode):
+    process = start(tmp_path, "sleeps", mode)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "sleeping").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=1)  # the epoch is still running: the first one waits for its end
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=15)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    lines = [line for line in (stderr + stdout).splitlines() if not line.startswith(("epoch ", "run directory"))]
+    assert len(lines) <= 3, lines
+
+
+@pytest.mark.parametrize("mode", ["sequential", "subprocess"])
+@pytest.mark.parametrize(("behaviour", "key"), [("nan observation", "level"), ("infinite reward", "reward")])
+def test_a_number_that_is_not_finite_names_environment_step_and_seed(tmp_path, behaviour, key, mode):
+    _, stderr = start(tmp_path, behaviour, mode).communicate(timeout=120)
+    assert "Traceback" not in stderr
+    assert "Warning" not in stderr
+    for word in (key, "environment 0", "step 5", "seed"):
+        assert word in stderr, stderr
+    assert not list((tmp_path / "run").glob("checkpoints/epoch-*"))
+
+
+def test_a_loss_that_is_not_finite_leaves_the_batch_in_the_run_directory(tmp_path):
+    process = start(tmp_path, "huge reward")
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "Traceback" not in stderr
+    assert "non-finite-batch.safetensors" in stderr
+    batch = load_file(tmp_path / "run" / "non-finite-batch.safetensors")
+    assert batch["observation.level"].shape[1:] == (1,)
+    assert not list((tmp_path / "run").glob("checkpoints/epoch-*"))
