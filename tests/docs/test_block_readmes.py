@@ -30,9 +30,15 @@ def test_the_readme_lists_every_block_and_option(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_example_of_the_readme_is_a_model(name):
+def test_the_example_of_the_readme_works(name):
     kernel = Kernel.of(maze_perception.plugin, importlib.import_module(f"{name}.plugin"))
-    examples = re.findall(r"```toml\n(.*?)```", (ROOT / "plugins" / name / "README.md").read_text(), re.DOTALL)
+    readme = (ROOT / "plugins" / name / "README.md").read_text()
+    examples = re.findall(r"```(toml|python)\n(.*?)```", readme, re.DOTALL)
     assert examples
-    for example in examples:
-        assert select(kernel, "model", tomllib.loads(example)["model"]).use == "concat"
+    for language, example in examples:
+        if language == "toml":
+            assert select(kernel, "model", tomllib.loads(example)["model"]).use == "concat"
+        else:
+            names = {}
+            exec(compile(example, f"{name}/README.md", "exec"), names)
+            assert names["latent"].isfinite().all()

@@ -63,21 +63,23 @@ class PerceptionBlock(nn.Module):
                 expected="one key each",
             )
 
-    def require_inputs(self, meaning: str, minimum: int, maximum: int | None = None) -> None:
-        """Refuse another number of inputs, or more than one output.
+    def require_inputs(self, meaning: str, minimum: int, maximum: int | None = None, *, max_outputs: int = 1) -> None:
+        """Refuse another number of inputs or outputs.
 
         Args:
             meaning: what the inputs are, in their order.
             minimum: fewest inputs.
             maximum: most inputs; None: as many as `minimum`.
+            max_outputs: most outputs; the fewest are one.
         """
         maximum = minimum if maximum is None else maximum
-        if not minimum <= len(self.in_keys) <= maximum or len(self.out_keys) != 1:
+        if not minimum <= len(self.in_keys) <= maximum or not 1 <= len(self.out_keys) <= max_outputs:
             number = str(minimum) if minimum == maximum else f"{minimum} to {maximum}"
+            outputs = "one output" if max_outputs == 1 else f"1 to {max_outputs} outputs"
             raise BlockError(
-                f"{type(self).__name__} takes {number} inputs ({meaning}) and gives one output",
+                f"{type(self).__name__} takes {number} inputs ({meaning}) and gives {outputs}",
                 received=f"inputs {list(self.in_keys)}, outputs {list(self.out_keys)}",
-                expected=f"{number} inputs, one output",
+                expected=f"{number} inputs, {outputs}",
             )
 
     def require_shape(self, index: int, expected: Shape, meaning: str) -> None:
