@@ -119,7 +119,7 @@ def test_they_conform(name, options):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_they_compile(name):
-    check_compiled_block(lambda: build(name, STACKED))
+    check_compiled_block(lambda: build(name, STACKED, (3, 4)))
 
 
 def test_vectors_are_no_histories():
