@@ -212,3 +212,45 @@ def test_a_simulation_beside_the_experiment_trains_in_processes_and_rolls_out(tm
     done = command(*arguments, "--episodes", 2)
     assert done.returncode == 0, done.stderr
     assert "2 episodes played" in done.stdout
+
+    done = command("train", "--resume", tmp_path / "run", "--set", "trainer.n_epochs=3")
+    assert done.returncode == 2
+    assert "--resume" in done.stderr, done.stderr
+    done = command("train", tmp_path / "queue.toml", "--resume", tmp_path / "run", "--set", "trainer.n_epochs=3")
+    assert done.returncode == 0, done.stderr
+    assert "done after epoch 3" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_says_how_to_go_on(tmp_path):
+    simulation = SIMULATION.replace("self.n_steps = n_steps", "self.n_steps, self.n_resets = n_steps, 0")
+    simulation = simulation.replace(
+        "self.t, self.level = 0, 5.0",
+        "self.t, self.level, self.n_resets = 0, 5.0, self.n_resets + 1\n        self.n_resets < 6 or int('x')",
+    )
+    (tmp_path / "my_simulation.py").write_text(simulation)
+    text = EXPERIMENT.replace('use = "gym"\nid = "CartPole-v1"', 'use = "my_simulation:Queue"\nn_steps = 9')
+    text = text.replace("n_epochs = 2", "n_epochs = 200").replace("n_episodes = 1", "n_episodes = 0")
+    (tmp_path / "queue.toml").write_text(f"{text}[checkpoint]\nevery_epochs = 1\n")
+    command = [sys.executable, "-c", "from maze_kernel.cli import main; main()", "train", "queue.toml", "--out", "run"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "with: maze train queue.toml --resume run" in done.stderr
+
+
+def test_a_film_can_be_read(maze, experiment, tmp_path):
+    imageio = pytest.importorskip("imageio.v2")
+    done = maze("rollout", experiment, "--episodes", "1", "--max-steps", "5", "--video", "films")
+    assert done.exit_code == 0, done.output
+    assert "films in films" in done.stdout
+    (film,) = (tmp_path / "films").iterdir()
+    frames = imageio.mimread(film)
+    assert len(frames) >= 5
+    assert frames[0].shape[2] >= 3
+
+
+def test_an_unknown_policy_is_placed_at_its_option(maze, experiment):
+    done = maze("rollout", experiment, "--policy", "randon")
+    assert done.exit_code == 2
+    assert "--policy" in done.stderr
+    assert "random" in done.stderr

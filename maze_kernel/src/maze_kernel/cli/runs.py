@@ -12,7 +12,15 @@ import typer
 from maze_kernel.cli.experiments import Overrides, read_experiment
 from maze_kernel.cli.guard import guarded
 from maze_kernel.cli.tables import print_table
-from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RequestError
+from maze_kernel.errors import (
+    EXIT_DONE,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EnvError,
+    MazeError,
+    RequestError,
+    WorkerError,
+)
 
 if TYPE_CHECKING:
     from maze_kernel.api import RolloutOptions, RolloutResult
@@ -35,15 +43,25 @@ def train(
     from maze_kernel.training.loop import train as run_training
 
     loaded, kernel = _experiment_to_train(file, tuple(overrides or ()), resume)
-    result = run_training(
-        loaded,
-        kernel,
-        run_dir=out,
-        resume=None if resume is None else newest_run(resume),
-        max_seconds=max_seconds,
-        verbosity=int(verbose),
-        on_run_dir=lambda path: print(f"run directory: {path}", file=sys.stderr),
-    )
+    run_dirs: list[Path] = []
+
+    def announce(path: Path) -> None:
+        run_dirs.append(path)
+        print(f"run directory: {path}", file=sys.stderr)
+
+    try:
+        result = run_training(
+            loaded,
+            kernel,
+            run_dir=out,
+            resume=None if resume is None else newest_run(resume),
+            max_seconds=max_seconds,
+            verbosity=int(verbose),
+            on_run_dir=announce,
+        )
+    except (EnvError, WorkerError) as error:
+        _say_how_to_go_on(error, run_dirs, file)
+        raise
     if result.outcome.status == "interrupted":
         name = f"{file} " if _experiment_option(result.run_dir, file) else ""
         print(f"interrupted after epoch {result.epochs}; go on with: maze train {name}--resume {result.run_dir}")
@@ -79,6 +97,7 @@ def rollout(
 ) -> int:
     """Play episodes with a trained policy or another one."""
     from maze_kernel.api import RolloutOptions, roll_out
+    from maze_kernel.config import select
 
     loaded, kernel, weights = _what_to_play(source, experiment, policy, checkpoint)
     options = RolloutOptions(
@@ -90,14 +109,17 @@ def rollout(
         render=render,
         video_dir=video,
     )
+    player_selection = select(kernel, "policy", policy or "random", origin="--policy")
     result = roll_out(
-        loaded, kernel, options, checkpoint=weights, policy=policy or "random", on_result=_report_progress(episodes)
+        loaded, kernel, options, checkpoint=weights, policy=player_selection, on_result=_report_progress(episodes)
     )
     player = policy or ("random" if weights is None else f"{source} at epoch {weights.epoch}")
     if as_json:
         print(json.dumps(_as_data(result, player, options), indent=2))
     else:
         _print_summary(result, player)
+        if video is not None:
+            print(f"films in {video}")
     for episode in result.episodes:
         if episode.error is not None:
             print(f"failed: episode with seed {episode.seed}: {episode.error}", file=sys.stderr)
@@ -127,12 +149,22 @@ def show(
         ("environment", _describe(stored.resolved.get("env"))),
         ("trainer", _describe(stored.resolved.get("trainer"))),
         ("seed", str(stored.resolved.get("seed"))),
+        ("state", _last_note(stored.path)),
         ("overrides", " ".join(stored.overrides) or "none"),
         ("resumed", ", ".join(f"from epoch {entry.epoch}" for entry in record.resumed) or "never"),
         ("checkpoints", f"{epochs} (best {store.pointed('best')}, last {store.pointed('last')})"),
         ("plugins", ", ".join(f"{plugin.name} {plugin.version}".strip() for plugin in record.plugins)),
     ]
     print_table(("", ""), rows)
+
+
+def _last_note(run: Path) -> str:
+    """The last line of `log.txt`, e.g. "done: all 24 epochs done"."""
+    try:
+        lines = (run / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    return lines[-1].partition(" ")[2] if lines else "nothing noted"
 
 
 def newest_run(path: Path) -> Path:
@@ -164,6 +196,18 @@ def _experiment_option(run: Path, file: Path | None) -> str:
     except RequestError:
         return f" --experiment {file}"
     return ""
+
+
+def _say_how_to_go_on(error: MazeError, run_dirs: list[Path], file: Path | None) -> None:
+    """Name the command that goes on from the last checkpoint of a run that failed, if it has one."""
+    from maze_kernel.training.checkpoint import CheckpointStore
+
+    epochs = CheckpointStore(run_dirs[0]).epochs() if run_dirs else []
+    if not epochs:
+        return
+    name = f"{file} " if _experiment_option(run_dirs[0], file) else ""
+    error.help = f"{error.help}; " if error.help else ""
+    error.help += f"go on from epoch {epochs[-1]} with: maze train {name}--resume {run_dirs[0]}"
 
 
 def _and_kernel(loaded: LoadedExperiment) -> tuple[LoadedExperiment, Kernel]:

@@ -61,7 +61,7 @@ class Choices:
             raise RequestError(
                 f"{use} names code to import, which is not done for a file inside a run directory",
                 location=location,
-                help="name the experiment file it was trained from",
+                help="name the experiment file too: maze train FILE --resume RUN, maze rollout RUN --experiment FILE",
             )
         target = import_target(use, location)
         fields = target_fields(target, use, owner=use, location=location)
