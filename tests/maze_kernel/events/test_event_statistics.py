@@ -141,7 +141,7 @@ def test_cumulative_statistics_go_on_over_epochs_and_appear_without_new_data(sho
         seen.append(epoch.reduce())
     assert seen == [
         {"ShopEvents/rang/now": 2, "ShopEvents/rang/ever": 2},
-        {"ShopEvents/rang/ever": 2},
+        {"ShopEvents/rang/now": 0, "ShopEvents/rang/ever": 2},
         {"ShopEvents/rang/now": 3, "ShopEvents/rang/ever": 5},
     ]
 
@@ -157,9 +157,25 @@ def test_a_discarded_episode_is_not_counted(shop):
     topic.customer_came()
     aggregator.add_step(log)
     aggregator.discard()
-    assert aggregator.finish() == []
     epoch.add_episodes([aggregator.finish()])
-    assert epoch.reduce() == {}
+    assert epoch.reduce() == {"ShopEvents/customer_came/mean_episode_total": 0.0}
+
+
+def test_an_episode_in_which_an_event_does_not_happen_counts_as_zero(shop):
+    topic, log = shop
+    aggregator, epoch = EpisodeAggregator(), EpochAggregator()
+    for n_events in (0, 3):
+        for _ in range(n_events):
+            topic.customer_came()
+        aggregator.add_step(log)
+        log.clear()
+        epoch.add_episodes([aggregator.finish([ShopEvents])])
+    # Nothing was ever in stock: its mean and maximum have no value.
+    assert epoch.reduce() == {
+        "ShopEvents/customer_came/mean_episode_total": 1.5,
+        "ShopEvents/rang/ever": 0,
+        "ShopEvents/rang/now": 0,
+    }
 
 
 def test_a_misspelt_attribute_is_found_where_it_is_written():

@@ -24,6 +24,15 @@ class ReportsStatistics(Protocol):
 
 
 @runtime_checkable
+class ReportsBatchStatistics(Protocol):
+    """A batch that passes on the event statistics of its environments."""
+
+    def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
+        """For each environment the episodes that ended since the last call; `reset` forgets unfinished ones."""
+        ...
+
+
+@runtime_checkable
 class Recordable(Protocol):
     """Tells what a trajectory stores beside observations and actions."""
 
@@ -62,11 +71,11 @@ CapabilityT = TypeVar("CapabilityT")
 def capability(env: object, protocol: type[CapabilityT]) -> CapabilityT | None:
     """The outermost environment of a stack of wrappers that offers something; None where none does.
 
-    Wrappers say what they wrap in the attribute `env`.
+    Wrappers say what they wrap in the attribute `env`, those of batches in `vector_env`.
     """
     current: object | None = env
     while current is not None:
         if isinstance(current, protocol):
             return current
-        current = getattr(current, "env", None)
+        current = getattr(current, "env", None) or getattr(current, "vector_env", None)
     return None

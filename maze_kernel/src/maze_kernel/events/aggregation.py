@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 
 from maze_kernel.errors import MazeError
-from maze_kernel.events.declaration import EventMethod, EventRules, Level, StatisticRule, attributes_of, rules_of
+from maze_kernel.events.declaration import EventMethod, Level, StatisticRule, attributes_of, events_of, rules_of
 from maze_kernel.events.records import EventRecord
 
 Group = tuple[Any, ...]
@@ -47,6 +47,7 @@ class EpisodeAggregator:
 
     def __init__(self) -> None:
         self._events: dict[tuple[type, EventMethod], _EpisodeEvent] = {}
+        self._interfaces: set[type] = set()
 
     def add_step(self, records: Iterable[EventRecord]) -> None:
         """Take the records of one environment step."""
@@ -62,9 +63,20 @@ class EpisodeAggregator:
         for event in touched:
             event.end_step()
 
-    def finish(self) -> EpisodeStatistics:
-        """The statistics of the episode; the next one starts empty."""
-        return [event.finish() for event in self._events.values() if event.episode or event.cumulative]
+    def finish(self, interfaces: Iterable[type] = ()) -> EpisodeStatistics:
+        """The statistics of the episode; the next one starts empty.
+
+        Args:
+            interfaces: whose events might have happened. An event that did not, counts as zero where its episode
+                statistic is a `sum` or `len`.
+        """
+        for interface in interfaces:
+            if interface not in self._interfaces:
+                self._interfaces.add(interface)
+                for event in events_of(interface).values():
+                    self._events.setdefault((interface, event), _EpisodeEvent(interface, event))
+        statistics = [event.finish() for event in self._events.values()]
+        return [event for event in statistics if event.values]
 
     def discard(self) -> None:
         """Forget the unfinished episode."""
@@ -77,23 +89,24 @@ class EpochAggregator:
     """Collects episodes and gives the epoch's statistics."""
 
     def __init__(self) -> None:
-        self._events: dict[tuple[str, EventMethod], _EpochEvent] = {}
+        self._events: dict[tuple[str, str], _EpochEvent] = {}
 
     def add_episodes(self, episodes: Iterable[EpisodeStatistics]) -> None:
         """Take finished episodes, of any environment."""
         for episode in episodes:
             for statistics in episode:
-                key = (statistics.interface, statistics.event)
+                # By name: a method that came from another process may be a copy.
+                key = (statistics.interface, statistics.event.__name__)
                 if key not in self._events:
-                    self._events[key] = _EpochEvent(rules_of(statistics.event))
+                    self._events[key] = _EpochEvent(statistics.event)
                 _extend(self._events[key].samples, statistics.values)
 
     def reduce(self) -> dict[str, Any]:
         """`Interface/event/output/group…` to number, list (histogram) or figure; the next epoch starts empty."""
         tagged: dict[str, Any] = {}
         for (interface, event), state in self._events.items():
-            for (output, group), value in state.finish(event).items():
-                parts = [interface, event.__name__, output, *(part for part in group if part is not None)]
+            for (output, group), value in state.finish().items():
+                parts = [interface, event, output, *(part for part in group if part is not None)]
                 value = value.item() if isinstance(value, np.generic) else value
                 tagged["/".join(str(part) for part in parts if part is not None)] = state.drawn(output, group, value)
         return tagged
@@ -111,6 +124,11 @@ class _EpisodeEvent:
         self._history: Samples = {}
         self._step_rules = rules.of(Level.STEP)
         self._episode_rules = rules.of(Level.EPISODE)
+        self._zeros: dict[tuple[str | None, Group], Any] = {
+            (rule.output_name, ()): 0
+            for rule in self._episode_rules
+            if rule.reduce in (sum, len) and not rule.cumulative and not rules.grouping
+        }
         self._attributes = [name for name in attributes_of(event) if name not in rules.grouping]
         # The usual declaration needs neither names nor groups: one list of the bare records' reductions.
         self._plain = not rules.grouping and all(rule.input_name is None for rule in self._step_rules)
@@ -133,7 +151,7 @@ class _EpisodeEvent:
         if self.cumulative:
             _extend(self._history, values)
         if self._episode_rules:
-            outputs = _apply(self._episode_rules, values, self, self._history)
+            outputs = self._zeros | _apply(self._episode_rules, values, self, self._history)
             values = {key: [value] for key, value in outputs.items()}
         self.episode = {}
         return EventStatistics(self.interface.__name__, self.event, values)
@@ -155,14 +173,14 @@ class _EpisodeEvent:
 class _EpochEvent:
     """One event in the episodes of one epoch."""
 
-    def __init__(self, rules: EventRules) -> None:
-        self.rules = rules
+    def __init__(self, event: EventMethod) -> None:
+        rules = rules_of(event)
+        self.event, self.rules = event, rules
         self.samples: Samples = {}
         self._history: Samples = {}
         self._cumulative = any(rule.cumulative for rule in rules.of(Level.EPOCH))
 
-    def finish(self, event: EventMethod) -> dict[tuple[str | None, Group], Any]:
-        self.event = event
+    def finish(self) -> dict[tuple[str | None, Group], Any]:
         if self._cumulative:
             _extend(self._history, self.samples)
         values = _apply(self.rules.of(Level.EPOCH), self.samples, self, self._history)

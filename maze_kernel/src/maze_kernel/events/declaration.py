@@ -97,7 +97,8 @@ def define_episode_stats(
     """The step statistics of one episode to one value.
 
     Args:
-        reduce_function: as in `define_step_stats`. A step without events adds no value.
+        reduce_function: as in `define_step_stats`. A step without events adds no value; an episode without any is
+            0 where this is `sum` or `len`, and has no value otherwise.
         input_name: `output_name` of the step statistic; without step statistics, an attribute of the events.
         output_name: names the statistic, where an event has several.
         group_by: as in `define_step_stats`.
@@ -116,7 +117,7 @@ def define_epoch_stats(
     """The episode statistics of one epoch to one value, which loggers write.
 
     Args:
-        reduce_function: as in `define_step_stats`. An episode without events adds no value; returning a list or
+        reduce_function: as in `define_step_stats`. An episode without a value adds none; returning a list or
             an array makes a histogram.
         input_name: `output_name` of the episode statistic; without episode statistics, that of the level below.
         output_name: last part of the tag `Interface/event/output_name`.

@@ -25,6 +25,7 @@ class EpisodeRecorder:
     def __init__(self, pubsub: Pubsub, kpi_calculator: KpiCalculator | None = None, *, keep_log: bool = False) -> None:
         self.step_events: list[EventRecord] = pubsub.record()
         self.log = EpisodeEventLog()
+        self._pubsub = pubsub
         self._kpi_calculator = kpi_calculator
         self._keep_log = keep_log or kpi_calculator is not None
         self._aggregator = EpisodeAggregator()
@@ -49,9 +50,7 @@ class EpisodeRecorder:
         if self._n_steps:
             if self._kpi_calculator is not None:
                 self._add_kpis(self._kpi_calculator, last_maze_state)
-            statistics = self._aggregator.finish()
-            if statistics:
-                self._finished.append(statistics)
+            self._finished.append(self._aggregator.finish(self._pubsub.interfaces))
         self._clear()
 
     def discard_episode(self) -> None:
@@ -60,7 +59,7 @@ class EpisodeRecorder:
         self._clear()
 
     def drain(self) -> list[EpisodeStatistics]:
-        """The episodes finished since the last call."""
+        """The episodes finished since the last call, one entry each, be it empty."""
         finished = list(self._finished)
         self._finished.clear()
         return finished

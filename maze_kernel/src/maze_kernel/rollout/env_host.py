@@ -15,6 +15,7 @@ import numpy as np
 from maze_kernel.env.batching import layout
 from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict, Tick
+from maze_kernel.events.aggregation import EpisodeStatistics
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.workers.contract import ActorContext, ArraySpec
 
@@ -111,6 +112,10 @@ class EnvHost:
         """Take one decision everywhere; the tick itself, with environment indices of the slice."""
         return self._batch.step(actions)
 
+    def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
+        """The event statistics of the slice; see `SequentialVectorEnv`."""
+        return self._batch.drain_batch_statistics()
+
     def render(self) -> Any:
         """A frame of the first environment of the slice."""
         return self._batch.render()
@@ -157,7 +162,7 @@ class _Watched:
     """An environment that notes in shared memory what it is doing."""
 
     def __init__(self, env: StructuredEnv, row: np.ndarray) -> None:
-        self._env = env
+        self.env = env
         self._row: Any = memoryview(row.data)
         self._steps = 0
         self.structured_spaces = env.structured_spaces
@@ -174,7 +179,7 @@ class _Watched:
         self._steps = 0
         row[EPISODE] += 1
         row[SEED], row[STEP], row[PHASE] = -1 if seed is None else seed, 0, 2
-        result = self._env.reset(seed=seed, options=options)
+        result = self.env.reset(seed=seed, options=options)
         row[PHASE] = 0
         return result
 
@@ -183,11 +188,11 @@ class _Watched:
         self._steps += 1
         row[STEP] = self._steps
         row[PHASE] = 3
-        result = self._env.step(action)
+        result = self.env.step(action)
         row[PHASE] = 0
         return result
 
     def close(self) -> None:
         self._row[PHASE] = 4
-        self._env.close()
+        self.env.close()
         self._row[PHASE] = 0

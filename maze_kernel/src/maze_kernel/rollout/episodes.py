@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from maze_kernel.env.tick import Tick, VectorEnv
+from maze_kernel.events.aggregation import EpisodeStatistics
 from maze_kernel.models.contract import Policy
 
 
@@ -21,6 +22,7 @@ class EpisodeResult:
         length: flat steps.
         terminated, truncated: how it ended; both false where `max_steps` or an error cut it.
         error: what failed, or None.
+        events: the statistics of its events, where it was asked for and the environment reports any.
     """
 
     seed: int
@@ -29,6 +31,7 @@ class EpisodeResult:
     terminated: bool
     truncated: bool
     error: str | None = None
+    events: EpisodeStatistics | None = attrs.field(default=None, repr=False)
 
 
 def run_episodes(

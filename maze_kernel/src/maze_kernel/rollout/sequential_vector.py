@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from maze_kernel.env.batching import check_observation, check_same_spaces, scalar_reward, spaces_of
+from maze_kernel.env.capabilities import ReportsStatistics, capability
 from maze_kernel.env.contract import Observation, PolicyKey, StructuredEnv
 from maze_kernel.env.tick import ArrayDict, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
+from maze_kernel.events.aggregation import EpisodeStatistics
 from maze_kernel.rollout.episode_seeds import EpisodeSeeds
 from maze_kernel.rollout.rows import FlatRows, StructuredRows
 
@@ -57,6 +59,10 @@ class SequentialVectorEnv:
         except Exception as error:
             self._close_quietly()
             self._raise(error, "its constructor")
+        self._statistics = [
+            capability(env, ReportsStatistics)  # type: ignore[type-abstract]
+            for env in self.envs
+        ]
         self._rows = (FlatRows if self.structured_spaces.is_flat else StructuredRows)(
             self.n_envs, self.structured_spaces
         )
@@ -64,6 +70,9 @@ class SequentialVectorEnv:
     def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
         """Start new episodes everywhere; see `VectorEnv.reset`."""
         self._episodes.restart(seeds)
+        for source in self._statistics:
+            if source is not None:
+                source.discard_episode()
         infos: dict[int, dict[str, Any]] = {}
         self._rows.begin_tick()
         for index, env in enumerate(self.envs):
@@ -104,6 +113,10 @@ class SequentialVectorEnv:
             self._current = index
             self._raise(error, "its step")
         return out.tick(finals, infos)
+
+    def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
+        """The event statistics of each environment's episodes that ended since the last call."""
+        return [[] if source is None else source.drain_statistics() for source in self._statistics]
 
     def render(self) -> Any:
         """A frame of the first environment."""

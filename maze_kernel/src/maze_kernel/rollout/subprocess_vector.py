@@ -18,6 +18,7 @@ from maze_kernel.env.batching import check_same_spaces
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError, WorkerError
+from maze_kernel.events.aggregation import EpisodeStatistics
 from maze_kernel.rollout.env_host import (
     EPISODE,
     PHASE,
@@ -133,6 +134,18 @@ class SubprocessVectorEnv:
         for worker, _ in failures:
             self._cut_episodes(worker)
         return self._tick(infos)
+
+    def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
+        """The event statistics of each environment's episodes that ended since the last call."""
+        drained: list[list[EpisodeStatistics]] = []
+        for future in self._workers.call_all("drain_batch_statistics"):
+            try:
+                drained += future.result()
+            except WorkerError as error:
+                # A worker that died is found, and replaced, by the next step; its statistics are lost.
+                if error.cause == "raised":
+                    raise
+        return drained
 
     def render(self) -> Any:
         """A frame of the first environment."""

@@ -13,9 +13,11 @@ from maze_kernel.catalog import build
 from maze_kernel.components import EnvComponent, load_attribute
 from maze_kernel.config.experiment import LoadedExperiment, Selection
 from maze_kernel.config.load import select
+from maze_kernel.env.capabilities import ReportsBatchStatistics
 from maze_kernel.env.contract import StructuredEnv, StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import PluginError, RequestError
+from maze_kernel.events.aggregation import EpochAggregator
 from maze_kernel.models.contract import ActorCritic, ModelContext, Policy
 from maze_kernel.run.env_factory import EnvFactory, adapters_of, is_transform
 from maze_kernel.run.seeding import SeedTree
@@ -51,6 +53,8 @@ class Assembly:
         self._env_wrappers = inner
         self.transform_selections = outer
         self.transforms = self.make_transforms()
+        self._training_batches: list[VectorEnv] = []
+        self._training_events = EpochAggregator()
 
     def env_factory(self, *, training: bool = True) -> EnvFactory:
         """What builds one environment with the wrappers that must see a single one; picklable by the worker pools."""
@@ -112,7 +116,17 @@ class Assembly:
             transforms: instead of the training transforms, e.g. frozen copies for an evaluation.
         """
         vector_env = self.raw_vector_env(n_envs, mode or self.experiment.vector.mode, training)
+        if training:
+            self._training_batches.append(vector_env)
         return wrap_batch(vector_env, self.transforms if transforms is None else transforms, training)
+
+    def drain_event_statistics(self) -> dict[str, Any]:
+        """Statistics of the events of all training environments since the last call, by tag; called once an epoch."""
+        for batch in self._training_batches:
+            if isinstance(batch, ReportsBatchStatistics):
+                for episodes in batch.drain_batch_statistics():
+                    self._training_events.add_episodes(episodes)
+        return self._training_events.reduce()
 
     def make_model(self) -> ActorCritic:
         """A freshly initialised model; the same weights for the same run seed."""

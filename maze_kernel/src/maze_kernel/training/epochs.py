@@ -116,7 +116,7 @@ class Loop:
         self._start_segment()
         while True:
             self.state.epoch += 1
-            train = self.trainer.train_epoch()
+            train = {**self.trainer.train_epoch(), **self.assembly.drain_event_statistics()}
             require_finite_weights(_weights(self.trainer), f"after epoch {self.state.epoch} the weights")
             done = self._exhausted()
             last = bool(done) or interruption.received is not None

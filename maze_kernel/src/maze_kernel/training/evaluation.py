@@ -15,7 +15,9 @@ import numpy as np
 
 from maze_kernel.catalog import build
 from maze_kernel.config.experiment import Selection
+from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.env.transform import Transform
+from maze_kernel.events.aggregation import EpochAggregator
 from maze_kernel.rollout.episode_statistics import summarize_episodes
 from maze_kernel.run.assembly import Assembly, load_transforms, wrap_batch
 from maze_kernel.run.env_factory import EnvFactory
@@ -64,10 +66,13 @@ class Evaluator:
         self._pool = pool
         self._group: ActorGroup | None = None
         self._local: EpisodePlayer | None = None
+        self._events = EpochAggregator()
 
     def __call__(self, model: ActorCritic) -> Statistics:
         """Statistics of the episodes played with these weights; the model's mode is left as it was."""
-        return episode_statistics(self.play(model))
+        results = self.play(model)
+        self._events.add_episodes(result.events for result in results if result.events)
+        return {**episode_statistics(results), **self._events.reduce()}
 
     def play(self, model: ActorCritic) -> list[EpisodeResult]:
         """The episodes themselves, in the order of their seeds."""
@@ -142,7 +147,8 @@ class EpisodePlayer:
         module.eval()
         try:
             policy = NetworkPolicy(self._model, policy_seed)
-            return run_episodes(self._vector_env, policy, seeds, deterministic=deterministic)
+            results = run_episodes(self._vector_env, policy, seeds, deterministic=deterministic)
+            return _with_events(results, self._vector_env)
         finally:
             module.train(was_training)
 
@@ -169,6 +175,17 @@ class _PlayerActor:
         self._player.close()
 
 
+def _with_events(results: list[EpisodeResult], vector_env: VectorEnv) -> list[EpisodeResult]:
+    """The results with the event statistics of their episodes; environment i has played result i first."""
+    batch = capability(vector_env, ReportsBatchStatistics)  # type: ignore[type-abstract]
+    if batch is None:
+        return results
+    episodes = batch.drain_batch_statistics()
+    return [
+        attrs.evolve(result, events=own[0]) if own else result for result, own in zip(results, episodes, strict=True)
+    ]
+
+
 def _native(assembly: Assembly, n_envs: int) -> VectorEnv:
     return assembly.raw_vector_env(n_envs, "native", training=False)
 
@@ -187,7 +204,8 @@ class Metric:
 
     def check_name(self) -> None:
         """Refuse a misspelt base statistic before training starts; others are known after the first evaluation."""
-        if self.tag.startswith("BaseEnvEvents/") and self.tag not in EPISODE_TAGS:
+        is_base = self.tag.startswith("BaseEnvEvents/") and not self.tag.startswith("BaseEnvEvents/kpi/")
+        if is_base and self.tag not in EPISODE_TAGS:
             raise unknown_metric(self.tag, EPISODE_TAGS)
 
     def of(self, train: Statistics, evaluation: Statistics | None) -> float | None:
