@@ -39,10 +39,13 @@ def test_the_seed_decides(make_trainer):
     assert not torch.equal(weights(trainers[0]), weights(trainers[2]))
 
 
-@pytest.mark.parametrize("mode", ["native", "sequential"])
-def test_both_halves_meet_the_same_episodes(make_trainer, mode):
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    [("native", {}), ("native", {"deterministic": True}), ("sequential", {"deterministic": True})],
+)
+def test_both_halves_meet_the_same_episodes(make_trainer, mode, options):
     """Without noise, common random numbers make the halves equal step for step, in every batch of a population."""
-    trainer = make_trainer(vector={"n_envs": 2, "mode": mode}, trainer={"noise_stddev": 1e-12})
+    trainer = make_trainer(vector={"n_envs": 2, "mode": mode}, trainer={"noise_stddev": 1e-12, **options})
     center = trainer._flat.data.numpy().copy()
     pairs = trainer._draw(5)
     outcome = trainer._population.play(center, pairs)
@@ -199,6 +202,19 @@ def test_pairs_beyond_the_batch_wait_for_the_next_one(make_trainer):
     np.testing.assert_array_equal(
         trainer._population.play(center, pairs).returns, alone._population.play(center, pairs).returns
     )
+
+
+def test_the_relay_plays_what_the_waves_play(make_trainer):
+    """Handing environments on at once changes no episode; `max_steps` above every length forces waves."""
+    tables = {"vector": {"n_envs": 3, "mode": "sequential"}}
+    relay = make_trainer(**tables, trainer={"deterministic": True})
+    waves = make_trainer(**tables, trainer={"deterministic": True, "max_steps": 10_000})
+    center, pairs = relay._flat.data.numpy().copy(), relay._draw(4)
+    assert relay._population._in_relay
+    assert not waves._population._in_relay
+    one, other = relay._population.play(center, pairs), waves._population.play(center, pairs)
+    np.testing.assert_array_equal(one.returns, other.returns)
+    np.testing.assert_array_equal(one.lengths, other.lengths)
 
 
 @pytest.mark.slow

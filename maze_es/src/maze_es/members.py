@@ -150,6 +150,39 @@ class MemberPolicy:
         return tuple(torch.from_numpy(np.ascontiguousarray(observation[name])).to(self._device) for name in self._names)
 
 
+class Relay:
+    """A `Policy` that hands an environment to its next member when an episode ends: environment i to i, i + N, ….
+
+    Args:
+        policy: plays N members at a time.
+        weights: member numbers (n,) to their weights (n, P).
+        n_members: to be played in all.
+        n_envs: N.
+    """
+
+    def __init__(
+        self, policy: MemberPolicy, weights: Callable[[np.ndarray], np.ndarray], n_members: int, n_envs: int
+    ) -> None:
+        self._policy = policy
+        self._weights_of = weights
+        self._n_members = n_members
+        self._n_envs = n_envs
+        self._member = np.arange(n_envs) - n_envs
+        self._weights = np.repeat(weights(np.zeros(1, np.int64)), n_envs, axis=0)
+        self.act = policy.act
+        self.seed = policy.seed
+        self.state_dict = policy.state_dict
+        self.load_state_dict = policy.load_state_dict
+
+    def begin_episodes(self, env_index: np.ndarray) -> None:
+        """Put the next members of these environments in their places; without one the last plays on, uncounted."""
+        self._member[env_index] += self._n_envs
+        rows = env_index[self._member[env_index] < self._n_members]
+        if len(rows):
+            self._weights[rows] = self._weights_of(self._member[rows])
+            self._policy.load(self._weights)
+
+
 class _Logits(nn.Module):
     """A model's logits as a forward pass: observations in the order of names, logits in the order of heads."""
 

@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import torch
 
-from maze_es.members import MemberPolicy
+from maze_es.members import MemberPolicy, Relay
 from maze_es.noise import Noise, NoiseTable, SeededVectors, fill_table
 from maze_es.options import ESOptions, TableNoise
 from maze_kernel.env.tick import VectorEnv
@@ -19,7 +19,9 @@ from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError, WorkerError
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.rollout.episodes import run_episodes
+from maze_kernel.rollout.episodes import EpisodeResult, run_episodes
+from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
 from maze_kernel.workers.contract import ActorContext, ActorGroup, ArraySpec, Future, WorkerPool
 
 _TABLE = "noise_table"
@@ -85,10 +87,12 @@ def make_noise(options: ESOptions, n_weights: int, seed: int, table: np.ndarray 
 
 
 class LocalPopulation:
-    """Plays in this process: N pairs at a time on one batch of N environments, first one half, then the other.
+    """Plays in this process, on one batch of N environments.
 
-    Both halves start from the same environment seeds and the same stream of action samples. With a natively
-    vectorised environment, too, whose episodes hang on one seed and on the row.
+    Where every episode can have its own seed, an environment that ends one is handed to the next member at once.
+    Else (natively vectorised environments read one seed, `max_steps` needs resets) N pairs play at a time, first
+    one half, then the other, each from a reset with the same seeds. Either way both halves of a pair meet the same
+    episode; in the second way they also share the stream of action samples.
 
     Args:
         model, flat: the architecture.
@@ -100,36 +104,61 @@ class LocalPopulation:
     def __init__(
         self, model: ActorCritic, flat: FlatParameters, vector_env: VectorEnv, noise: Noise, options: ESOptions
     ) -> None:
-        self._vector_env = vector_env
         self.noise = noise
+        self._vector_env = vector_env
         self._options = options
         self._policy = MemberPolicy(model, flat, vector_env.n_envs)
+        self._in_relay = not options.max_steps and _seeds_every_episode(vector_env)
 
     def play(self, center: np.ndarray, pairs: Pairs) -> Outcome:
         """See `Population.play`."""
-        n_pairs, n_envs = len(pairs.env_seeds), self._vector_env.n_envs
-        outcome = Outcome(returns=np.empty((2, n_pairs)), lengths=np.empty((2, n_pairs), np.int64))
-        for start in range(0, n_pairs, n_envs):
+        results = self._play_in_relay(center, pairs) if self._in_relay else self._play_in_waves(center, pairs)
+        returns = np.array([result.total_reward for result in results], np.float64).reshape(2, -1)
+        lengths = np.array([result.length for result in results], np.int64).reshape(2, -1)
+        return Outcome(returns=returns, lengths=lengths)
+
+    def _play_in_relay(self, center: np.ndarray, pairs: Pairs) -> list[EpisodeResult]:
+        n_pairs, stddev = len(pairs.env_seeds), np.float32(self._options.noise_stddev)
+
+        def weights(members: np.ndarray) -> np.ndarray:
+            signs = np.where(members < n_pairs, stddev, -stddev)[:, None]
+            members_weights: np.ndarray = center + signs * self.noise.vectors(pairs.noise_indices[members % n_pairs])
+            return members_weights
+
+        self._policy.seed(pairs.policy_seed)
+        relay = Relay(self._policy, weights, 2 * n_pairs, self._vector_env.n_envs)
+        seeds = [int(seed) for seed in np.tile(pairs.env_seeds, 2)]
+        return run_episodes(self._vector_env, relay, seeds, deterministic=self._options.deterministic)
+
+    def _play_in_waves(self, center: np.ndarray, pairs: Pairs) -> list[EpisodeResult]:
+        n_envs = self._vector_env.n_envs
+        halves: tuple[list[EpisodeResult], list[EpisodeResult]] = ([], [])
+        for start in range(0, len(pairs.env_seeds), n_envs):
             rows = slice(start, start + n_envs)
             scaled = np.float32(self._options.noise_stddev) * self.noise.vectors(pairs.noise_indices[rows])
             seeds = [int(seed) for seed in pairs.env_seeds[rows]]
-            for half, perturbation in enumerate((scaled, -scaled)):
+            for half, perturbation in zip(halves, (scaled, -scaled), strict=True):
                 self._policy.load(_fill_rows(center + perturbation, n_envs))
                 self._policy.seed(pairs.policy_seed + start)
-                results = run_episodes(
+                half += run_episodes(
                     self._vector_env,
                     self._policy,
                     seeds,
                     deterministic=self._options.deterministic,
                     max_steps=self._options.max_steps or None,
                 )
-                outcome.returns[half, rows] = [result.total_reward for result in results]
-                outcome.lengths[half, rows] = [result.length for result in results]
-        return outcome
+        return halves[0] + halves[1]
 
     def close(self) -> None:
         """Close the environments."""
         self._vector_env.close()
+
+
+def _seeds_every_episode(vector_env: Any) -> bool:
+    """Whether the batch reads the seeds of successive episodes; of unknown kinds that is not assumed."""
+    while hasattr(vector_env, "vector_env"):
+        vector_env = vector_env.vector_env
+    return isinstance(vector_env, (SequentialVectorEnv, SubprocessVectorEnv))
 
 
 def _fill_rows(weights: np.ndarray, n_rows: int) -> np.ndarray:
