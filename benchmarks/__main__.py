@@ -15,6 +15,7 @@ COMMANDS = [
     ["on_policy.py", "--work", "ppo-growth"],
     ["vector_envs.py"],
     ["memory.py"],
+    ["es.py", "--updates", "30"],
 ]
 
 

@@ -147,7 +147,8 @@ class MemberPolicy:
         self._rng.bit_generator.state = state["rng"]
 
     def _tensors(self, observation: ArrayDict) -> tuple[Tensor, ...]:
-        return tuple(torch.from_numpy(np.ascontiguousarray(observation[name])).to(self._device) for name in self._names)
+        tensors = tuple(torch.from_numpy(np.ascontiguousarray(observation[name])) for name in self._names)
+        return tensors if self._device.type == "cpu" else tuple(tensor.to(self._device) for tensor in tensors)
 
 
 class Relay:

@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.passes.shape_prop import ShapeProp
+
+_VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default, torch.ops.aten.expand.default)
 
 
 def trace_in_two(
@@ -25,6 +29,7 @@ def trace_in_two(
         observations: examples, likewise.
     """
     traced = make_fx(function)(weights, *observations)
+    _remove_idle_views(traced, weights, *observations)
     inputs = [node for node in traced.graph.nodes if node.op == "placeholder"]
     late = _dependents(traced.graph, inputs[1:])
     kept = [node for node in traced.graph.nodes if node not in late and any(user in late for user in node.users)]
@@ -39,6 +44,15 @@ def trace_in_two(
     prepare.output(tuple(early_copies[node] for node in kept))
     run.output(tuple(late_copies[node] for node in output.args[0]))
     return GraphModule(traced, prepare), GraphModule(traced, run)
+
+
+def _remove_idle_views(traced: GraphModule, *inputs: Tensor) -> None:
+    """Drop views and expansions to the shape a tensor has already; `vmap` leaves many of them."""
+    ShapeProp(traced).propagate(*inputs)
+    for node in list(traced.graph.nodes):
+        if node.target in _VIEWS and node.meta["tensor_meta"].shape == node.args[0].meta["tensor_meta"].shape:
+            node.replace_all_uses_with(node.args[0])
+            traced.graph.erase_node(node)
 
 
 def _dependents(graph: Graph, inputs: list[Node]) -> set[Node]:
