@@ -1,0 +1,86 @@
+"""The suites for distributions and models refuse broken ones: working first-party ones with one method spoilt."""
+
+import types
+
+import pytest
+import torch
+from gymnasium import spaces
+
+import maze_distributions.plugin as distributions
+from maze_kernel.components import load_attribute
+from maze_kernel.config.load import experiment_from_mapping
+from maze_kernel.loader import Kernel
+from maze_kernel.run.assembly import Assembly
+from maze_kernel.testing.conformance import ConformanceError
+from maze_kernel.testing.distributions import check_distribution
+from maze_kernel.testing.models import check_model
+
+CATEGORICAL = next(c for c in distributions.maze_distributions() if c.name == "categorical")
+SPACE = spaces.Discrete(4)
+
+
+class Spoilt:
+    """Another object with some attributes replaced."""
+
+    def __init__(self, inner, **replaced):
+        self._inner = inner
+        self.__dict__.update(replaced)
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+
+def categorical():
+    return load_attribute(CATEGORICAL.target)(SPACE)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda d: {"mode": lambda logits: d.mode(logits) + 4}, "mode gives"),
+        (lambda d: {"log_prob": lambda logits, a: d.log_prob(logits, a)[:, None]}, "log_prob has shape"),
+        (lambda d: {"entropy": lambda logits: d.entropy(logits) / 0}, "entropy is not finite"),
+        (lambda d: {"kl": lambda logits, other: d.kl(logits, other) + 1}, "kl of a distribution with itself"),
+        (lambda d: {"temper": lambda logits, t: d.temper(logits, 1 / t)}, "lower temperature"),
+    ],
+)
+def test_a_broken_distribution_is_refused(spoil, said):
+    check_distribution(lambda space: categorical(), SPACE)
+    with pytest.raises(ConformanceError, match=said):
+        check_distribution(lambda space: Spoilt(categorical(), **spoil(categorical())), SPACE)
+
+
+@pytest.fixture(scope="module")
+def assembly():
+    kernel = Kernel.installed()
+    data = {"name": "x", "env": {"use": "gym", "id": "CartPole-v1"}, "trainer": {"use": "ppo"}}
+    return Assembly(experiment_from_mapping(data, kernel=kernel), kernel)
+
+
+def flat_value(model):
+    original = type(model).value
+    model.value = types.MethodType(lambda self, *args: original(self, *args) + 1, model)
+
+
+def dead_parameter(model):
+    model.unused = torch.nn.Parameter(torch.zeros(3))
+
+
+def other_weights(model):
+    with torch.no_grad():
+        next(model.parameters()).add_(torch.rand(()))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [(flat_value, "value"), (dead_parameter, "no gradient reaches"), (other_weights, "of one seed")],
+)
+def test_a_broken_model_is_refused(assembly, spoil, said):
+    def broken():
+        model = assembly.make_model()
+        spoil(model)
+        return model
+
+    check_model(assembly.make_model, assembly.spaces)
+    with pytest.raises(ConformanceError, match=said):
+        check_model(broken, assembly.spaces)
