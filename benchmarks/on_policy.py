@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -113,22 +114,21 @@ def stable_baselines(work: Work, n_env_steps: int) -> Contender:
     return run
 
 
-def contenders(name: str, n_env_steps: int, with_compiled: bool) -> dict[str, Contender]:
-    """The contenders of one piece of work; the yardstick first."""
+def contenders(name: str, with_compiled: bool) -> dict[str, Callable[[int], Contender]]:
+    """What makes each contender of one piece of work, given the environment steps a round; the yardstick first."""
     work = WORK[name]
     if name == "ppo-growth":
         few = attrs.evolve(work, n_envs=8, batch_size=256)
-        return {"maze 8 envs": ours(few, n_env_steps), "maze 64 envs": ours(work, n_env_steps)}
-    table: dict[str, Contender] = {"stable-baselines3": stable_baselines(work, n_env_steps)}
-    table["maze"] = ours(work, n_env_steps)
-    table["maze sequential envs"] = ours(work, n_env_steps, vector={"mode": "sequential"})
-    if name == "ppo-lunarlander":
-        processes = {"mode": "subprocess", "n_processes": 2}
-        table["maze 2 processes"] = ours(work, n_env_steps, vector=processes)
-    if with_compiled:
-        table["maze compiled"] = ours(work, n_env_steps, compiled=True)
+        return {"maze 8 envs": partial(ours, few), "maze 64 envs": partial(ours, work)}
+    table: dict[str, Callable[[int], Contender]] = {"stable-baselines3": partial(stable_baselines, work)}
+    for compiled in (False, True)[: 1 + with_compiled]:
+        suffix = " compiled" if compiled else ""
+        table[f"maze{suffix}"] = partial(ours, work, compiled=compiled)
+        if not compiled:
+            table["maze sequential envs"] = partial(ours, work, vector={"mode": "sequential"})
         if name == "ppo-lunarlander":
-            table["maze compiled, 2 processes"] = ours(work, n_env_steps, compiled=True, vector=processes)
+            processes = {"mode": "subprocess", "n_processes": 2}
+            table[f"maze{suffix}, 2 processes"] = partial(ours, work, compiled=compiled, vector=processes)
     return table
 
 
@@ -139,11 +139,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--env-steps", type=int, default=20_480, help="environment steps a round")
     parser.add_argument("--compile", action="store_true", help="add the compiled contenders (a minute to compile)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these contenders; the first is the yardstick")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print(f"# {arguments.work}: {WORK[arguments.work]}\ngymnasium {gymnasium.__version__}, torch {torch.__version__}\n")
-    table = contenders(arguments.work, arguments.env_steps, arguments.compile)
-    compare(table, arguments.rounds)
+    table = contenders(arguments.work, arguments.compile)
+    chosen = {name: table[name](arguments.env_steps) for name in arguments.only or table}
+    compare(chosen, arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import torch
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.collector import Collector
+from maze_kernel.rollout.remote_collector import make_collector
 from maze_kernel.training.contract import TrainerContext
 
 
@@ -33,7 +33,8 @@ class Experience:
         self._acting_parameters: FlatParameters | None = None
         self.vector_env = context.make_vector_env()
         self.policy = context.make_policy(self._acting_model(model), 0)
-        self.collector = Collector(self.vector_env, self.policy)
+        acting = self._acting_parameters or parameters
+        self.collector = make_collector(self.vector_env, self.policy, acting, n_steps)
         spaces, key = self.vector_env.structured_spaces, self.collector.policy_key
         self.buffer = RolloutBuffer(spaces, key, n_steps, self.vector_env.n_envs)
 

@@ -34,6 +34,7 @@ class FiniteCheck:
             key: tuple(name for name, leaf in space.spaces.items() if leaf.dtype is not None and leaf.dtype.kind == "f")
             for key, space in self.structured_spaces.observation.items()
         }
+        self._first_index: int = getattr(vector_env, "first_index", 0)
         self._seeds: Sequence[Sequence[int]] = ()
         self._n_ticks = 0
         self._started = np.zeros(self.n_envs, np.int64)
@@ -93,10 +94,10 @@ class FiniteCheck:
             seed = f"unseeded, {episode - len(own) + 1} episodes after seed {own[-1]}"
         step = max(0, self._n_ticks - int(self._started[index]))
         raise NonFiniteError(
-            f"{what} of environment {index} is not finite",
+            f"{what} of environment {self._first_index + index} is not finite",
             received=str(value),
             expected="a finite number",
-            owner=f"environment {index}, episode {episode} ({seed}), step {step}",
+            owner=f"environment {self._first_index + index}, episode {episode} ({seed}), step {step}",
             help="run this environment alone with that seed, and guard the division, logarithm or root that makes it",
         )
 

@@ -36,6 +36,16 @@ class NetworkPolicy:
         """Restart the random stream."""
         self._rng = np.random.default_rng(seed)
 
+    def draw_seeds(self, n_seeds: int) -> list[int]:
+        """Seeds for copies of this policy elsewhere, from its random stream."""
+        seeds: list[int] = self._rng.integers(1 << 31, size=n_seeds).tolist()
+        return seeds
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Every policy key acts in NumPy."""
+        return all(mirror is not None for mirror in self._mirrors.values())
+
     def begin_episodes(self, env_index: np.ndarray) -> None:
         """Feed-forward networks carry nothing from step to step."""
 

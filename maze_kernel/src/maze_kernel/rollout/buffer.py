@@ -37,6 +37,18 @@ class RolloutBuffer:
         self.void = np.zeros((n_steps, n_envs), bool)
         self.truncations: list[tuple[int, np.ndarray, ArrayDict]] = []
 
+    @property
+    def time_major(self) -> tuple[str, ...]:
+        """The names of `columns` that are (T, N, ...) and not (N, ...)."""
+        return tuple(name for name in self.columns() if not name.startswith("last_observation/"))
+
+    def columns(self) -> ArrayDict:
+        """Every array by a name, those of observations and actions by `observation/name`."""
+        columns = {name: getattr(self, name) for name in ("reward", "terminated", "truncated", "void")}
+        for kind in ("observation", "action", "last_observation"):
+            columns |= {f"{kind}/{name}": array for name, array in getattr(self, kind).items()}
+        return columns
+
     def add_truncation(self, step: int, env_index: np.ndarray, observation: Mapping[str, np.ndarray]) -> None:
         """Keep copies of the final observations of episodes cut at `step`."""
         self.truncations.append((step, env_index.copy(), {name: array.copy() for name, array in observation.items()}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -48,13 +50,25 @@ class Collector:
 
     def collect(self, buffer: RolloutBuffer) -> None:
         """Fill the whole buffer."""
+        self.collect_from(buffer, 0, math.inf)
+
+    def collect_from(self, buffer: RolloutBuffer, first: int, seconds: float) -> int:
+        """Fill the buffer from row `first` on, as far as time allows but one row at least; returns the next row."""
+        if first == 0:
+            buffer.truncations.clear()
+            buffer.void.fill(False)
+        next_row = self._fill(buffer, first, time.perf_counter() + seconds)
+        if next_row == buffer.n_steps:
+            self._complete(buffer)
+        return next_row
+
+    def _fill(self, buffer: RolloutBuffer, first: int, end: float) -> int:
         assert self._tick is not None, "reset the collector first"
+        now = time.perf_counter
         key, tick, act, step = self.policy_key, self._tick, self._policy.act, self._vector_env.step
-        buffer.truncations.clear()
-        buffer.void.fill(False)
         observations = list(buffer.observation.items())
         actions = list(buffer.action.items())
-        for t in range(buffer.n_steps):
+        for t in range(first, buffer.n_steps):
             group = tick.groups[key]
             for name, array in observations:
                 array[t] = group.observation[name]
@@ -70,9 +84,15 @@ class Collector:
                 buffer.void[t] = awaiting_reset
             if tick.final_observation:
                 self._end_episodes(buffer, t, tick)
-        for name, array in buffer.last_observation.items():
-            array[...] = tick.groups[key].observation[name]
+            if now() >= end:
+                break
         self._tick = tick
+        return t + 1
+
+    def _complete(self, buffer: RolloutBuffer) -> None:
+        assert self._tick is not None
+        for name, array in buffer.last_observation.items():
+            array[...] = self._tick.groups[self.policy_key].observation[name]
         self.statistics.add(buffer.reward, buffer.terminated | buffer.truncated, buffer.void)
         self.env_steps += buffer.void.size - int(np.count_nonzero(buffer.void))
 

@@ -17,6 +17,7 @@ from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, St
 from maze_kernel.env.tick import ArrayDict, Tick
 from maze_kernel.events.aggregation import EpisodeStatistics
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_kernel.workers import transport
 from maze_kernel.workers.contract import ActorContext, ArraySpec
 
 EnvFactory = Callable[[], StructuredEnv]
@@ -27,6 +28,9 @@ PHASE, EPISODE, SEED, STEP = range(4)
 PROGRESS = "progress"
 """Shared array (N, 4) int64: index into `PHASES`, episode from 0 (−1: none yet), seed (−1: none), steps taken."""
 
+PARITY = "parity"
+"""Shared array (1,): which half of the double buffers the current tick is in."""
+
 
 def array_specs(spaces: StructuredSpaces, n_envs: int) -> dict[str, ArraySpec]:
     """The shared arrays of n flat environments.
@@ -36,7 +40,7 @@ def array_specs(spaces: StructuredSpaces, n_envs: int) -> dict[str, ArraySpec]:
     """
     (key,) = spaces.policy_keys
     specs = {
-        "parity": ArraySpec(shape=(1,), dtype="int64"),
+        PARITY: ArraySpec(shape=(1,), dtype="int64"),
         "reward": ArraySpec(shape=(2, n_envs), dtype="float32"),
         "terminated": ArraySpec(shape=(2, n_envs), dtype="bool"),
         "truncated": ArraySpec(shape=(2, n_envs), dtype="bool"),
@@ -79,6 +83,8 @@ class EnvHost:
         self._progress = progress
         self._envs: SequentialVectorEnv | None = None
         self._arrays: Mapping[str, np.ndarray] = {}
+        self._rollout_arrays: Mapping[str, np.ndarray] = {}
+        self._rollouts: Any = None
 
     def build(self) -> StructuredSpaces:
         """Build the environments; apart from the constructor so that a factory that hangs can be named."""
@@ -89,7 +95,10 @@ class EnvHost:
         return self._envs.structured_spaces
 
     def attach_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take the arrays of `array_specs`."""
+        """Take the arrays of `array_specs`, or those of `rollout_host.rollout_specs`."""
+        if PARITY not in arrays:
+            self._rollout_arrays = arrays
+            return
         self._arrays = arrays
         self._observation = [(name, array[:, self._slice]) for name, array in by_prefix(arrays, "observation").items()]
         self._final = by_prefix(arrays, "final")
@@ -116,6 +125,24 @@ class EnvHost:
         """The event statistics of the slice; see `SequentialVectorEnv`."""
         return self._batch.drain_batch_statistics()
 
+    def prepare_rollouts(self, model: bytes) -> None:
+        """From now on collect rollouts with this model instead of taking single steps; see `RemoteCollector`."""
+        from maze_kernel.rollout.rollout_host import RolloutHost
+
+        self._rollouts = RolloutHost(transport.decode(model), self._batch, self._slice, self._rollout_arrays)
+
+    def begin_rollouts(self, transforms: bytes, seeds: Sequence[Sequence[int]], policy_seed: int) -> None:
+        """Start new episodes inside these transforms."""
+        self._rollouts.begin(transport.decode(transforms), seeds, policy_seed)
+
+    def load_weights(self, flat: np.ndarray, _version: int) -> None:
+        """Act with these weights from now on."""
+        self._rollouts.load_weights(flat)
+
+    def collect(self) -> Any:
+        """Go on with the rollout; see `RolloutHost.collect`."""
+        return self._rollouts.collect()
+
     def render(self) -> Any:
         """A frame of the first environment of the slice."""
         return self._batch.render()
@@ -132,7 +159,7 @@ class EnvHost:
 
     def _publish(self, tick: Tick) -> dict[int, Any] | None:
         arrays, rows = self._arrays, self._slice
-        parity = int(arrays["parity"][0])
+        parity = int(arrays[PARITY][0])
         (group,) = tick.groups.values()
         for name, array in self._observation:
             array[parity] = group.observation[name]

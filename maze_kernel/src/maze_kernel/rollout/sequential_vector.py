@@ -47,6 +47,7 @@ class SequentialVectorEnv:
         if not env_factories:
             raise RequestError("a vector environment needs at least one environment", received="0")
         self.n_envs = len(env_factories)
+        self.first_index = first_index
         self.envs: list[StructuredEnv] = []
         self._episodes = EpisodeSeeds(self.n_envs, first_index)
         self._keep_infos = keep_infos

@@ -51,6 +51,10 @@ class SubprocessVectorEnv:
     with seeds derived from the old ones. An environment that merely raises always stops with its error: it would
     raise again.
 
+    Attributes:
+        workers: the actors, `EnvHost`.
+        bounds: worker i has environments bounds[i] … bounds[i + 1] − 1.
+
     Args:
         env_factories: build one environment each; all must have equal spaces.
         n_processes: workers among which the environments are divided, neighbours together.
@@ -81,18 +85,17 @@ class SubprocessVectorEnv:
             raise RequestError("a vector environment needs at least one environment and one process")
         self.n_envs = len(env_factories)
         self.n_processes = min(n_processes, self.n_envs)
-        self._bounds = [self.n_envs * worker // self.n_processes for worker in range(self.n_processes + 1)]
+        self.bounds = [self.n_envs * worker // self.n_processes for worker in range(self.n_processes + 1)]
         self._on_message = on_message
+        self._max_restarts = max_restarts
         self._seeds: list[list[int]] = [[] for _ in range(self.n_envs)]
         self._groups: dict[PolicyKey, Group] = {}
         self._restarts = [0] * self.n_processes
         own_pool = SubprocessPool(WorkersOptions(count=self.n_processes)) if pool is None else None
         self._own_pool = own_pool
         try:
-            self._workers = self._spawn(
-                pool or self._own_pool, env_factories, keep_infos, timeout_seconds, max_restarts
-            )
-            self._progress = self._workers.arrays[PROGRESS]
+            self.workers = self._spawn(pool or self._own_pool, env_factories, keep_infos, timeout_seconds, max_restarts)
+            self._progress = self.workers.arrays[PROGRESS]
             self._open(max_restarts)
         except BaseException:
             self._close_quietly()
@@ -121,13 +124,13 @@ class SubprocessVectorEnv:
     def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
         """Take one decision everywhere; see `VectorEnv.step`."""
         if not self.structured_spaces.is_flat:
-            parts = split_actions(actions, self._groups, self._bounds)
+            parts = split_actions(actions, self._groups, self.bounds)
             return self._merge(self._call_slices("step_structured", parts))
         heads = actions[self._key]
         for name, array in self._action.items():
             array[...] = heads[name]
         self._begin_tick()
-        infos, failures = self._collect_infos(self._workers.call_all("step"))
+        infos, failures = self._collect_infos(self.workers.call_all("step"))
         for worker, error in failures:
             self._renew_seeds(worker)
             self._replace(worker, error)
@@ -138,7 +141,7 @@ class SubprocessVectorEnv:
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
         """The event statistics of each environment's episodes that ended since the last call."""
         drained: list[list[EpisodeStatistics]] = []
-        for future in self._workers.call_all("drain_batch_statistics"):
+        for future in self.workers.call_all("drain_batch_statistics"):
             try:
                 drained += future.result()
             except WorkerError as error:
@@ -147,9 +150,48 @@ class SubprocessVectorEnv:
                     raise
         return drained
 
+    # For whoever lets the workers do more than single steps
+
+    @property
+    def collects_alone(self) -> bool:
+        """The workers can collect rollouts by themselves: no one steps them and no one replaces them."""
+        return self.structured_spaces.is_flat and self.n_processes > 1 and self._max_restarts == 0
+
+    def call_workers(
+        self, method: str, arguments: Sequence[Sequence[Any]], timeout_seconds: float | None = None
+    ) -> list[Any]:
+        """Call an `EnvHost` method on every worker with its arguments; returns their answers.
+
+        Raises:
+            EnvError: as `step` does.
+        """
+        calls = enumerate(arguments)
+        futures = [self.workers.call(worker, method, *own, timeout_seconds=timeout_seconds) for worker, own in calls]
+        return [self._answer(worker, future) for worker, future in enumerate(futures)]
+
+    def call_until_answered(self, method: str) -> list[Any]:
+        """Call a method of every worker again and again until its answer is not None; raises as `call_workers`."""
+        answers: list[Any] = [None] * self.n_processes
+        futures = {worker: self.workers.call(worker, method) for worker in range(self.n_processes)}
+        while futures:
+            for future in self.workers.wait_any(list(futures.values())):
+                worker = future.actor_index
+                answers[worker] = self._answer(worker, future)
+                if answers[worker] is None:
+                    futures[worker] = self.workers.call(worker, method)
+                else:
+                    del futures[worker]
+        return answers
+
+    def _answer(self, worker: int, future: Future) -> Any:
+        try:
+            return future.result()
+        except MazeError as error:
+            self._raise(worker, error)
+
     def render(self) -> Any:
         """A frame of the first environment."""
-        return self._workers.call(0, "render").result()
+        return self.workers.call(0, "render").result()
 
     def close(self) -> None:
         """Close every environment and stop the workers.
@@ -158,7 +200,7 @@ class SubprocessVectorEnv:
             EnvError: an environment's `close` raised, or its process had to be killed.
         """
         try:
-            self._workers.close()
+            self.workers.close()
         except MazeError as error:
             index = error.actor_index if isinstance(error, WorkerError) else None
             self._raise(0 if index is None else index, error)
@@ -178,7 +220,7 @@ class SubprocessVectorEnv:
     ) -> ActorGroup:
         assert pool is not None
         return pool.spawn(
-            HostFactory(tuple(env_factories), self._bounds, keep_infos),
+            HostFactory(tuple(env_factories), self.bounds, keep_infos),
             self.n_processes,
             arrays={PROGRESS: ArraySpec(shape=(self.n_envs, 4), dtype="int64")},
             restart=RestartPolicy(max_restarts=max_restarts),
@@ -186,7 +228,7 @@ class SubprocessVectorEnv:
         )
 
     def _open(self, max_restarts: int) -> None:
-        built = [self._build(worker, future) for worker, future in enumerate(self._workers.call_all("build"))]
+        built = [self._build(worker, future) for worker, future in enumerate(self.workers.call_all("build"))]
         self.structured_spaces = check_same_spaces(built)
         if not self.structured_spaces.is_flat:
             if max_restarts:
@@ -195,8 +237,8 @@ class SubprocessVectorEnv:
                 )
             return
         (self._key,) = self.structured_spaces.policy_keys
-        self._workers.share(array_specs(self.structured_spaces, self.n_envs))
-        arrays = self._workers.arrays
+        self.workers.share(array_specs(self.structured_spaces, self.n_envs))
+        arrays = self.workers.arrays
         self._parity = arrays["parity"]
         self._action = by_prefix(arrays, "action")
         self._final = by_prefix(arrays, "final")
@@ -244,24 +286,24 @@ class SubprocessVectorEnv:
                 failure = failure or (worker, error)
         if failure is not None:
             self._raise(*failure)
-        tick = merge_ticks(ticks, self._bounds, self.structured_spaces)
+        tick = merge_ticks(ticks, self.bounds, self.structured_spaces)
         self._groups = dict(tick.groups)
         return tick
 
     def _slices(self, values: Sequence[Any]) -> list[Sequence[Any]]:
-        return [values[first:last] for first, last in zip(self._bounds, self._bounds[1:], strict=False)]
+        return [values[first:last] for first, last in zip(self.bounds, self.bounds[1:], strict=False)]
 
     def _call_slices(self, method: str, parts: Sequence[Any]) -> list[Future]:
-        return [self._workers.call(worker, method, part) for worker, part in enumerate(parts)]
+        return [self.workers.call(worker, method, part) for worker, part in enumerate(parts)]
 
     # Workers that died
 
     def _replace(self, worker: int, error: MazeError) -> None:
         """Say that a replacement is on its way, or raise: the worker lives, or has used up its restarts."""
         died = isinstance(error, WorkerError) and error.cause in ("exited", "killed", "timeout")
-        if not died or self._workers.restarts(worker) == self._restarts[worker]:
+        if not died or self.workers.restarts(worker) == self._restarts[worker]:
             self._raise(worker, error)
-        self._restarts[worker] = self._workers.restarts(worker)
+        self._restarts[worker] = self.workers.restarts(worker)
         self._on_message(f"{error.what}: {self._describe(worker)}; its environments start again in a new process")
 
     def _build(self, worker: int, future: Future) -> StructuredSpaces:
@@ -271,21 +313,21 @@ class SubprocessVectorEnv:
                 return spaces
             except MazeError as error:
                 self._replace(worker, error)
-                future = self._workers.call(worker, "build")
+                future = self.workers.call(worker, "build")
 
     def _restore(self, worker: int) -> dict[int, Any]:
         """Rebuild the environments of a replaced worker and start their next episodes; returns infos."""
         while True:
-            self._build(worker, self._workers.call(worker, "build"))
+            self._build(worker, self.workers.call(worker, "build"))
             try:
-                infos = self._workers.call(worker, "reset", self._slices(self._seeds)[worker]).result()
+                infos = self.workers.call(worker, "reset", self._slices(self._seeds)[worker]).result()
                 return infos or {}
             except MazeError as error:
                 self._replace(worker, error)
 
     def _renew_seeds(self, worker: int) -> None:
         """Seeds for the episodes after the one each environment of the worker is in."""
-        for index in range(self._bounds[worker], self._bounds[worker + 1]):
+        for index in range(self.bounds[worker], self.bounds[worker + 1]):
             episode, own = int(self._progress[index, EPISODE]), self._seeds[index]
             if own[episode + 1 :] or not own:
                 self._seeds[index] = own[episode + 1 :]
@@ -296,7 +338,7 @@ class SubprocessVectorEnv:
     def _cut_episodes(self, worker: int) -> None:
         """The tick of a worker that died: every episode truncated where it was last seen, then the next one."""
         half = int(self._parity[0])
-        rows = slice(self._bounds[worker], self._bounds[worker + 1])
+        rows = slice(self.bounds[worker], self.bounds[worker + 1])
         for name, array in self._observation[1 - half].items():
             self._final[name][rows] = array[rows]
         self._restore(worker)
@@ -306,13 +348,13 @@ class SubprocessVectorEnv:
 
     def _close_quietly(self) -> None:
         with contextlib.suppress(MazeError, AttributeError):
-            self._workers.close()
+            self.workers.close()
         if self._own_pool is not None:
             with contextlib.suppress(MazeError):
                 self._own_pool.close()
 
     def _describe(self, worker: int) -> str:
-        first, last = self._bounds[worker], self._bounds[worker + 1]
+        first, last = self.bounds[worker], self.bounds[worker + 1]
         busy = np.flatnonzero(self._progress[first:last, PHASE])
         if not busy.size:
             return f"environments {first} to {last - 1}, between calls"

@@ -1,0 +1,120 @@
+"""Rollouts collected by the workers of a subprocess batch themselves: no exchange at every step.
+
+A step of a light environment costs less than waking a process up for it. Here the workers get the policy and one
+set of weights a rollout, and answer once it is complete.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from maze_kernel.env.finite_check import FiniteCheck
+from maze_kernel.env.tick import VectorEnv
+from maze_kernel.env.transform import Transform
+from maze_kernel.models.contract import Policy
+from maze_kernel.models.flat_parameters import FlatParameters
+from maze_kernel.models.network_policy import NetworkPolicy
+from maze_kernel.rollout.buffer import RolloutBuffer
+from maze_kernel.rollout.collector import Collector
+from maze_kernel.rollout.episode_statistics import EpisodeStatistics
+from maze_kernel.rollout.rollout_host import PREFIX, rollout_specs
+from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
+from maze_kernel.rollout.vector_transform import TransformedVectorEnv
+from maze_kernel.workers import transport
+
+_PREPARE_SECONDS = 120.0
+"""Importing torch in a worker may take longer than a step is allowed to."""
+
+
+def make_collector(
+    vector_env: VectorEnv, policy: Policy, parameters: FlatParameters, n_steps: int
+) -> Collector | RemoteCollector:
+    """The fastest collector for a batch and a policy.
+
+    Workers collect by themselves where nothing needs to see whole steps: flat environments in two processes or
+    more that are not replaced when they die, transforms without running statistics, a network that acts in NumPy.
+
+    Args:
+        vector_env: wrapped and checked.
+        policy: acts.
+        parameters: that it acts with, on the CPU.
+        n_steps: of every rollout.
+    """
+    batch, transforms = vector_env, list(getattr(vector_env, "transforms", ()))
+    while isinstance(batch, (TransformedVectorEnv, FiniteCheck)):
+        batch = batch.vector_env
+    if (
+        isinstance(batch, SubprocessVectorEnv)
+        and batch.collects_alone
+        and type(policy) is NetworkPolicy
+        and policy.is_mirrored
+        and not any(_has_running_statistics(transform) for transform in transforms)
+    ):
+        try:
+            model = transport.encode_factory(policy.model)
+        except Exception:
+            return Collector(vector_env, policy)  # a model that cannot travel
+        return RemoteCollector(vector_env, batch, policy, model, transforms, parameters, n_steps)
+    return Collector(vector_env, policy)
+
+
+class RemoteCollector:
+    """Stands in for `Collector`; made by `make_collector`.
+
+    For the same weights and seeds the same rollouts come out whatever the timing. Actions are drawn from one random
+    stream a worker, so they are not those of a `Collector`.
+    """
+
+    def __init__(
+        self,
+        vector_env: VectorEnv,
+        batch: SubprocessVectorEnv,
+        policy: NetworkPolicy,
+        model: bytes,
+        transforms: Sequence[Transform],
+        parameters: FlatParameters,
+        n_steps: int,
+    ) -> None:
+        (self.policy_key,) = vector_env.structured_spaces.policy_keys
+        self.statistics = EpisodeStatistics(batch.n_envs)
+        self.env_steps = 0
+        self._batch = batch
+        self._policy = policy
+        self._transforms = transforms
+        self._parameters = parameters
+        self._version = 0
+        specs = rollout_specs(vector_env.structured_spaces, self.policy_key, n_steps, batch.n_envs)
+        batch.workers.share(specs)
+        self._shared = {name.removeprefix(PREFIX): batch.workers.arrays[name] for name in specs}
+        batch.call_workers("prepare_rollouts", [(model,)] * batch.n_processes, timeout_seconds=_PREPARE_SECONDS)
+
+    def reset(self, seeds: Sequence[Sequence[int]]) -> None:
+        """Start new episodes everywhere, and the workers' random streams from the policy's."""
+        bounds = self._batch.bounds
+        policy_seeds = self._policy.draw_seeds(self._batch.n_processes)
+        slices = [seeds[first:last] for first, last in itertools.pairwise(bounds)]
+        transforms = transport.encode_factory(self._transforms)
+        self._batch.call_workers(
+            "begin_rollouts", [(transforms, own, seed) for own, seed in zip(slices, policy_seeds, strict=True)]
+        )
+        self.statistics.reset()
+
+    def collect(self, buffer: RolloutBuffer) -> None:
+        """Fill the whole buffer with the current weights."""
+        self._version += 1
+        self._batch.workers.broadcast(self._parameters.data.numpy(), self._version)
+        buffer.truncations.clear()
+        for truncations in self._batch.call_until_answered("collect"):
+            buffer.truncations += truncations
+        for name, array in buffer.columns().items():
+            array[...] = self._shared[name]
+        self.statistics.add(buffer.reward, buffer.terminated | buffer.truncated, buffer.void)
+        self.env_steps += buffer.void.size - int(np.count_nonzero(buffer.void))
+
+
+def _has_running_statistics(transform: Transform) -> bool:
+    kind = type(transform)
+    return kind.observe_step is not Transform.observe_step or kind.observe_reset is not Transform.observe_reset

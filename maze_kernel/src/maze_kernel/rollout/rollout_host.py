@@ -1,0 +1,91 @@
+"""In a worker: collects rollouts of a slice of a batch by itself, policy included, into shared arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.finite_check import FiniteCheck
+from maze_kernel.env.tick import ArrayDict, VectorEnv
+from maze_kernel.env.transform import Transform
+from maze_kernel.models.contract import ActorCritic
+from maze_kernel.models.flat_parameters import FlatParameters
+from maze_kernel.models.network_policy import NetworkPolicy
+from maze_kernel.rollout.buffer import RolloutBuffer
+from maze_kernel.rollout.collector import Collector
+from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_kernel.rollout.vector_transform import TransformedVectorEnv
+from maze_kernel.workers.contract import ArraySpec
+
+PREFIX = "rollout/"
+"""What the names of these shared arrays begin with."""
+
+_CALL_SECONDS = 0.02
+
+Truncations = list[tuple[int, np.ndarray, ArrayDict]]
+"""As in `RolloutBuffer.truncations`."""
+
+
+def rollout_specs(spaces: StructuredSpaces, policy_key: PolicyKey, n_steps: int, n_envs: int) -> dict[str, ArraySpec]:
+    """The shared arrays of one rollout; the names are those of `RolloutBuffer.columns`."""
+    columns = RolloutBuffer(spaces, policy_key, n_steps, n_envs).columns()
+    return {f"{PREFIX}{name}": ArraySpec(shape=array.shape, dtype=array.dtype.str) for name, array in columns.items()}
+
+
+class RolloutHost:
+    """Steps its environments with its own copy of the policy; see `RemoteCollector`.
+
+    Args:
+        model: acts on the CPU; its weights are replaced by `load_weights`.
+        envs: of the slice.
+        rows: of the slice in the batch.
+        arrays: those of `rollout_specs`.
+    """
+
+    def __init__(
+        self, model: ActorCritic, envs: SequentialVectorEnv, rows: slice, arrays: Mapping[str, np.ndarray]
+    ) -> None:
+        torch.set_num_threads(1)
+        (self._key,) = envs.structured_spaces.policy_keys
+        module: Any = model
+        self._parameters = FlatParameters(module)
+        self._policy = NetworkPolicy(model)
+        self._envs = envs
+        self._rows = rows
+        self._shared = {name.removeprefix(PREFIX): array for name, array in arrays.items()}
+        self._next_row = 0
+
+    def load_weights(self, flat: np.ndarray) -> None:
+        """Act with these parameters from now on."""
+        self._parameters.data.copy_(torch.from_numpy(flat))
+
+    def begin(self, transforms: Sequence[Transform], seeds: Sequence[Sequence[int]], policy_seed: int) -> None:
+        """Start new episodes and a new random stream."""
+        vector_env: VectorEnv = FiniteCheck(self._envs)
+        for transform in transforms:
+            vector_env = TransformedVectorEnv(vector_env, transform, training=True)
+        self._policy.seed(policy_seed)
+        self._collector = Collector(vector_env, self._policy)
+        n_steps = len(self._shared["reward"])
+        self._buffer = RolloutBuffer(vector_env.structured_spaces, self._key, n_steps, self._envs.n_envs)
+        self._next_row = 0
+        self._collector.reset(seeds)
+
+    def collect(self) -> Truncations | None:
+        """Collect for a few milliseconds; None as long as the rollout is not complete.
+
+        A call is short, so that its deadline is that of a step.
+        """
+        self._next_row = self._collector.collect_from(self._buffer, self._next_row, _CALL_SECONDS)
+        if self._next_row < self._buffer.n_steps:
+            return None
+        self._next_row = 0
+        for name, array in self._buffer.columns().items():
+            shared = self._shared[name]
+            (shared[:, self._rows] if name in self._buffer.time_major else shared[self._rows])[...] = array
+        first = self._rows.start
+        return [(step, index + first, observation) for step, index, observation in self._buffer.truncations]
