@@ -77,8 +77,8 @@ def test_a_non_finite_gradient_changes_no_weight_and_shows_in_the_norm(compiled)
     result = step(0.01, x, torch.full((7,), float("nan")))
     assert not result[-1].isfinite()
     assert torch.equal(step.flat.data, weights)
-    assert torch.equal(step.first_moment, state["first_moment"])
-    assert float(step.n_steps) == float(state["n_steps"]) == 1.0
+    assert torch.equal(step.adam.first_moment, state["first_moment"])
+    assert float(step.adam.n_steps) == float(state["n_steps"]) == 1.0
 
 
 def test_restored_state_continues_bit_for_bit():

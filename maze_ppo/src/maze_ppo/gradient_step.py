@@ -9,11 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
-from torch.optim.adam import adam
 
 from maze_kernel.models.flat_parameters import FlatParameters
-
-BETA1, BETA2 = 0.9, 0.999
+from maze_kernel.training.flat_adam import FlatAdam, compile_options
 
 LossFunction = Callable[..., tuple[Tensor, Tensor]]
 """`(model, *tensors) -> (loss (), statistics (S,))`."""
@@ -43,64 +41,33 @@ class GradientStep:
         epsilon: of Adam.
         max_grad_norm: 0: off.
         compiled: compile everything into one function; the first call takes a while.
-
-    Source: Kingma and Ba 2015, algorithm 1.
     """
 
     def __init__(
         self, model: nn.Module, loss: LossFunction, *, epsilon: float, max_grad_norm: float, compiled: bool
     ) -> None:
         self.flat = FlatParameters(model)
-        self.first_moment = torch.zeros_like(self.flat.data)
-        self.second_moment = torch.zeros_like(self.flat.data)
-        self.n_steps = torch.zeros((), device=self.flat.data.device)
+        self.adam = FlatAdam(self.flat, epsilon=epsilon, max_grad_norm=max_grad_norm)
         self._compile_seconds = 0.0
         self._is_compiled = not compiled
-        self._epsilon = epsilon
-        self._max_grad_norm = max_grad_norm
         self._loss = loss
         self._model = model
-        self._learning_rate = torch.zeros((), device=self.flat.data.device)
         self._run = self._compiled_step() if compiled else self._eager_step
 
     def __call__(self, learning_rate: float, *inputs: Any) -> Tensor:
         """Take one step; returns the loss function's statistics with the gradient norm appended, (S + 1,)."""
-        self._learning_rate.fill_(learning_rate)
+        self.adam.learning_rate.fill_(learning_rate)
         return self._run(*inputs)
 
     def _eager_step(self, *inputs: Any) -> Tensor:
         self.flat.grad.zero_()
         loss, statistics = self._loss(self._model, *inputs)
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = torch.linalg.vector_norm(self.flat.grad)
-        if self.flat.data.is_cuda or bool(norm.isfinite()):
-            self._adam(norm)
-        return torch.cat([statistics, norm.detach()[None]])
-
-    def _adam(self, norm: Tensor) -> None:
-        if self._max_grad_norm > 0.0:
-            self.flat.grad.mul_((self._max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
-        adam(
-            [self.flat.data],
-            [self.flat.grad],
-            [self.first_moment],
-            [self.second_moment],
-            [],
-            [self.n_steps],
-            fused=True,
-            found_inf=(~norm.isfinite()).float() if self.flat.data.is_cuda else None,
-            lr=self._learning_rate,
-            beta1=BETA1,
-            beta2=BETA2,
-            eps=self._epsilon,
-            weight_decay=0.0,
-            amsgrad=False,
-            maximize=False,
-        )
+        return torch.cat([statistics, self.adam.step()[None]])
 
     def _compiled_step(self) -> Callable[..., Tensor]:
-        step = torch.compile(_functional_step(self), fullgraph=True, options=_compile_options())
-        state = (self.flat.data, self.first_moment, self.second_moment, self.n_steps, self._learning_rate)
+        step = torch.compile(_functional_step(self), fullgraph=True, options=compile_options())
+        state = self.adam.tensors()
 
         def run(*inputs: Any) -> Tensor:
             if self._is_compiled:
@@ -124,32 +91,17 @@ class GradientStep:
 
     def state_dict(self) -> dict[str, Any]:
         """Moments and step count, copies."""
-        return {
-            "first_moment": self.first_moment.clone(),
-            "second_moment": self.second_moment.clone(),
-            "n_steps": self.n_steps.clone(),
-        }
+        return self.adam.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        self.first_moment.copy_(state["first_moment"])
-        self.second_moment.copy_(state["second_moment"])
-        self.n_steps.copy_(torch.as_tensor(state["n_steps"]))
-
-
-def _compile_options() -> dict[str, Any]:
-    """Check only tensors at each call: all else that the step reads is private to it and never changes.
-
-    The other guards cost a fifth of a small network's step. Releases without the filter compile with all guards.
-    """
-    guard_filter = getattr(torch.compiler, "keep_tensor_guards_unsafe", None)
-    return {} if guard_filter is None else {"guard_filter_fn": guard_filter}
+        self.adam.load_state_dict(state)
 
 
 def _functional_step(step: GradientStep) -> Callable[..., Tensor]:
     module = _Loss(step._model, step._loss)
     names = [f"model.{name}" for name, parameter in step._model.named_parameters() if parameter.requires_grad]
-    split, epsilon, max_grad_norm = step.flat.split, step._epsilon, step._max_grad_norm
+    split, update = step.flat.split, step.adam.functional()
 
     def run(theta: Tensor, first: Tensor, second: Tensor, n_steps: Tensor, rate: Tensor, *inputs: Any) -> Tensor:
         def loss(parameters: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
@@ -158,20 +110,7 @@ def _functional_step(step: GradientStep) -> Callable[..., Tensor]:
 
         gradients, (_, statistics) = grad_and_value(loss, has_aux=True)(tuple(split(theta)))
         gradient = torch.cat([part.reshape(-1) for part in gradients])
-        norm = torch.linalg.vector_norm(gradient)
-        finite = norm.isfinite()
-        if max_grad_norm > 0.0:
-            gradient = gradient * (max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
-        count = n_steps + finite
-        # m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g²; theta -= lr m̂ / (sqrt(v̂) + eps)
-        new_first = first.lerp(gradient, 1.0 - BETA1)
-        new_second = BETA2 * second + (1.0 - BETA2) * gradient.square()
-        scale = (1.0 - BETA2**count).sqrt()
-        update = rate / (1.0 - BETA1**count) * new_first / (new_second.sqrt() / scale + epsilon)
-        theta.copy_(torch.where(finite, theta - update, theta))
-        first.copy_(torch.where(finite, new_first, first))
-        second.copy_(torch.where(finite, new_second, second))
-        n_steps.copy_(count)
+        norm = update(theta, first, second, n_steps, rate, gradient)
         return torch.cat([statistics, norm[None]])
 
     return run
