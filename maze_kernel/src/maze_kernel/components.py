@@ -108,6 +108,8 @@ class TrainerComponent(Component):
     """Target: `(context: TrainerContext, options) -> Trainer`."""
 
     kind: ClassVar[str] = "trainer"
+    critic: str = attrs.field(default="state-value", validator=attrs.validators.in_(("state-value", "state-action")))
+    """The critic its models get: "state-value", V(s), or "state-action", twin Q networks."""
 
 
 @attrs.frozen(kw_only=True)

@@ -172,7 +172,8 @@ class CriticOptions:
     """The `[model.critic]` table."""
 
     use: Literal["shared-state"] = "shared-state"
-    """Kind of critic: one value of the state, from the observation the policy sees."""
+    """Kind of critic: one value of the state, from the observation the policy sees. Trainers that value actions get
+    twin Q networks of the same blocks in its place."""
     share_embedding: bool = False
     """Use the policy's blocks up to the last hidden layer, with a linear value head of its own."""
     blocks: dict[str, BlockSelection] = attrs.field(factory=dict)

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict
+from maze_kernel.errors import MazeError
 from maze_kernel.models.action_distribution import ProductDistribution
+from maze_kernel.models.action_value_critic import ActionValueCritic
 from maze_kernel.models.observation_encoding import ObservationEncoder
 
 TensorDict = dict[str, Tensor]
@@ -24,7 +26,7 @@ class KeyNetworks:
     Attributes:
         encoder: from the space's dtype to floats.
         policy: encoded observation (and what `shared` gives) to logits (B, L) by head name.
-        critic: the same input to {"value": (B, 1)}.
+        critic: the same input to {"value": (B, 1)}; or an `ActionValueCritic`, which encodes for itself.
         shared: encoded observation to features for both, computed once; None: they share nothing.
     """
 
@@ -35,7 +37,7 @@ class KeyNetworks:
 
 
 class StructuredActorCritic(nn.Module):
-    """Implements `ActorCritic` with one policy network and one critic network a policy key.
+    """Implements `ActorCritic` (or `ActionValueModel`) with one policy network and one critic a policy key.
 
     All agents of a key share its networks; `agent_id` is accepted and not read. A network that offers
     `make_mirror() -> (ArrayDict -> ArrayDict) | None` is evaluated in NumPy during rollouts.
@@ -97,6 +99,17 @@ class StructuredActorCritic(nn.Module):
             return None
         return _chain_mirrors(self._encoders[policy_key], mirrors)
 
+    def action_value_critic(self, policy_key: PolicyKey) -> ActionValueCritic:
+        """The twin Q networks of one policy key.
+
+        Raises:
+            MazeError: the model has state values instead.
+        """
+        critic = self._critic[policy_key]
+        if not isinstance(critic, ActionValueCritic):
+            raise MazeError("this model values states, not actions", owner="maze-kernel")
+        return critic
+
     def policy_state_dict(self) -> dict[str, Tensor]:
         """State without the critics, names as in `state_dict()`: load it with `strict=False`."""
         return {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("critics.")}
@@ -107,7 +120,10 @@ class StructuredActorCritic(nn.Module):
         return encoded if shared is None else {**encoded, **shared(encoded)}
 
     def _value(self, policy_key: PolicyKey, features: TensorDict) -> Tensor:
-        value: Tensor = self._critic[policy_key](features)["value"]
+        critic = self._critic[policy_key]
+        if isinstance(critic, ActionValueCritic):
+            raise MazeError("this model values actions, not states", owner="maze-kernel")
+        value: Tensor = critic(features)["value"]
         return value.squeeze(-1)
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from maze_kernel.models.action_value_critic import ActionValueCritic
+
     TensorDict = dict[str, Tensor]
 
 
@@ -124,6 +126,14 @@ class ActorCritic(Protocol):
         ...
 
 
+class ActionValueModel(ActorCritic, Protocol):
+    """An actor-critic whose critics are twin Q networks; it has no state values."""
+
+    def action_value_critic(self, policy_key: PolicyKey) -> ActionValueCritic:
+        """The twins of one policy key, a part of the model: their parameters are among the model's."""
+        ...
+
+
 class Policy(Protocol):
     """Decides for a group of environments; NumPy in, NumPy out."""
 
@@ -148,12 +158,14 @@ class Policy(Protocol):
 class ModelContext:
     """What the target of a model component is built from.
 
-    `catalog` looks up blocks and distributions by name.
+    `catalog` looks up blocks and distributions by name. `critic` is what the trainer asks for: "state-value", or
+    "state-action" for a model that also implements `ActionValueModel`.
     """
 
     spaces: StructuredSpaces
     catalog: Any
     seed: int = 0
+    critic: str = "state-value"
 
 
 @attrs.frozen(kw_only=True)

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from maze_kernel.catalog import build
-from maze_kernel.components import EnvComponent, load_attribute
+from maze_kernel.components import EnvComponent, TrainerComponent, load_attribute
 from maze_kernel.config.experiment import LoadedExperiment, Selection
 from maze_kernel.config.load import select
 from maze_kernel.env.capabilities import ReportsBatchStatistics
@@ -134,8 +134,20 @@ class Assembly:
         if selection is None:
             entry = self.kernel.catalog.default("model")
             selection = select(self.kernel, "model", entry.component.name)
-        context = ModelContext(spaces=self.spaces, catalog=self.kernel.catalog, seed=self.seeds.seed("model"))
+        context = ModelContext(
+            spaces=self.spaces, catalog=self.kernel.catalog, seed=self.seeds.seed("model"), critic=self._critic_kind()
+        )
         return self.kernel.catalog.build(selection, context)  # type: ignore[no-any-return]
+
+    def _critic_kind(self) -> str:
+        """What the trainer's component asks for; a trainer given by its import path may say so in `critic`."""
+        trainer = self.experiment.trainer
+        try:
+            component = self.kernel.catalog.find("trainer", trainer.use).component
+        except PluginError:
+            target = trainer.instance if trainer.instance is not None else load_attribute(trainer.target)
+            return str(getattr(target, "critic", "state-value"))
+        return component.critic if isinstance(component, TrainerComponent) else "state-value"
 
     def make_policy(self, model: ActorCritic, seed: int) -> Policy:
         """A policy that acts with the weights of a model."""

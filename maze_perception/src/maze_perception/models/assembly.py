@@ -10,6 +10,8 @@ from gymnasium import spaces
 
 from maze_kernel.errors import SpaceError
 from maze_kernel.models.action_distribution import ProductDistribution, make_action_distribution
+from maze_kernel.models.action_encoding import ActionEncoder
+from maze_kernel.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
 from maze_kernel.models.actor_critic import KeyNetworks, StructuredActorCritic
 from maze_kernel.models.contract import ModelContext
 from maze_kernel.models.distribution_rule import DistributionRule
@@ -17,10 +19,12 @@ from maze_kernel.models.observation_encoding import ObservationEncoder
 from maze_perception.blocks.dense import LinearOutput
 from maze_perception.blocks.general import ActionMasking
 from maze_perception.graph import GraphBuilder
+from maze_perception.inference import InferenceBlock
 from maze_perception.options import LinearOutputOptions
 
 POLICY_HEAD_GAIN = 0.01
 VALUE_HEAD_GAIN = 1.0
+N_TWINS = 2
 
 _MASKABLE = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
@@ -36,6 +40,12 @@ class Template(Protocol):
 
     def critic_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
         """Add the critic's blocks and return the key of a vector for the value head."""
+        ...
+
+    def action_value_body(
+        self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...], action: str
+    ) -> str:
+        """Add the blocks of a Q network that reads the vector `action` too; return the key of a vector."""
         ...
 
     def shares_body(self, observation: spaces.Dict, features: tuple[str, ...]) -> bool:
@@ -54,7 +64,8 @@ def assemble(context: ModelContext, template: Template, rules: Iterable[Distribu
         torch.manual_seed(context.seed)
         for key, distribution in distributions.items():
             action = context.spaces.action[key]
-            networks[key] = _key_networks(context.spaces.observation[key], action, distribution, template)
+            build = _action_value_networks if context.critic == "state-action" else _key_networks
+            networks[key] = build(context.spaces.observation[key], action, distribution, template)
     return StructuredActorCritic(context.spaces, distributions, networks)
 
 
@@ -78,13 +89,51 @@ def find_masks(observation: spaces.Dict, action: spaces.Dict) -> dict[str, str]:
     return masks
 
 
-def _key_networks(
-    observation: spaces.Dict, action: spaces.Dict, distribution: ProductDistribution, template: Template
-) -> KeyNetworks:
+def _inputs(
+    observation: spaces.Dict, action: spaces.Dict
+) -> tuple[dict[str, str], tuple[str, ...], ObservationEncoder]:
+    """Masks by head, the observations that networks read, and the encoder of all."""
     masks = find_masks(observation, action)
     features = tuple(name for name in observation.spaces if name not in masks.values())
     encoder = ObservationEncoder(observation, raw=masks.values() if features else ())
-    features = features or tuple(masks.values())
+    return masks, features or tuple(masks.values()), encoder
+
+
+def _action_value_networks(
+    observation: spaces.Dict, action: spaces.Dict, distribution: ProductDistribution, template: Template
+) -> KeyNetworks:
+    """A policy and twin Q networks, which share nothing."""
+    masks, features, encoder = _inputs(observation, action)
+    action_encoder = ActionEncoder(action)
+    body = GraphBuilder(encoder.shapes, template.init)
+    latent = body.require_vector(template.policy_body(body, observation, features))
+    policy = body.build(_add_heads(body, latent, distribution, masks))
+    twins = [_q_network(encoder, action_encoder, observation, features, template) for _ in range(N_TWINS)]
+    return KeyNetworks(encoder=encoder, policy=policy, critic=ActionValueCritic(encoder, action_encoder, twins))
+
+
+def _q_network(
+    encoder: ObservationEncoder,
+    action_encoder: ActionEncoder,
+    observation: spaces.Dict,
+    features: tuple[str, ...],
+    template: Template,
+) -> InferenceBlock:
+    """One number a choice where every head chooses; else one number for the observation and the action."""
+    if action_encoder.is_enumerable:
+        graph, n_values = GraphBuilder(encoder.shapes, template.init), action_encoder.n_choices
+        latent = template.critic_body(graph, observation, features)
+    else:
+        graph, n_values = GraphBuilder({**encoder.shapes, TAKEN_ACTION: (action_encoder.size,)}, template.init), 1
+        latent = template.action_value_body(graph, observation, features, TAKEN_ACTION)
+    value = _add_linear(graph, "value", graph.require_vector(latent), n_values, VALUE_HEAD_GAIN)
+    return graph.build({"value": value})
+
+
+def _key_networks(
+    observation: spaces.Dict, action: spaces.Dict, distribution: ProductDistribution, template: Template
+) -> KeyNetworks:
+    masks, features, encoder = _inputs(observation, action)
     shapes = encoder.shapes
     mask_shapes = {name: shapes[name] for name in masks.values()}
 

@@ -59,6 +59,18 @@ class _AutoTemplate:
             latents.append(self._dense(graph, vectors))
         return latents[0] if len(latents) == 1 else add_concatenation(graph, latents, "features")
 
+    def action_value_body(
+        self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...], action: str
+    ) -> str:
+        """Dense layers over the features of images, the vectors and the action."""
+        inputs = [
+            graph.add(f"{name}_image", ImageFeatures, (name,), f"model/{name}_image")
+            if is_image(observation[name])
+            else name
+            for name in features
+        ]
+        return self._dense(graph, [*inputs, action])
+
     def _dense(self, graph: GraphBuilder, names: list[str]) -> str:
         options = DenseOptions(hidden_units=self.options.hidden_units, non_lin=self.options.non_lin)
         flat = [name if len(graph.shapes[name]) == 1 else _flattened(graph, name) for name in names]

@@ -27,6 +27,13 @@ def make_concat_model(context: ModelContext, options: ConcatOptions) -> Structur
         RequestError: an observation without a block, or a name in `modalities` that is no observation or block.
     """
     _check_names(context, options)
+    if context.critic == "state-action" and options.critic.share_embedding:
+        raise RequestError(
+            "[model.critic] share_embedding is not possible with this trainer",
+            received="true",
+            expected="false: Q networks share nothing with the policy",
+            owner="maze-perception",
+        )
     return assemble(context, _ConcatTemplate(options, context.catalog), options.distributions)
 
 
@@ -51,17 +58,49 @@ class _ConcatTemplate:
             graph, features, {**self.options.blocks, **critic.blocks}, critic.hidden or self.options.hidden
         )
 
-    def _body(
-        self, graph: GraphBuilder, features: tuple[str, ...], blocks: Mapping[str, Selection], hidden: Selection | None
+    def action_value_body(
+        self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...], action: str
     ) -> str:
+        """The critic's blocks; the action joins before `hidden`, else at the input of each vector's block."""
+        critic = self.options.critic
+        blocks, hidden = {**self.options.blocks, **critic.blocks}, critic.hidden or self.options.hidden
+        if hidden is not None:
+            return self._body(graph, features, blocks, hidden, extra=(action,))
+        used = [name for name in features if block_of(name, self.options) != IGNORE]
+        joined = {name: self._join(graph, name, action) for name in used if len(graph.shapes[name]) == 1}
+        if used and not joined:
+            raise RequestError(
+                "nothing in [model] reads observation and action together",
+                received="no observation that is a vector, and no hidden block",
+                expected="a hidden block after the concatenation",
+                owner="maze-perception",
+                help='add a table [model.critic.hidden] with use = "dense"',
+            )
+        return self._body(graph, features, blocks, None, inputs=joined)
+
+    def _join(self, graph: GraphBuilder, name: str, action: str) -> str:
+        return add_concatenation(graph, [name, action], f"{name}_and_action")
+
+    def _body(
+        self,
+        graph: GraphBuilder,
+        features: tuple[str, ...],
+        blocks: Mapping[str, Selection],
+        hidden: Selection | None,
+        *,
+        inputs: Mapping[str, str] | None = None,
+        extra: tuple[str, ...] = (),
+    ) -> str:
+        """Blocks, concatenation with `extra`, hidden, recurrence; `inputs` names what a block reads instead."""
         latents = []
         for name in features:
             modality = block_of(name, self.options)
             if modality != IGNORE:
-                block = f"{name}_{modality}"
-                latents.append(graph.add(block, self._builder(blocks[modality]), (name,), f"model/{block}"))
+                block, source = f"{name}_{modality}", (inputs or {}).get(name, name)
+                latents.append(graph.add(block, self._builder(blocks[modality]), (source,), f"model/{block}"))
         if not latents:
             raise RequestError("[model.modalities] ignores every observation", help="leave one to learn from")
+        latents += extra
         latent = latents[0]
         if len(latents) > 1:
             latent = add_concatenation(graph, [graph.require_vector(key) for key in latents])

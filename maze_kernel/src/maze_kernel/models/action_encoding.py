@@ -1,0 +1,104 @@
+"""From an action in its space's dtype to the float vector that Q networks read. Nothing is trained here.
+
+The vector holds the choices first, then the numbers: Discrete and each dimension of MultiDiscrete one-hot, each bit of
+MultiBinary as the pair (is 0, is 1), then Box entries, moved to −1 … 1 where they are bounded on both sides.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from maze_kernel.errors import SpaceError
+from maze_kernel.models.observation_encoding import encoding_of
+
+Choices = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+
+
+def segments_of(space: spaces.Space[Any]) -> list[int]:
+    """How many options each independent choice of a head has; empty for a Box."""
+    if isinstance(space, spaces.Discrete):
+        return [int(space.n)]
+    if isinstance(space, spaces.MultiDiscrete):
+        return [int(n) for n in space.nvec.reshape(-1)]
+    if isinstance(space, spaces.MultiBinary):
+        return [2] * math.prod(space.shape)
+    return []
+
+
+class ActionEncoder:
+    """Encodes a Dict action as one vector, and knows its layout.
+
+    Args:
+        space: the action space of one policy key.
+
+    Attributes:
+        choices: heads that choose (Discrete, MultiDiscrete, MultiBinary), in the order of their columns.
+        numbers: Box heads, in the order of their columns.
+        segments: options of each independent choice; they fill the first `n_choices` columns one behind the other.
+        n_choices: K, columns of choices.
+        size: A, all columns.
+
+    Raises:
+        SpaceError: a head of another kind.
+    """
+
+    def __init__(self, space: spaces.Dict) -> None:
+        for name, head in space.spaces.items():
+            if not isinstance(head, (*Choices, spaces.Box)):
+                raise SpaceError(
+                    f"action head {name!r} cannot be fed to a Q network",
+                    received=str(head),
+                    expected="Box, Discrete, MultiDiscrete or MultiBinary",
+                    owner="maze-kernel",
+                )
+        self.choices = tuple(name for name, head in space.spaces.items() if isinstance(head, Choices))
+        self.numbers = tuple(name for name in space.spaces if name not in self.choices)
+        self.segments = tuple(n for name in self.choices for n in segments_of(space[name]))
+        self.n_choices = sum(self.segments)
+        self._space = space
+        self._one_hots = {name: encoding_of(name, space[name]).torch for name in self.choices}
+        scales = {name: _scale(space[name]) for name in self.numbers}
+        self._scales = {
+            name: (torch.from_numpy(centre), torch.from_numpy(half)) for name, (centre, half) in scales.items()
+        }
+        self.size = self.n_choices + sum(centre.numel() for centre, _ in self._scales.values())
+
+    @property
+    def is_enumerable(self) -> bool:
+        """Every head chooses: values of all choices can be written down."""
+        return not self.numbers
+
+    def encode(self, action: dict[str, Tensor]) -> Tensor:
+        """(B, ...) tensors by head to (B, A) float32."""
+        parts = [self._choice(name, action[name]) for name in self.choices]
+        parts += [self._number(name, action[name]) for name in self.numbers]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+    def _choice(self, name: str, action: Tensor) -> Tensor:
+        if isinstance(self._space[name], spaces.MultiBinary):
+            bits = action.reshape(len(action), -1).float()
+            return torch.stack((1.0 - bits, bits), dim=-1).flatten(1)
+        encode = self._one_hots[name]
+        assert encode is not None
+        return encode(action)
+
+    def _number(self, name: str, action: Tensor) -> Tensor:
+        centre, half = self._scales[name]
+        if centre.device != action.device:
+            centre, half = self._scales[name] = (centre.to(action.device), half.to(action.device))
+        return (action.reshape(len(action), -1).float() - centre) / half
+
+
+def _scale(space: spaces.Space[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Centre and half width, (D,) each; 0 and 1 where a side is open or the width is 0."""
+    assert isinstance(space, spaces.Box)
+    low, high = space.low.reshape(-1).astype(np.float64), space.high.reshape(-1).astype(np.float64)
+    bounded = np.isfinite(low) & np.isfinite(high) & (high > low)
+    low, high = np.where(bounded, low, -1.0), np.where(bounded, high, 1.0)
+    return ((low + high) / 2).astype(np.float32), ((high - low) / 2).astype(np.float32)
