@@ -61,7 +61,8 @@ class ActionEncoder:
         self.numbers = tuple(name for name in space.spaces if name not in self.choices)
         self.segments = tuple(n for name in self.choices for n in segments_of(space[name]))
         self.n_choices = sum(self.segments)
-        self._space = space
+        # Plain values: compiled code reads no space objects.
+        self._bits = {name for name in self.choices if isinstance(space[name], spaces.MultiBinary)}
         self._one_hots = {name: encoding_of(name, space[name]).torch for name in self.choices}
         scales = {name: _scale(space[name]) for name in self.numbers}
         self._scales = {
@@ -81,7 +82,7 @@ class ActionEncoder:
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
     def _choice(self, name: str, action: Tensor) -> Tensor:
-        if isinstance(self._space[name], spaces.MultiBinary):
+        if name in self._bits:
             bits = action.reshape(len(action), -1).float()
             return torch.stack((1.0 - bits, bits), dim=-1).flatten(1)
         encode = self._one_hots[name]

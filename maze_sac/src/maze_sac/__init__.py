@@ -1,0 +1,1 @@
+"""Soft actor-critic: off-policy training with entropy bonus and experience replay."""

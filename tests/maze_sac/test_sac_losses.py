@@ -1,0 +1,238 @@
+"""Targets and losses against slow NumPy versions written from Haarnoja et al. 2018b and Christodoulou 2019."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from maze_kernel.env.contract import flat_spaces
+from maze_kernel.loader import Kernel
+from maze_kernel.models.contract import ModelContext
+from maze_sac.heads import ActionHeads
+from maze_sac.losses import varied_choices
+from maze_sac.update import Batch, Objectives
+
+GAMMA, ALPHA = 0.9, 0.3
+N = 5
+HEADS = {
+    "box": {"b": spaces.Box(-2.0, 4.0, (2,), np.float32)},
+    "discrete": {"d": spaces.Discrete(3)},
+    "choices": {"d": spaces.Discrete(3, start=1), "m": spaces.MultiDiscrete([2, 4]), "t": spaces.MultiBinary(2)},
+    "mixed": {"d": spaces.Discrete(3), "b": spaces.Box(-1.0, 1.0, (2,), np.float32), "t": spaces.MultiBinary(1)},
+}
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    return Kernel.installed()
+
+
+def build(kernel, heads):
+    space = spaces.Dict(heads)
+    structured = flat_spaces(spaces.Dict({"o": spaces.Box(-1.0, 1.0, (3,), np.float32)}), space)
+    context = ModelContext(spaces=structured, catalog=kernel.catalog, seed=3, critic="state-action")
+    model = kernel.catalog.build(select_auto(kernel), context)
+    with torch.no_grad():
+        for parameter in model.policies.parameters():
+            parameter.mul_(20.0 if parameter.dim() == 2 and parameter.shape[0] < 20 else 1.0)
+    critic = model.action_value_critic("0")
+    return model, critic, ActionHeads(space, model.distributions["0"], critic.action_encoder)
+
+
+def select_auto(kernel):
+    from maze_kernel.config import select
+
+    return select(kernel, "model", "auto")
+
+
+def make_batch(model, heads):
+    rng = np.random.default_rng(0)
+    tensors = [torch.from_numpy(rng.uniform(-1, 1, (N, 3)).astype(np.float32)) for _ in range(2)]
+    space = model.spaces.action["0"]
+    space.seed(1)
+    samples = [space.sample() for _ in range(N)]
+    action = {name: torch.from_numpy(np.stack([sample[name] for sample in samples])) for name in space}
+    reward = torch.from_numpy(rng.standard_normal(N).astype(np.float32))
+    terminated = torch.tensor([0.0, 1.0, 0.0, 0.0, 1.0])
+    return Batch({"o": tensors[0]}, heads.encoder.encode(action), reward, {"o": tensors[1]}, terminated), action
+
+
+def tables(heads, logits):
+    """Per choice, the probabilities as a list of arrays; softmax in float64."""
+    parts = []
+    for name, space in heads.items():
+        row = np.asarray(logits[name].detach(), np.float64)
+        if isinstance(space, spaces.Discrete):
+            parts.append(softmax(row))
+        elif isinstance(space, spaces.MultiDiscrete):
+            start = 0
+            for n in space.nvec:
+                parts.append(softmax(row[start : start + n]))
+                start += n
+        elif isinstance(space, spaces.MultiBinary):
+            parts += [np.array([1 - 1 / (1 + math.exp(-x)), 1 / (1 + math.exp(-x))]) for x in row]
+    return parts
+
+
+def softmax(x):
+    e = np.exp(x - x.max())
+    return e / e.sum()
+
+
+@pytest.mark.parametrize("kind", ["discrete", "choices"])
+def test_discrete_targets_and_losses_are_exact_expectations(kernel, kind):
+    model, critic, heads = build(kernel, HEADS[kind])
+    batch, _ = make_batch(model, heads)
+    objectives, alpha = Objectives(heads, GAMMA), torch.tensor(ALPHA)
+    policy = lambda observation: model.logits("0", observation)  # noqa: E731
+    target = objectives.target(batch, policy, critic, alpha)
+    policy_loss, entropy = objectives.policy(batch, policy, critic, alpha)
+    critic_loss, _ = objectives.critic(batch, critic, target)
+
+    def soft(observation, i):
+        """(Σ π (min Q − α log π), −Σ π log π) of row i, choice by choice and option by option."""
+        logits = {name: rows[i] for name, rows in policy(observation).items()}
+        q = critic(observation).detach().numpy()[:, i]
+        value, spread, column = 0.0, 0.0, 0
+        for probabilities in tables(HEADS[kind], logits):
+            for p in probabilities:
+                value += p * (min(q[0, column], q[1, column]) - ALPHA * math.log(p))
+                spread -= p * math.log(p)
+                column += 1
+        return value, spread
+
+    wanted = [
+        float(batch.reward[i]) + GAMMA * (1 - float(batch.terminated[i])) * soft(batch.next_observation, i)[0]
+        for i in range(N)
+    ]
+    np.testing.assert_allclose(target, wanted, rtol=1e-4, atol=1e-5)
+    now = [soft(batch.observation, i) for i in range(N)]
+    assert float(policy_loss) == pytest.approx(-np.mean([value for value, _ in now]), rel=1e-4, abs=1e-5)
+    assert float(entropy) == pytest.approx(np.mean([spread for _, spread in now]), rel=1e-4)
+    q = critic(batch.observation).detach().numpy()
+    taken = np.array([[(q[j, i] * batch.action[i].numpy()).sum() for i in range(N)] for j in range(2)])
+    assert float(critic_loss) == pytest.approx(sum(0.5 * np.mean((taken[j] - wanted) ** 2) for j in range(2)), rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["box", "mixed"])
+def test_sampled_targets_use_the_joint_log_probability_and_the_smaller_twin(kernel, kind):
+    model, critic, heads = build(kernel, HEADS[kind])
+    batch, _ = make_batch(model, heads)
+    policy = lambda observation: model.logits("0", observation)  # noqa: E731
+    torch.manual_seed(7)
+    target = Objectives(heads, GAMMA).target(batch, policy, critic, torch.tensor(ALPHA))
+    torch.manual_seed(7)
+    distribution, logits = model.distributions["0"], policy(batch.next_observation)
+    action = distribution.sample(logits)
+    encoded = heads.encoder.encode(action)
+    for i in range(N):
+        log_prob = 0.0
+        for name, space in HEADS[kind].items():
+            row = logits[name][i].detach().numpy().astype(np.float64)
+            taken = action[name][i].detach().numpy()
+            if isinstance(space, spaces.Box):
+                log_prob += squashed_log_density(taken, row, space)
+            else:
+                bits = [int(taken)] if isinstance(space, spaces.Discrete) else taken.tolist()
+                parts = tables({name: space}, {name: logits[name][i]})
+                log_prob += sum(math.log(p[k]) for p, k in zip(parts, bits, strict=True))
+        q = [float(network_value(critic, batch.next_observation, encoded, i, j)) for j in range(2)]
+        wanted = float(batch.reward[i]) + GAMMA * (1 - float(batch.terminated[i])) * (min(q) - ALPHA * log_prob)
+        assert float(target[i]) == pytest.approx(wanted, rel=2e-3, abs=2e-3)
+
+
+def squashed_log_density(action, logits, space):
+    """Change of variables, dimension by dimension, with the affine term."""
+    total, d = 0.0, len(logits) // 2
+    for k in range(d):
+        mean, std = logits[k], math.exp(min(2.0, max(-20.0, logits[d + k])))
+        y = 2 * (float(action[k]) - space.low[k]) / (space.high[k] - space.low[k]) - 1
+        u = math.atanh(y)
+        normal = -0.5 * ((u - mean) / std) ** 2 - math.log(std) - 0.5 * math.log(2 * math.pi)
+        total += normal - math.log(1 - y * y) - math.log((space.high[k] - space.low[k]) / 2)
+    return total
+
+
+def network_value(critic, observation, encoded, i, j):
+    return critic({name: x[i : i + 1] for name, x in observation.items()}, encoded[i : i + 1])[j, 0]
+
+
+def test_the_policy_gradient_of_continuous_actions_is_that_of_the_expected_value(kernel):
+    """Averaged over many samples it equals the finite difference of E[min Q − α log π] under common noise."""
+    model, critic, heads = build(kernel, HEADS["box"])
+    batch, _ = make_batch(model, heads)
+    objectives, alpha = Objectives(heads, GAMMA), torch.tensor(ALPHA)
+    logits = {name: x.detach().double().requires_grad_() for name, x in model.logits("0", batch.observation).items()}
+    values = lambda observation, action: critic(observation, action.float()).double()  # noqa: E731
+
+    def loss(rows):
+        torch.manual_seed(0)
+        return objectives.policy(batch, lambda _: rows, values, alpha)[0]
+
+    loss(logits).backward()
+    step = 1e-2
+    for column in range(4):
+        shifted = []
+        for sign in (1, -1):
+            rows = logits["b"].detach().clone()
+            rows[2, column] += sign * step
+            shifted.append(float(loss({"b": rows})))
+        numeric = (shifted[0] - shifted[1]) / (2 * step)
+        assert float(logits["b"].grad[2, column]) == pytest.approx(numeric, rel=0.05, abs=1e-3)
+
+
+def test_the_gradient_of_a_choice_beside_numbers_is_the_exact_local_expectation(kernel):
+    """d/d logits of Σ_k π_k (α log π_k − min Q(s, numbers, k)) with everything else as sampled."""
+    model, critic, heads = build(kernel, {"d": HEADS["mixed"]["d"], "b": HEADS["mixed"]["b"]})
+    batch, _ = make_batch(model, heads)
+    logits = {name: x.detach().requires_grad_() for name, x in model.logits("0", batch.observation).items()}
+    torch.manual_seed(5)
+    loss, _ = Objectives(heads, GAMMA).policy(batch, lambda _: logits, critic, torch.tensor(ALPHA))
+    loss.backward()
+    torch.manual_seed(5)
+    encoded = heads.encoder.encode(model.distributions["0"].sample(logits)).detach()
+    for i in range(N):
+        pi = softmax(logits["d"][i].detach().numpy().astype(np.float64))
+        costs = []
+        for k in range(3):
+            varied = encoded.clone()
+            varied[i, :3] = torch.eye(3)[k]
+            q = min(float(network_value(critic, batch.observation, varied, i, j)) for j in range(2))
+            costs.append(ALPHA * math.log(pi[k]) - q)
+        wanted = pi * (np.array(costs) - (pi * costs).sum()) / N
+        np.testing.assert_allclose(logits["d"].grad[i], wanted, rtol=1e-3, atol=1e-5)
+
+
+def test_varied_choices_change_one_choice_at_a_time():
+    encoded = torch.tensor([[0.0, 1.0, 0.0, 1.0, 0.0, 7.0]])
+    rows = varied_choices(encoded, (3, 2))[0].tolist()
+    assert rows == [
+        [1, 0, 0, 1, 0, 7],
+        [0, 1, 0, 1, 0, 7],
+        [0, 0, 1, 1, 0, 7],
+        [0, 1, 0, 1, 0, 7],
+        [0, 1, 0, 0, 1, 7],
+    ]
+
+
+def test_encoded_boxes_are_moved_to_unit_range(kernel):
+    _, _, heads = build(kernel, HEADS["box"])
+    encoded = heads.encoder.encode({"b": torch.tensor([[-2.0, 4.0], [1.0, 2.5]])})
+    np.testing.assert_allclose(encoded, [[-1.0, 1.0], [0.0, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"),
+    [
+        ("box", -2.0),
+        ("discrete", 0.98 * math.log(3)),
+        ("choices", 0.98 * (math.log(3) + math.log(2) + math.log(4) + 2 * math.log(2))),
+        ("mixed", 0.98 * (math.log(3) + math.log(2)) - 2.0),
+    ],
+)
+def test_target_entropy(kernel, kind, wanted):
+    _, _, heads = build(kernel, HEADS[kind])
+    assert heads.target_entropy(1.0) == pytest.approx(wanted)
+    assert heads.target_entropy(0.5) == pytest.approx(0.5 * wanted)

@@ -1,0 +1,250 @@
+"""SAC as a user sees it: reproducible, resumable, honest about what it cannot train, and its temperature moves."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from maze_kernel.env.contract import FlatEnv, StructuredSpaces
+from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
+from maze_kernel.testing.trainers import check_trainer
+
+SMALL = {"use": "sac", "epoch_length": 6, "batch_size": 16, "initial_buffer_size": 40, "replay_buffer_size": 200}
+MODEL = {"use": "auto", "hidden_units": [16]}
+IDENTITY = "maze_kernel.testing.environments:Identity"
+ENVS = {
+    "continuous": {"use": "gym", "id": "Pendulum-v1"},
+    "discrete": {"use": "gym", "id": "CartPole-v1"},
+    "multi-discrete": {"use": IDENTITY, "kind": "multi-discrete"},
+    "masked": {"use": "maze_kernel.testing.environments:MaskedDict"},
+    "mixed": {"use": f"{__file__.rsplit('/', 1)[-1][:-3]}:Mixed"},
+}
+
+
+class Mixed(FlatEnv):
+    """Choose the sign of the observation and copy its size."""
+
+    structured_spaces = StructuredSpaces(
+        observation={"0": spaces.Dict({"observation": spaces.Box(-1.0, 1.0, (1,), np.float32)})},
+        action={"0": spaces.Dict({"sign": spaces.Discrete(2), "size": spaces.Box(0.0, 1.0, (1,), np.float32)})},
+    )
+
+    def __init__(self):
+        self._rng = np.random.default_rng()
+        self._t = 0
+
+    def _next(self):
+        self._target = self._rng.uniform(-1.0, 1.0)
+        return {"observation": np.array([self._target], np.float32)}
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self._rng = np.random.default_rng(seed)
+        self._t = 0
+        return self._next(), {}
+
+    def step(self, action):
+        right = int(action["sign"]) == int(self._target > 0)
+        reward = float(right) - abs(float(action["size"][0]) - abs(self._target))
+        self._t += 1
+        return self._next(), reward, self._t % 8 == 0, False, {}
+
+
+class Structured(FlatEnv):
+    structured_spaces = StructuredSpaces(
+        observation={key: spaces.Dict({"o": spaces.Box(-1.0, 1.0, (1,), np.float32)}) for key in ("one", "two")},
+        action={key: spaces.Dict({"a": spaces.Discrete(2)}) for key in ("one", "two")},
+        agent_counts={"one": 1, "two": 1},
+    )
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, __file__.rsplit("/", 1)[-1][:-3], sys.modules[__name__])
+
+
+def tables(kind, **options):
+    return {"env": ENVS[kind], "model": MODEL, "trainer": {**SMALL, **options}}
+
+
+def weights(trainer):
+    return torch.cat([parameter.detach().reshape(-1) for parameter in trainer.model.parameters()])
+
+
+@pytest.mark.parametrize("kind", list(ENVS))
+def test_it_passes_the_conformance_of_trainers(assemble, kind):
+    assembly = assemble(**tables(kind))
+    check_trainer(lambda: assembly.make_trainer(assembly.trainer_context()), n_epochs=2)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(make_trainer):
+    runs = [make_trainer(**tables("continuous"), seed=seed) for seed in (1, 1, 2)]
+    for trainer in runs:
+        trainer.train_epoch()
+    assert torch.equal(weights(runs[0]), weights(runs[1]))
+    assert not torch.equal(weights(runs[0]), weights(runs[2]))
+
+
+def test_the_process_wide_generator_is_left_alone(make_trainer):
+    trainer = make_trainer(**tables("continuous"))
+    torch.manual_seed(3)
+    wanted = torch.rand(2)
+    torch.manual_seed(3)
+    trainer.train_epoch()
+    assert torch.equal(torch.rand(2), wanted)
+
+
+def test_the_first_epoch_fills_the_buffer_first(make_trainer):
+    trainer = make_trainer(**tables("continuous"))
+    statistics = trainer.train_epoch()
+    assert trainer.env_steps == 40 + 6 * 2
+    assert statistics["SACEvents/buffer_size"] == 52
+    assert statistics["SACEvents/n_updates"] == 6
+    assert trainer.train_epoch()["SACEvents/n_updates"] == 12
+
+
+def test_rows_that_only_reset_are_not_stored(make_trainer):
+    """Native CartPole spends a row on every reset."""
+    trainer = make_trainer(**tables("discrete", replay_buffer_size=5000), vector={"n_envs": 4, "mode": "native"})
+    statistics = trainer.train_epoch()
+    assert statistics["BaseEnvEvents/episode_count"] > 0
+    assert statistics["SACEvents/buffer_size"] == trainer.env_steps
+
+
+def test_statistics_have_the_documented_tags(make_trainer):
+    statistics = make_trainer(**tables("continuous")).train_epoch()
+    wanted = "critic_loss policy_loss q_value entropy entropy_coef critic_grad_norm policy_grad_norm learning_rate"
+    assert {f"SACEvents/{name}" for name in wanted.split()} <= set(statistics)
+    assert {"Timing/rollout_seconds", "Timing/update_seconds", "Timing/updates_per_second"} <= set(statistics)
+    assert all(np.isfinite(value) for value in statistics.values())
+
+
+def test_alpha_starts_at_entropy_coef_and_moves_towards_the_target_entropy(make_trainer):
+    alphas = []
+    for multiplier in (-50.0, 50.0):  # an entropy above, then below anything a Box of one dimension can have
+        options = {"entropy_coef_lr": 0.1, "entropy_coef": 0.5, "target_entropy_multiplier": multiplier}
+        trainer = make_trainer(**tables("continuous", **options))
+        trainer.train_epoch()
+        alphas.append(trainer.train_epoch()["SACEvents/entropy_coef"])
+    assert alphas[0] > 0.55
+    assert alphas[1] < 0.45
+
+
+def test_alpha_stays_without_tuning(make_trainer):
+    trainer = make_trainer(**tables("continuous", entropy_tuning=False, entropy_coef=0.37))
+    trainer.train_epoch()
+    assert trainer.train_epoch()["SACEvents/entropy_coef"] == pytest.approx(0.37)
+
+
+def test_target_networks_follow_by_tau_at_the_interval(make_trainer):
+    trainer = make_trainer(**tables("continuous", tau=0.25, target_update_interval=3, epoch_length=2))
+    target = trainer._update.state_dict()["target"]
+    trainer.train_epoch()
+    assert torch.equal(trainer._update.state_dict()["target"], target)
+    trainer.options = trainer.options.__class__(**{**SMALL_OPTIONS, "epoch_length": 1})
+    trainer.train_epoch()
+    moved = 0.75 * target + 0.25 * trainer._update.critic_flat.data
+    torch.testing.assert_close(trainer._update.state_dict()["target"], moved)
+
+
+SMALL_OPTIONS = {name: value for name, value in SMALL.items() if name != "use"}
+
+
+def test_structured_environments_are_refused_by_name(assemble, kernel):
+    import attrs
+
+    assembly = assemble(**tables("continuous"))
+    context = attrs.evolve(assembly.trainer_context(), spaces=Structured.structured_spaces)
+    with pytest.raises(SpaceError) as refusal:
+        assembly.make_trainer(context)
+    assert "one, two" in refusal.value.render()
+    assert "es" in refusal.value.help
+
+
+def test_a_distribution_without_gradients_is_refused(make_trainer, monkeypatch):
+    from maze_distributions.squashed_gaussian import SquashedGaussian
+
+    sample = SquashedGaussian.sample
+    monkeypatch.setattr(SquashedGaussian, "sample", lambda self, logits, generator=None: sample(self, logits).detach())
+    with pytest.raises(SpaceError, match="reparameterised"):
+        make_trainer(**tables("continuous"))
+
+
+def test_sharing_embeddings_is_refused(make_trainer):
+    model = {"use": "concat", "blocks": {"f": {"use": "dense"}}, "critic": {"share_embedding": True}}
+    with pytest.raises(RequestError, match="share_embedding"):
+        make_trainer(**{**tables("continuous"), "model": model})
+
+
+@pytest.mark.parametrize("hidden", [None, {"use": "dense", "hidden_units": [8]}])
+def test_q_networks_of_the_concat_template_read_the_action_before_an_activation(make_trainer, hidden):
+    model = {"use": "concat", "blocks": {"f": {"use": "dense", "hidden_units": [8], "non_lin": "tanh"}}}
+    if hidden:
+        model["hidden"] = hidden
+    trainer = make_trainer(**{**tables("continuous"), "model": model})
+    critic = trainer._update.critic
+    action = torch.tensor([[-1.0], [0.0], [1.0]])
+    q = critic({"observation": torch.ones(3, 3)}, action)[0]
+    assert not math.isclose(float(q[2] - q[1]), float(q[1] - q[0]), rel_tol=1e-3)
+    trainer.train_epoch()
+
+
+def test_a_non_finite_batch_stops_and_leaves_the_weights(make_trainer):
+    trainer = make_trainer(**tables("continuous"))
+    trainer.train_epoch()
+    before = weights(trainer).clone()
+    trainer._experience.replay._reward.fill(np.nan)
+    with pytest.raises(NonFiniteError) as failure:
+        trainer.train_epoch()
+    assert torch.isfinite(weights(trainer)).all()
+    n_policy = len(trainer._update.policy_flat.data)
+    assert len(before) > n_policy
+    assert np.isnan(failure.value.batch["reward"]).any()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_cuda_trains(make_trainer):
+    trainer = make_trainer(**tables("continuous", device="cuda"))
+    before = weights(trainer).clone()
+    trainer.train_epoch()
+    assert weights(trainer).is_cuda
+    assert not torch.equal(weights(trainer), before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["discrete", "multi-discrete"])
+def test_compiled_updates_equal_eager_ones(make_trainer, kind):
+    """Discrete updates draw no noise, so both see the same numbers."""
+    eager = make_trainer(**tables(kind, epoch_length=3))
+    compiled = make_trainer(**tables(kind, epoch_length=3, compile=True))
+    eager.train_epoch()
+    compiled.train_epoch()
+    np.testing.assert_allclose(weights(eager), weights(compiled), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["continuous", "mixed"])
+def test_compiled_updates_are_reproducible(make_trainer, kind):
+    runs = [make_trainer(**tables(kind, compile=True)) for _ in range(2)]
+    before = weights(runs[0]).clone()
+    for trainer in runs:
+        trainer.train_epoch()
+    assert torch.isfinite(weights(runs[0])).all()
+    assert not torch.equal(weights(runs[0]), before)
+    assert torch.equal(weights(runs[0]), weights(runs[1]))
+
+
+def test_the_readme_lists_every_option(kernel):
+    from pathlib import Path
+
+    from maze_kernel.config import describe
+
+    readme = (Path(__file__).parents[2] / "maze_sac" / "README.md").read_text()
+    description = describe(kernel, "trainer", "sac")
+    rows = [line.split(" | ") for line in readme.splitlines() if line.startswith("| `")]
+    stated = {name.removeprefix("| "): (default, meaning.removesuffix(" |")) for name, _, default, meaning in rows}
+    assert stated == {f"`{row.name}`": (f"`{row.default}`", row.meaning) for row in description.options}
