@@ -13,6 +13,7 @@ COMMANDS = [
     ["on_policy.py", "--work", "a2c-cartpole", "--compile"],
     ["on_policy.py", "--work", "ppo-lunarlander", "--compile"],
     ["on_policy.py", "--work", "ppo-growth"],
+    ["sac.py", "--compile"],
     ["vector_envs.py"],
     ["memory.py"],
     ["es.py", "--updates", "30"],

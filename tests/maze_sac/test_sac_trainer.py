@@ -245,6 +245,7 @@ def test_the_readme_lists_every_option(kernel):
 
     readme = (Path(__file__).parents[2] / "maze_sac" / "README.md").read_text()
     description = describe(kernel, "trainer", "sac")
-    rows = [line.split(" | ") for line in readme.splitlines() if line.startswith("| `")]
+    section = readme.partition("### `sac`\n")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
     stated = {name.removeprefix("| "): (default, meaning.removesuffix(" |")) for name, _, default, meaning in rows}
     assert stated == {f"`{row.name}`": (f"`{row.default}`", row.meaning) for row in description.options}

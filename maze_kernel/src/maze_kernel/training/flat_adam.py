@@ -41,7 +41,7 @@ class FlatAdam:
 
     def step(self) -> Tensor:
         """One step along `flat.grad`, which is cut in place; returns its norm before that, ()."""
-        norm = torch.linalg.vector_norm(self.flat.grad)
+        norm: Tensor = torch.linalg.vector_norm(self.flat.grad)
         if self.flat.data.is_cuda or bool(norm.isfinite()):
             self._step(norm)
         return norm.detach()
@@ -78,7 +78,7 @@ class FlatAdam:
         def update(
             theta: Tensor, first: Tensor, second: Tensor, n_steps: Tensor, rate: Tensor, gradient: Tensor
         ) -> Tensor:
-            norm = torch.linalg.vector_norm(gradient)
+            norm: Tensor = torch.linalg.vector_norm(gradient)
             finite = norm.isfinite()
             if max_grad_norm > 0.0:
                 gradient = gradient * (max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
