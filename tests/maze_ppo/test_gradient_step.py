@@ -102,3 +102,17 @@ def test_the_model_sees_every_step_at_once():
     step(0.1, *data())
     assert not torch.equal(model[0].weight, before)
     assert model[0].weight.data_ptr() == step.flat.data.data_ptr()
+
+
+@pytest.mark.slow
+def test_compiled_steps_with_other_settings_share_no_code():
+    """The compiler's cache tells closures apart by guards that are off; each step has code of its own instead."""
+    weights = {}
+    for max_grad_norm in (0.0, 0.3, 0.0):
+        model = network()
+        step = make(model, compiled=True, max_grad_norm=max_grad_norm)
+        for i in range(3):
+            step(0.01, *data(i))
+        previous = weights.setdefault(max_grad_norm, step.flat.data.clone())
+        assert torch.equal(previous, step.flat.data)
+    assert not torch.equal(weights[0.0], weights[0.3])

@@ -67,9 +67,12 @@ def _assert_nothing_left(process, tag, process_ids, tmp_path):
 
 def _run(name, target, kind, start_method, tmp_path):
     process, tag = _start(kind, start_method, tmp_path)
-    process_ids = _tagged(tag)
     # The driver, the supervisor, two workers, and what the four environments started.
-    assert len(process_ids) == (8 if kind == "own-process" else 4)
+    n_processes = 8 if kind == "own-process" else 4
+    deadline = time.monotonic() + SECONDS_ALLOWED
+    while len(process_ids := _tagged(tag)) != n_processes and time.monotonic() < deadline:
+        time.sleep(0.05)  # a process that is just being started has no environment to read yet
+    assert len(process_ids) == n_processes
     (os.killpg if target == "group" else os.kill)(process.pid, getattr(signal, name))
     _assert_nothing_left(process, tag, process_ids, tmp_path)
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 
 from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.training.flat_adam import FlatAdam, compile_options
+from maze_kernel.training.flat_adam import FlatAdam, compile_update
 
 LossFunction = Callable[..., tuple[Tensor, Tensor]]
 """`(model, *tensors) -> (loss (), statistics (S,))`."""
@@ -66,7 +66,7 @@ class GradientStep:
         return torch.cat([statistics, self.adam.step()[None]])
 
     def _compiled_step(self) -> Callable[..., Tensor]:
-        step = torch.compile(_functional_step(self), fullgraph=True, options=compile_options())
+        step: Callable[..., Tensor] = compile_update(_functional_step(self), self.flat.data.device)
         state = self.adam.tensors()
 
         def run(*inputs: Any) -> Tensor:

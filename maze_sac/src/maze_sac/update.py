@@ -13,7 +13,7 @@ from torch.func import functional_call, grad_and_value
 
 from maze_kernel.models.contract import ActionValueModel
 from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.training.flat_adam import FlatAdam, compile_options
+from maze_kernel.training.flat_adam import FlatAdam, compile_update
 from maze_sac import losses
 from maze_sac.heads import ActionHeads
 from maze_sac.options import SACOptions
@@ -198,7 +198,7 @@ class Update:
         return statistics
 
     def _compiled_update(self) -> Callable[..., Tensor]:
-        return torch.compile(_functional_update(self), fullgraph=True, options=compile_options())
+        return compile_update(_functional_update(self), self.critic_flat.data.device)
 
     def state_dict(self) -> dict[str, Any]:
         """Target networks, temperature, moments and counter; copies."""
