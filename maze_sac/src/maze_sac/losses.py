@@ -73,7 +73,7 @@ def varied_choices(encoded_action: Tensor, segments: tuple[int, ...]) -> Tensor:
     """
     n_choices, width = sum(segments), encoded_action.shape[-1]
     device = encoded_action.device
-    segment = torch.repeat_interleave(torch.arange(len(segments), device=device), torch.tensor(segments, device=device))
+    segment = torch.tensor([i for i, size in enumerate(segments) for _ in range(size)], device=device)
     # (K, A): 1 where a column belongs to another choice than k, or to a number
     kept = torch.ones(n_choices, width, device=device)
     kept[:, :n_choices] = (segment[:, None] != segment[None, :]).float()
