@@ -72,7 +72,10 @@ def _run(name, target, kind, start_method, tmp_path):
     deadline = time.monotonic() + SECONDS_ALLOWED
     while len(process_ids := _tagged(tag)) != n_processes and time.monotonic() < deadline:
         time.sleep(0.05)  # a process that is just being started has no environment to read yet
-    assert len(process_ids) == n_processes
+    if len(process_ids) != n_processes:
+        for process_id in process_ids:  # or they would run on beside every later test
+            os.kill(process_id, signal.SIGKILL)
+        pytest.fail(f"{len(process_ids)} processes were started, not {n_processes}")
     (os.killpg if target == "group" else os.kill)(process.pid, getattr(signal, name))
     _assert_nothing_left(process, tag, process_ids, tmp_path)
 
