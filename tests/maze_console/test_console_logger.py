@@ -23,7 +23,12 @@ def record(epoch, reward, is_best=False):
         Statistic(tag="train_ActorCriticEvents/policy_loss", value=0.25),
     ]
     return EpochRecord(
-        epoch=epoch, env_steps=100 * epoch, wall_seconds=2.0 * epoch, statistics=statistics, is_best=is_best
+        epoch=epoch,
+        env_steps=100 * epoch,
+        wall_seconds=2.0 * epoch,
+        statistics=statistics,
+        is_best=is_best,
+        best_metric=10.0,
     )
 
 

@@ -96,6 +96,24 @@ def test_a_training_statistic_may_select_the_best(toy):
     assert (result.outcome.best_epoch, result.best_metric) == (4, 4.0)
 
 
+def test_a_minus_before_the_metric_minimises_it(toy):
+    result = toy.train("a", "trainer.n_epochs=4", 'evaluation.metric="-train_ToyEvents/epoch"')
+    assert (result.outcome.best_epoch, result.best_metric) == (1, 1.0)
+    assert CheckpointStore(result.run_dir).load_named("best").epoch == 1
+
+
+def test_a_trainer_may_say_what_selects_its_best_model(toy, toy_module, monkeypatch):
+    monkeypatch.setattr(toy_module.ToyTrainer, "metric", "-train_ToyEvents/epoch", raising=False)
+    assert toy.train("a", "trainer.n_epochs=3").outcome.best_epoch == 1
+    named = toy.train("b", "trainer.n_epochs=3", 'evaluation.metric="train_ToyEvents/epoch"')
+    assert named.outcome.best_epoch == 3
+
+
+def test_a_training_statistic_selects_between_evaluations_too(toy):
+    changes = ["trainer.n_epochs=5", "evaluation.every_epochs=5", 'evaluation.metric="-train_ToyEvents/epoch"']
+    assert toy.train("a", *changes).outcome.best_epoch == 1
+
+
 def test_without_evaluation_the_training_reward_selects(toy):
     result = toy.train("a", "trainer.n_epochs=4", "evaluation.n_episodes=0")
     values = {epoch: float(value) for epoch, tag, value in rows(result.run_dir, "train") if tag.endswith("reward/mean")}

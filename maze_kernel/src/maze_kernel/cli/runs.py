@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.loader import Kernel
     from maze_kernel.rollout.episodes import EpisodeResult
+    from maze_kernel.run.logging_contract import Outcome
     from maze_kernel.training.checkpoint import Checkpoint
 
 
@@ -66,10 +67,18 @@ def train(
         name = f"{file} " if _experiment_option(result.run_dir, file) else ""
         print(f"interrupted after epoch {result.epochs}; go on with: maze train {name}--resume {result.run_dir}")
         return EXIT_INTERRUPTED
-    best = "" if result.best_metric is None else f", best evaluation {result.best_metric:.6g}"
-    print(f"{result.outcome.status} after epoch {result.epochs} and {result.env_steps} environment steps{best}")
+    steps = f" and {result.env_steps} environment steps" if result.env_steps else ""
+    print(f"{result.outcome.status} after epoch {result.epochs}{steps}{_best(result.outcome)}")
     print(f"roll it out with: maze rollout {result.run_dir}{_experiment_option(result.run_dir, file)}")
     return EXIT_FAILED if result.outcome.status == "failed" else EXIT_DONE
+
+
+def _best(outcome: Outcome) -> str:
+    """The best value and, where it is not the mean reward, what it is a value of."""
+    if outcome.best_metric is None:
+        return ""
+    what = "evaluation" if outcome.metric == "BaseEnvEvents/reward/mean" else outcome.metric
+    return f", best {what} {outcome.best_metric:.6g}"
 
 
 @guarded

@@ -59,8 +59,8 @@ class EvaluationOptions:
     """Take the mode of each distribution instead of sampling."""
     every_epochs: int = attrs.field(default=1, validator=attrs.validators.ge(1))
     """Evaluate each so many epochs; the last epoch always."""
-    metric: str = "BaseEnvEvents/reward/mean"
-    """Evaluation statistic to maximise for the best model and for patience."""
+    metric: str | None = None
+    """Statistic to maximise, or to minimise where a minus stands before it, for the best model and for patience; unset: what the trainer says, which is the mean reward of the evaluation as a rule."""  # noqa: E501
 
 
 @attrs.frozen(kw_only=True)

@@ -36,6 +36,8 @@ class EpochRecord:
     wall_seconds: float
     statistics: Sequence[Statistic]
     is_best: bool = False
+    best_metric: float | None = None
+    """Value of the best epoch so far by the statistic that selects."""
 
 
 @attrs.frozen(kw_only=True)
@@ -46,6 +48,8 @@ class Outcome:
     reason: str
     best_epoch: int | None = None
     best_metric: float | None = None
+    metric: str | None = None
+    """The statistic that `best_metric` is a value of."""
 
 
 @attrs.frozen(kw_only=True)

@@ -67,8 +67,10 @@ class TrainerContext:
 class Trainer(Protocol):
     """One training algorithm.
 
-    Options classes of trainers all have `n_epochs`, `patience`, `device`, `compile` and `max_env_steps`, which the
-    loop reads through the trainer's `options`.
+    Options classes of trainers all have `n_epochs`, `patience`, `device` and `compile`, and `max_env_steps` unless the
+    trainer takes no environment steps; the loop reads them through the trainer's `options`. A trainer may have an
+    attribute `metric`, the statistic that selects the best model where `[evaluation] metric` is not set, in the same
+    words: "-train_ImitationEvents/policy_loss" is minimised.
     """
 
     options: Any

@@ -19,7 +19,7 @@ from maze_kernel.run.storage import Storage, replace_json
 from maze_kernel.run.stored_data import to_data
 from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore, require_finite_weights
 from maze_kernel.training.contract import Progress, Statistics, Trainer
-from maze_kernel.training.evaluation import Evaluator, Metric
+from maze_kernel.training.evaluation import MEAN_REWARD, Evaluator, Metric
 from maze_kernel.training.interruption import Interruption
 
 
@@ -97,7 +97,7 @@ class Loop:
         self.loggers = loggers
         self.budget = budget
         self.state = state or LoopState()
-        self.metric = Metric(assembly.experiment.evaluation.metric)
+        self.metric = Metric.parse(assembly.experiment.evaluation.metric or getattr(trainer, "metric", MEAN_REWARD))
         self._started = time.monotonic()
         self._best: Checkpoint | None = None
         self._saved_epoch = self.state.epoch
@@ -144,13 +144,13 @@ class Loop:
         return self.evaluator(self.trainer.model)
 
     def _select(self, train: Statistics, evaluation: Statistics | None) -> bool:
-        if self.evaluator is not None and evaluation is None:
+        if self.evaluator is not None and evaluation is None and not self.metric.of_training:
             return False
         value = self.metric.of(train, evaluation)
         if value is None:
             return False
         state = self.state
-        if np.isfinite(value) and (state.best_metric is None or value > state.best_metric):
+        if self.metric.is_better(value, state.best_metric):
             state.best_epoch, state.best_metric, state.stale_evaluations = state.epoch, value, 0
             self._best = self._snapshot(resumable=False)
             return True
@@ -166,6 +166,7 @@ class Loop:
             wall_seconds=self._seconds(),
             statistics=statistics,
             is_best=is_best,
+            best_metric=self.state.best_metric,
         )
         self.loggers.write(record)
 
@@ -186,7 +187,11 @@ class Loop:
 
     def _outcome(self, status: str, reason: str) -> Outcome:
         return Outcome(
-            status=status, reason=reason, best_epoch=self.state.best_epoch, best_metric=self.state.best_metric
+            status=status,
+            reason=reason,
+            best_epoch=self.state.best_epoch,
+            best_metric=self.state.best_metric,
+            metric=self.metric.tag,
         )
 
     def _save(self) -> None:

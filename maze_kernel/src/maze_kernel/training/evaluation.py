@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from maze_kernel.training.contract import Statistics
     from maze_kernel.workers.contract import ActorContext, ActorGroup, WorkerPool
 
+MEAN_REWARD = "BaseEnvEvents/reward/mean"
+"""What selects the best model where neither experiment nor trainer says anything else."""
+
 EPISODE_TAGS = (
-    "BaseEnvEvents/reward/mean",
+    MEAN_REWARD,
     "BaseEnvEvents/reward/std",
     "BaseEnvEvents/reward/min",
     "BaseEnvEvents/reward/max",
@@ -201,6 +204,23 @@ class Metric:
     """The statistic that selects the best model, looked up among an epoch's evaluation and training statistics."""
 
     tag: str
+    minimize: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Metric:
+        """A tag, with a minus before it where less is better."""
+        return cls(text.removeprefix("-"), text.startswith("-"))
+
+    @property
+    def of_training(self) -> bool:
+        """Whether every epoch has it, evaluated or not."""
+        return self.tag.startswith("train_")
+
+    def is_better(self, value: float, best: float | None) -> bool:
+        """Whether a value is finite and beats the best so far."""
+        if not np.isfinite(value) or best is None:
+            return bool(np.isfinite(value))
+        return value < best if self.minimize else value > best
 
     def check_name(self) -> None:
         """Refuse a misspelt base statistic before training starts; others are known after the first evaluation."""

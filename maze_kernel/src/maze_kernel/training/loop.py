@@ -22,7 +22,7 @@ from maze_kernel.run.fan_out import FanOut
 from maze_kernel.run.logging_contract import Logger, LoggerContext, Outcome
 from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
 from maze_kernel.training.epochs import Budget, Loop, LoopState, write_batch
-from maze_kernel.training.evaluation import Evaluator
+from maze_kernel.training.evaluation import MEAN_REWARD, Evaluator
 from maze_kernel.training.interruption import Interruption
 from maze_kernel.training.resume import check_compatible, initialize_from, restore
 
@@ -203,6 +203,6 @@ def _logger_context(assembly: Assembly, path: Path, epoch: int, verbosity: int) 
         n_epochs=budget.n_epochs,
         max_env_steps=budget.max_env_steps,
         resumed_epoch=epoch,
-        metric=experiment.evaluation.metric,
+        metric=experiment.evaluation.metric or MEAN_REWARD,
         verbosity=verbosity,
     )

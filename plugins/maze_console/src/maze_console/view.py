@@ -74,9 +74,7 @@ class RunView:
             self.reward = float(reward)
             self.rewards.append(float(reward))
         if record.is_best:
-            metric = self.context.metric
-            value = values.get(f"eval_{metric}", values.get(f"train_{metric}", values.get(metric)))
-            self.best, self.best_epoch = (None if value is None else float(value)), record.epoch
+            self.best, self.best_epoch = record.best_metric, record.epoch
 
     def see_progress(self, progress: Progress) -> None:
         """Take over a sign of life."""
@@ -104,7 +102,9 @@ class RunView:
     def line(self, record: EpochRecord) -> str:
         """One epoch as one plain line."""
         total = f"/{self.context.n_epochs}" if self.context.n_epochs else ""
-        parts = [f"epoch {record.epoch}{total}", f"{record.env_steps} steps"]
+        parts = [f"epoch {record.epoch}{total}"]
+        if record.env_steps:
+            parts.append(f"{record.env_steps} steps")
         if self.rate:
             parts.append(f"{self.rate:,.0f} steps/s")
         if self.reward is not None:
@@ -129,7 +129,8 @@ def live_panel(view: RunView, wall_seconds: float) -> Table:
     grid.add_column()
     total = f" of {view.context.n_epochs}" if view.context.n_epochs else ""
     budget = f" of {view.context.max_env_steps:,}" if view.context.max_env_steps else ""
-    grid.add_row(view.context.name, f"epoch {view.epoch}{total}   {view.env_steps:,}{budget} steps   {view.phase}")
+    steps = f"   {view.env_steps:,}{budget} steps" if view.env_steps or budget else ""
+    grid.add_row(view.context.name, f"epoch {view.epoch}{total}{steps}   {view.phase}")
     fraction = view.fraction()
     if fraction is not None:
         grid.add_row("progress", ProgressBar(total=1.0, completed=fraction, width=40))
