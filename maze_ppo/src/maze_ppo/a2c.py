@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from maze_kernel.training.contract import TrainerContext
+from maze_kernel.training.gradient_step import LossFunction
 from maze_ppo.batch import Batch
-from maze_ppo.gradient_step import LossFunction
 from maze_ppo.losses import normalize_advantages, policy_gradient_loss, value_loss, weighted_mean
 from maze_ppo.options import A2COptions
 from maze_ppo.trainer import Algorithm, OnPolicyTrainer, Step

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from maze_kernel.training.contract import TrainerContext
+from maze_kernel.training.gradient_step import LossFunction
 from maze_ppo.batch import Batch, minibatches
-from maze_ppo.gradient_step import LossFunction
 from maze_ppo.losses import approximate_kl, clipped_policy_loss, normalize_advantages, value_loss, weighted_mean
 from maze_ppo.options import PPOOptions
 from maze_ppo.trainer import Algorithm, OnPolicyTrainer, Step

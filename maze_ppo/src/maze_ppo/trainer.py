@@ -15,10 +15,10 @@ from maze_kernel.errors import NonFiniteError
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.device import resolve_device, threads_for
 from maze_kernel.training.contract import Progress, Statistics, TrainerContext
+from maze_kernel.training.gradient_step import GradientStep, LossFunction
 from maze_kernel.training.schedules import budget_fraction, scheduled_value
 from maze_ppo.batch import Batch, rollout_batch
 from maze_ppo.experience import Experience
-from maze_ppo.gradient_step import GradientStep, LossFunction
 from maze_ppo.losses import explained_variance
 
 Options = Any

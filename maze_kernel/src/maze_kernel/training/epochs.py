@@ -97,7 +97,8 @@ class Loop:
         self.loggers = loggers
         self.budget = budget
         self.state = state or LoopState()
-        self.metric = Metric.parse(assembly.experiment.evaluation.metric or getattr(trainer, "metric", MEAN_REWARD))
+        selects: str = getattr(trainer, "metric", MEAN_REWARD)
+        self.metric = Metric.parse(assembly.experiment.evaluation.metric or selects)
         self._started = time.monotonic()
         self._best: Checkpoint | None = None
         self._saved_epoch = self.state.epoch
