@@ -1,10 +1,14 @@
+import io
 from collections import Counter
 
 import numpy as np
 import pytest
+from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from maze_kernel.models.network_graph import BlockNode, NetworkGraph
 from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome, Statistic
+from maze_kernel.run.network_drawing import draw
 from maze_tensorboard.logger import TensorBoardLogger
 from maze_tensorboard.options import TensorBoardOptions
 
@@ -73,3 +77,29 @@ def test_half_an_event_at_the_end_is_dropped(tmp_path):
     logger.write(record(3, 3.0))
     logger.close(Outcome(status="done", reason="all epochs"))
     assert [e.value for e in read(tmp_path).Scalars("train_BaseEnvEvents/reward/mean")] == [1.0, 2.0, 3.0]
+
+
+def test_a_drawing_becomes_an_image_with_its_boxes_and_arrows(tmp_path):
+    graph = NetworkGraph(
+        role="policy",
+        policy_key="0",
+        blocks=(BlockNode(name="all", kind="Dense", in_keys=("x",), out_keys=("y",), n_parameters=7),),
+        shapes={"x": (4,), "y": (2,)},
+        inputs=("x",),
+        outputs={"action": "y"},
+    )
+    drawing = draw(graph, "policy")
+    logger = TensorBoardLogger(context(tmp_path), TensorBoardOptions())
+    logger.draw(drawing)
+    logger.write(record(1, 5.0))
+    logger.close(Outcome(status="done", reason="all epochs"))
+    (image,) = read(tmp_path).Images("networks/policy")
+    picture = np.asarray(Image.open(io.BytesIO(image.encoded_image_string)))
+    assert picture.shape == (round(1.5 * drawing.height), round(1.5 * drawing.width), 3)
+    (block,) = [box for box in drawing.boxes if box.shade > 0.6]
+    # the block holds all parameters, so its box is in its full shade: white towards #3b82f6
+    corner = picture[round(1.5 * (block.y + block.height / 2)), round(1.5 * (block.x + 4))]
+    assert corner.tolist() == [round(255 + (part - 255) * block.shade) for part in (0x3B, 0x82, 0xF6)]
+    for curve in drawing.curves:
+        x, y = curve.points[-1]
+        assert picture[round(1.5 * y) - 3, round(1.5 * x)].tolist() == [91, 100, 114]

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from maze_kernel.models.network_graph import BlockNode, count_parameters
 from maze_perception.block import BlockError, Mirror, Shape, TensorDict, infer_out_shapes
 
 
@@ -36,6 +37,7 @@ class InferenceBlock(nn.Module):
         self.order = tuple(order)
         self._in_order: tuple[Any, ...] = tuple(blocks[name] for name in order)
         self._outputs = tuple(renamed.items())
+        self.outputs = renamed
         read = {key for block in self._in_order for key in block.in_keys} | set(renamed.values())
         self.in_shapes = {name: tuple(shape) for name, shape in inputs.items() if name in read}
         self._in_keys = tuple(self.in_shapes)
@@ -55,6 +57,19 @@ class InferenceBlock(nn.Module):
         except (RuntimeError, KeyError, IndexError) as error:
             self._explain(inputs, error)
             raise
+
+    def block_nodes(self) -> tuple[BlockNode, ...]:
+        """The blocks as they are drawn, in the order in which they run."""
+        return tuple(
+            BlockNode(
+                name=name,
+                kind=type(block).__name__,
+                in_keys=block.in_keys,
+                out_keys=block.out_keys,
+                n_parameters=count_parameters(block),
+            )
+            for name, block in zip(self.order, self._in_order, strict=True)
+        )
 
     def make_mirror(self) -> Mirror | None:
         """All blocks in NumPy, or None where one of them has no such form."""

@@ -38,6 +38,7 @@ def experiment(tmp_path):
 def test_train_rollout_show(maze, experiment):
     done = maze("train", experiment, "--out", "runs/one")
     assert done.exit_code == 0, done.output
+    assert {file.name for file in Path("runs/one/figures").iterdir()} == {"policy.svg", "critic.svg"}
     assert "roll it out with: maze rollout runs/one" in done.stdout
     assert "run directory: runs/one" in done.stderr
 
@@ -254,3 +255,19 @@ def test_an_unknown_policy_is_placed_at_its_option(maze, experiment):
     assert done.exit_code == 2
     assert "--policy" in done.stderr
     assert "random" in done.stderr
+
+
+def test_describe_shows_the_networks_of_an_experiment(maze, experiment):
+    shown = maze("describe", "model", experiment)
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.startswith("flowchart TD\n")
+    assert "policy of 0 · 4,610 parameters" in shown.stdout
+    policy, critic = json.loads(maze("describe", "model", experiment, "--json").stdout)
+    assert (policy["role"], critic["role"]) == ("policy", "critic")
+    assert sum(block["n_parameters"] for block in policy["blocks"]) == 4610
+
+
+def test_describe_names_a_file_that_is_missing(maze):
+    refused = maze("describe", "model", "nothing.toml")
+    assert refused.exit_code == 2
+    assert "nothing.toml" in refused.stderr

@@ -1,9 +1,10 @@
-"""`maze describe`: what a component does and the options it takes."""
+"""`maze describe`: what a component does and the options it takes, or the model of an experiment."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,11 +20,21 @@ if TYPE_CHECKING:
 @guarded
 def describe(
     kind: Annotated[str, typer.Argument(help="env, wrapper, block, distribution, trainer, logger, model, policy, …")],
-    name: Annotated[str | None, typer.Argument(help="Name of the component; without it the kind is listed.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Name of the component; without it the kind is listed. Behind `model` also an experiment file, whose "
+            "networks are shown."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
-    """Describe a component and its options."""
+    """Describe a component and its options, or the networks of an experiment as Mermaid text."""
     from maze_kernel.loader import Kernel
+
+    if kind == "model" and name is not None and (name.endswith(".toml") or Path(name).is_file()):
+        _describe_networks(Path(name), as_json)
+        return
 
     if kind not in COMPONENT_TYPES:
         from maze_kernel.catalog import nearest
@@ -63,3 +74,23 @@ def _describe_one(kernel: Kernel, kind: str, name: str, as_json: bool) -> None:
         typer.echo("It has no options.")
         return
     print_table(("option", "type", "default", "meaning"), [[row[k] for k in list(row)[:4]] for row in options])
+
+
+def _describe_networks(file: Path, as_json: bool) -> None:
+    """The networks that an experiment would train, without training them."""
+    import attrs
+
+    from maze_kernel.cli.experiments import read_experiment
+    from maze_kernel.run.assembly import Assembly
+    from maze_kernel.run.mermaid import mermaid
+
+    loaded = read_experiment(file)
+    model: Any = Assembly(loaded, loaded.kernel).make_model()
+    graphs_of = getattr(model, "network_graphs", None)
+    if graphs_of is None:
+        raise RequestError(f"the model of {file} does not say what it is made of", received=type(model).__name__)
+    graphs = graphs_of()
+    if as_json:
+        typer.echo(json.dumps([attrs.asdict(graph) for graph in graphs], indent=2))
+    else:
+        typer.echo(mermaid(graphs), nl=False)

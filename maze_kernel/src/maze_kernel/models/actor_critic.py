@@ -13,7 +13,8 @@ from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.errors import MazeError
 from maze_kernel.models.action_distribution import ProductDistribution
-from maze_kernel.models.action_value_critic import ActionValueCritic
+from maze_kernel.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
+from maze_kernel.models.network_graph import NetworkGraph, graph_of
 from maze_kernel.models.observation_encoding import ObservationEncoder
 
 TensorDict = dict[str, Tensor]
@@ -110,6 +111,11 @@ class StructuredActorCritic(nn.Module):
             raise MazeError("this model values states, not actions", owner="maze-kernel")
         return critic
 
+    def network_graphs(self) -> tuple[NetworkGraph, ...]:
+        """What every network is made of, policies first; shared layers are shown in both that use them."""
+        policies = [self._graph_of_policy(key) for key in self._policy]
+        return (*policies, *(self._graph_of_critic(key) for key in self._critic))
+
     def policy_state_dict(self) -> dict[str, Tensor]:
         """State without the critics, names as in `state_dict()`: load it with `strict=False`."""
         return {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("critics.")}
@@ -118,6 +124,22 @@ class StructuredActorCritic(nn.Module):
         encoded = self._encoders[policy_key].encode(observation)
         shared = self._shared.get(policy_key)
         return encoded if shared is None else {**encoded, **shared(encoded)}
+
+    def _chain(self, policy_key: PolicyKey, network: nn.Module) -> list[nn.Module]:
+        shared = self._shared.get(policy_key)
+        return [network] if shared is None else [shared, network]
+
+    def _graph_of_policy(self, key: PolicyKey) -> NetworkGraph:
+        heads = list(self.distributions[key].logits_shapes())
+        return graph_of("policy", key, self._chain(key, self._policy[key]), self._encoders[key].shapes, heads)
+
+    def _graph_of_critic(self, key: PolicyKey) -> NetworkGraph:
+        critic, shapes = self._critic[key], self._encoders[key].shapes
+        if isinstance(critic, ActionValueCritic):
+            shapes = {**shapes, TAKEN_ACTION: (critic.action_encoder.size,)}
+            note = f"one of {len(critic.networks)} alike"
+            return graph_of("action-values", key, [critic.networks[0]], shapes, ["value"], note)
+        return graph_of("critic", key, self._chain(key, critic), shapes, ["value"])
 
     def _value(self, policy_key: PolicyKey, features: TensorDict) -> Tensor:
         critic = self._critic[policy_key]

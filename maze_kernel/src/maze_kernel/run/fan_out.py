@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_kernel.run.logging_contract import EpochRecord, Logger, Outcome
+from maze_kernel.run.network_drawing import Drawing
 from maze_kernel.training.contract import Progress
 
 _PROGRESS_INTERVAL_SECONDS = 0.1
@@ -37,6 +38,10 @@ class FanOut:
             return
         self._last_progress = now
         self._call("progress", progress)
+
+    def draw(self, drawing: Drawing) -> None:
+        """A picture to every logger that can show it."""
+        self._call("draw", drawing)
 
     def message(self, text: str) -> None:
         """A line for the user, kept in `log.txt` too."""

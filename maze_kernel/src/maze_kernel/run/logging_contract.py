@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from maze_kernel.run.network_drawing import Drawing
 from maze_kernel.training.contract import Progress
 
 
@@ -76,6 +77,10 @@ class Logger(Protocol):
     def write(self, record: EpochRecord) -> None: ...
 
     def progress(self, progress: Progress) -> None: ...
+
+    def draw(self, drawing: Drawing) -> None:
+        """A picture made once, before training: of a network, say."""
+        ...
 
     def message(self, text: str) -> None:
         """A line the user should see: a checkpoint that was skipped, a worker that was restarted."""

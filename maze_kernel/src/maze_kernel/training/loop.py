@@ -19,6 +19,7 @@ from maze_kernel.run.directory import (
     open_run,
 )
 from maze_kernel.run.fan_out import FanOut
+from maze_kernel.run.figures import draw_networks
 from maze_kernel.run.logging_contract import Logger, LoggerContext, Outcome
 from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
 from maze_kernel.training.epochs import Budget, Loop, LoopState, write_batch
@@ -126,6 +127,8 @@ class _Run:
         elif assembly.experiment.initialize_from:
             for line in initialize_from(Path(assembly.experiment.initialize_from), trainer, assembly):
                 self._loggers.message(line)
+        if checkpoint is None:
+            draw_networks(trainer.model, self._path, self._loggers)
         assembly.estimate_transforms(self._loggers.message)
         return Loop(
             assembly=assembly,

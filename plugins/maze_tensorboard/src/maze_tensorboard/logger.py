@@ -14,6 +14,7 @@ import numpy as np
 from torch.utils.tensorboard import SummaryWriter
 
 from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome
+from maze_kernel.run.network_drawing import Drawing
 from maze_tensorboard.history import keep_until
 from maze_tensorboard.options import TensorBoardOptions
 
@@ -37,6 +38,13 @@ class TensorBoardLogger:
         for statistic in record.statistics:
             self._add(statistic.tag, statistic.value, step)
         self._add(EPOCH_TAG, record.epoch, step)
+
+    def draw(self, drawing: Drawing) -> None:
+        """A network, under the tab of images; drawn once, at step 0."""
+        from maze_tensorboard.bitmap import pixels
+
+        writer: Any = self._writer
+        writer.add_image(f"networks/{drawing.name}", pixels(drawing), 0, dataformats="HWC")
 
     def message(self, text: str) -> None:
         """Messages stay out of TensorBoard."""
