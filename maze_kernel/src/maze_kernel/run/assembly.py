@@ -177,6 +177,8 @@ class Assembly:
             progress=progress,
             total_env_steps=getattr(options, "max_env_steps", 0) or None,
             has_workers=self.experiment.workers is not None,
+            make_env=self.env_factory(),
+            transforms=self.transforms,
         )
 
     def make_trainer(self, context: TrainerContext) -> Trainer:

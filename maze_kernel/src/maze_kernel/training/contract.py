@@ -6,13 +6,14 @@ stops for every algorithm alike. Trainers share functions, never a base class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.env.contract import StructuredEnv, StructuredSpaces
 from maze_kernel.env.tick import VectorEnv
+from maze_kernel.env.transform import Transform
 from maze_kernel.models.contract import ActorCritic, Policy
 from maze_kernel.workers.contract import WorkerPool
 
@@ -50,6 +51,10 @@ class TrainerContext:
         seeds: named, reproducible seeds of this run.
         progress: call it a few times a second at most.
         total_env_steps: budget over which schedules run, or None.
+        make_env: one environment with the wrappers that must see a single one, without transforms: its conversions
+            read recordings of MazeStates. The caller closes it.
+        transforms: of the training environments, innermost first and with the statistics of the run: recorded
+            episodes go through them before they are learnt from.
     """
 
     spaces: StructuredSpaces
@@ -62,6 +67,8 @@ class TrainerContext:
     progress: Callable[[Progress], None] = lambda _progress: None
     total_env_steps: int | None = None
     has_workers: bool = False
+    make_env: Callable[[], StructuredEnv] | None = None
+    transforms: Sequence[Transform] = ()
 
 
 class Trainer(Protocol):
