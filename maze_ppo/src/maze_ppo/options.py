@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 from attrs.validators import ge, gt, le
 
-from maze_kernel.training.schedules import Schedule
-
-
-def _positive_rate(_instance: Any, attribute: Any, value: float | Schedule) -> None:
-    if not isinstance(value, Schedule) and value <= 0:
-        raise ValueError(f"'{attribute.name}' must be > 0: {value}")
+from maze_kernel.training.schedules import Schedule, positive_rate
 
 
 @attrs.frozen(kw_only=True)
@@ -33,7 +26,7 @@ class OnPolicyOptions:
     """Compile loss, backward pass, clipping and optimiser step into one function: slow start, fast updates."""
     n_rollout_steps: int = attrs.field(default=100, validator=ge(1))
     """Decisions of each environment a rollout; all of them are trained on."""
-    lr: float | Schedule = attrs.field(default=0.00025, validator=_positive_rate)
+    lr: float | Schedule = attrs.field(default=0.00025, validator=positive_rate)
     """Learning rate of Adam: a number, or a schedule over the run's budget."""
     adam_epsilon: float = attrs.field(default=1e-8, validator=gt(0.0))
     """Adam's epsilon, added to the root of the second moment."""
@@ -59,7 +52,7 @@ class OnPolicyOptions:
 class A2COptions(OnPolicyOptions):
     """Synchronous advantage actor-critic. Source: Mnih et al. 2016."""
 
-    lr: float | Schedule = attrs.field(default=0.0005, validator=_positive_rate)
+    lr: float | Schedule = attrs.field(default=0.0005, validator=positive_rate)
     """Learning rate of Adam: a number, or a schedule over the run's budget."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,7 +15,8 @@ from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.device import resolve_device, threads_for
 from maze_kernel.training.contract import Progress, Statistics, TrainerContext
 from maze_kernel.training.gradient_step import GradientStep, LossFunction
-from maze_kernel.training.schedules import budget_fraction, scheduled_value
+from maze_kernel.training.schedules import learning_rate
+from maze_kernel.training.stopwatch import Stopwatch
 from maze_ppo.batch import Batch, rollout_batch
 from maze_ppo.experience import Experience
 from maze_ppo.losses import explained_variance
@@ -82,7 +82,7 @@ class OnPolicyTrainer:
 
     def train_epoch(self) -> Statistics:
         """`epoch_length` rollouts with their updates."""
-        clock = _Clock()
+        clock = Stopwatch()
         statistics: list[Tensor] = []
         steps_before = self._env_steps
         with threads_for(len(self._gradient_step.flat.data), self._rows_a_step()):
@@ -128,13 +128,12 @@ class OnPolicyTrainer:
         return statistics
 
     def _learning_rate(self, part_of_epoch: float) -> float:
-        fraction = budget_fraction(
+        return learning_rate(
+            self.options,
             epoch=self._epoch + part_of_epoch,
-            n_epochs=self.options.n_epochs,
             env_steps=self._env_steps,
-            max_env_steps=self._context.total_env_steps or self.options.max_env_steps,
+            total_env_steps=self._context.total_env_steps,
         )
-        return scheduled_value(self.options.lr, fraction)
 
     def _coefficients(self) -> Tensor:
         """Weights of policy loss, value loss and entropy, (3,)."""
@@ -161,7 +160,7 @@ class OnPolicyTrainer:
         fraction = update_index / self.options.epoch_length
         self._context.progress(Progress(env_steps=self._env_steps, fraction=fraction, phase=phase))
 
-    def _summary(self, statistics: list[Tensor], batch: Batch, clock: _Clock, n_steps: int) -> Statistics:
+    def _summary(self, statistics: list[Tensor], batch: Batch, clock: Stopwatch, n_steps: int) -> Statistics:
         means = torch.stack(statistics).mean(dim=0).tolist()
         learner = dict(zip(self._algorithm.statistics, means, strict=True))
         rows = slice(None) if batch.weight is None else batch.weight > 0
@@ -191,16 +190,3 @@ class OnPolicyTrainer:
     def close(self) -> None:
         """Close the training environments."""
         self._experience.close()
-
-
-class _Clock:
-    """Adds up wall time by what it was spent on."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
-        self._last = now

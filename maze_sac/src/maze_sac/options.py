@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 from attrs.validators import ge, gt, le
 
-from maze_kernel.training.schedules import Schedule
-
-
-def _positive_rate(_instance: Any, attribute: Any, value: float | Schedule) -> None:
-    if not isinstance(value, Schedule) and value <= 0:
-        raise ValueError(f"'{attribute.name}' must be > 0: {value}")
+from maze_kernel.training.schedules import Schedule, positive_rate
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +34,7 @@ class SACOptions:
     """Updates an iteration, each on a batch of its own."""
     batch_size: int = attrs.field(default=100, validator=ge(1))
     """Transitions an update, drawn uniformly with replacement."""
-    lr: float | Schedule = attrs.field(default=0.001, validator=_positive_rate)
+    lr: float | Schedule = attrs.field(default=0.001, validator=positive_rate)
     """Learning rate of Adam for policy and Q networks: a number, or a schedule over the run's budget."""
     gamma: float = attrs.field(default=0.99, validator=[ge(0.0), le(1.0)])
     """Discount a flat step, 0 to 1."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,8 @@ from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
 from maze_kernel.models.contract import ActionValueModel
 from maze_kernel.models.device import resolve_device, threads_for
 from maze_kernel.training.contract import Progress, Statistics, TrainerContext
-from maze_kernel.training.schedules import budget_fraction, scheduled_value
+from maze_kernel.training.schedules import learning_rate
+from maze_kernel.training.stopwatch import Stopwatch
 from maze_sac.experience import Experience
 from maze_sac.options import SACOptions
 from maze_sac.replay import Transitions
@@ -63,7 +63,7 @@ class SACTrainer:
 
     def train_epoch(self) -> Statistics:
         """Fill the buffer if it is the first epoch, then `epoch_length` iterations."""
-        clock = _Clock()
+        clock = Stopwatch()
         steps_before, statistics = self._env_steps, []
         n_parameters = len(self._update.policy_flat.data) + len(self._update.critic_flat.data)
         with threads_for(n_parameters, self.options.batch_size), torch.random.fork_rng(devices=self._cuda_devices()):
@@ -130,20 +130,19 @@ class SACTrainer:
         )
 
     def _learning_rate(self, part_of_epoch: float) -> float:
-        fraction = budget_fraction(
+        return learning_rate(
+            self.options,
             epoch=self._epoch + part_of_epoch,
-            n_epochs=self.options.n_epochs,
             env_steps=self._env_steps,
-            max_env_steps=self._context.total_env_steps or self.options.max_env_steps,
+            total_env_steps=self._context.total_env_steps,
         )
-        return scheduled_value(self.options.lr, fraction)
 
     def _report(self, iteration: int, phase: str) -> None:
         if iteration % 16 == 0:
             fraction = iteration / self.options.epoch_length
             self._context.progress(Progress(env_steps=self._env_steps, fraction=fraction, phase=phase))
 
-    def _summary(self, statistics: Tensor, clock: _Clock, n_steps: int) -> Statistics:
+    def _summary(self, statistics: Tensor, clock: Stopwatch, n_steps: int) -> Statistics:
         learner = dict(zip(STATISTICS, statistics.mean(dim=0).tolist(), strict=True))
         learner |= {
             "learning_rate": self._learning_rate(0.0),
@@ -220,16 +219,3 @@ def _refuse_non_finite(transitions: Transitions, n_updates: int) -> None:
         )
     error.batch = columns  # type: ignore[attr-defined]
     raise error
-
-
-class _Clock:
-    """Adds up wall time by what it was spent on."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
-        self._last = now

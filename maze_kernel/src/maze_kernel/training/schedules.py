@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 
@@ -20,6 +20,12 @@ class Schedule:
         default="linear", validator=attrs.validators.in_(("linear", "cosine"))
     )
     """Straight line, or half a cosine wave (Loshchilov and Hutter 2017, without restarts)."""
+
+
+def positive_rate(_instance: Any, attribute: Any, value: float | Schedule) -> None:
+    """Validator of a learning rate: a number above 0, or a schedule."""
+    if not isinstance(value, Schedule) and value <= 0:
+        raise ValueError(f"'{attribute.name}' must be > 0: {value}")
 
 
 def scheduled_value(value: float | Schedule, fraction: float) -> float:
@@ -48,3 +54,21 @@ def budget_fraction(*, epoch: float, n_epochs: int, env_steps: int = 0, max_env_
     by_epochs = epoch / n_epochs if n_epochs else 0.0
     by_steps = env_steps / max_env_steps if max_env_steps else 0.0
     return min(1.0, max(by_epochs, by_steps))
+
+
+def learning_rate(options: Any, *, epoch: float, env_steps: int, total_env_steps: int | None = None) -> float:
+    """The learning rate of a trainer now.
+
+    Args:
+        options: of the trainer, with `lr`, `n_epochs` and `max_env_steps`.
+        epoch: epochs done, with the part of the running one.
+        env_steps: environment steps done.
+        total_env_steps: budget in place of `max_env_steps`.
+    """
+    fraction = budget_fraction(
+        epoch=epoch,
+        n_epochs=options.n_epochs,
+        env_steps=env_steps,
+        max_env_steps=total_env_steps or options.max_env_steps,
+    )
+    return scheduled_value(options.lr, fraction)
