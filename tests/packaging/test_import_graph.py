@@ -23,7 +23,7 @@ FLOORS = {
     3: ("env",),
     4: ("models",),
     5: ("rollout", "workers"),
-    6: ("training", "run"),
+    6: ("training", "run", "trajectories"),
     7: ("deployment", "api", "api_components"),
     8: ("cli", "testing"),
 }

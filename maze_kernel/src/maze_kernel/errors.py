@@ -191,3 +191,7 @@ class NonFiniteError(MazeError):
 
 class CheckpointError(MazeError):
     """A checkpoint or run directory that cannot be read or written."""
+
+
+class TrajectoryError(MazeError):
+    """A recording of episodes that cannot be read or written."""

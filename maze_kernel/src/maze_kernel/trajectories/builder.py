@@ -1,0 +1,152 @@
+"""Collects the decisions of one episode in growing arrays, which the next episode uses again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from maze_kernel.env.batching import layout
+from maze_kernel.env.contract import ActorID, PolicyKey, StructuredSpaces
+from maze_kernel.env.tick import ArrayDict
+from maze_kernel.trajectories.episode import Episode, EpisodeInfo
+
+_FIRST_CAPACITY = 64
+
+
+class _Column:
+    """Rows of one array, appended one by one; memory doubles when it is full."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self._array = np.zeros((_FIRST_CAPACITY, *shape), dtype)
+        self._n = 0
+
+    def append(self, value: Any) -> None:
+        if self._n == len(self._array):
+            self._array = np.concatenate([self._array, np.zeros_like(self._array)])
+        self._array[self._n] = value
+        self._n += 1
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(n, …), a view that the next `clear` gives away."""
+        return self._array[: self._n]
+
+    def clear(self) -> None:
+        self._n = 0
+
+
+class EpisodeBuilder:
+    """The episode in progress of one environment.
+
+    Args:
+        spaces: of the environment.
+    """
+
+    def __init__(self, spaces: StructuredSpaces) -> None:
+        self._keys = spaces.policy_keys
+        self._index = {key: index for index, key in enumerate(self._keys)}
+        self._observation = {key: _columns(spaces.observation[key]) for key in self._keys}
+        self._action = {key: _columns(spaces.action[key]) for key in self._keys}
+        self._layouts = {key: layout(spaces.observation[key]) for key in self._keys}
+        self._step = {
+            "key_index": _Column((), np.int64),
+            "agent_id": _Column((), np.int64),
+            "reward": _Column((), np.float64),
+            "terminated": _Column((), np.bool_),
+            "truncated": _Column((), np.bool_),
+            "flat_step_end": _Column((), np.bool_),
+            "actor_done": _Column((), np.bool_),
+            "actor_reward": _Column((), np.float64),
+        }
+        self._divided = False
+
+    def __len__(self) -> int:
+        return len(self._step["reward"].rows)
+
+    def observe(self, actor: ActorID, observation: Mapping[str, Any]) -> None:
+        """What the actor sees that decides next."""
+        for name, column in self._observation[actor.step_key].items():
+            column.append(observation[name])
+
+    def decide(self, actor: ActorID, action: Mapping[str, Any]) -> None:
+        """What it does."""
+        for name, column in self._action[actor.step_key].items():
+            column.append(action[name])
+
+    def result(
+        self,
+        actor: ActorID,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        *,
+        flat_step_end: bool = True,
+        actor_done: bool = False,
+        actor_rewards: Any | None = None,
+    ) -> None:
+        """What came of it; `actor_rewards` are those of the decisions of the flat step that ended with this one."""
+        values = (self._index[actor.step_key], actor.agent_id, reward, terminated, truncated, flat_step_end, actor_done)
+        for column, value in zip(self._step.values(), (*values, reward), strict=True):
+            column.append(value)
+        if actor_rewards is not None:
+            rewards = np.asarray(actor_rewards, np.float64).reshape(-1)
+            divided = self._step["actor_reward"].rows
+            if 0 < len(rewards) <= len(divided):
+                divided[-len(rewards) :] = rewards
+                self._divided = True
+
+    def finish(self, info: Mapping[str, Any], last: tuple[ActorID, Mapping[str, Any]] | None) -> Episode:
+        """The episode; its arrays are views that stay as they are until `clear`.
+
+        Args:
+            info: fields of `EpisodeInfo` that are not counted here.
+            last: who would decide next and what it sees; None where the last step failed.
+        """
+        step = {name: column.rows for name, column in self._step.items()}
+        divided = step.pop("actor_reward")
+        n_decisions = len(step["reward"])
+        return Episode(
+            info=EpisodeInfo(
+                n_decisions=n_decisions,
+                n_env_steps=int(step["flat_step_end"].sum()),
+                total_reward=float(step["reward"].sum()),
+                terminated=bool(step["terminated"][-1:].any()),
+                truncated=bool(step["truncated"][-1:].any()),
+                **info,
+            ),
+            policy_keys=self._keys,
+            **step,
+            actor_reward=divided if self._divided else None,
+            observation=self._decided(self._observation, step["key_index"]),
+            action=self._decided(self._action, step["key_index"]),
+            final_key=None if last is None else last[0].step_key,
+            final_observation={} if last is None else self._final(*last),
+        )
+
+    def clear(self) -> None:
+        """Begin the next episode."""
+        by_key = (*self._observation.values(), *self._action.values())
+        for column in (*self._step.values(), *(column for columns in by_key for column in columns.values())):
+            column.clear()
+        self._divided = False
+
+    def _decided(
+        self, columns: Mapping[PolicyKey, Mapping[str, _Column]], key_index: np.ndarray
+    ) -> dict[PolicyKey, ArrayDict]:
+        """Rows of decisions that have a result; a step that raised has none."""
+        counts = {key: int((key_index == index).sum()) for key, index in self._index.items()}
+        return {
+            key: {name: column.rows[: counts[key]] for name, column in columns[key].items()}
+            for key in self._keys
+            if counts[key]
+        }
+
+    def _final(self, actor: ActorID, observation: Mapping[str, Any]) -> ArrayDict:
+        leaves = self._layouts[actor.step_key]
+        return {name: np.array(observation[name], leaf.dtype).reshape(leaf.shape) for name, leaf in leaves.items()}
+
+
+def _columns(space: Any) -> dict[str, _Column]:
+    return {name: _Column(leaf.shape, leaf.dtype) for name, leaf in layout(space).items()}

@@ -1,0 +1,135 @@
+"""Records what happens to one environment: the wrapper under `maze rollout --record` and "trajectory-recording"."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from maze_kernel.env.capabilities import Recordable, capability
+from maze_kernel.env.contract import Action, Observation, StructuredEnv
+from maze_kernel.env.wrapper import EnvWrapper
+from maze_kernel.errors import MazeError
+from maze_kernel.trajectories.builder import EpisodeBuilder
+from maze_kernel.trajectories.writer import TrajectoryWriter, episode_name
+
+
+class RecordingEnv(EnvWrapper):
+    """Writes every episode when it ends: with its last step, with the next `reset`, with `close`, or when it fails.
+
+    Observations, actions and rewards are those seen here, so wrappers outside of it do not change them. What was
+    never stepped is not written.
+
+    Args:
+        env: what is recorded.
+        writer: where to.
+        policy: who plays, as text.
+        numbers: seed to place in the recording, where the seeds are known in advance; None: in the order of the
+            episodes of this environment, with a part of the episode's id in the name.
+    """
+
+    def __init__(
+        self,
+        env: StructuredEnv,
+        writer: TrajectoryWriter,
+        *,
+        policy: str = "",
+        numbers: Mapping[int, int] | None = None,
+    ) -> None:
+        super().__init__(env)
+        self._writer = writer
+        self._policy = policy
+        self._numbers = numbers
+        self._builder = EpisodeBuilder(env.structured_spaces)
+        self._recordable = capability(env, Recordable)  # type: ignore[type-abstract]
+        self._n_episodes = 0
+        self._seed: int | None = None
+        self._last: Observation = {}
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode; one that was cut off is written first."""
+        self._write()
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._seed, self._last = seed, observation
+        self._builder.observe(self.env.actor_id(), observation)
+        return observation, info
+
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Take one decision and record it."""
+        env, builder = self.env, self._builder
+        actor = env.actor_id()
+        builder.decide(actor, action)
+        try:
+            observation, reward, terminated, truncated, info = env.step(action)
+        except Exception as error:
+            self._write(error.what if isinstance(error, MazeError) else f"{type(error).__name__}: {error}")
+            raise
+        flat_step_end = env.is_flat_step_end()
+        builder.result(
+            actor,
+            float(reward),
+            terminated,
+            truncated,
+            flat_step_end=flat_step_end,
+            actor_done=env.is_actor_done(),
+            actor_rewards=env.get_actor_rewards() if flat_step_end else None,
+        )
+        self._last = observation
+        if terminated or truncated:
+            self._write()
+        else:
+            builder.observe(env.actor_id(), observation)
+        return observation, reward, terminated, truncated, info
+
+    def close(self) -> None:
+        """Write an unfinished episode and close the environment."""
+        self._write()
+        self.env.close()
+
+    def _write(self, error: str | None = None) -> None:
+        """Write the episode so far, if it has a step, and forget it."""
+        builder = self._builder
+        if len(builder):
+            info = {"episode_id": self._episode_id(), "seed": self._seed, "error": error, "policy": self._policy}
+            last = None if error is not None else (self.env.actor_id(), self._last)
+            self._writer.write(self._name(str(info["episode_id"])), builder.finish(info, last))
+            self._n_episodes += 1
+        builder.clear()
+
+    def _episode_id(self) -> str:
+        return str(uuid.uuid4()) if self._recordable is None else self._recordable.episode_id
+
+    def _name(self, episode_id: str) -> str:
+        number = None if self._numbers is None or self._seed is None else self._numbers.get(self._seed)
+        if number is not None:
+            return episode_name(number, self._seed)
+        return f"{episode_name(self._n_episodes, self._seed)}-{episode_id[:8]}"
+
+
+@attrs.frozen
+class RecordedEnvFactory:
+    """Builds recorded environments; travels to worker processes.
+
+    Attributes:
+        make_env: what is recorded.
+        folder: of the recording.
+        experiment: plain data for its description.
+        policy: who plays, as text.
+        numbers: see `RecordingEnv`.
+    """
+
+    make_env: Callable[[], StructuredEnv]
+    folder: Path
+    experiment: Mapping[str, Any] | None = None
+    policy: str = ""
+    numbers: Mapping[int, int] | None = None
+
+    def __call__(self) -> RecordingEnv:
+        env = self.make_env()
+        writer = TrajectoryWriter(self.folder, env.structured_spaces, experiment=self.experiment, policy=self.policy)
+        return RecordingEnv(env, writer, policy=self.policy, numbers=self.numbers)
