@@ -30,6 +30,7 @@ from maze_kernel.workers.inline import InlinePool
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.deployment.agent import AgentDeployment
     from maze_kernel.models.contract import Policy
     from maze_kernel.rollout.episodes import EpisodeResult
     from maze_kernel.training.checkpoint import Checkpoint
@@ -253,6 +254,18 @@ class RunContext:
             Name to action, or the action itself where there is one name.
         """
         return self._actor().act(observation, deterministic=deterministic, policy_key=policy_key, agent_id=agent_id)
+
+    def deploy(self, *, checkpoint: str = "best", policy: Any = None, deterministic: bool = True) -> AgentDeployment:
+        """An agent that answers whoever calls it; see `AgentDeployment`."""
+        from maze_kernel.deployment.agent import AgentDeployment
+
+        return AgentDeployment.of_experiment(
+            self._loaded,
+            self._kernel,
+            checkpoint=self._checkpoint(checkpoint) if self._trained or policy is None else None,
+            policy=policy,
+            deterministic=deterministic,
+        )
 
     def _checkpoint(self, name: str) -> Checkpoint:
         if not self._trained or self._run_dir is None:

@@ -104,6 +104,17 @@ class CoreEnv(ABC, Generic[StateT, ActionT]):
         """How the reward of the flat step that just ended is divided among its sub-steps; None: as it was given."""
         return None
 
+    def preview_sub_step(self, maze_state: StateT, maze_action: ActionT) -> tuple[StateT, ActorID] | None:
+        """What a decision that lets no time pass makes of a state, told without stepping; optional.
+
+        With it a deployed agent takes all sub-steps of a flat step in one `act`, and answers with the tuple of their
+        MazeActions.
+
+        Returns:
+            the state of the next sub-step and who decides in it; None where the decision ends the flat step.
+        """
+        return None
+
     def get_renderer(self) -> Renderer | None:
         """What draws its states."""
         return None

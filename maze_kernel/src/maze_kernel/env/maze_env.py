@@ -10,6 +10,7 @@ import numpy as np
 from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredSpaces
 from maze_kernel.env.conversion import ActionConversion, ObservationConversion
 from maze_kernel.env.core_env import CoreEnv
+from maze_kernel.env.outside import Outside, OutsideCoreEnv, Reply, first_actor
 from maze_kernel.env.reward import RewardAggregator
 from maze_kernel.errors import EnvError
 from maze_kernel.events.aggregation import EpisodeStatistics
@@ -54,6 +55,7 @@ class MazeEnv:
             agent_counts=dict(core_env.agent_counts),
         )
         self._reward_aggregator = reward_aggregator
+        self._reward_is_given = reward_aggregator is None
         if reward_aggregator is not None:
             core_env.pubsub.register_subscriber(reward_aggregator)
         self._recorder = EpisodeRecorder(core_env.pubsub, core_env.get_kpi_calculator())
@@ -87,7 +89,7 @@ class MazeEnv:
             aggregator.clear()
         self._maze_state, reward, terminated, truncated, info = core_env.step(maze_action)
         self._acted = (before, maze_action)
-        if aggregator is not None:
+        if aggregator is not None and not self._reward_is_given:
             reward = self._aggregated(aggregator)
         self._reward += reward
         self._flat_step_ended = terminated or truncated or core_env.is_flat_step_end()
@@ -144,6 +146,16 @@ class MazeEnv:
         self._maze_state = other._maze_state
         self._acted = other._acted
         self._flat_step_ended = other._flat_step_ended
+
+    def detach(self, outside: Outside) -> None:
+        """Let states, rewards and events come from outside; conversions, events, statistics and KPIs stay."""
+        self.core_env = OutsideCoreEnv(self.core_env, outside)
+        self._reward_is_given = True
+
+    def preview(self, reply: Reply) -> Observation:
+        """The observation that a reply from outside gives."""
+        key = (reply.actor_id or first_actor(self.structured_spaces)).step_key
+        return self.observation_conversions[key].maze_to_space(reply.maze_state)
 
     def get_maze_state(self) -> Any:
         """The current state."""

@@ -145,6 +145,16 @@ class StructuredCuttingCoreEnv(CuttingCoreEnv):
         """Time advances with the cut."""
         return self._selected is None
 
+    def preview_sub_step(
+        self,
+        maze_state: CuttingState,
+        maze_action: SelectAction | CutAction,  # type: ignore[override]
+    ) -> tuple[CuttingState, ActorID] | None:
+        """The piece selected; "cut" decides next."""
+        if isinstance(maze_action, SelectAction):
+            return attrs.evolve(maze_state, selected_piece_id=maze_action.piece_id), ActorID(CUT, 0)
+        return None
+
     def get_actor_rewards(self, reward: float) -> np.ndarray:
         """Half for the choice of the piece, half for the cut."""
         return np.array([reward / 2, reward / 2], np.float32)

@@ -10,8 +10,10 @@ from gymnasium import spaces
 from maze_gym.making import make_gym_env
 from maze_gym.masks import find_mask_reader
 from maze_gym.options import GymOptions
+from maze_gym.outside import OutsideGymEnv
 from maze_gym.space_adapter import SpaceAdapter
 from maze_kernel.env.contract import Action, FlatEnv, Observation, flat_spaces
+from maze_kernel.env.outside import Outside, Reply
 
 
 def make_env(options: GymOptions) -> GymEnv:
@@ -60,6 +62,20 @@ class GymEnv(FlatEnv):
         if self._masks is not None:
             observation.update(self._masks.read(info, bool(terminated or truncated)))
         return observation, reward, terminated, truncated, info  # type: ignore[return-value]
+
+    def detach(self, outside: Outside) -> None:
+        """Let observations come from outside; a mask that a method gave comes in `info` from now on."""
+        self.env.close()
+        self.env = OutsideGymEnv(self.env, outside)
+        if self._masks is not None:
+            self._masks.method = None
+
+    def preview(self, reply: Reply) -> Observation:
+        """The observation that a reply from outside gives."""
+        observation = self._observations.decode(reply.maze_state)
+        if self._masks is not None:
+            observation.update(self._masks.read(reply.info, reply.ends_episode))
+        return observation
 
     def render(self) -> Any:
         """The environment's own drawing, as its `render_mode` says."""

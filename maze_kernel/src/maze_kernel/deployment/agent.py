@@ -1,0 +1,342 @@
+"""`AgentDeployment`: a policy that answers whoever calls it; wrappers, conversions and statistics as in training."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from maze_kernel.deployment.checking import checked_reply
+from maze_kernel.deployment.dialogue import Dialogue
+from maze_kernel.env.batching import spaces_of
+from maze_kernel.env.capabilities import ReportsStatistics, capability
+from maze_kernel.env.contract import ActorID, StructuredEnv, StructuredSpaces
+from maze_kernel.env.outside import Outside, Reply, detach
+from maze_kernel.env.tick import VectorEnv
+from maze_kernel.env.transform import Transform
+from maze_kernel.errors import RequestError
+from maze_kernel.events.aggregation import EpisodeStatistics
+from maze_kernel.events.records import EventRecord
+from maze_kernel.models.contract import Policy
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.loader import Kernel
+    from maze_kernel.training.checkpoint import Checkpoint
+
+
+@attrs.frozen(kw_only=True)
+class DeployedEpisode:
+    """An episode as the agent was told of it.
+
+    Attributes:
+        total_reward: sum of the rewards it was given.
+        length: flat steps.
+        terminated, truncated: how it ended.
+        events: statistics of its events; None where the environment reports none.
+    """
+
+    total_reward: float
+    length: int
+    terminated: bool
+    truncated: bool
+    events: EpisodeStatistics | None = attrs.field(default=None, repr=False)
+
+
+class AgentDeployment:
+    """Answers states with actions, for a simulation or a plant that runs by itself.
+
+    The environment's own simulation is never stepped: states come from the caller, in the simulation's own words
+    (MazeStates, a Gymnasium environment's observations), and actions go back in them. What lies between, the
+    wrappers, conversions and statistics, works as in `maze rollout`, and so the actions are the same, bit for bit.
+
+    One object serves one simulation, for any number of episodes. It is a context manager; `close` ends the last
+    thing it keeps, a thread that waits between two calls.
+
+    >>> with AgentDeployment.load("runs/first") as agent:  # doctest: +SKIP
+    ...     action = agent.act(observation)
+
+    Args:
+        env: an environment inside its wrappers, or a factory of one; closed with this object.
+        policy: decides.
+        transforms: around the environment, innermost first, with the statistics to use.
+        deterministic: take the mode of each distribution instead of sampling.
+
+    Raises:
+        EnvError: `env` is no environment that Maze knows.
+    """
+
+    def __init__(
+        self,
+        env: StructuredEnv | Callable[[], StructuredEnv],
+        policy: Policy,
+        *,
+        transforms: Sequence[Transform] = (),
+        deterministic: bool = True,
+    ) -> None:
+        from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+        from maze_kernel.run.assembly import wrap_batch
+
+        self.policy = policy
+        self._outside = _Relay()
+        env, self._innermost = detach(_built(env), self._outside)
+        self.structured_spaces = spaces_of(env)
+        batch = wrap_batch(SequentialVectorEnv([lambda: env]), transforms, training=False)
+        self._batch: VectorEnv | None = batch
+        self._statistics = capability(env, ReportsStatistics)  # type: ignore[type-abstract]
+        self._deterministic = deterministic
+        self._dialogue: Dialogue | None = None
+        self._finalizer: weakref.finalize[..., AgentDeployment] | None = None
+        self._waits_for_result = False
+        self._total_reward, self._length = 0.0, 0
+        self._episodes: list[DeployedEpisode] = []
+
+    @classmethod
+    def load(
+        cls,
+        source: Path | str,
+        *,
+        checkpoint: str = "best",
+        policy: Any = None,
+        experiment: Path | str | None = None,
+        deterministic: bool = True,
+        kernel: Kernel | None = None,
+    ) -> AgentDeployment:
+        """The agent of a run, or of an experiment file with a policy that needs no training.
+
+        Args:
+            source: a run directory; or an experiment file, where `policy` is given.
+            checkpoint: "best", "last" or "epoch-N".
+            policy: name or table of a policy component to act instead of the trained one.
+            experiment: the run's experiment file, where it imports code by path.
+            deterministic: see `AgentDeployment`.
+            kernel: the plugins to use; None: everything that is installed.
+        """
+        from maze_kernel.config.load import load_experiment
+        from maze_kernel.training.playing import load_checkpoint
+        from maze_kernel.training.resume import stored_experiment
+
+        source = Path(source)
+        if experiment is not None or source.is_file():
+            loaded = load_experiment(experiment or source, kernel=kernel)
+        else:
+            loaded = stored_experiment(source, kernel=kernel)
+        weights = None if source.is_file() else load_checkpoint(source, checkpoint)
+        return cls.of_experiment(
+            loaded, kernel or loaded.kernel, checkpoint=weights, policy=policy, deterministic=deterministic
+        )
+
+    @classmethod
+    def of_experiment(
+        cls,
+        loaded: LoadedExperiment,
+        kernel: Kernel,
+        *,
+        checkpoint: Checkpoint | None,
+        policy: Any = None,
+        deterministic: bool = True,
+    ) -> AgentDeployment:
+        """The agent of an experiment that was read already; see `load`."""
+        from maze_kernel.config.load import select
+        from maze_kernel.run.assembly import Assembly, load_transforms
+        from maze_kernel.training import playing
+
+        assembly = Assembly(loaded, kernel)
+        transforms = assembly.make_transforms()
+        if checkpoint is not None:
+            load_transforms(transforms, checkpoint.state.get("transforms", []))
+        if policy is not None:
+            make_policy: Any = playing.ComponentPolicy(loaded, kernel, select(kernel, "policy", policy))
+        elif checkpoint is not None:
+            make_policy = playing.TrainedPolicy(loaded, kernel, playing.weights_of(checkpoint))
+        else:
+            raise RequestError(
+                "there is nothing trained to deploy", help="give a run directory, or a policy that needs no training"
+            )
+        return cls(
+            assembly.env_factory(training=False), make_policy(0), transforms=transforms, deterministic=deterministic
+        )
+
+    def act(
+        self,
+        maze_state: Any,
+        reward: float = 0.0,
+        terminated: bool = False,
+        truncated: bool = False,
+        info: Mapping[str, Any] | None = None,
+        *,
+        actor_id: ActorID | None = None,
+        flat_step_end: bool = True,
+        events: Sequence[EventRecord] = (),
+    ) -> Any:
+        """Take note of what the last action led to, and decide.
+
+        The first call begins an episode, and so does the first one after an episode ended. A state that is refused
+        changes nothing: call again with a correct one. After any other error the next call begins an episode.
+
+        Args:
+            maze_state: the state in the simulation's own words.
+            reward: of the last action.
+            terminated, truncated: whether the episode ended; then nothing is left to decide.
+            info: as Gymnasium has it; holds the action mask where the environment's info does.
+            actor_id: who decides, where a simulation of several policy keys or agents asks one at a time.
+            flat_step_end: whether the last action let time advance; for the same simulations.
+            events: what happened in the simulation, for the statistics.
+
+        Returns:
+            The action in the simulation's own words; None where the episode ended. Where a core environment
+            previews its sub-steps: the tuple of the flat step's actions.
+
+        Raises:
+            EnvError: the state or another argument is malformed.
+            RequestError: the agent is closed.
+        """
+        reply = checked_reply(
+            Reply(
+                maze_state=maze_state,
+                reward=reward,
+                terminated=terminated,
+                truncated=truncated,
+                info={} if info is None else info,  # type: ignore[arg-type]
+                actor_id=actor_id,
+                flat_step_end=flat_step_end,
+                events=events,
+            ),
+            self._innermost,
+            is_first=not self._waits_for_result,
+        )
+        dialogue = self._dialogue or self._begin(None)
+        self._note(reply)
+        try:
+            action = dialogue.answer(reply)
+        except BaseException:
+            self._forget_dialogue()
+            raise
+        if reply.ends_episode:
+            self._end_episode(reply)
+        else:
+            self._waits_for_result = True
+        return action
+
+    def reset(self, *, seed: int | None = None) -> None:
+        """Forget an unfinished episode; the next `act` begins one.
+
+        Calling it is only necessary where episodes break off, or to give a seed.
+
+        Args:
+            seed: of sampled actions and of wrappers that draw something, as `maze rollout` seeds an episode.
+        """
+        self._require_open()
+        self._forget_dialogue()
+        self._begin(seed)
+
+    def drain_episodes(self) -> list[DeployedEpisode]:
+        """The episodes that ended since the last call."""
+        episodes, self._episodes = self._episodes, []
+        return episodes
+
+    def close(self) -> None:
+        """Let wrappers finish, end the thread and close the environment; may be called again."""
+        batch, self._batch = self._batch, None
+        try:
+            self._forget_dialogue()
+        finally:
+            if batch is not None:
+                batch.close()
+
+    def __enter__(self) -> AgentDeployment:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def _begin(self, seed: int | None) -> Dialogue:
+        """A loop that plays episodes and waits for a first state."""
+        batch, policy, relay, deterministic = self._require_open(), self.policy, self._outside, self._deterministic
+
+        def loop(outside: Outside) -> None:
+            relay.outside = outside
+            _play(batch, policy, outside, seed, deterministic)
+
+        self._dialogue = Dialogue(loop)
+        self._finalizer = weakref.finalize(self, self._dialogue.dismiss)
+        return self._dialogue
+
+    def _forget_dialogue(self) -> None:
+        dialogue, self._dialogue = self._dialogue, None
+        self._waits_for_result = False
+        self._total_reward, self._length = 0.0, 0
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        if dialogue is not None:
+            dialogue.close()
+
+    def _note(self, reply: Reply) -> None:
+        if self._waits_for_result:
+            self._total_reward += reply.reward
+            self._length += reply.flat_step_end or reply.ends_episode
+
+    def _end_episode(self, reply: Reply) -> None:
+        drained = [] if self._statistics is None else self._statistics.drain_statistics()
+        self._episodes.append(
+            DeployedEpisode(
+                total_reward=self._total_reward,
+                length=self._length,
+                terminated=reply.terminated,
+                truncated=reply.truncated,
+                events=drained[-1] if drained else None,
+            )
+        )
+        self._waits_for_result = False
+        self._total_reward, self._length = 0.0, 0
+
+    def _require_open(self) -> VectorEnv:
+        if self._batch is None:
+            raise RequestError("the agent is closed", help="load it anew")
+        return self._batch
+
+
+class _Relay:
+    """What the environment holds on to while one loop follows the other."""
+
+    outside: Outside
+
+    def reset(self) -> Reply:
+        return self.outside.reset()
+
+    def step(self, maze_action: Any) -> Reply:
+        return self.outside.step(maze_action)
+
+    def is_over(self) -> bool:
+        return self.outside.is_over()
+
+
+def _play(batch: VectorEnv, policy: Policy, outside: Outside, seed: int | None, deterministic: bool) -> None:
+    """Play episodes one after the other, as rollouts do; the batch restarts its only environment by itself."""
+    only = np.zeros(1, np.int64)
+    if seed is not None:
+        policy.seed(seed)
+    tick = batch.reset([[] if seed is None else [seed]])
+    policy.begin_episodes(only)
+    while not outside.is_over():
+        actions = {key: policy.act(key, group, deterministic=deterministic) for key, group in tick.groups.items()}
+        tick = batch.step(actions)
+        if tick.terminated[0] or tick.truncated[0]:
+            policy.begin_episodes(only)
+
+
+def _built(env: Any) -> StructuredEnv:
+    """The environment itself, or what the factory makes; one of another library where a plugin adapts it."""
+    if isinstance(getattr(env, "structured_spaces", None), StructuredSpaces):
+        return env  # type: ignore[no-any-return]
+    made = env() if callable(env) and not hasattr(env, "step") else env
+    if isinstance(getattr(made, "structured_spaces", None), StructuredSpaces):
+        return made  # type: ignore[no-any-return]
+    from maze_kernel.loader import Kernel
+    from maze_kernel.run.env_factory import adapted, adapters_of
+
+    return adapted(made, adapters_of(Kernel.installed().catalog))

@@ -1,0 +1,94 @@
+"""What a caller hands to a deployed agent is checked before anything changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.env.batching import check_observation, scalar_reward
+from maze_kernel.env.outside import Detachable, Reply, first_actor
+from maze_kernel.errors import EnvError, MazeError, NonFiniteError
+
+OWNER = "the caller of AgentDeployment.act"
+
+
+def checked_reply(reply: Reply, innermost: Detachable, *, is_first: bool) -> Reply:
+    """The reply with a plain number as its reward.
+
+    Args:
+        innermost: knows what observation a state gives.
+        is_first: whether it begins an episode.
+
+    Raises:
+        EnvError: an argument of `act` is malformed.
+        NonFiniteError: the reward or the observation is NaN or infinite.
+    """
+    if not isinstance(reply.info, Mapping):
+        raise _wrong("info is no dict", type(reply.info).__name__, "a dict or None")
+    flags: dict[str, Any] = {}
+    for name in ("terminated", "truncated", "flat_step_end"):
+        value = getattr(reply, name)
+        if not isinstance(value, (bool, np.bool_)):
+            raise _wrong(f"{name} is no truth value", repr(value)[:200], "True or False")
+        flags[name] = bool(value)
+    if is_first and (flags["terminated"] or flags["truncated"]):
+        raise _wrong(
+            "the first state of an episode cannot end it",
+            "terminated or truncated, and no action to judge",
+            "the state that the episode begins with",
+        )
+    reply = attrs.evolve(reply, reward=_reward(reply.reward), info=dict(reply.info), **flags)
+    _check_state(reply, innermost)
+    return reply
+
+
+def _reward(value: Any) -> float:
+    try:
+        reward = scalar_reward(value)
+    except EnvError as error:
+        error.owner = OWNER
+        raise
+    if not math.isfinite(reward):
+        raise NonFiniteError("the reward is not finite", received=str(reward), expected="a number", owner=OWNER)
+    return reward
+
+
+def _check_state(reply: Reply, innermost: Detachable) -> None:
+    all_spaces = innermost.structured_spaces.observation  # type: ignore[attr-defined]
+    key = (reply.actor_id or first_actor(innermost.structured_spaces)).step_key  # type: ignore[attr-defined]
+    if key not in all_spaces:
+        raise _wrong("actor_id names an unknown policy key", repr(key), ", ".join(map(repr, all_spaces)))
+    try:
+        observation = innermost.preview(reply)
+        check_observation(all_spaces[key], observation)
+    except MazeError as error:
+        error.owner = OWNER
+        raise
+    except Exception as error:
+        raise EnvError(
+            f"no observation can be made of the state: {type(error).__name__}: {error}",
+            received=repr(reply.maze_state)[:200],
+            expected=f"what {type(innermost).__name__} turns into {all_spaces[key]}",
+            owner=OWNER,
+            help="give the state in the simulation's own words, as its environment's step returns it",
+        ) from error
+    for name, leaf in all_spaces[key].spaces.items():
+        _check_values(name, leaf, np.asarray(observation[name]))
+
+
+def _check_values(name: str, leaf: spaces.Space[Any], value: np.ndarray) -> None:
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        raise NonFiniteError(
+            f"the observation {name!r} is not finite", received=str(value)[:200], expected="numbers", owner=OWNER
+        )
+    if not isinstance(leaf, spaces.Box) and not leaf.contains(value.astype(leaf.dtype)[()]):
+        raise _wrong(f"the observation {name!r} lies outside of its space", str(value)[:200], str(leaf))
+
+
+def _wrong(what: str, received: str, expected: str) -> EnvError:
+    return EnvError(what, received=received, expected=expected, owner=OWNER)

@@ -1,0 +1,33 @@
+"""What stands in for a Gymnasium environment that runs somewhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
+from maze_kernel.env.outside import Outside
+
+
+class OutsideGymEnv(gymnasium.Env[Any, Any]):
+    """Asks the outside for every observation; draws nothing.
+
+    Args:
+        inner: the environment whose spaces it has; never stepped.
+        outside: gives observations, gets actions.
+    """
+
+    def __init__(self, inner: gymnasium.Env[Any, Any], outside: Outside) -> None:
+        self.observation_space = inner.observation_space
+        self.action_space = inner.action_space
+        self._outside = outside
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """The outside's first observation."""
+        reply = self._outside.reset()
+        return reply.maze_state, reply.info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """The outside's answer to an action."""
+        reply = self._outside.step(action)
+        return reply.maze_state, reply.reward, reply.terminated, reply.truncated, reply.info

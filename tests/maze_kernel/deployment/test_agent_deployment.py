@@ -1,0 +1,228 @@
+"""What whoever embeds an agent relies on: bad states change nothing, errors surface, nothing stays behind."""
+
+import gc
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from maze_kernel import AgentDeployment, MazeError, RunContext
+from maze_kernel.env.contract import ActorID, FlatEnv, StructuredSpaces, flat_spaces
+from maze_kernel.errors import EnvError, NonFiniteError, RequestError
+from maze_kernel.models.contract import PolicyContext
+from maze_kernel.rollout.random_policy import RandomPolicy
+
+sys.path.insert(0, str(Path(__file__).parent))
+from playing_both_ways import Recording, assert_same_decisions
+
+GOOD = np.array([0.01, -0.02, 0.03, 0.04], np.float32)
+
+
+@pytest.fixture(scope="module")
+def context(train):
+    return train("CartPole-v1", wrappers=["observation-normalization"])
+
+
+BAD = {
+    "a wrong shape": ({"maze_state": np.zeros(3, np.float32)}, EnvError),
+    "text": ({"maze_state": "upright"}, EnvError),
+    "nothing": ({"maze_state": None}, EnvError),
+    "a dict": ({"maze_state": {"position": 0.0}}, EnvError),
+    "NaN": ({"maze_state": np.array([0, 0, np.nan, 0], np.float32)}, NonFiniteError),
+    "infinity": ({"maze_state": np.array([0, 0, np.inf, 0], np.float32)}, NonFiniteError),
+    "a missing reward": ({"reward": None}, EnvError),
+    "a NaN reward": ({"reward": float("nan")}, NonFiniteError),
+    "a flag in words": ({"terminated": "no"}, EnvError),
+    "info in words": ({"info": "none"}, EnvError),
+    "an unknown actor": ({"actor_id": ActorID("cut", 0)}, EnvError),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("n_before", [0, 3])
+def test_a_malformed_state_is_refused_and_changes_nothing(context, bad, n_before):
+    arguments, error = BAD[bad]
+    states = np.random.default_rng(0).normal(0, 0.1, (6, 4)).astype(np.float32)
+    logs = []
+    for disturbed in (False, True):
+        with context.deploy(deterministic=False) as agent:
+            agent.policy = recording = Recording(agent.policy)
+            agent.reset(seed=4)
+            for step, state in enumerate(states):
+                if disturbed and step == n_before:
+                    for _ in range(2):
+                        with pytest.raises(error) as raised:
+                            agent.act(**({"maze_state": state} | arguments))
+                        assert "AgentDeployment.act" in raised.value.owner
+                agent.act(state, 1.0)
+            agent.act(states[0], 1.0, True)
+            (episode,) = agent.drain_episodes()
+            assert (episode.total_reward, episode.length) == (6.0, 6)
+        logs.append(recording.log)
+    assert_same_decisions(*logs)
+
+
+def test_the_first_state_cannot_end_an_episode(context):
+    with context.deploy() as agent, pytest.raises(EnvError, match="first state"):
+        agent.act(GOOD, 0.0, True)
+
+
+def test_values_outside_of_a_discrete_space_are_refused():
+    space = spaces.Dict(kind=spaces.Discrete(3), pair=spaces.MultiDiscrete([2, 2]), bits=spaces.MultiBinary(2))
+    good = {"kind": 2, "pair": np.array([1, 0]), "bits": np.array([0, 1], np.int8)}
+    with AgentDeployment(flat_env(space), random_policy(space)) as agent:
+        agent.act(good)
+        for name, value in {"kind": 3, "pair": np.array([2, 0]), "bits": np.array([0, 2], np.int8)}.items():
+            with pytest.raises(EnvError, match=name):
+                agent.act({**good, name: value})
+        assert agent.act(good)["go"] in (0, 1)
+
+
+def flat_env(space):
+    env = FlatEnv()
+    env.structured_spaces = flat_spaces(space, spaces.Dict(go=spaces.Discrete(2)))
+    return env
+
+
+def random_policy(space):
+    return RandomPolicy(PolicyContext(spaces=flat_env(space).structured_spaces))
+
+
+class Failing:
+    """A policy that fails at its third decision."""
+
+    def __init__(self, policy):
+        self.policy, self.n = policy, 0
+
+    def __getattr__(self, name):
+        return getattr(self.policy, name)
+
+    def act(self, *args, **kwargs):
+        self.n += 1
+        if self.n == 3:
+            raise ZeroDivisionError("third decision")
+        return self.policy.act(*args, **kwargs)
+
+
+def test_an_error_of_the_policy_surfaces_and_the_next_call_begins_an_episode(context):
+    with context.deploy() as agent:
+        agent.policy = Failing(agent.policy)
+        agent.act(GOOD)
+        agent.act(GOOD)
+        with pytest.raises(ZeroDivisionError, match="third decision") as raised:
+            agent.act(GOOD)
+        assert any(frame.name == "act" and frame.path.name == Path(__file__).name for frame in raised.traceback)
+        assert threading.active_count() == 1
+        assert agent.act(GOOD) in (0, 1)
+        agent.act(GOOD, 1.0, True)
+        assert [episode.length for episode in agent.drain_episodes()] == [1]
+
+
+def test_a_wrapper_that_ends_episodes_does_not_stop_the_simulation(train):
+    context = train("CartPole-v1", wrappers=[{"use": "time-limit", "max_episode_steps": 3}])
+    with context.deploy() as agent:
+        assert all(agent.act(GOOD, 1.0) in (0, 1) for _ in range(10))
+        assert agent.act(GOOD, 1.0, False, True) is None
+
+
+def test_an_unfinished_episode_can_be_forgotten(context):
+    with context.deploy() as agent:
+        agent.act(GOOD)
+        agent.act(GOOD, 5.0)
+        agent.reset()
+        agent.act(GOOD)
+        agent.act(GOOD, 1.0, True)
+        assert [episode.total_reward for episode in agent.drain_episodes()] == [1.0]
+        assert agent.drain_episodes() == []
+
+
+def test_a_closed_agent_says_so(context):
+    agent = context.deploy()
+    agent.act(GOOD)
+    agent.close()
+    agent.close()
+    with pytest.raises(RequestError, match="closed"):
+        agent.act(GOOD)
+
+
+def test_an_agent_that_is_thrown_away_takes_its_thread_along(context):
+    agent = context.deploy()
+    agent.act(GOOD)
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "maze-deployment"]
+    del agent
+    gc.collect()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_program_ends_without_closing_its_agent(context):
+    code = f"""
+import numpy as np
+from maze_kernel import AgentDeployment
+agent = AgentDeployment.load({str(context.run_dir)!r})
+print(agent.act(np.zeros(4, np.float32)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() in ("0", "1")
+
+
+def test_a_run_directory_is_all_it_takes(context):
+    from_context, from_run = context.deploy(), AgentDeployment.load(context.run_dir, checkpoint="last")
+    with from_context, from_run:
+        assert from_context.act(GOOD) == from_run.act(GOOD)
+
+
+def test_an_experiment_file_needs_a_policy(tmp_path):
+    file = tmp_path / "experiment.toml"
+    file.write_text('name = "shown"\n[env]\nuse = "gym"\nid = "CartPole-v1"\n[trainer]\nuse = "ppo"\n')
+    with AgentDeployment.load(file, policy="random") as agent:
+        assert agent.act(GOOD) in (0, 1)
+    with pytest.raises(RequestError, match="nothing trained"):
+        AgentDeployment.load(file)
+    with pytest.raises(MazeError, match="not-there"):
+        AgentDeployment.load(tmp_path / "not-there")
+
+
+def test_an_untrained_context_needs_a_policy(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    context = RunContext(env="CartPole-v1", silent=True)
+    with pytest.raises(RequestError, match="nothing trained"):
+        context.deploy()
+    with context.deploy(policy="random") as agent:
+        assert agent.act(GOOD) in (0, 1)
+
+
+def test_environment_and_policy_may_be_given_as_objects():
+    policy = random_policy(spaces.Dict(observation=gymnasium.make("CartPole-v1").observation_space))
+    policy._actions = {"0": {"action": spaces.Discrete(2)}}
+    for env in (gymnasium.make("CartPole-v1"), lambda: gymnasium.make("CartPole-v1")):
+        with AgentDeployment(env, policy) as agent:
+            assert agent.act(GOOD) in (0, 1)
+    with pytest.raises(EnvError, match="no StructuredEnv"):
+        AgentDeployment(object(), policy)
+
+
+def test_a_simulation_of_several_actors_says_who_decides():
+    one, two = spaces.Dict(x=spaces.Box(0, 1, (1,))), spaces.Dict(y=spaces.Box(0, 1, (2,)))
+    structured = StructuredSpaces(
+        observation={"first": one, "second": two},
+        action={"first": spaces.Dict(a=spaces.Discrete(2)), "second": spaces.Dict(b=spaces.Discrete(3))},
+        agent_counts={"first": 1, "second": 2},
+    )
+    env = FlatEnv()
+    env.structured_spaces = structured
+    with AgentDeployment(env, RandomPolicy(PolicyContext(spaces=structured))) as agent:
+        agent.policy = recording = Recording(agent.policy)
+        assert set(agent.act({"x": np.zeros(1)})) == {"a"}
+        second = {"y": np.zeros(2)}
+        for agent_id in range(2):
+            assert set(agent.act(second, actor_id=ActorID("second", agent_id), flat_step_end=False)) == {"b"}
+        assert agent.act({"x": np.zeros(1)}, 1.0, True) is None
+        assert [key for key, _, _ in recording.log] == ["first", "second", "second"]
+        assert [episode.length for episode in agent.drain_episodes()] == [1]
