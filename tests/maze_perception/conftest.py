@@ -1,5 +1,7 @@
 import pytest
 
+import maze_blocks_attention.plugin
+import maze_blocks_graph.plugin
 import maze_distributions.plugin
 import maze_perception.plugin
 from maze_kernel.config.load import select
@@ -10,6 +12,17 @@ from maze_kernel.models.contract import ModelContext
 @pytest.fixture(scope="session")
 def kernel():
     return Kernel.of(maze_perception.plugin, maze_distributions.plugin)
+
+
+@pytest.fixture(scope="session")
+def kernel_with_blocks():
+    plugins = (
+        maze_perception.plugin,
+        maze_distributions.plugin,
+        maze_blocks_attention.plugin,
+        maze_blocks_graph.plugin,
+    )
+    return Kernel.of(*plugins)
 
 
 @pytest.fixture

@@ -156,7 +156,7 @@ def test_they_compile(kernel, name):
     ("name", "options", "in_shapes", "words"),
     [
         ("masked-global-pooling", {}, [(5, 3), (4,)], ["'in1'", "(4,)", "(5,)"]),
-        ("masked-global-pooling", {}, [(5, 3)], ["MaskedGlobalPooling", "features, mask", "in0"]),
+        ("masked-global-pooling", {}, [(5, 3), (5,), (5,)], ["MaskedGlobalPooling", "features, mask", "in2"]),
         ("masked-global-pooling", {}, [(5,), (5,)], ["'in0'", "(5,)"]),
         ("correlation", {}, [(3,), (4,)], ["'in0'", "(3,)", "(4,)"]),
         ("correlation", {}, [(1,), (4,)], ["(1,)", "(4,)", "equal last"]),

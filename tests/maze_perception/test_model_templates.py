@@ -7,8 +7,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from maze_kernel.config.load import select
 from maze_kernel.env.contract import StructuredSpaces, flat_spaces
 from maze_kernel.errors import MazeError, RequestError, SpaceError
+from maze_kernel.models.contract import ModelContext
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.models.masking import MASKED_LOGIT
 
@@ -331,3 +333,59 @@ def test_a_loss_over_every_space_compiles_in_one_graph(make_model):
     compiled = torch.compile(loss, fullgraph=True)
     torch.testing.assert_close(compiled(observation, action), loss(observation, action), rtol=1e-4, atol=1e-4)
     compiled(observation, action).sum().backward()
+
+
+WIRED = {
+    "use": "concat",
+    "blocks": {
+        "both": {"use": "correlation", "reduce": False},
+        "points": {"use": "masked-global-pooling", "pooling": "sum"},
+        "rest": {"use": "dense", "hidden_units": [3], "non_lin": "identity"},
+    },
+    "inputs": {"both": ["points", "a"], "points": ["points", "mask"]},
+}
+WIRED_SPACES = {"points": spaces.Box(-1, 1, (5, 4)), "mask": spaces.MultiBinary(5), "a": VECTOR, "b": VECTOR}
+
+
+def test_blocks_read_several_observations_and_each_other(make_model):
+    structured = flat(WIRED_SPACES, {"action": DISCRETE})
+    model = make_model(structured, WIRED)
+    observation = observe(structured)
+    shapes = model.policies["key_0"].shapes
+    assert shapes["model/concatenation"] == (4 + 3,)
+    pooled = (observation["points"] * observation["mask"][..., None]).sum(1)
+    weights = {name: tensor.detach() for name, tensor in model.policies["key_0"].state_dict().items()}
+    dense = observation["b"] @ weights["blocks.b_rest_block.layers.linear.0.weight"].T
+    latent = torch.cat([pooled * observation["a"], dense], 1)
+    expected = latent @ weights["blocks.action_logits_block.linear.weight"].T
+    torch.testing.assert_close(model.logits("0", observation)["action"].detach(), expected)
+
+
+def test_an_observation_in_inputs_and_modalities_goes_both_ways(make_model):
+    structured = flat(WIRED_SPACES, {"action": DISCRETE})
+    model = make_model(structured, {**WIRED, "modalities": {"a": "rest"}})
+    assert model.policies["key_0"].shapes["model/concatenation"] == (4 + 3 + 3,)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({"both": ["points", "a"], "nothing": ["a"]}, ["'nothing'", "both"]),
+        ({"both": ["pointz", "a"]}, ["'pointz'", "points"]),
+        ({"both": ["points", "a"], "points": ["both", "mask"]}, ["circle", "'both' -> 'points' -> 'both'"]),
+        ({"both": ["points", "b", "a"], "points": ["points", "mask"]}, ["both", "Correlation"]),
+    ],
+)
+def test_wrong_inputs_say_what_is_wrong(make_model, inputs, words):
+    with pytest.raises(MazeError) as caught:
+        make_model(flat(WIRED_SPACES, {"action": DISCRETE}), {**WIRED, "inputs": inputs})
+    for word in words:
+        assert word in caught.value.render()
+
+
+def test_wired_observations_reach_q_networks_through_hidden(kernel):
+    structured = flat(WIRED_SPACES, {"action": VECTOR})
+    context = ModelContext(spaces=structured, catalog=kernel.catalog, critic="state-action")
+    table = {**WIRED, "hidden": {"use": "dense", "hidden_units": [6]}}
+    model = kernel.catalog.build(select(kernel, "model", table), context)
+    assert model.action_value_critic("0")(observe(structured), torch.zeros(6, 4)).shape == (2, 6)

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from maze_kernel.config.description import describe
+from maze_kernel.config.load import select
 from maze_kernel.env.contract import flat_spaces
+from maze_kernel.models.contract import ModelContext
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/models.md").read_text()
@@ -24,10 +27,27 @@ BOXES = flat_spaces(
     spaces.Dict(observation=VECTOR),
     spaces.Dict(action=spaces.Box(-1.0, 1.0, (1,)), special_action=spaces.Box(-1.0, 1.0, (1,))),
 )
+SET = flat_spaces(
+    spaces.Dict(items=spaces.Box(-1, 1, (5, 4)), items_mask=spaces.MultiBinary(5), x=VECTOR, y=VECTOR),
+    spaces.Dict(action=spaces.Discrete(2)),
+)
+GRAPH = flat_spaces(
+    spaces.Dict(
+        nodes=spaces.Box(-1, 1, (5, 3)),
+        edge_links=spaces.Box(-1, 4, (6, 2), np.int64),
+        edges=spaces.Box(-1, 1, (6, 2)),
+        node_mask=spaces.MultiBinary(5),
+    ),
+    spaces.Dict(action=spaces.Discrete(2)),
+)
+VECTOR_BLOCK = 4 * 64 + 64 + 64 * 64 + 64
+FIRST_ROUND, SECOND_ROUND = (2 + 6) * 64 + 64 + (3 + 64) * 64 + 64, 192 * 64 + 64 + 128 * 64 + 64
 EXPECTED = [
     (PLAIN, 4 * 128 + 128 + 128 * 128 + 128 + 128 * 2 + 2),
     (PLAIN, 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2),
     (SEVERAL, 2 * (4 * 32 + 32) + 25 * 64 + 64 + 128 * 64 + 64 + 64 * 2 + 2),
+    (SET, 4 * (4 * 4 + 4) + 2 * VECTOR_BLOCK + (4 + 128) * 2 + 2),
+    (GRAPH, FIRST_ROUND + SECOND_ROUND + 2 * (64 * 64 + 64) + 64 * 2 + 2),
     (PLAIN, 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2),
     (PLAIN, 4 * 2 + 2),
     (BOXES, None),
@@ -39,9 +59,11 @@ def test_every_block_of_the_page_is_tested():
 
 
 @pytest.mark.parametrize(("text", "expected"), list(zip(BLOCKS, EXPECTED, strict=True)))
-def test_models_of_the_page_have_the_stated_policy(make_model, text, expected):
+def test_models_of_the_page_have_the_stated_policy(kernel_with_blocks, text, expected):
     structured, n_parameters = expected
-    model = make_model(structured, tomllib.loads(text)["model"])
+    catalog = kernel_with_blocks.catalog
+    selection = select(kernel_with_blocks, "model", tomllib.loads(text)["model"])
+    model = catalog.build(selection, ModelContext(spaces=structured, catalog=catalog))
     heads = model.distributions["0"].heads
     if n_parameters is None:
         assert [type(head).__name__ for head in heads.values()] == ["Beta", "SquashedGaussian"]
@@ -51,7 +73,8 @@ def test_models_of_the_page_have_the_stated_policy(make_model, text, expected):
     observation = {
         name: np.zeros((2, *space.shape), space.dtype) for name, space in structured.observation["0"].items()
     }
-    assert set(model.numpy_logits("0")(observation)) == set(heads)
+    batch = {name: torch.from_numpy(rows) for name, rows in observation.items()}
+    assert set(model.logits("0", batch)) == set(heads)
 
 
 @pytest.mark.parametrize("folder", ["maze_perception", "plugins/maze_distributions"])

@@ -192,6 +192,9 @@ class ConcatOptions:
     modalities: dict[str, str] = attrs.field(factory=dict)
     """Observation to the name of its block, or to "ignore". Several observations may name one block; each gets
     a copy with parameters of its own."""
+    inputs: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
+    """Block to what it reads together, in its order: observations, or other blocks of this table. Blocks that no
+    other one reads go to the concatenation."""
     hidden: BlockSelection | None = None
     """Block after the concatenation."""
     recurrence: BlockSelection | None = None

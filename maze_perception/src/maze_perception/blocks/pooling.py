@@ -35,7 +35,7 @@ def pool(x: Tensor, mask: Tensor | None, pooling: Pooling, dim: int) -> Tensor:
 class MaskedGlobalPooling(PerceptionBlock):
     """Reduces one dimension of the first input over the items that the second input, a mask, lets through.
 
-    (B, N, D) and (B, N) to (B, D) with `dim` = -2.
+    (B, N, D) and (B, N) to (B, D) with `dim` = -2. Without a mask all items exist.
     """
 
     def __init__(
@@ -46,7 +46,8 @@ class MaskedGlobalPooling(PerceptionBlock):
         options: MaskedGlobalPoolingOptions,
     ) -> None:
         super().__init__(in_keys, out_keys, in_shapes)
-        self.require_inputs("features, mask", 2)
+        self.require_inputs("features, mask", 1, 2)
+        self._masked = len(self.in_keys) == 2
         self._pooling, self._dim = options.pooling, options.dim
         shape = self.in_shapes[0]
         if len(shape) < -self._dim:
@@ -55,9 +56,10 @@ class MaskedGlobalPooling(PerceptionBlock):
                 received=f"shape {shape}",
                 expected=f"at least {-self._dim} dimensions without the batch",
             )
-        self.require_shape(1, shape[: len(shape) + self._dim + 1], "one entry an item")
+        if self._masked:
+            self.require_shape(1, shape[: len(shape) + self._dim + 1], "one entry an item")
 
     def forward(self, inputs: TensorDict) -> TensorDict:
         """Zero where the mask lets nothing through."""
-        x, mask = inputs[self.in_keys[0]], inputs[self.in_keys[1]]
-        return {self.out_keys[0]: pool(x, mask, self._pooling, self._dim)}
+        mask = inputs[self.in_keys[1]] if self._masked else None
+        return {self.out_keys[0]: pool(inputs[self.in_keys[0]], mask, self._pooling, self._dim)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -15,6 +15,7 @@ from maze_kernel.models.contract import ModelContext
 from maze_perception.blocks.general import Concatenation
 from maze_perception.graph import BuildBlock, GraphBuilder
 from maze_perception.models.assembly import assemble
+from maze_perception.models.wiring import add_wired, check_wiring, wired_observations
 from maze_perception.options import ConcatenationOptions, ConcatOptions
 
 IGNORE = "ignore"
@@ -66,7 +67,7 @@ class _ConcatTemplate:
         blocks, hidden = {**self.options.blocks, **critic.blocks}, critic.hidden or self.options.hidden
         if hidden is not None:
             return self._body(graph, features, blocks, hidden, extra=(action,))
-        used = [name for name in features if block_of(name, self.options) != IGNORE]
+        used = [name for name in unwired(features, self.options) if block_of(name, self.options) != IGNORE]
         joined = {name: self._join(graph, name, action) for name in used if len(graph.shapes[name]) == 1}
         if used and not joined:
             raise RequestError(
@@ -92,8 +93,8 @@ class _ConcatTemplate:
         extra: tuple[str, ...] = (),
     ) -> str:
         """Blocks, concatenation with `extra`, hidden, recurrence; `inputs` names what a block reads instead."""
-        latents = []
-        for name in features:
+        latents = add_wired(graph, features, blocks, self.options.inputs, self._builder)
+        for name in unwired(features, self.options):
             modality = block_of(name, self.options)
             if modality != IGNORE:
                 block, source = f"{name}_{modality}", (inputs or {}).get(name, name)
@@ -119,18 +120,25 @@ def add_concatenation(graph: GraphBuilder, keys: list[str], name: str = "concate
     return graph.add(name, lambda *arguments: Concatenation(*arguments, options), keys, f"model/{name}")
 
 
+def unwired(features: Iterable[str], options: ConcatOptions) -> list[str]:
+    """Observations with a block of their own: not among `inputs`, or named in `modalities` besides."""
+    wired = wired_observations(options.inputs) - set(options.modalities)
+    return [name for name in features if name.partition("@")[0] not in wired]
+
+
 def block_of(name: str, options: ConcatOptions) -> str:
-    """The block of an observation: from `modalities`, else of its own name, else the only one.
+    """The block of an observation: from `modalities`, else of its own name, else the only one outside `inputs`.
 
     Raises:
         RequestError: none of these.
     """
     if name in options.modalities:
         return options.modalities[name]
-    if name in options.blocks:
+    blocks = [block for block in options.blocks if block not in options.inputs]
+    if name in blocks:
         return name
-    if len(options.blocks) == 1:
-        return next(iter(options.blocks))
+    if len(blocks) == 1:
+        return blocks[0]
     raise RequestError(
         f"observation {name!r} has no block",
         received=f"blocks {', '.join(repr(block) for block in options.blocks)}",
@@ -147,6 +155,7 @@ def _check_names(context: ModelContext, options: ConcatOptions) -> None:
             raise _unknown(f"[model.modalities] names the observation {name!r}", observations)
         if block not in options.blocks and block != IGNORE:
             raise _unknown(f"[model.modalities] names the block {block!r}", {*options.blocks, IGNORE})
+    check_wiring(options.inputs, options.blocks, observations)
     for block in options.critic.blocks:
         if block not in options.blocks:
             raise _unknown(f"[model.critic.blocks] names the block {block!r}", set(options.blocks))

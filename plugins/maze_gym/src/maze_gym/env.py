@@ -11,6 +11,7 @@ from maze_gym.making import make_gym_env
 from maze_gym.masks import find_mask_reader
 from maze_gym.options import GymOptions
 from maze_gym.outside import OutsideGymEnv
+from maze_gym.padding import Padding
 from maze_gym.space_adapter import SpaceAdapter
 from maze_kernel.env.contract import Action, FlatEnv, Observation, flat_spaces
 from maze_kernel.env.outside import Outside, Reply
@@ -18,7 +19,8 @@ from maze_kernel.env.outside import Outside, Reply
 
 def make_env(options: GymOptions) -> GymEnv:
     """The target of the component "gym"."""
-    return GymEnv(make_gym_env(options), action_mask=options.action_mask)
+    padding = Padding(max_nodes=options.max_nodes, max_edges=options.max_edges, max_items=options.max_items)
+    return GymEnv(make_gym_env(options), action_mask=options.action_mask, padding=padding)
 
 
 def adapt(env: object) -> GymEnv | None:
@@ -34,11 +36,14 @@ class GymEnv(FlatEnv):
     Args:
         env: the environment; closed with this one.
         action_mask: see `GymOptions.action_mask`.
+        padding: of Graph and Sequence observations.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], *, action_mask: str = "auto") -> None:
+    def __init__(
+        self, env: gymnasium.Env[Any, Any], *, action_mask: str = "auto", padding: Padding | None = None
+    ) -> None:
         self.env = env
-        self._observations = SpaceAdapter(env.observation_space, "observation")
+        self._observations = SpaceAdapter(env.observation_space, "observation", padding or Padding())
         self._actions = SpaceAdapter(env.action_space, "action")
         keys = self._observations.outer.spaces
         self._masks = find_mask_reader(env, action_mask, keys, self._actions.outer, lambda: env.reset()[1])

@@ -24,3 +24,9 @@ class GymOptions:
     """How the environment draws itself: "rgb_array" for videos, "human" for a window; unset does not draw."""
     action_mask: Literal["auto", "observation", "info", "method", "none"] = "auto"
     """Where the mask of allowed discrete actions comes from: the observation key `action_mask`, `info["action_mask"]`, a method `action_masks()`, `valid_action_mask()` or `action_mask()`; "auto" takes the first of these that exists."""  # noqa: E501
+    max_nodes: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    """Nodes of a Graph observation, at most: it becomes `observation_nodes` and `observation_edge_links`, padded to this size, with `observation_node_mask`."""  # noqa: E501
+    max_edges: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    """Edges of a Graph observation, at most."""
+    max_items: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    """Items of a Sequence observation, at most: it becomes `observation`, padded to this size, with `observation_mask`."""  # noqa: E501

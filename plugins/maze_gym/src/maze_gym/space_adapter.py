@@ -1,7 +1,8 @@
 """From Gymnasium spaces to Maze's: a flat Dict with one Box, Discrete, MultiDiscrete or MultiBinary a key.
 
 Nested Dict and Tuple spaces become joined keys (`camera_left`, `observation_0`), Discrete spaces start at 0, and
-float64 becomes float32. All conversions work on single values and on arrays with a leading batch dimension alike.
+float64 becomes float32: single values and arrays with a leading batch dimension alike. Graph and Sequence spaces become
+padded arrays (`maze_gym.padding`), of one environment at a time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
+from maze_gym.padding import Padding, padded_parts
 from maze_kernel.errors import SpaceError
 
 Path = tuple[str | int, ...]
@@ -38,14 +40,15 @@ class SpaceAdapter:
     Args:
         inner: the Gymnasium space of one environment.
         name: the key of a space that is neither Dict nor Tuple: "observation" or "action".
+        padding: how Graph and Sequence spaces are padded; None: they are refused.
 
     Raises:
         SpaceError: a part of the space has no fixed array form, or two parts get the same key.
     """
 
-    def __init__(self, inner: spaces.Space[Any], name: str) -> None:
+    def __init__(self, inner: spaces.Space[Any], name: str, padding: Padding | None = None) -> None:
         self._inner = inner
-        self.leaves = tuple(_leaves(inner, name, ()))
+        self.leaves = tuple(_leaves(inner, name, (), padding))
         keys = [leaf.key for leaf in self.leaves]
         if repeated := sorted({key for key in keys if keys.count(key) > 1}):
             raise SpaceError(
@@ -93,19 +96,22 @@ def _nested(space: spaces.Space[Any], path: Path, parts: dict[Path, Any]) -> Any
     return parts[path]
 
 
-def _leaves(space: spaces.Space[Any], name: str, path: Path) -> Iterator[Leaf]:
+def _leaves(space: spaces.Space[Any], name: str, path: Path, padding: Padding | None) -> Iterator[Leaf]:
     children: list[tuple[str, str | int, spaces.Space[Any]]]
     if isinstance(space, spaces.Dict):
         prefix = f"{name}_" if path else ""
         children = [(f"{prefix}{key}", key, child) for key, child in space.spaces.items()]
     elif isinstance(space, spaces.Tuple):
         children = [(f"{name}_{index}", index, child) for index, child in enumerate(space.spaces)]
+    elif isinstance(space, (spaces.Graph, spaces.Sequence)) and padding is not None:
+        yield from (Leaf(key, path, outer, decode, None) for key, outer, decode in padded_parts(space, name, padding))
+        return
     else:
         outer, decode, encode = _leaf_conversion(space, name)
         yield Leaf(name, path, outer, decode, encode)
         return
     for child_name, step, child in children:
-        yield from _leaves(child, child_name, (*path, step))
+        yield from _leaves(child, child_name, (*path, step), padding)
 
 
 def _leaf_conversion(space: spaces.Space[Any], name: str) -> tuple[spaces.Space[Any], Convert | None, Convert | None]:

@@ -1,0 +1,134 @@
+"""What kind of thing each observation is, told from its space and its name, and the default stack of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.config.load import select
+from maze_kernel.errors import PluginError
+from maze_perception.blocks.image import ImageFeatures
+from maze_perception.graph import GraphBuilder
+
+FAMILIES = {
+    "gru-last-step": "maze-blocks-recurrent",
+    "point-net": "maze-blocks-pointnet",
+    "message-passing": "maze-blocks-graph",
+    "masked-global-pooling": "maze-perception",
+}
+"""Blocks of the default stacks to the distribution that offers them."""
+
+NODES, LINKS, EDGES, NODE_MASK = "nodes", "edge_links", "edges", "node_mask"
+
+
+@attrs.frozen(kw_only=True)
+class Modality:
+    """Observations that one stack reads together.
+
+    Attributes:
+        kind: "image", "graph", "set", "sequence" or "vector".
+        name: of what is drawn and stored.
+        parts: role to observation; "main" is the first.
+    """
+
+    kind: str
+    name: str
+    parts: Mapping[str, str]
+
+
+def modalities_of(observation: spaces.Dict, features: Iterable[str]) -> list[Modality]:
+    """Every feature in exactly one modality: graphs, then masked sets, images, sequences, and vectors for the rest."""
+    left = list(features)
+    found: list[Modality] = []
+    for take in (_graph, _set):
+        for name in list(left):
+            modality = take(observation, name, left) if name in left else None
+            if modality is not None:
+                found.append(modality)
+                left = [other for other in left if other not in modality.parts.values()]
+    return [*found, *(_alone(observation[name], name) for name in left)]
+
+
+def is_image(space: spaces.Space[Any]) -> bool:
+    """A Box of three dimensions, or of two with bytes, at least 8 pixels high and wide."""
+    if not isinstance(space, spaces.Box):
+        return False
+    if len(space.shape) == 2:
+        return bool(space.dtype == np.uint8) and min(space.shape) >= 8
+    return len(space.shape) == 3 and sorted(space.shape)[1] >= 8
+
+
+def _graph(observation: spaces.Dict, name: str, left: list[str]) -> Modality | None:
+    """`nodes` (N, D) and `edge_links` (E, 2), and `edges` (E, F) and `node_mask` (N,) where they are; any prefix."""
+    base, at, key = name.partition("@")
+    prefix = base.removesuffix(NODES)
+    if not base.endswith(NODES) or (prefix and not prefix.endswith("_")):
+        return None
+    parts = {role: f"{prefix}{role}{at}{key}" for role in (NODES, LINKS, EDGES, NODE_MASK)}
+    parts = {role: part for role, part in parts.items() if part in left}
+    if LINKS not in parts or len(observation[name].shape or ()) != 2:
+        return None
+    return Modality(kind="graph", name=f"{prefix}graph{at}{key}", parts=parts)
+
+
+def _set(observation: spaces.Dict, name: str, left: list[str]) -> Modality | None:
+    """Items (N, D) and `<name>_mask` (N,)."""
+    base, at, key = name.partition("@")
+    mask = f"{base}_mask{at}{key}"
+    shape = observation[name].shape or ()
+    if len(shape) != 2 or mask not in left or (observation[mask].shape or ()) != shape[:1]:
+        return None
+    return Modality(kind="set", name=name, parts={"main": name, "mask": mask})
+
+
+def _alone(space: spaces.Space[Any], name: str) -> Modality:
+    kind = "vector"
+    if is_image(space):
+        kind = "image"
+    elif isinstance(space, spaces.Box) and len(space.shape) == 2 and np.issubdtype(space.dtype, np.floating):
+        kind = "sequence"
+    return Modality(kind=kind, name=name, parts={"main": name})
+
+
+def add_stack(graph: GraphBuilder, modality: Modality, catalog: Any) -> str:
+    """Add the default stack of anything but a vector; returns the key of a vector."""
+    name, parts = modality.name, modality.parts
+    if modality.kind == "image":
+        return graph.add(f"{name}_image", ImageFeatures, (name,), f"model/{name}_image")
+    if modality.kind == "sequence":
+        return _add(graph, catalog, f"{name}_sequence", {"use": "gru-last-step"}, (name,))
+    if modality.kind == "set":
+        options = {"use": "point-net", "hidden_units": [64, 64]}
+        return _add(graph, catalog, f"{name}_set", options, (name, parts["mask"]))
+    inputs = [parts[role] for role in (NODES, LINKS, EDGES) if role in parts]
+    nodes = _add(graph, catalog, name, {"use": "message-passing"}, inputs)
+    mask = [parts[NODE_MASK]] if NODE_MASK in parts else []
+    return _add(graph, catalog, f"{name}_pooling", {"use": "masked-global-pooling"}, (nodes, *mask))
+
+
+def _add(graph: GraphBuilder, catalog: Any, name: str, table: dict[str, Any], inputs: Iterable[str]) -> str:
+    """Add a block of the catalog.
+
+    Raises:
+        PluginError: the distribution that offers the block is not there; names it.
+    """
+    try:
+        catalog.find("block", table["use"])
+    except PluginError as error:
+        raise _missing(table["use"], list(inputs), error) from error
+    selection = select(catalog, "block", table)
+    return graph.add(name, lambda *arguments: catalog.build(selection, *arguments), tuple(inputs), f"model/{name}")
+
+
+def _missing(use: str, inputs: list[str], error: PluginError) -> PluginError:
+    distribution = FAMILIES[use]
+    return PluginError(
+        f"the default model reads the observation {inputs[0]!r} with the block {use!r}, which is not installed",
+        received=error.what,
+        owner="maze-perception",
+        help=f"pip install {distribution}, or write a [model] table with other blocks",
+    )

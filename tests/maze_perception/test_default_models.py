@@ -1,0 +1,141 @@
+"""The `auto` model derives a stack from every kind of observation, with blocks from the catalog."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+import maze_blocks_graph.plugin
+import maze_blocks_pointnet.plugin
+import maze_blocks_recurrent.plugin
+import maze_distributions.plugin
+import maze_perception.plugin
+from maze_kernel.config.load import select
+from maze_kernel.env.contract import flat_spaces
+from maze_kernel.errors import PluginError
+from maze_kernel.loader import Kernel
+from maze_kernel.models.contract import ModelContext
+from maze_kernel.testing.models import check_model
+from maze_perception.models.modalities import modalities_of
+
+EVERYTHING = Kernel.of(
+    maze_perception.plugin,
+    maze_distributions.plugin,
+    maze_blocks_graph.plugin,
+    maze_blocks_pointnet.plugin,
+    maze_blocks_recurrent.plugin,
+)
+BARE = Kernel.of(maze_perception.plugin, maze_distributions.plugin)
+
+
+def box(*shape):
+    return spaces.Box(-1.0, 1.0, shape)
+
+
+SET = {"points": box(5, 3), "points_mask": spaces.MultiBinary(5)}
+GRAPH = {
+    "net_nodes": box(4, 3),
+    "net_edge_links": spaces.Box(-1, 3, (6, 2), np.int64),
+    "net_edges": box(6, 2),
+    "net_node_mask": spaces.MultiBinary(4),
+}
+OBSERVATIONS = {
+    "sequence": {"history": box(7, 3)},
+    "set": SET,
+    "graph": GRAPH,
+    "bare-graph": {"nodes": box(4, 3), "edge_links": GRAPH["net_edge_links"]},
+    "mixed": {**SET, **GRAPH, "history": box(7, 3), "speed": box(2), "counts": spaces.MultiDiscrete([2, 3])},
+    "mixed-with-image": {**SET, "screen": spaces.Box(0, 255, (16, 16, 3), np.uint8), "speed": box(2)},
+}
+
+
+def model_of(observation, kernel=EVERYTHING, action=None, critic="state-value"):
+    structured = flat_spaces(spaces.Dict(observation), spaces.Dict(action or {"action": spaces.Discrete(3)}))
+    context = ModelContext(spaces=structured, catalog=kernel.catalog, seed=3, critic=critic)
+    return kernel.catalog.build(select(kernel, "model", "auto"), context), structured
+
+
+def kinds(observation, features=None):
+    found = modalities_of(spaces.Dict(observation), features or tuple(observation))
+    return {modality.name: (modality.kind, set(modality.parts.values())) for modality in found}
+
+
+def test_every_observation_is_told_by_its_space_and_name():
+    assert kinds(OBSERVATIONS["mixed"]) == {
+        "net_graph": ("graph", set(GRAPH)),
+        "points": ("set", set(SET)),
+        "history": ("sequence", {"history"}),
+        "speed": ("vector", {"speed"}),
+        "counts": ("vector", {"counts"}),
+    }
+    boxes = {"a": spaces.Box(0, 255, (8, 8), np.uint8), "b": box(3, 9, 9), "c": box(9, 9, 3), "d": box(2, 2, 2)}
+    assert [kind for kind, _ in kinds(boxes).values()] == ["image", "image", "image", "vector"]
+    # the mask of an action head is no mask of a set; integers in rows are no sequence; nodes without links no graph
+    assert kinds(SET, ("points",)) == {"points": ("sequence", {"points"})}
+    assert kinds({"grid": spaces.Box(0, 9, (4, 4), np.int64)}) == {"grid": ("vector", {"grid"})}
+    assert kinds({"nodes": box(4, 3)}) == {"nodes": ("sequence", {"nodes"})}
+
+
+@pytest.mark.parametrize("name", OBSERVATIONS)
+def test_every_default_model_conforms(name):
+    structured = model_of(OBSERVATIONS[name])[1]
+    check_model(lambda: model_of(OBSERVATIONS[name])[0], structured)
+
+
+@pytest.mark.parametrize("action", [spaces.Discrete(3), box(2)])
+def test_default_models_value_actions_too(action):
+    model, structured = model_of(OBSERVATIONS["mixed"], action={"action": action}, critic="state-action")
+    structured.observation["0"].seed(0)
+    row = structured.observation["0"].sample()
+    inputs = {name: torch.from_numpy(np.stack([np.asarray(value)] * 2)) for name, value in row.items()}
+    encoded = None if isinstance(action, spaces.Discrete) else torch.zeros(2, 2)
+    values = model.action_value_critic("0")(inputs, encoded)
+    assert values.shape == ((2, 2, 3) if encoded is None else (2, 2))
+
+
+def logits_of(model, observation):
+    batch = {name: torch.as_tensor(np.asarray(value))[None] for name, value in observation.items()}
+    return model.logits("0", batch)["action"].detach()
+
+
+def test_masked_points_and_their_order_do_not_matter():
+    model, _ = model_of(SET)
+    points = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    mask = np.array([1, 1, 0, 1, 0], np.int8)
+    logits = logits_of(model, {"points": points, "points_mask": mask})
+    changed = points.copy()
+    changed[[2, 4]] = 9.0
+    order = np.array([3, 4, 1, 0, 2])
+    torch.testing.assert_close(logits_of(model, {"points": changed, "points_mask": mask}), logits)
+    torch.testing.assert_close(logits_of(model, {"points": points[order], "points_mask": mask[order]}), logits)
+
+
+def test_nodes_that_do_not_exist_and_their_numbers_do_not_matter():
+    model, _ = model_of(GRAPH)
+    rng = np.random.default_rng(0)
+    graph = {
+        "net_nodes": rng.normal(size=(4, 3)).astype(np.float32),
+        "net_node_mask": np.array([1, 1, 1, 0], np.int8),
+        "net_edge_links": np.array([[0, 1], [1, 2], [2, 0], [-1, -1], [-1, -1], [-1, -1]]),
+        "net_edges": rng.normal(size=(6, 2)).astype(np.float32),
+    }
+    logits = logits_of(model, graph)
+    changed = {**graph, "net_nodes": graph["net_nodes"].copy(), "net_edges": graph["net_edges"].copy()}
+    changed["net_nodes"][3], changed["net_edges"][3:] = 9.0, 9.0
+    torch.testing.assert_close(logits_of(model, changed), logits)
+    place = np.array([2, 0, 1, 3])  # old number to new number
+    renamed = {**graph, "net_nodes": graph["net_nodes"][np.argsort(place)]}
+    links = graph["net_edge_links"]
+    renamed["net_edge_links"] = np.where(links < 0, links, place[np.clip(links, 0, 3)])
+    torch.testing.assert_close(logits_of(model, renamed), logits)
+
+
+@pytest.mark.parametrize(
+    ("name", "distribution"),
+    [("sequence", "maze-blocks-recurrent"), ("set", "maze-blocks-pointnet"), ("graph", "maze-blocks-graph")],
+)
+def test_a_block_family_that_is_not_installed_is_named(name, distribution):
+    with pytest.raises(PluginError) as caught:
+        model_of(OBSERVATIONS[name], BARE)
+    assert f"pip install {distribution}" in caught.value.render()
+    assert repr(next(iter(OBSERVATIONS[name]))) in caught.value.what
