@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
@@ -13,6 +14,7 @@ from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
 from maze_kernel.trajectories.episode import Episode, EpisodeInfo, Transitions, concatenate, flat_transitions
 from maze_kernel.trajectories.episode_file import SUFFIX, read_episode, read_info
+from maze_kernel.trajectories.maze_steps import MazeEpisode, read_maze_episode
 from maze_kernel.trajectories.stored_spaces import spaces_from_data
 from maze_kernel.trajectories.writer import MANIFEST, read_manifest
 
@@ -70,6 +72,10 @@ class TrajectoryDataset:
     def infos(self) -> list[EpisodeInfo]:
         """Identifiers and sums of all episodes; their arrays are not read."""
         return [read_info(file) for file in self.files]
+
+    def maze_episode(self, index: int, core_env: Any | None = None) -> MazeEpisode | None:
+        """MazeStates, MazeActions and events of one episode; see `read_maze_episode`."""
+        return read_maze_episode(self.files[index], core_env)
 
     def through(self, transforms: Sequence[Transform]) -> TrajectoryDataset:
         """The same episodes as a policy outside of these transforms would have seen them and acted.

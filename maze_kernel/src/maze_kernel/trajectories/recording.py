@@ -14,6 +14,7 @@ from maze_kernel.env.contract import Action, Observation, StructuredEnv
 from maze_kernel.env.wrapper import EnvWrapper
 from maze_kernel.errors import MazeError
 from maze_kernel.trajectories.builder import EpisodeBuilder
+from maze_kernel.trajectories.maze_steps import MazeStepRecorder
 from maze_kernel.trajectories.writer import TrajectoryWriter, episode_name
 
 
@@ -45,6 +46,7 @@ class RecordingEnv(EnvWrapper):
         self._numbers = numbers
         self._builder = EpisodeBuilder(env.structured_spaces)
         self._recordable = capability(env, Recordable)  # type: ignore[type-abstract]
+        self._maze_steps = None if self._recordable is None else MazeStepRecorder(self._recordable)
         self._n_episodes = 0
         self._seed: int | None = None
         self._last: Observation = {}
@@ -57,6 +59,8 @@ class RecordingEnv(EnvWrapper):
         observation, info = self.env.reset(seed=seed, options=options)
         self._seed, self._last = seed, observation
         self._builder.observe(self.env.actor_id(), observation)
+        if self._maze_steps is not None:
+            self._maze_steps.begin()
         return observation, info
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -80,6 +84,8 @@ class RecordingEnv(EnvWrapper):
             actor_rewards=env.get_actor_rewards() if flat_step_end else None,
         )
         self._last = observation
+        if self._maze_steps is not None:
+            self._maze_steps.add(flat_step_end)
         if terminated or truncated:
             self._write()
         else:
@@ -93,13 +99,16 @@ class RecordingEnv(EnvWrapper):
 
     def _write(self, error: str | None = None) -> None:
         """Write the episode so far, if it has a step, and forget it."""
-        builder = self._builder
+        builder, maze_steps = self._builder, self._maze_steps
         if len(builder):
             info = {"episode_id": self._episode_id(), "seed": self._seed, "error": error, "policy": self._policy}
             last = None if error is not None else (self.env.actor_id(), self._last)
-            self._writer.write(self._name(str(info["episode_id"])), builder.finish(info, last))
+            objects = None if maze_steps is None else maze_steps.arrays(failed=error is not None)
+            self._writer.write(self._name(str(info["episode_id"])), builder.finish(info, last), objects)
             self._n_episodes += 1
         builder.clear()
+        if maze_steps is not None:
+            maze_steps.clear()
 
     def _episode_id(self) -> str:
         return str(uuid.uuid4()) if self._recordable is None else self._recordable.episode_id

@@ -1,0 +1,128 @@
+"""What a recording of a Maze environment holds beside arrays: states, actions and events, step by step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from maze_kernel.env.capabilities import Recordable
+from maze_kernel.errors import TrajectoryError
+from maze_kernel.events.records import EventRecord
+from maze_kernel.trajectories.object_decoding import RecordedClasses
+from maze_kernel.trajectories.object_encoding import ObjectEncoder
+
+OBJECTS = "objects"
+"""Name of the array that holds the JSON text, as bytes; arrays of the objects are `object/0`, `object/1`, …"""
+
+
+@attrs.frozen(kw_only=True)
+class MazeStep:
+    """One decision in the words of the simulation.
+
+    Attributes:
+        maze_state: in which it was taken.
+        maze_action: the decision.
+        events: fired by it; those of `reset` are among the first step's.
+        components: what `get_serializable_components` gave after it.
+    """
+
+    maze_state: Any
+    maze_action: Any | None
+    events: tuple[EventRecord, ...]
+    components: Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class MazeEpisode:
+    """All decisions of an episode, and the state it ended in; None where the last step failed."""
+
+    steps: tuple[MazeStep, ...]
+    final_state: Any | None
+
+
+class MazeStepRecorder:
+    """Collects `MazeStep`s of the episode in progress as text.
+
+    Args:
+        env: tells them.
+    """
+
+    def __init__(self, env: Recordable) -> None:
+        self._env = env
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin the next episode."""
+        self._encoder = ObjectEncoder()
+        self._steps: list[str] = []
+        self._state = "null"
+        self._n_events = 0
+
+    def begin(self) -> None:
+        """After `reset`."""
+        self._state = self._encoder.encode(self._env.get_maze_state(), "the MazeState")
+
+    def add(self, flat_step_end: bool) -> None:
+        """After `step`."""
+        env, encode = self._env, self._encoder.encode
+        events = list(env.get_step_events())
+        fired = events[self._n_events :]
+        self._n_events = 0 if flat_step_end else len(events)
+        components = env.get_serializable_components()
+        parts = {
+            "state": self._state,
+            "action": encode(env.get_maze_action(), "the MazeAction"),
+            "events": encode(fired, "an event"),
+            "components": encode(components, "a serializable component") if components else "{}",
+        }
+        self._steps.append("{" + ",".join(f'"{name}":{text}' for name, text in parts.items()) + "}")
+        self._state = encode(env.get_maze_state(), "the MazeState")
+
+    def arrays(self, failed: bool) -> dict[str, np.ndarray]:
+        """The episode for its file."""
+        final = "null" if failed else self._state
+        text = f'{{"steps":[{",".join(self._steps)}],"final_state":{final}}}'
+        arrays = {OBJECTS: np.frombuffer(text.encode(), np.uint8)}
+        return arrays | {f"object/{index}": array for index, array in enumerate(self._encoder.arrays)}
+
+
+def read_maze_episode(path: Path, core_env: Any | None = None) -> MazeEpisode | None:
+    """The simulation's side of a recorded episode; None where the environment was no Maze environment.
+
+    Args:
+        path: the file of the episode.
+        core_env: of the environment it was recorded in, whose classes the objects come back in; None: they come back
+            as namespaces.
+
+    Raises:
+        TrajectoryError: the file is damaged.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = set(file.keys())
+            if OBJECTS not in names:
+                return None
+            tree = json.loads(file.get_tensor(OBJECTS).tobytes())
+            arrays = [file.get_tensor(f"object/{index}") for index in range(len(names)) if f"object/{index}" in names]
+        return _episode(tree, arrays, RecordedClasses(core_env))
+    except (OSError, ValueError, KeyError, TypeError, IndexError, SafetensorError) as error:
+        raise TrajectoryError(f"the recorded episode {path} is damaged: {error!r:.300}") from error
+
+
+def _episode(tree: Mapping[str, Any], arrays: Sequence[np.ndarray], classes: RecordedClasses) -> MazeEpisode:
+    steps = tuple(
+        MazeStep(
+            maze_state=classes.decode(step["state"], arrays),
+            maze_action=classes.decode(step["action"], arrays),
+            events=tuple(classes.event(event, arrays) for event in step["events"]),
+            components=classes.decode(step["components"], arrays),
+        )
+        for step in tree["steps"]
+    )
+    return MazeEpisode(steps=steps, final_state=classes.decode(tree["final_state"], arrays))

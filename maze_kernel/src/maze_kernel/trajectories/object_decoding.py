@@ -1,0 +1,159 @@
+"""Recorded objects back in the classes of an environment, which names them; a recording never does.
+
+What the environment does not know comes back as a `types.SimpleNamespace` with the recorded fields, so that
+renderers that only read attributes can still draw it.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import enum
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from cattrs import Converter
+from cattrs.gen import make_dict_structure_fn
+
+from maze_kernel.events.declaration import events_of
+from maze_kernel.events.records import EventRecord
+from maze_kernel.trajectories.object_encoding import ARRAY, BYTES, ENUM, FLOAT, MAP, SET, TYPE
+
+_METHODS = ("reset", "step", "get_maze_state")
+"""Methods of a core environment whose annotations name its states and actions."""
+
+
+class RecordedClasses:
+    """The classes of an environment's states, actions and events, by name.
+
+    Args:
+        core_env: annotations of its `reset`, `step` and `get_maze_state` name states and actions; its topics name
+            the events. None: nothing is known.
+    """
+
+    def __init__(self, core_env: Any | None = None) -> None:
+        self._classes: dict[str, type] = {}
+        self._events: dict[str, Any] = {}
+        self._converter = _converter()
+        if core_env is None:
+            return
+        for method in _METHODS:
+            self._add(_hints(getattr(type(core_env), method, None)).values())
+        for interface in core_env.pubsub.interfaces:
+            for name, event in events_of(interface).items():
+                self._events[f"{interface.__name__}/{name}"] = (interface, event, _hints(event))
+
+    def decode(self, tree: Any, arrays: Sequence[np.ndarray]) -> Any:
+        """The object that `ObjectEncoder` wrote."""
+        if isinstance(tree, list):
+            return [self.decode(item, arrays) for item in tree]
+        if not isinstance(tree, dict):
+            return tree
+        for mark, restore in _RESTORE.items():
+            if mark in tree:
+                return restore(self.decode(tree[mark], arrays))
+        if ARRAY in tree:
+            return arrays[tree[ARRAY]]
+        if ENUM in tree:
+            return self._enum(*tree[ENUM])
+        fields = {key: self.decode(item, arrays) for key, item in tree.items() if key != TYPE}
+        return self._object(tree[TYPE], fields) if TYPE in tree else fields
+
+    def event(self, tree: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> EventRecord:
+        """An event record; one of an unknown interface gets a stand-in of that name."""
+        name = tree["event"]
+        attributes = {key: self.decode(value, arrays) for key, value in tree["attributes"].items()}
+        if name not in self._events:
+            return EventRecord(*_stand_in(*name.split("/", 1)), attributes)
+        interface, event, hints = self._events[name]
+        typed = {key: self._as(value, hints.get(key)) for key, value in attributes.items()}
+        return EventRecord(interface, event, typed)
+
+    def _object(self, name: str, fields: dict[str, Any]) -> Any:
+        cls = self._classes.get(name)
+        if cls is not None:
+            try:
+                return self._converter.structure(fields, cls)
+            except Exception:  # the class has changed since, or its annotations say less than it holds
+                pass
+        return types.SimpleNamespace(**fields)
+
+    def _enum(self, name: str, member: str) -> Any:
+        cls = self._classes.get(name)
+        return cls[member] if isinstance(cls, enum.EnumMeta) and member in cls.__members__ else member
+
+    def _as(self, value: Any, hint: Any) -> Any:
+        if hint is None:
+            return value
+        try:
+            return self._converter.structure(value, hint)
+        except Exception:  # an annotation that is no type of data
+            return value
+
+    def _add(self, hints: Iterable[Any]) -> None:
+        """These classes and all that their fields are annotated with."""
+        for hint in hints:
+            self._add(typing.get_args(hint))
+            if not isinstance(hint, type) or hint.__qualname__ in self._classes:
+                continue
+            if isinstance(hint, enum.EnumMeta):
+                self._classes[hint.__qualname__] = hint
+            elif _is_record(hint):
+                self._classes[hint.__qualname__] = hint
+                self._add(_hints(hint).values())
+
+
+_RESTORE: dict[str, Any] = {
+    FLOAT: float,
+    SET: set,
+    BYTES: base64.b64decode,
+    MAP: lambda items: {_hashable(key): value for key, value in items},
+}
+
+
+def _hashable(key: Any) -> Any:
+    return tuple(_hashable(item) for item in key) if isinstance(key, list) else key
+
+
+def _stand_in(interface_name: str, event_name: str) -> tuple[type, Any]:
+    """An interface and event of these names, for a record's `name`."""
+
+    def event() -> None: ...
+
+    event.__name__ = event_name
+    return type(interface_name, (), {}), event
+
+
+def _is_record(cls: Any) -> bool:
+    return isinstance(cls, type) and (attrs.has(cls) or dataclasses.is_dataclass(cls))
+
+
+def _hints(annotated: Any) -> dict[str, Any]:
+    """The resolved annotations; none where a name is only known to type checkers."""
+    try:
+        return {} if annotated is None else typing.get_type_hints(annotated)
+    except (NameError, TypeError):
+        return {}
+
+
+def _converter() -> Converter:
+    """Turns lists into the tuples that annotations ask for; parts that were decoded already pass as they are."""
+    converter = Converter()
+
+    def passing(build: Any) -> Any:
+        return lambda value, cls: value if isinstance(value, cls) else build(value, cls)
+
+    converter.register_structure_hook_factory(_is_record, lambda cls: passing(make_dict_structure_fn(cls, converter)))
+    converter.register_structure_hook_func(
+        lambda hint: hint is Any or np.ndarray in (hint, typing.get_origin(hint)), lambda value, _hint: value
+    )
+    converter.register_structure_hook_func(lambda hint: isinstance(hint, enum.EnumMeta), _structure_enum)
+    return converter
+
+
+def _structure_enum(value: Any, cls: Any) -> Any:
+    return value if isinstance(value, cls) else cls(value)
