@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
 from maze_kernel.api_components import component_table, set_paths
 from maze_kernel.config.load import experiment_from_mapping, select
@@ -26,6 +27,7 @@ from maze_kernel.training.acting import Actor
 from maze_kernel.training.evaluation import Evaluator
 from maze_kernel.training.loop import TrainingResult, train
 from maze_kernel.training.resume import stored_experiment
+from maze_kernel.trajectories.dataset import TrajectoryDataset
 from maze_kernel.workers.inline import InlinePool
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from maze_kernel.models.contract import Policy
     from maze_kernel.rollout.episodes import EpisodeResult
     from maze_kernel.training.checkpoint import Checkpoint
+    from maze_kernel.trajectories.episode import EpisodeInfo
     from maze_kernel.workers.contract import WorkerPool
 
 
@@ -55,6 +58,8 @@ class RolloutOptions:
     """Show the episodes in a window."""
     video_dir: Path | None = None
     """Write a film of each episode here."""
+    record_dir: Path | None = None
+    """Record the episodes into this new folder: arrays, and of Maze environments states, actions and events."""
 
 
 @attrs.frozen(kw_only=True)
@@ -77,6 +82,7 @@ def roll_out(
     *,
     checkpoint: Checkpoint | None = None,
     policy: Any = "random",
+    seeds: Sequence[int] | None = None,
     on_result: Callable[[EpisodeResult], None] = lambda _result: None,
 ) -> RolloutResult:
     """Play episodes of an experiment with the weights of a checkpoint, or with a policy that needs no training.
@@ -84,29 +90,80 @@ def roll_out(
     Args:
         checkpoint: of a run of this experiment; None: `policy` plays.
         policy: name, options table or import path of a policy component; read without a checkpoint.
+        seeds: one an episode; None: those that follow from `options.seed`.
         on_result: called after each episode.
+
+    Raises:
+        RequestError: the folder to record into is not empty.
     """
+    if seeds is None:
+        seeds = SeedTree(options.seed).seeds(options.n_episodes, "rollout")
     if options.render or options.video_dir is not None:
         loaded = playing.with_drawing(loaded, "rgb_array" if options.video_dir is not None else "human")
     assembly = Assembly(loaded, kernel)
     parts = (loaded, kernel)
     states = None if checkpoint is None else checkpoint.state.get("transforms")
     if checkpoint is None:
-        make_policy: Callable[[int], Policy] = playing.ComponentPolicy(*parts, select(kernel, "policy", policy))
+        selection = select(kernel, "policy", policy)
+        player_name = selection.use
+        make_policy: Callable[[int], Policy] = playing.ComponentPolicy(*parts, selection)
     else:
+        player_name = f"epoch {checkpoint.epoch} of {loaded.experiment.name}"
         make_policy = playing.TrainedPolicy(*parts, playing.weights_of(checkpoint))
+    recording = None
+    if options.record_dir is not None:
+        recording = playing.new_recording(loaded, options.record_dir, player_name, seeds)
     player = EpisodePlayer(
-        make_env=playing.PlayingEnv(*parts, states),
+        make_env=playing.PlayingEnv(*parts, states, recording),
         make_policy=make_policy,
         deterministic=options.deterministic,
         max_steps=options.max_steps,
         video_dir=options.video_dir,
         on_screen=options.render,
     )
-    seeds = SeedTree(options.seed).seeds(options.n_episodes, "rollout")
     with _pool(assembly, options) as pool:
         episodes = play_episodes(pool, player, seeds, on_result=on_result)
     return RolloutResult(episodes=episodes, summary=summarize(episodes))
+
+
+def replay(
+    loaded: LoadedExperiment,
+    kernel: Kernel,
+    recording: Path,
+    options: RolloutOptions,
+    *,
+    on_result: Callable[[EpisodeResult], None] = lambda _result: None,
+) -> tuple[RolloutResult, list[int]]:
+    """Take the recorded actions again, all episodes of a recording with their seeds.
+
+    Args:
+        recording: see `TrajectoryDataset.open`.
+        options: of the replay; `n_episodes` and `seed` are the recording's.
+
+    Returns:
+        The result, and the seeds of the episodes whose reward or length differs from the recorded one.
+
+    Raises:
+        RequestError: an episode was recorded without a seed.
+    """
+    infos = TrajectoryDataset.open(recording).infos()
+    seeds = [info.seed for info in infos if info.seed is not None]
+    if len(seeds) < len(infos):
+        raise RequestError(
+            f"{len(infos) - len(seeds)} episodes of {recording} were recorded without a seed and cannot be replayed",
+            help="look at them with: maze view",
+        )
+    if options.max_steps is None and any(not (info.terminated or info.truncated) for info in infos):
+        options = attrs.evolve(options, max_steps=max(info.n_env_steps for info in infos))
+    policy = {"use": "replay", "path": str(recording)}
+    result = roll_out(loaded, kernel, options, policy=policy, seeds=seeds, on_result=on_result)
+    pairs = zip(infos, result.episodes, strict=True)
+    return result, [episode.seed for info, episode in pairs if not _same(info, episode)]
+
+
+def _same(info: EpisodeInfo, episode: EpisodeResult) -> bool:
+    """Whether an episode came out as it was recorded; rewards are summed in single precision while playing."""
+    return info.n_env_steps == episode.length and bool(np.isclose(info.total_reward, episode.total_reward, rtol=1e-4))
 
 
 def _pool(assembly: Assembly, options: RolloutOptions) -> WorkerPool:
@@ -216,6 +273,7 @@ class RunContext:
         checkpoint: str = "best",
         n_workers: int | None = None,
         video_dir: Path | str | None = None,
+        record_dir: Path | str | None = None,
     ) -> RolloutResult:
         """Play episodes with the trained policy, or with `policy`; see `roll_out`."""
         options = RolloutOptions(
@@ -224,6 +282,7 @@ class RunContext:
             deterministic=deterministic,
             n_workers=n_workers,
             video_dir=None if video_dir is None else Path(video_dir),
+            record_dir=None if record_dir is None else Path(record_dir),
         )
         if policy is not None:
             return roll_out(self._loaded, self._kernel, options, policy=policy)

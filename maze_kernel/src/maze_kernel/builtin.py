@@ -1,4 +1,4 @@
-"""The kernel's own plugin, registered like any other: two worker pools and the random policy."""
+"""The kernel's own plugin, registered like any other: worker pools, the random policy and the replay of recordings."""
 
 from __future__ import annotations
 
@@ -29,9 +29,15 @@ def maze_workers() -> Iterable[WorkersComponent]:
 
 @hookimpl
 def maze_policies() -> Iterable[PolicyComponent]:
-    """Policies that know nothing."""
+    """Policies that learn nothing."""
     yield PolicyComponent(
         name="random",
         target="maze_kernel.rollout.random_policy:RandomPolicy",
         summary="Samples every action uniformly from its space; respects action masks.",
+    )
+    yield PolicyComponent(
+        name="replay",
+        target="maze_kernel.trajectories.replay:ReplayPolicy",
+        options="maze_kernel.trajectories.options:ReplayOptions",
+        summary="Takes the actions of recorded episodes again, by the seed of the episode.",
     )

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from gymnasium import spaces
+from typer.testing import CliRunner
 
 from maze_cutting2d.env import make_env as make_cutting_env
 from maze_cutting2d.options import CuttingOptions
+from maze_kernel.cli.app import app
 from maze_kernel.env.contract import FlatEnv, flat_spaces
-from maze_kernel.trajectories.recording import RecordedEnvFactory
+from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
 
 
 class Counter(FlatEnv):
@@ -49,7 +51,7 @@ def record_counter(tmp_path):
     """Plays `n_episodes` of the counter with moves 0, 1, 2, 0, … into a folder."""
 
     def record(n_episodes=2, folder="recording", **options):
-        env = RecordedEnvFactory(lambda: Counter(**options), tmp_path / folder, policy="clock")()
+        env = RecordedEnvFactory(lambda: Counter(**options), Recording(folder=tmp_path / folder, policy="clock"))()
         for seed in range(10, 10 + n_episodes):
             env.reset(seed=seed)
             ended = False
@@ -67,3 +69,28 @@ def record_counter(tmp_path):
 def cutting_env():
     """A cutting environment of a version, short episodes."""
     return lambda version="masked", steps=6: make_cutting_env(CuttingOptions(version=version, max_episode_steps=steps))
+
+
+@pytest.fixture
+def maze(tmp_path, monkeypatch):
+    """Runs the command line in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+CUTTING = """
+name = "cut"
+[env]
+use = "cutting-2d"
+version = "masked"
+max_episode_steps = 5
+[trainer]
+use = "ppo"
+"""
+
+
+@pytest.fixture
+def cutting_file(tmp_path):
+    file = tmp_path / "cut.toml"
+    file.write_text(CUTTING)
+    return file

@@ -18,7 +18,7 @@ from maze_kernel.errors import EnvError
 from maze_kernel.trajectories.dataset import TrajectoryDataset
 from maze_kernel.trajectories.object_decoding import RecordedClasses
 from maze_kernel.trajectories.object_encoding import ObjectEncoder
-from maze_kernel.trajectories.recording import RecordedEnvFactory
+from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
 
 
 class Color(enum.Enum):
@@ -147,7 +147,7 @@ def test_a_circle_is_refused():
 
 
 def test_a_maze_environment_is_recorded_in_its_own_words(cutting_env, tmp_path):
-    env = RecordedEnvFactory(lambda: cutting_env("structured", steps=2), tmp_path)()
+    env = RecordedEnvFactory(lambda: cutting_env("structured", steps=2), Recording(folder=tmp_path))()
     inner = env.env
     env.reset(seed=3)
     states = []

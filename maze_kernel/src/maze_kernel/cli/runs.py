@@ -102,13 +102,30 @@ def rollout(
     ] = None,
     render: Annotated[bool, typer.Option("--render", help="Show the episodes in a window.")] = False,
     video: Annotated[Path | None, typer.Option("--video", metavar="DIR", help="Write a film of each episode.")] = None,
+    record: Annotated[
+        bool,
+        typer.Option("--record", help="Record the episodes into RUN/trajectories/TIME, or trajectories/NAME/TIME."),
+    ] = False,
+    record_to: Annotated[
+        Path | None, typer.Option("--record-to", metavar="DIR", help="Record the episodes into this new folder.")
+    ] = None,
+    replayed: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay", metavar="DIR", help="Take the actions of these recorded episodes again, seed by seed."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> int:
     """Play episodes with a trained policy or another one."""
-    from maze_kernel.api import RolloutOptions, roll_out
+    from maze_kernel.api import RolloutOptions, replay, roll_out
     from maze_kernel.config import select
 
-    loaded, kernel, weights = _what_to_play(source, experiment, policy, checkpoint)
+    if replayed is not None and policy is not None:
+        raise RequestError("--replay and --policy exclude each other", help="leave one out")
+    loaded, kernel, weights = _what_to_play(source, experiment, "replay" if replayed else policy, checkpoint)
+    if record and record_to is None:
+        record_to = _new_recording(source, loaded.experiment.name)
     options = RolloutOptions(
         n_episodes=episodes,
         seed=seed,
@@ -117,22 +134,45 @@ def rollout(
         n_workers=workers,
         render=render,
         video_dir=video,
+        record_dir=record_to,
     )
-    player_selection = select(kernel, "policy", policy or "random", origin="--policy")
-    result = roll_out(
-        loaded, kernel, options, checkpoint=weights, policy=player_selection, on_result=_report_progress(episodes)
-    )
-    player = policy or ("random" if weights is None else f"{source} at epoch {weights.epoch}")
+    different: list[int] = []
+    if replayed is not None:
+        result, different = replay(loaded, kernel, replayed, options)
+        player = f"the recording {replayed}"
+    else:
+        player_selection = select(kernel, "policy", policy or "random", origin="--policy")
+        result = roll_out(
+            loaded, kernel, options, checkpoint=weights, policy=player_selection, on_result=_report_progress(episodes)
+        )
+        player = policy or ("random" if weights is None else f"{source} at epoch {weights.epoch}")
     if as_json:
         print(json.dumps(_as_data(result, player, options), indent=2))
     else:
         _print_summary(result, player)
         if video is not None:
             print(f"films in {video}")
+        if replayed is not None:
+            _compare_with_recording(len(result.episodes), different)
+        if record_to is not None:
+            print(f"recorded in {record_to}; look at it with: maze view {record_to}")
     for episode in result.episodes:
         if episode.error is not None:
             print(f"failed: episode with seed {episode.seed}: {episode.error}", file=sys.stderr)
     return EXIT_FAILED if result.summary["n_failed"] else EXIT_DONE
+
+
+def _new_recording(source: Path, name: str) -> Path:
+    from maze_kernel.run.directory import new_path
+
+    return new_path(Path("trajectories"), name) if source.is_file() else new_path(newest_run(source), "trajectories")
+
+
+def _compare_with_recording(n_episodes: int, different: list[int]) -> None:
+    print(f"{n_episodes - len(different)} of {n_episodes} episodes came out as they were recorded")
+    if different:
+        shown = ", ".join(map(str, different[:10])) + (" …" if len(different) > 10 else "")
+        print(f"different: the episodes with seeds {shown}", file=sys.stderr)
 
 
 @guarded

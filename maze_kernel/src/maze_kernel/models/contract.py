@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from maze_kernel.env.transform import Transform
     from maze_kernel.models.action_value_critic import ActionValueCritic
 
     TensorDict = dict[str, Tensor]
@@ -176,3 +177,5 @@ class PolicyContext:
     seed: int = 0
     env: Any | None = None
     """One environment of the kind it will act in, for policies that read more than observations."""
+    transforms: tuple[Transform, ...] = ()
+    """What stands between that environment and the policy, innermost first; bound to its spaces."""

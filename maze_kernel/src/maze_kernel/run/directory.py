@@ -72,7 +72,7 @@ def create_run_directory(loaded: LoadedExperiment, kernel: Kernel, *, out: Path 
     Raises:
         RequestError: `out` exists and is not empty, or cannot be created.
     """
-    path = Path(out) if out is not None else _new_path(Path("runs"), loaded.experiment.name)
+    path = Path(out) if out is not None else new_path(Path("runs"), loaded.experiment.name)
     try:
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise RequestError(
@@ -124,7 +124,8 @@ def clean_run_directory(path: Path) -> list[str]:
     return remove_leftovers(path)
 
 
-def _new_path(root: Path, name: str) -> Path:
+def new_path(root: Path, name: str) -> Path:
+    """A path that nobody uses yet: `root/<name>/<UTC time>-<4 hex>`."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     return root / _folder_name(name) / f"{stamp}-{secrets.token_hex(2)}"
 

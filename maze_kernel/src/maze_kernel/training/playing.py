@@ -5,6 +5,7 @@ What travels to a worker is data: the experiment, the plugin records, weights as
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,11 @@ import numpy as np
 
 from maze_kernel.errors import RequestError
 from maze_kernel.models.contract import PolicyContext
-from maze_kernel.run.assembly import Assembly, load_transforms
-from maze_kernel.run.directory import open_run
+from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_kernel.run.assembly import Assembly, load_transforms, wrap_batch
+from maze_kernel.run.directory import encode_json_lenient, open_run
 from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
+from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment, Selection
@@ -31,18 +34,23 @@ class PlayingEnv:
 
     Attributes:
         states: statistics of the transforms; None: as they are when built.
+        recording: where its episodes are recorded, inside of the transforms; None: nowhere.
     """
 
     loaded: LoadedExperiment
     kernel: Kernel
     states: Sequence[Mapping[str, Any]] | None = None
+    recording: Recording | None = None
 
     def __call__(self) -> VectorEnv:
         assembly = Assembly(self.loaded, self.kernel)
         transforms = assembly.make_transforms()
         if self.states is not None:
             load_transforms(transforms, self.states)
-        return assembly.make_vector_env(1, training=False, mode="sequential", transforms=transforms)
+        if self.recording is None:
+            return assembly.make_vector_env(1, training=False, mode="sequential", transforms=transforms)
+        recorded = RecordedEnvFactory(assembly.env_factory(training=False), self.recording)
+        return wrap_batch(SequentialVectorEnv([recorded]), transforms, training=False)
 
 
 @attrs.frozen
@@ -68,8 +76,25 @@ class ComponentPolicy:
 
     def __call__(self, seed: int) -> Policy:
         assembly = Assembly(self.loaded, self.kernel)
-        context = PolicyContext(spaces=assembly.spaces, seed=seed, env=assembly.env_factory()())
+        env, transforms = assembly.env_factory()(), assembly.make_transforms()
+        spaces = env.structured_spaces
+        for transform in transforms:
+            spaces = transform.bind(spaces)
+        context = PolicyContext(spaces=spaces, seed=seed, env=env, transforms=tuple(transforms))
         return self.kernel.catalog.build(self.selection, context)  # type: ignore[no-any-return]
+
+
+def new_recording(loaded: LoadedExperiment, folder: Path, policy: str, seeds: Sequence[int]) -> Recording:
+    """The description of a recording of these episodes in a folder that is new or empty.
+
+    Raises:
+        RequestError: the folder is not empty.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RequestError(f"the folder to record into, {folder}, exists and is not empty", help="name another one")
+    experiment = json.loads(encode_json_lenient(loaded.resolved))
+    numbers = {seed: number for number, seed in enumerate(seeds)}
+    return Recording(folder=folder, experiment=experiment, policy=policy, numbers=numbers)
 
 
 def load_checkpoint(run_dir: Path, name: str) -> Checkpoint:

@@ -115,7 +115,8 @@ def _dumps(value: Any, default: Any) -> str:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    names = _field_names(type(value))
+    cls: Any = type(value)
+    names = _field_names(cls)
     if names is not None:
         return {name: getattr(value, name) for name in names}
     if hasattr(value, "__dict__") and not callable(value):

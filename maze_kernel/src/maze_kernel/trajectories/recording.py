@@ -120,25 +120,31 @@ class RecordingEnv(EnvWrapper):
         return f"{episode_name(self._n_episodes, self._seed)}-{episode_id[:8]}"
 
 
-@attrs.frozen
-class RecordedEnvFactory:
-    """Builds recorded environments; travels to worker processes.
+@attrs.frozen(kw_only=True)
+class Recording:
+    """Where episodes are recorded, and what is said about them; travels to worker processes.
 
     Attributes:
-        make_env: what is recorded.
         folder: of the recording.
-        experiment: plain data for its description.
+        experiment: plain data for its description; None: unknown.
         policy: who plays, as text.
         numbers: see `RecordingEnv`.
     """
 
-    make_env: Callable[[], StructuredEnv]
     folder: Path
     experiment: Mapping[str, Any] | None = None
     policy: str = ""
     numbers: Mapping[int, int] | None = None
 
+
+@attrs.frozen
+class RecordedEnvFactory:
+    """Builds recorded environments."""
+
+    make_env: Callable[[], StructuredEnv]
+    recording: Recording
+
     def __call__(self) -> RecordingEnv:
-        env = self.make_env()
-        writer = TrajectoryWriter(self.folder, env.structured_spaces, experiment=self.experiment, policy=self.policy)
-        return RecordingEnv(env, writer, policy=self.policy, numbers=self.numbers)
+        env, about = self.make_env(), self.recording
+        writer = TrajectoryWriter(about.folder, env.structured_spaces, experiment=about.experiment, policy=about.policy)
+        return RecordingEnv(env, writer, policy=about.policy, numbers=about.numbers)
