@@ -306,6 +306,9 @@ class RunContext:
     ) -> Any:
         """The action for one observation of the environment, before its wrappers.
 
+        Wrappers that stack observations, and policies with a memory, take consecutive calls for one episode; call
+        `begin_episode` before the first observation of the next one.
+
         Args:
             observation: name to array, or the array itself where there is one name.
 
@@ -325,6 +328,10 @@ class RunContext:
             policy=policy,
             deterministic=deterministic,
         )
+
+    def begin_episode(self) -> None:
+        """Tell `compute_action` that the next observation is the first one of an episode."""
+        self._actor().begin_episode()
 
     def _checkpoint(self, name: str) -> Checkpoint:
         if not self._trained or self._run_dir is None:

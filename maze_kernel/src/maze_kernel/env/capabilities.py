@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from maze_kernel.env.contract import Action
+from maze_kernel.env.contract import Action, Observation, PolicyKey
 from maze_kernel.events.aggregation import EpisodeStatistics
 from maze_kernel.events.records import EventRecord
 
@@ -56,6 +56,15 @@ class Cloneable(Protocol):
     """Can take over the state of another environment of its kind: planning, look-ahead."""
 
     def clone_from(self, other: Any) -> None: ...
+
+
+@runtime_checkable
+class Imitable(Protocol):
+    """Maps recorded MazeStates and MazeActions to its spaces."""
+
+    def to_spaces(
+        self, policy_key: PolicyKey, maze_state: Any, maze_action: Any | None = None
+    ) -> tuple[Observation, Action | None]: ...
 
 
 @runtime_checkable

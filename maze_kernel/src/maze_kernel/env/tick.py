@@ -36,10 +36,14 @@ class Group:
 
 @attrs.define(slots=True)
 class FinalObservation:
-    """Last observations of the episodes that ended at this tick, for one policy key: rows match `env_index` (m,)."""
+    """Last observations of the episodes that ended at this tick, for one policy key: rows match `env_index` (m,).
+
+    `agent_id` (m,) says which agent would have decided next; None where the batch has one agent a key.
+    """
 
     env_index: np.ndarray
     observation: ArrayDict
+    agent_id: np.ndarray | None = None
 
 
 @attrs.define(slots=True)

@@ -8,11 +8,30 @@ environment (random reset, step skipping) is an env wrapper instead: a class aro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.tick import ArrayDict, Tick
+from maze_kernel.errors import EnvError
+
+
+class Memory(Protocol):
+    """What a transform remembers of the running episodes of one batch, e.g. the last frames.
+
+    It sees every tick after the transform's own functions and returns it as it is seen from outside: the same
+    tick, or a new one; a tick is never changed in place. With a method `drain_batch_statistics` it also reports
+    event statistics (`maze_kernel.env.capabilities.ReportsBatchStatistics`).
+    """
+
+    def reset(self, tick: Tick) -> Tick:
+        """All environments were reset."""
+        ...
+
+    def step(self, actions: Mapping[PolicyKey, ArrayDict], tick: Tick) -> Tick:
+        """One decision was taken everywhere; `actions` are the outer ones, rows as in the last tick's groups."""
+        ...
 
 
 class Transform:
@@ -38,8 +57,25 @@ class Transform:
         return action
 
     def reverse_action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Inner action to outer, for imitation from recorded episodes."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how a recorded action maps back")
+        """Inner action to outer, for imitation from recorded episodes.
+
+        Raises:
+            EnvError: the transform changes actions and does not say how they map back.
+        """
+        if type(self).action is Transform.action:
+            return action
+        raise EnvError(
+            f"{type(self).__name__} does not say how a recorded action maps back",
+            owner=type(self).__module__,
+            help=f"write {type(self).__name__}.reverse_action",
+        )
+
+    def memory(self, n_envs: int) -> Memory | None:
+        """What remembers the running episodes of one batch; None where no tick depends on an earlier one.
+
+        Called after `bind`, once for every batch the transform serves.
+        """
+        return None
 
     def reward(self, reward: np.ndarray) -> np.ndarray:
         """Inner reward to outer, shape () or (N,)."""

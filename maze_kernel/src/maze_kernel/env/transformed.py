@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import Action, Observation, StructuredEnv
+from maze_kernel.env.contract import Action, Observation, PolicyKey, StructuredEnv
+from maze_kernel.env.single import batch_of_one, only_row, tick_of_one
 from maze_kernel.env.transform import Transform
 from maze_kernel.env.wrapper import EnvWrapper
+from maze_kernel.errors import EnvError
 
 
 class TransformedEnv(EnvWrapper):
@@ -30,6 +33,7 @@ class TransformedEnv(EnvWrapper):
         self.transform = transform
         self.structured_spaces = transform.bind(env.structured_spaces)
         self.transforms: list[Transform] = [*getattr(env, "transforms", ()), transform]
+        self._memory = transform.memory(1)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -38,19 +42,34 @@ class TransformedEnv(EnvWrapper):
         observation, info = self.env.reset(seed=seed, options=options)
         key = self.env.actor_id().step_key
         if self.transform.training:
-            self.transform.observe_reset({key: _batch_of_one(observation)}, 1)
-        return self.transform.observation(key, observation), info
+            self.transform.observe_reset({key: batch_of_one(observation)}, 1)
+        outer = self.transform.observation(key, observation)
+        if self._memory is not None:
+            outer = only_row(self._memory.reset(tick_of_one(self.env.actor_id(), outer)))
+        return outer, info
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Take one decision."""
-        inner = self.transform.action(self.env.actor_id().step_key, action)
+        acting = self.env.actor_id().step_key
+        inner = self.transform.action(acting, action)
         observation, reward, terminated, truncated, info = self.env.step(inner)
         key, array = self.env.actor_id().step_key, np.asarray(reward, np.float64).reshape(())
         if self.transform.training:
             ended = np.array([bool(terminated or truncated)])
-            self.transform.observe_step({key: _batch_of_one(observation)}, array[None], ended)
+            self.transform.observe_step({key: batch_of_one(observation)}, array[None], ended)
         outer_reward = float(self.transform.reward(array) if self._shapes_reward else array)
-        return self.transform.observation(key, observation), outer_reward, terminated, truncated, info
+        outer = self.transform.observation(key, observation)
+        if self._memory is not None:
+            tick = tick_of_one(
+                self.env.actor_id(),
+                outer,
+                outer_reward,
+                bool(terminated),
+                bool(truncated),
+                bool(self.env.is_flat_step_end()),
+            )
+            outer = only_row(self._memory.step({acting: batch_of_one(action)}, tick))
+        return outer, outer_reward, terminated, truncated, info
 
     def get_actor_rewards(self) -> Any | None:
         """The wrapped environment's, transformed."""
@@ -59,6 +78,24 @@ class TransformedEnv(EnvWrapper):
             return rewards
         return self.transform.reward(np.asarray(rewards))
 
+    def to_spaces(
+        self, policy_key: PolicyKey, maze_state: Any, maze_action: Any | None = None
+    ) -> tuple[Observation, Action | None]:
+        """A recorded state and action as they are seen outside; see `MazeEnv.to_spaces`.
 
-def _batch_of_one(observation: Observation) -> dict[str, np.ndarray]:
-    return {key: np.asarray(value)[None] for key, value in observation.items()}
+        Raises:
+            EnvError: the transform remembers episodes, so a single state is not enough.
+        """
+        if self._memory is not None:
+            raise EnvError(
+                f"{type(self.transform).__name__} needs the whole episode to map a recorded state",
+                help="map its observations in order with maze_kernel.env.episode_transform.EpisodeTransform",
+            )
+        observation, action = super().to_spaces(policy_key, maze_state, maze_action)
+        outer = self.transform.observation(policy_key, observation)
+        return outer, None if action is None else self.transform.reverse_action(policy_key, action)
+
+    def clone_from(self, other: Any) -> None:
+        """Go on from where another environment is, with what its transform remembers."""
+        super().clone_from(other)
+        self._memory = copy.deepcopy(other._memory)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from maze_kernel.env.contract import Action, ActorID, Observation, StructuredEnv, StructuredSpaces
+from maze_kernel.env.capabilities import Cloneable, Imitable
+from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
+from maze_kernel.errors import EnvError
 
 
 class EnvWrapper:
@@ -52,3 +54,33 @@ class EnvWrapper:
     def close(self) -> None:
         """Close the wrapped environment."""
         self.env.close()
+
+    def to_spaces(
+        self, policy_key: PolicyKey, maze_state: Any, maze_action: Any | None = None
+    ) -> tuple[Observation, Action | None]:
+        """A recorded state and action as they are seen outside; see `MazeEnv.to_spaces`.
+
+        A wrapper that changes spaces overrides it.
+
+        Raises:
+            EnvError: the environment inside has no MazeStates.
+        """
+        if not isinstance(self.env, Imitable):
+            raise EnvError(
+                "a recorded state cannot be mapped back: the environment has no MazeStates",
+                received=type(self.env).__name__,
+                help="record observations and actions instead",
+            )
+        return self.env.to_spaces(policy_key, maze_state, maze_action)
+
+    def clone_from(self, other: Any) -> None:
+        """Go on from where another environment with the same wrappers is.
+
+        A wrapper with a state of its own overrides it.
+
+        Raises:
+            EnvError: the environment inside cannot be cloned.
+        """
+        if not isinstance(self.env, Cloneable):
+            raise EnvError(f"{type(self.env).__name__} cannot be cloned", help="write its method clone_from")
+        self.env.clone_from(other.env)

@@ -122,8 +122,8 @@ class EnvHost:
         return self._batch.step(actions)
 
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
-        """The event statistics of the slice; see `SequentialVectorEnv`."""
-        return self._batch.drain_batch_statistics()
+        """The event statistics of the slice, those of the transforms included where it collects by itself."""
+        return (self._rollouts or self._batch).drain_batch_statistics()
 
     def prepare_rollouts(self, model: bytes) -> None:
         """From now on collect rollouts with this model instead of taking single steps; see `RemoteCollector`."""

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.finite_check import FiniteCheck
 from maze_kernel.env.tick import ArrayDict, VectorEnv
 from maze_kernel.env.transform import Transform
+from maze_kernel.events.aggregation import EpisodeStatistics
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.models.network_policy import NetworkPolicy
@@ -55,6 +57,7 @@ class RolloutHost:
         self._parameters = FlatParameters(module)
         self._policy = NetworkPolicy(model)
         self._envs = envs
+        self._vector_env: VectorEnv = envs
         self._rows = rows
         self._shared = {name.removeprefix(PREFIX): array for name, array in arrays.items()}
         self._next_row = 0
@@ -63,11 +66,17 @@ class RolloutHost:
         """Act with these parameters from now on."""
         self._parameters.data.copy_(torch.from_numpy(flat))
 
+    def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
+        """The event statistics of the slice and of its transforms."""
+        source = capability(self._vector_env, ReportsBatchStatistics)  # type: ignore[type-abstract]
+        return [] if source is None else source.drain_batch_statistics()
+
     def begin(self, transforms: Sequence[Transform], seeds: Sequence[Sequence[int]], policy_seed: int) -> None:
         """Start new episodes and a new random stream."""
         vector_env: VectorEnv = FiniteCheck(self._envs)
         for transform in transforms:
             vector_env = TransformedVectorEnv(vector_env, transform, training=True)
+        self._vector_env = vector_env
         self._policy.seed(policy_seed)
         self._collector = Collector(vector_env, self._policy)
         n_steps = len(self._shared["reward"])

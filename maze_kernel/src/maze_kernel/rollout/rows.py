@@ -90,6 +90,7 @@ class StructuredRows:
         self.terminated, self.truncated, self._flat_step_end, self._actor_done = flags
         self._counts = dict.fromkeys(self._spaces.policy_keys, 0)
         self._actor_rewards: dict[int, np.ndarray] = {}
+        self._final_agents: dict[int, int] = {}
 
     def space_of(self, env: StructuredEnv) -> spaces.Dict:
         key = env.actor_id().step_key
@@ -125,7 +126,8 @@ class StructuredRows:
 
     def final(self, index: int, env: StructuredEnv, observation: Observation) -> tuple[int, PolicyKey, Observation]:
         space = self.space_of(env)
-        return index, env.actor_id().step_key, copy_observation(space, observation)
+        key, self._final_agents[index] = env.actor_id()
+        return index, key, copy_observation(space, observation)
 
     def tick(self, finals: Sequence[tuple[int, PolicyKey, Observation]], infos: dict[int, dict[str, Any]]) -> Tick:
         self._groups = {}
@@ -154,7 +156,8 @@ class StructuredRows:
             own = [(index, observation) for index, final_key, observation in finals if final_key == key]
             if own:
                 rows = stack_rows(self._spaces.observation[key], [observation for _, observation in own])
-                result[key] = FinalObservation(np.array([index for index, _ in own]), rows)
+                agents = np.array([self._final_agents[index] for index, _ in own])
+                result[key] = FinalObservation(np.array([index for index, _ in own]), rows, agents)
         return result
 
 

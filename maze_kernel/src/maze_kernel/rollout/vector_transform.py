@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
+from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick, VectorEnv
 from maze_kernel.env.transform import Transform
+from maze_kernel.events.aggregation import EpisodeStatistics
 
 
 class TransformedVectorEnv:
@@ -44,6 +47,8 @@ class TransformedVectorEnv:
             kind.observe_step is not Transform.observe_step or kind.observe_reset is not Transform.observe_reset
         )
         self._awaiting: np.ndarray | None = None
+        self._memory = transform.memory(self.n_envs)
+        self._is_transparent = not (self._changes_observation or self._changes_reward)
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
         """Start new episodes everywhere; see `VectorEnv.reset`."""
@@ -51,19 +56,34 @@ class TransformedVectorEnv:
         self._awaiting = None
         if self._observes:
             self.transform.observe_reset({key: group.observation for key, group in tick.groups.items()}, self.n_envs)
-        return self._outer(tick, tick.reward)
+        outer = self._outer(tick, tick.reward)
+        return outer if self._memory is None else self._memory.reset(outer)
 
     def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
         """Take one decision everywhere; see `VectorEnv.step`."""
-        transform = self.transform
+        transform, inner = self.transform, actions
         if self._changes_action:
-            actions = {key: transform.action(key, action) for key, action in actions.items()}
-        tick = self.vector_env.step(actions)
+            inner = {key: transform.action(key, action) for key, action in actions.items()}
+        tick = self.vector_env.step(inner)
         if self._observes:
             valid = None if self._awaiting is None else ~self._awaiting
             transform.observe_step(_seen(tick), tick.reward, tick.terminated | tick.truncated, valid)
             self._awaiting = tick.awaiting_reset
-        return self._outer(tick, transform.reward(tick.reward) if self._changes_reward else tick.reward)
+        if not self._is_transparent:
+            tick = self._outer(tick, transform.reward(tick.reward) if self._changes_reward else tick.reward)
+        return tick if self._memory is None else self._memory.step(actions, tick)
+
+    def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
+        """Event statistics of the wrapped batch and of this transform, an episode's together."""
+        source = capability(self.vector_env, ReportsBatchStatistics)  # type: ignore[type-abstract]
+        inner = [] if source is None else source.drain_batch_statistics()
+        if not isinstance(self._memory, ReportsBatchStatistics):
+            return inner
+        own = self._memory.drain_batch_statistics()
+        return [
+            [[*first, *second] for first, second in zip_longest(*episodes, fillvalue=())]
+            for episodes in zip_longest(inner, own, fillvalue=())
+        ]
 
     def render(self) -> Any:
         """The wrapped batch's drawing."""
@@ -83,7 +103,7 @@ class TransformedVectorEnv:
             }
             if finals:
                 finals = {
-                    key: FinalObservation(final.env_index, apply(key, final.observation))
+                    key: FinalObservation(final.env_index, apply(key, final.observation), final.agent_id)
                     for key, final in finals.items()
                 }
         if actor_rewards and self._changes_reward:

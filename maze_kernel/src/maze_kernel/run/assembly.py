@@ -13,7 +13,7 @@ from maze_kernel.catalog import build
 from maze_kernel.components import EnvComponent, TrainerComponent, load_attribute
 from maze_kernel.config.experiment import LoadedExperiment, Selection
 from maze_kernel.config.load import select
-from maze_kernel.env.capabilities import ReportsBatchStatistics
+from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.env.contract import StructuredEnv, StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import PluginError, RequestError
@@ -116,16 +116,17 @@ class Assembly:
             transforms: instead of the training transforms, e.g. frozen copies for an evaluation.
         """
         vector_env = self.raw_vector_env(n_envs, mode or self.experiment.vector.mode, training)
+        vector_env = wrap_batch(vector_env, self.transforms if transforms is None else transforms, training)
         if training:
             self._training_batches.append(vector_env)
-        return wrap_batch(vector_env, self.transforms if transforms is None else transforms, training)
+        return vector_env
 
     def drain_event_statistics(self) -> dict[str, Any]:
         """Statistics of the events of all training environments since the last call, by tag; called once an epoch."""
         for batch in self._training_batches:
-            if isinstance(batch, ReportsBatchStatistics):
-                for episodes in batch.drain_batch_statistics():
-                    self._training_events.add_episodes(episodes)
+            source = capability(batch, ReportsBatchStatistics)  # type: ignore[type-abstract]
+            for episodes in () if source is None else source.drain_batch_statistics():
+                self._training_events.add_episodes(episodes)
         return self._training_events.reduce()
 
     def make_model(self) -> ActorCritic:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maze_kernel.env.contract import ActorID
+from maze_kernel.env.episode_transform import EpisodeTransform
 from maze_kernel.env.tick import Group
 from maze_kernel.errors import RequestError
 from maze_kernel.models.contract import Policy
@@ -26,21 +28,27 @@ class Actor:
 
     def __init__(self, assembly: Assembly, policy: Policy) -> None:
         self.policy = policy
-        self._transforms = assembly.transforms
         env = assembly.env_factory()()
         try:
             self._spaces = spaces = env.structured_spaces
         finally:
             env.close()
-        for transform in self._transforms:
+        for transform in assembly.transforms:
             spaces = transform.bind(spaces)
-        policy.begin_episodes(np.zeros(1, np.int64))
+        self._episode = EpisodeTransform(assembly.transforms)
+        self._acted: tuple[PolicyKey, dict[str, np.ndarray]] | None = None
+
+    def begin_episode(self) -> None:
+        """The next observation is the first one of an episode; wrappers and policies forget the one before."""
+        self._episode.begin()
+        self._acted = None
 
     def act(self, observation: Any, *, deterministic: bool, policy_key: PolicyKey, agent_id: int) -> Any:
         """The action for one observation as the environment gives it; see `RunContext.compute_action`."""
-        arrays = self._named(observation, policy_key)
-        for transform in self._transforms:
-            arrays = transform.observation(policy_key, arrays)
+        if self._acted is None:
+            self.policy.begin_episodes(np.zeros(1, np.int64))
+        actor = ActorID(policy_key, agent_id)
+        arrays = self._episode.observation(actor, self._named(observation, policy_key), self._acted)
         group = Group(
             env_index=np.zeros(1, np.int64),
             agent_id=np.array([agent_id], np.int64),
@@ -48,8 +56,8 @@ class Actor:
         )
         acted = self.policy.act(policy_key, group, deterministic=deterministic)
         action = {name: value[0] for name, value in acted.items()}
-        for transform in reversed(self._transforms):
-            action = transform.action(policy_key, action)
+        self._acted = policy_key, action
+        action = self._episode.action(policy_key, action)
         return next(iter(action.values())) if len(action) == 1 else action
 
     def _named(self, observation: Any, policy_key: PolicyKey) -> dict[str, np.ndarray]:

@@ -105,3 +105,147 @@ class TimeLimitOptions:
 
     max_episode_steps: int = attrs.field(validator=validators.ge(0))
     """Environment steps after which an episode is truncated; 0: no limit."""
+
+
+@attrs.frozen(kw_only=True)
+class OneKeyOptions:
+    """What every pre-processor of one observation key takes."""
+
+    observation: str
+    """The observation key to pre-process, as it is called at this place in the list."""
+    keep_original: bool = False
+    """Keep the observation that was pre-processed beside the outcome."""
+
+
+@attrs.frozen(kw_only=True)
+class FlattenOptions(OneKeyOptions):
+    """Options of `flatten`."""
+
+    n_dims: int = attrs.field(default=0, validator=validators.ge(0))
+    """How many of the last dimensions to join into one; 0: all."""
+
+
+@attrs.frozen(kw_only=True)
+class OneHotOptions(OneKeyOptions):
+    """Options of `one-hot`."""
+
+
+@attrs.frozen(kw_only=True)
+class ResizeImgOptions(OneKeyOptions):
+    """Options of `resize-img`."""
+
+    target_size: tuple[int, int] = attrs.field(validator=validators.deep_iterable(validators.gt(0)))
+    """Height and width of the outcome, e.g. [84, 84]."""
+    channels_first: bool = False
+    """The image is (C, H, W) rather than (H, W, C); one without channels is (H, W) either way."""
+
+
+@attrs.frozen(kw_only=True)
+class TransposeOptions(OneKeyOptions):
+    """Options of `transpose`."""
+
+    axes: tuple[int, ...]
+    """The observation's dimensions in their new order, e.g. [2, 0, 1] for (H, W, C) to (C, H, W)."""
+
+
+@attrs.frozen(kw_only=True)
+class UnsqueezeOptions(OneKeyOptions):
+    """Options of `unsqueeze`."""
+
+    dim: int
+    """Where the new dimension stands in the outcome: 0 the first, −1 the last."""
+
+
+@attrs.frozen(kw_only=True)
+class Rgb2GrayOptions(OneKeyOptions):
+    """Options of `rgb2gray`."""
+
+    rgb_dim: int = -1
+    """The dimension of the three colours: −1 for (H, W, 3), 0 for (3, H, W)."""
+
+
+@attrs.frozen(kw_only=True)
+class SortedSpacesOptions:
+    """Options of `sorted-spaces`: none."""
+
+
+@attrs.frozen(kw_only=True)
+class DictObservationOptions:
+    """Options of `dict-observation`."""
+
+    key: str = "observation"
+    """Name of an observation that has none; those of a Tuple become KEY_0, KEY_1, …"""
+
+
+@attrs.frozen(kw_only=True)
+class DictActionOptions:
+    """Options of `dict-action`."""
+
+    key: str = "action"
+    """Name of an action that has none; those of a Tuple become KEY_0, KEY_1, …"""
+
+
+Masks = Literal["keep", "join", "drop"]
+
+
+@attrs.frozen(kw_only=True)
+class NoDictObservationOptions:
+    """Options of `no-dict-observation`."""
+
+    key: str = "observation"
+    """Name of the one array."""
+    masks: Masks = "keep"
+    """Action masks (`*_mask`): "keep" them beside the array, where policies find them, "join" them with it, or "drop" them."""  # noqa: E501
+
+
+@attrs.frozen(kw_only=True)
+class NoDictActionOptions:
+    """Options of `no-dict-action`."""
+
+    key: str = "action"
+    """Name of the one action."""
+
+
+@attrs.frozen(kw_only=True)
+class NoDictSpacesOptions:
+    """Options of `no-dict-spaces`."""
+
+    observation_key: str = "observation"
+    """Name of the one observation."""
+    action_key: str = "action"
+    """Name of the one action."""
+    masks: Masks = "keep"
+    """What becomes of action masks; as in `no-dict-observation`."""
+
+
+@attrs.frozen(kw_only=True)
+class SplitActionsOptions:
+    """Options of `split-actions`."""
+
+    heads: Mapping[str, Mapping[str, tuple[int, ...]]]
+    """For each action to split its parts: name to elements, e.g. heads.action = { steer = [0], pedals = [1, 2] }."""
+
+
+@attrs.frozen(kw_only=True)
+class HeadBins:
+    """The bins of one action."""
+
+    n_bins: tuple[int, ...] | None = attrs.field(
+        default=None,
+        validator=validators.optional(validators.deep_iterable(validators.gt(1))),  # type: ignore[arg-type]
+    )
+    """Number of bins, one number or one an element."""
+    low: tuple[float, ...] | None = None
+    """Lower end of the lowest bin, one number or one an element; unset: the space's bound."""
+    high: tuple[float, ...] | None = None
+    """Upper end of the highest bin, one number or one an element; unset: the space's bound."""
+
+
+@attrs.frozen(kw_only=True)
+class DiscretizeActionsOptions:
+    """Options of `discretize-actions`."""
+
+    n_bins: int = attrs.field(default=5, validator=validators.gt(1))
+    """Number of bins of every element of an action; bin k means its centre."""
+    heads: Mapping[str, HeadBins] = attrs.field(factory=dict)
+    """The actions to discretise, with settings of their own, e.g. [wrappers.heads.action]; without any, all continuous ones."""  # noqa: E501

@@ -9,37 +9,49 @@ from maze_kernel.components import WrapperComponent
 
 MAZE_PLUGIN_API = 1
 
+_WRAPPERS = (
+    # name, module, class, summary
+    (
+        "observation-normalization",
+        "observation_normalization:ObservationNormalization",
+        "Shifts and scales observations by estimated, running or given statistics.",
+    ),
+    ("flatten", "flatten:Flatten", "Joins the dimensions of one observation."),
+    ("one-hot", "one_hot:OneHot", "Turns one categorical observation into one-hot vectors."),
+    ("resize-img", "resize_img:ResizeImg", "Resizes one image."),
+    ("transpose", "transpose:Transpose", "Puts the dimensions of one observation in another order."),
+    ("unsqueeze", "unsqueeze:Unsqueeze", "Gives one observation a further dimension of length 1."),
+    ("rgb2gray", "rgb2gray:Rgb2Gray", "Turns one colour image grey."),
+    (
+        "dict-observation",
+        "named_spaces:DictObservation",
+        "Names the observations of an environment whose spaces are no Dicts.",
+    ),
+    ("no-dict-observation", "no_dict:NoDictObservation", "Joins all observations to one array."),
+    ("dict-action", "named_spaces:DictAction", "Names the actions of an environment whose spaces are no Dicts."),
+    ("no-dict-action", "no_dict:NoDictAction", "Joins all actions to one."),
+    ("no-dict-spaces", "no_dict:NoDictSpaces", "Joins all observations to one array and all actions to one."),
+    ("sorted-spaces", "sorted_spaces:SortedSpaces", "Sorts observations and actions by name."),
+    ("split-actions", "split_actions:SplitActions", "Splits a vector of actions into several actions."),
+    (
+        "discretize-actions",
+        "discretize_actions:DiscretizeActions",
+        "Turns continuous actions into choices among bins.",
+    ),
+    ("reward-scaling", "reward_scaling:RewardScaling", "Multiplies rewards by a constant."),
+    ("reward-clipping", "reward_clipping:RewardClipping", "Cuts rewards off at a lower and an upper bound."),
+    (
+        "return-normalization",
+        "return_normalization:ReturnNormalization",
+        "Divides rewards by the running standard deviation of the discounted return.",
+    ),
+    ("time-limit", "time_limit:TimeLimit", "Truncates episodes after a number of environment steps."),
+)
+
 
 @hookimpl
 def maze_wrappers() -> Iterable[WrapperComponent]:
-    """Transforms of observations and rewards, and a time limit."""
-    yield WrapperComponent(
-        name="observation-normalization",
-        target="maze_wrappers.observation_normalization:ObservationNormalization",
-        options="maze_wrappers.options:ObservationNormalizationOptions",
-        summary="Shifts and scales observations by estimated, running or given statistics.",
-    )
-    yield WrapperComponent(
-        name="reward-scaling",
-        target="maze_wrappers.reward_scaling:RewardScaling",
-        options="maze_wrappers.options:RewardScalingOptions",
-        summary="Multiplies rewards by a constant.",
-    )
-    yield WrapperComponent(
-        name="reward-clipping",
-        target="maze_wrappers.reward_clipping:RewardClipping",
-        options="maze_wrappers.options:RewardClippingOptions",
-        summary="Cuts rewards off at a lower and an upper bound.",
-    )
-    yield WrapperComponent(
-        name="return-normalization",
-        target="maze_wrappers.return_normalization:ReturnNormalization",
-        options="maze_wrappers.options:ReturnNormalizationOptions",
-        summary="Divides rewards by the running standard deviation of the discounted return.",
-    )
-    yield WrapperComponent(
-        name="time-limit",
-        target="maze_wrappers.time_limit:TimeLimit",
-        options="maze_wrappers.options:TimeLimitOptions",
-        summary="Truncates episodes after a number of environment steps.",
-    )
+    """Pre-processing, transforms of observations, actions and rewards, and wrappers of single environments."""
+    for name, target, summary in _WRAPPERS:
+        options = f"maze_wrappers.options:{target.partition(':')[2]}Options"
+        yield WrapperComponent(name=name, target=f"maze_wrappers.{target}", options=options, summary=summary)

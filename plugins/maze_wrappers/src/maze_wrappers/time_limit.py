@@ -36,3 +36,8 @@ class TimeLimit(EnvWrapper):
             if 0 < self.options.max_episode_steps <= self._n_steps:
                 truncated = True
         return observation, reward, terminated, truncated, info
+
+    def clone_from(self, other: TimeLimit) -> None:
+        """Go on from where another one is, with as many steps left."""
+        super().clone_from(other)
+        self._n_steps = other._n_steps

@@ -1,0 +1,122 @@
+"""Continuous actions as choices among bins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.transform import Transform
+from maze_kernel.errors import RequestError, SpaceError
+from maze_wrappers.options import DiscretizeActionsOptions, HeadBins
+
+OWNER = "maze-wrappers: discretize-actions"
+
+
+class DiscretizeActions(Transform):
+    """Bin k of n between low and high means its centre, low + (k + ½) (high − low) / n.
+
+    A Box with one element becomes Discrete, another one MultiDiscrete over its elements in C order. Actions map back
+    to the bin they lie in.
+
+    Raises:
+        RequestError: from `bind`, for a head that does not exist.
+        SpaceError: from `bind`, for a head that is no Box or has neither bounds nor `low` and `high`.
+    """
+
+    def __init__(self, options: DiscretizeActionsOptions) -> None:
+        self.options = options
+        self._bins: dict[tuple[PolicyKey, str], _Bins] = {}
+
+    def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
+        """The spaces with choices in place of the Box heads."""
+        known = {head for space in inner.action.values() for head in space.spaces}
+        for head in self.options.heads:
+            if head not in known:
+                raise RequestError(
+                    f"there is no action {head!r} to discretise", expected=", ".join(sorted(known)), owner=OWNER
+                )
+        action = {key: self._outer(key, space) for key, space in inner.action.items()}
+        return attrs.evolve(inner, action=action)
+
+    def action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outer action to inner."""
+        return {head: self._converted(policy_key, head, value, "centres") for head, value in action.items()}
+
+    def reverse_action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Inner action to outer."""
+        return {head: self._converted(policy_key, head, value, "indices") for head, value in action.items()}
+
+    def _converted(self, key: PolicyKey, head: str, value: Any, method: str) -> Any:
+        bins = self._bins.get((key, head))
+        return value if bins is None else getattr(bins, method)(np.asarray(value))
+
+    def _outer(self, key: PolicyKey, space: spaces.Dict) -> spaces.Dict:
+        heads: dict[str, spaces.Space[Any]] = {}
+        for head, leaf in space.spaces.items():
+            wanted = self.options.heads.get(head)
+            if self.options.heads and wanted is None:
+                heads[head] = leaf
+                continue
+            if not isinstance(leaf, spaces.Box):
+                if wanted is None:
+                    heads[head] = leaf
+                    continue
+                raise SpaceError(
+                    f"the action {head!r} is not continuous", received=str(leaf), expected="a Box", owner=OWNER
+                )
+            bins = _Bins(head, leaf, wanted or HeadBins(), self.options.n_bins)
+            self._bins[key, head] = bins
+            heads[head] = bins.space
+        return spaces.Dict(heads)
+
+
+class _Bins:
+    """The bins of one head."""
+
+    def __init__(self, head: str, box: spaces.Box, wanted: HeadBins, default: int) -> None:
+        size = int(np.prod(box.shape))
+        self._box = box
+        self._n = _numbers(head, "n_bins", wanted.n_bins or (default,), size).astype(np.int64)
+        low = box.low.ravel() if wanted.low is None else _numbers(head, "low", wanted.low, size)
+        high = box.high.ravel() if wanted.high is None else _numbers(head, "high", wanted.high, size)
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise SpaceError(
+                f"the action {head!r} has no finite range to divide",
+                received=f"{low.tolist()} to {high.tolist()}",
+                owner=OWNER,
+                help=f"give low and high in [wrappers.heads.{head}]",
+            )
+        self._low = low.astype(np.float64)
+        self._width = (high.astype(np.float64) - self._low) / self._n
+        self._is_single = size == 1
+        self.space: spaces.Space[Any] = (
+            spaces.Discrete(int(self._n[0])) if self._is_single else spaces.MultiDiscrete(self._n)
+        )
+
+    def centres(self, index: np.ndarray) -> np.ndarray:
+        flat = index[..., None] if self._is_single else index
+        values = self._low + (flat + 0.5) * self._width
+        return values.reshape(*index.shape[: index.ndim - (not self._is_single)], *self._box.shape).astype(
+            self._box.dtype
+        )
+
+    def indices(self, value: np.ndarray) -> np.ndarray:
+        lead = value.shape[: value.ndim - len(self._box.shape)]
+        flat = np.floor((value.reshape(*lead, -1) - self._low) / self._width)
+        index = np.clip(flat, 0, self._n - 1).astype(np.int64)
+        return index[..., 0] if self._is_single else index
+
+
+def _numbers(head: str, option: str, values: tuple[float, ...], size: int) -> np.ndarray:
+    if len(values) not in (1, size):
+        raise SpaceError(
+            f"{option} does not fit the action {head!r}",
+            received=f"{len(values)} numbers",
+            expected=f"one number, or {size}",
+            owner=OWNER,
+        )
+    return np.broadcast_to(np.asarray(values), (size,))

@@ -1,0 +1,84 @@
+"""Pre-processing of one observation key: what the six pre-processors share.
+
+The outcome is called `<key>-<tag>`, so pre-processors chain by name: `image`, `image-rgb2gray`,
+`image-rgb2gray-resize_img`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.transform import Transform
+from maze_kernel.errors import RequestError
+
+
+class OneKeyOptions(Protocol):
+    """What the options of every pre-processor hold."""
+
+    @property
+    def observation(self) -> str: ...
+
+    @property
+    def keep_original(self) -> bool: ...
+
+
+class OneKey(Transform):
+    """Replaces one key of the observation, under whichever policy keys observe it.
+
+    A subclass names itself in `tag` and writes `outer_space` and `convert`.
+
+    Raises:
+        RequestError: from `bind`, where no policy observes the key.
+        SpaceError: from `bind`, where the pre-processor cannot serve the key's space.
+    """
+
+    tag: ClassVar[str]
+
+    def __init__(self, options: OneKeyOptions) -> None:
+        self._name = options.observation
+        self._keep_original = options.keep_original
+        self.outer_name = f"{options.observation}-{self.tag}"
+
+    def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
+        """The spaces with the outcome's key."""
+        known = {name for space in inner.observation.values() for name in space.spaces}
+        if self._name not in known:
+            raise RequestError(
+                f"there is no observation {self._name!r} to pre-process",
+                expected=", ".join(sorted(known)),
+                owner=f"maze-wrappers: {self.tag.replace('_', '-')}",
+                help="name the key as it is at this place in the [[wrappers]] list, e.g. image-rgb2gray",
+            )
+        observation = {key: self._outer(space) for key, space in inner.observation.items()}
+        return attrs.evolve(inner, observation=observation)
+
+    def observation(self, policy_key: PolicyKey, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Inner observation to outer."""
+        if self._name not in observation:
+            return observation
+        result = dict(observation)
+        value = result[self._name] if self._keep_original else result.pop(self._name)
+        result[self.outer_name] = self.convert(np.asarray(value))
+        return result
+
+    def outer_space(self, space: spaces.Space[Any]) -> spaces.Box:
+        """The outcome's space; called before `convert`, which may rely on what is remembered here."""
+        raise NotImplementedError
+
+    def convert(self, value: np.ndarray) -> np.ndarray:
+        """The outcome for a value with any number of leading batch dimensions."""
+        raise NotImplementedError
+
+    def _outer(self, space: spaces.Dict) -> spaces.Dict:
+        if self._name not in space.spaces:
+            return space
+        leaves = dict(space.spaces)
+        leaves[self.outer_name] = self.outer_space(leaves[self._name])
+        if not self._keep_original:
+            del leaves[self._name]
+        return spaces.Dict(leaves)

@@ -1,0 +1,71 @@
+"""Images in another size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.errors import SpaceError
+from maze_wrappers.box_spaces import require_box
+from maze_wrappers.one_key import OneKey
+from maze_wrappers.options import ResizeImgOptions
+
+OWNER = "maze-wrappers: resize-img"
+
+
+class ResizeImg(OneKey):
+    """Linear interpolation, low-pass filtered where the image shrinks (a triangle as wide as the scale, as in Pillow).
+
+    Two matrix products an image, computed for the whole batch at once.
+    """
+
+    tag = "resize_img"
+
+    def __init__(self, options: ResizeImgOptions) -> None:
+        super().__init__(options)
+        self._target = options.target_size
+        self._channels_first = options.channels_first
+        self._rows = self._columns = np.zeros((0, 0), np.float32)
+        self._box = spaces.Box(0, 1, (), np.float32)
+
+    def outer_space(self, space: spaces.Space[Any]) -> spaces.Box:
+        """The same range in the new size."""
+        box = require_box(space, OWNER, n_dims=2)
+        if len(box.shape) > 3:
+            raise SpaceError(
+                "the observation is no image",
+                received=f"shape {box.shape}",
+                expected="(H, W), (H, W, C), or (C, H, W) with channels_first",
+                owner=OWNER,
+            )
+        self._has_channels = len(box.shape) == 3
+        height, width = box.shape[-2:] if self._channels_first or not self._has_channels else box.shape[:2]
+        self._rows, self._columns = (
+            interpolation(size, target) for size, target in zip((height, width), self._target, strict=True)
+        )
+        self._low, self._high, self._dtype = box.low.min(), box.high.max(), np.dtype(box.dtype)
+        shape = self.convert(box.low).shape
+        return spaces.Box(self._low, self._high, shape, self._dtype.type)
+
+    def convert(self, value: np.ndarray) -> np.ndarray:
+        """(…, H, W[, C]) or (…, C, H, W) with H and W as wanted."""
+        last = self._has_channels and not self._channels_first
+        images = np.moveaxis(value, -1, -3) if last else value
+        # Y = R X Cᵀ, R and C the weights of rows and columns
+        resized = self._rows @ images.astype(np.float32) @ self._columns.T
+        if self._dtype.kind in "iu":
+            resized = np.rint(resized)
+        resized = np.clip(resized, self._low, self._high)
+        return np.asarray(np.moveaxis(resized, -3, -1) if last else resized, self._dtype)
+
+
+def interpolation(size: int, target: int) -> np.ndarray:
+    """(target, size) weights; each row sums to 1."""
+    scale = size / target
+    width = max(scale, 1.0)
+    centres = (np.arange(target) + 0.5) * scale
+    distance = np.abs(np.arange(size) + 0.5 - centres[:, None]) / width
+    weights = np.clip(1.0 - distance, 0.0, None)
+    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)

@@ -1,0 +1,113 @@
+"""One action head as several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.transform import Transform
+from maze_kernel.errors import RequestError, SpaceError
+from maze_wrappers.options import SplitActionsOptions
+
+OWNER = "maze-wrappers: split-actions"
+
+
+class SplitActions(Transform):
+    """Elements of a vector of actions become heads of their own, e.g. to give each its own distribution.
+
+    Box, MultiDiscrete and MultiBinary vectors can be split. A part of a MultiDiscrete with one element is a Discrete.
+
+    Raises:
+        RequestError: from `bind`, where a head does not exist or the parts do not hold each element once.
+        SpaceError: from `bind`, where a head is no vector of these kinds.
+    """
+
+    def __init__(self, options: SplitActionsOptions) -> None:
+        self.options = options
+        self._inner: dict[PolicyKey, spaces.Dict] = {}
+
+    def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
+        """The spaces with the parts in place of the whole."""
+        known = {head for space in inner.action.values() for head in space.spaces}
+        for head in self.options.heads:
+            if head not in known:
+                raise RequestError(
+                    f"there is no action {head!r} to split", expected=", ".join(sorted(known)), owner=OWNER
+                )
+        self._inner = dict(inner.action)
+        action = {key: self._outer(space) for key, space in inner.action.items()}
+        return attrs.evolve(inner, action=action)
+
+    def action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outer action to inner."""
+        result = {}
+        for head, leaf in self._inner[policy_key].spaces.items():
+            parts = self.options.heads.get(head)
+            if parts is None:
+                result[head] = action[head]
+                continue
+            first = np.asarray(action[next(iter(parts))])
+            is_scalar = isinstance(leaf, spaces.MultiDiscrete) and len(next(iter(parts.values()))) == 1
+            whole = np.zeros((*(first.shape if is_scalar else first.shape[:-1]), *leaf.shape), leaf.dtype)  # type: ignore[misc]
+            for name, indices in parts.items():
+                whole[..., list(indices)] = np.asarray(action[name]).reshape(*whole.shape[:-1], len(indices))
+            result[head] = whole
+        return result
+
+    def reverse_action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Inner action to outer."""
+        result: dict[str, np.ndarray] = {}
+        for head, leaf in self._inner[policy_key].spaces.items():
+            parts = self.options.heads.get(head)
+            if parts is None:
+                result[head] = action[head]
+                continue
+            for name, indices in parts.items():
+                part = np.asarray(action[head])[..., list(indices)]
+                is_scalar = isinstance(leaf, spaces.MultiDiscrete) and len(indices) == 1
+                result[name] = part[..., 0] if is_scalar else part
+        return result
+
+    def _outer(self, space: spaces.Dict) -> spaces.Dict:
+        heads: dict[str, spaces.Space[Any]] = {}
+        for head, leaf in space.spaces.items():
+            parts = self.options.heads.get(head)
+            named = {head: leaf} if parts is None else _parts(head, leaf, parts)
+            if taken := [name for name in named if name in heads or (name != head and name in space.spaces)]:
+                raise RequestError(f"two actions would be called {taken[0]!r}", owner=OWNER, help="rename the part")
+            heads |= named
+        return spaces.Dict(heads)
+
+
+def _parts(head: str, leaf: spaces.Space[Any], parts: Mapping[str, Sequence[int]]) -> dict[str, spaces.Space[Any]]:
+    if not isinstance(leaf, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)) or len(leaf.shape) != 1:
+        raise SpaceError(
+            f"the action {head!r} is no vector that could be split",
+            received=str(leaf),
+            expected="a Box, MultiDiscrete or MultiBinary with one dimension",
+            owner=OWNER,
+        )
+    if sorted(index for indices in parts.values() for index in indices) != list(range(leaf.shape[0])):
+        raise RequestError(
+            f"the parts of {head!r} must hold each of its elements once",
+            received=str({name: list(indices) for name, indices in parts.items()}),
+            expected=f"0 … {leaf.shape[0] - 1}",
+            owner=OWNER,
+        )
+    return {name: _part(leaf, list(indices)) for name, indices in parts.items()}
+
+
+def _part(leaf: spaces.Space[Any], indices: list[int]) -> spaces.Space[Any]:
+    if isinstance(leaf, spaces.Box):
+        return spaces.Box(leaf.low[indices], leaf.high[indices], (len(indices),), leaf.dtype.type)
+    if isinstance(leaf, spaces.MultiDiscrete):
+        nvec, start = np.asarray(leaf.nvec)[indices], np.asarray(leaf.start)[indices]
+        if len(indices) == 1:
+            return spaces.Discrete(int(nvec[0]), start=int(start[0]))
+        return spaces.MultiDiscrete(nvec, start=start)
+    return spaces.MultiBinary(len(indices))

@@ -1,0 +1,117 @@
+"""Pre-processors against slow NumPy or Pillow, their names, and what they refuse."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from PIL import Image
+
+from maze_kernel.catalog import build
+from maze_kernel.config.load import experiment_from_mapping, select
+from maze_kernel.env.contract import flat_spaces
+from maze_kernel.errors import RequestError
+from maze_kernel.run.assembly import Assembly
+
+ACTION = spaces.Dict(action=spaces.Discrete(2))
+
+
+def bound(kernel, name, space, **options):
+    transform = build(select(kernel, "wrapper", {"use": name, "observation": "x", **options}))
+    outer = transform.bind(flat_spaces(spaces.Dict(x=space), ACTION)).observation["0"]
+    return lambda value: transform.observation("0", {"x": value}), outer
+
+
+@pytest.mark.parametrize("size", [(96, 96), (7, 31), (50, 80)], ids=str)
+@pytest.mark.parametrize("colour", [True, False], ids=["rgb", "gray"])
+def test_resized_images_look_like_those_of_pillow(kernel, size, colour):
+    rng = np.random.default_rng(0)
+    shape = (50, 40, 3) if colour else (50, 40)
+    images = rng.integers(0, 256, (4, *shape), dtype=np.uint8)
+    resize, outer = bound(kernel, "resize-img", spaces.Box(0, 255, shape, np.uint8), target_size=list(size))
+    result = resize(images)["x-resize_img"]
+    assert result.shape[1:] == outer["x-resize_img"].shape == (*size, *shape[2:])
+    assert result.dtype == np.uint8
+    for image, resized in zip(images, result, strict=True):
+        wanted = np.asarray(Image.fromarray(image).resize(size[::-1], Image.Resampling.BILINEAR), np.int64)
+        assert np.abs(resized.astype(np.int64) - wanted).max() <= 1
+    first, _ = bound(
+        kernel, "resize-img", spaces.Box(0, 255, (3, 50, 40), np.uint8), target_size=list(size), channels_first=True
+    )
+    if colour:
+        np.testing.assert_array_equal(first(images.transpose(0, 3, 1, 2))["x-resize_img"], result.transpose(0, 3, 1, 2))
+
+
+def test_gray_is_what_pillow_calls_luminance(kernel):
+    image = np.random.default_rng(0).integers(0, 256, (9, 8, 3), dtype=np.uint8)
+    gray, outer = bound(kernel, "rgb2gray", spaces.Box(0, 255, (9, 8, 3), np.uint8))
+    wanted = np.asarray(Image.fromarray(image).convert("L"), np.int64)
+    assert np.abs(gray(image)["x-rgb2gray"].astype(np.int64) - wanted).max() <= 1
+    assert outer["x-rgb2gray"] == spaces.Box(0, 255, (9, 8), np.uint8)
+    first, _ = bound(kernel, "rgb2gray", spaces.Box(0, 255, (3, 9, 8), np.uint8), rgb_dim=0)
+    np.testing.assert_array_equal(first(image.transpose(2, 0, 1))["x-rgb2gray"], gray(image)["x-rgb2gray"])
+
+
+def test_categories_become_one_hot_vectors(kernel):
+    one_hot, outer = bound(kernel, "one-hot", spaces.Discrete(4, start=-1))
+    assert one_hot(np.array([-1, 2, 0]))["x-one_hot"].tolist() == np.eye(4)[[0, 3, 1]].tolist()
+    assert one_hot(0)["x-one_hot"].tolist() == [0, 1, 0, 0]
+    assert outer["x-one_hot"] == spaces.Box(0, 1, (4,), np.float32)
+    one_hot, _ = bound(kernel, "one-hot", spaces.MultiDiscrete([2, 3]))
+    assert one_hot(np.array([1, 2]))["x-one_hot"].tolist() == [0, 1, 0, 0, 1]
+
+
+def test_shapes_change_and_bounds_follow(kernel):
+    low = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    box = spaces.Box(low, low + 1)
+    batch = np.stack([low, low + 1])
+    flatten, outer = bound(kernel, "flatten", box)
+    assert outer["x-flatten"].low.tolist() == list(range(24))
+    assert flatten(batch)["x-flatten"].shape == (2, 24)
+    flatten, outer = bound(kernel, "flatten", box, n_dims=2)
+    assert flatten(batch)["x-flatten"].shape == (2, 2, 12)
+    transpose, outer = bound(kernel, "transpose", box, axes=[2, 0, 1])
+    assert outer["x-transpose"].low[3, 1, 2] == low[1, 2, 3]
+    assert transpose(batch)["x-transpose"][1, 3, 1, 2] == low[1, 2, 3] + 1
+    for dim, shape in ((0, (1, 2, 3, 4)), (-1, (2, 3, 4, 1)), (-3, (2, 1, 3, 4))):
+        unsqueeze, outer = bound(kernel, "unsqueeze", box, dim=dim)
+        assert outer["x-unsqueeze"].shape == unsqueeze(low)["x-unsqueeze"].shape == shape
+        assert unsqueeze(batch)["x-unsqueeze"].shape == (2, *shape)
+
+
+def test_pre_processors_chain_by_name_and_keep_originals(kernel):
+    chain = [
+        {"use": "rgb2gray", "observation": "observation", "keep_original": True},
+        {"use": "resize-img", "observation": "observation-rgb2gray", "target_size": [8, 8]},
+        {"use": "unsqueeze", "observation": "observation-rgb2gray-resize_img", "dim": 0},
+    ]
+    data = {
+        "name": "pixels",
+        "env": {"use": "maze_kernel.testing.environments:TwoStep"},
+        "trainer": {"use": "ppo"},
+        "wrappers": chain,
+    }
+    image = spaces.Box(0, 255, (12, 10, 3), np.uint8)
+    transforms = Assembly(experiment_from_mapping(data, kernel=kernel), kernel).make_transforms()
+    seen = flat_spaces(spaces.Dict(observation=image), ACTION)
+    observation = {"observation": image.sample()}
+    for transform in transforms:
+        seen = transform.bind(seen)
+        observation = transform.observation("0", observation)
+    assert set(observation) == {"observation", "observation-rgb2gray-resize_img-unsqueeze"}
+    assert seen.observation["0"]["observation-rgb2gray-resize_img-unsqueeze"].shape == (1, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "space", "options", "message"),
+    [
+        ("flatten", spaces.Discrete(3), {}, "cannot be flattened"),
+        ("one-hot", spaces.Box(0, 1), {}, "only categories"),
+        ("rgb2gray", spaces.Box(0, 1, (4, 4)), {}, "no three colours"),
+        ("transpose", spaces.Box(0, 1, (4, 4)), {"axes": [0, 0]}, "no order"),
+        ("unsqueeze", spaces.Box(0, 1, (4, 4)), {"dim": 3}, "does not exist"),
+        ("resize-img", spaces.Box(0, 1, (4,)), {"target_size": [2, 2]}, "cannot be served"),
+        ("flatten", spaces.Box(0, 1), {"observation": "y"}, "no observation 'y'"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_in_words(kernel, name, space, options, message):
+    with pytest.raises(RequestError, match=message):
+        bound(kernel, name, space, **options)

@@ -1,0 +1,84 @@
+"""Every wrapper keeps every promise of a wrapper: see `check_wrapper_in_play`."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from maze_cutting2d.env import make_env
+from maze_cutting2d.options import CuttingOptions
+from maze_kernel.catalog import build
+from maze_kernel.config.load import select
+from maze_kernel.run.env_factory import is_transform
+from maze_kernel.testing.wrappers import check_wrapper_in_play
+
+_spec = importlib.util.spec_from_file_location("wrapper_machines", Path(__file__).with_name("conftest.py"))
+machines = importlib.util.module_from_spec(_spec)
+sys.modules["wrapper_machines"] = machines
+_spec.loader.exec_module(machines)
+Machine, DiscreteMachine = machines.Machine, machines.DiscreteMachine
+
+
+def cutting(version):
+    return lambda: make_env(CuttingOptions(version=version, max_episode_steps=7))
+
+
+CASES = {
+    "observation-normalization": (
+        {"statistics": "running", "keys": {"vector": {"mean": [0.5], "std": [2.0]}}, "exclude": ["image"]},
+        Machine,
+    ),
+    "flatten": ({"observation": "image", "n_dims": 2, "keep_original": True}, Machine),
+    "one-hot": ({"observation": "dials"}, Machine),
+    "resize-img": ({"observation": "image", "target_size": [4, 9]}, Machine),
+    "transpose": ({"observation": "image", "axes": [2, 0, 1]}, Machine),
+    "unsqueeze": ({"observation": "vector", "dim": -2}, Machine),
+    "rgb2gray": ({"observation": "image"}, Machine),
+    "dict-observation": ({}, Machine),
+    "no-dict-observation": ({}, Machine),
+    "dict-action": ({}, Machine),
+    "no-dict-action": ({}, DiscreteMachine),
+    "no-dict-spaces": ({"masks": "join"}, DiscreteMachine),
+    "sorted-spaces": ({}, Machine),
+    "split-actions": (
+        {"heads": {"steer": {"wheel": [1], "pedals": [2, 0]}, "levers": {"big": [1], "small": [0, 2]}}},
+        Machine,
+    ),
+    "discretize-actions": ({"heads": {"steer": {"n_bins": [3, 4, 5]}}}, Machine),
+    "reward-scaling": ({"scale": 0.5}, Machine),
+    "reward-clipping": ({}, Machine),
+    "return-normalization": ({}, Machine),
+    "time-limit": ({"max_episode_steps": 4}, Machine),
+}
+ON_CUTTING = {name: ({}, cutting("flat")) for name in ("no-dict-spaces", "sorted-spaces", "reward-clipping")} | {
+    "flatten": ({"observation": "inventory"}, cutting("structured")),
+    "no-dict-action": ({}, cutting("masked")),
+    "no-dict-observation": ({}, cutting("masked")),
+    "observation-normalization": ({"statistics": "running", "clip_range": [-1.0, 1.0]}, cutting("structured")),
+    "time-limit": ({"max_episode_steps": 4}, cutting("structured")),
+}
+
+
+def wrapper(kernel, name, options):
+    selection = select(kernel, "wrapper", {"use": name, **options})
+    if is_transform(selection):
+        return lambda: build(selection)
+    return lambda env: build(selection, env)
+
+
+def test_no_wrapper_is_left_out(kernel):
+    names = {e.component.name for e in kernel.catalog.entries("wrapper") if e.plugin.distribution == "maze-wrappers"}
+    assert names == set(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_around_an_environment_with_every_kind_of_space(kernel, name):
+    options, env = CASES[name]
+    check_wrapper_in_play(wrapper(kernel, name, options), env, n_steps=24)
+
+
+@pytest.mark.parametrize("name", ON_CUTTING)
+def test_around_an_environment_with_maze_states(kernel, name):
+    options, env = ON_CUTTING[name]
+    check_wrapper_in_play(wrapper(kernel, name, options), env, n_steps=24)
