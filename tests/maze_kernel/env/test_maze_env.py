@@ -266,9 +266,14 @@ def test_recorded_states_and_actions_are_converted_back():
 def test_what_a_wrapped_environment_can_do_is_found_behind_its_wrappers():
     env = flat()
     wrapped = EnvWrapper(EnvWrapper(env))
-    for protocol in (ReportsStatistics, Recordable, Cloneable):
+    for protocol in (ReportsStatistics, Recordable):
         assert capability(wrapped, protocol) is env
-    assert capability(EnvWrapper(object.__new__(type("Plain", (), {"structured_spaces": None}))), Cloneable) is None
+    plain = EnvWrapper(object.__new__(type("Plain", (), {"structured_spaces": None})))
+    assert capability(plain, Recordable) is None
+    # A wrapper may have a state of its own, so the whole stack is cloned.
+    assert capability(wrapped, Cloneable) is wrapped
+    with pytest.raises(EnvError, match="Plain cannot be cloned"):
+        plain.clone_from(plain)
 
 
 def test_conversions_must_fit_the_policy_keys():
