@@ -4,6 +4,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from maze_cutting2d.env import make_env
@@ -18,6 +19,18 @@ machines = importlib.util.module_from_spec(_spec)
 sys.modules["wrapper_machines"] = machines
 _spec.loader.exec_module(machines)
 Machine, DiscreteMachine = machines.Machine, machines.DiscreteMachine
+
+
+class Drawn(Machine):
+    """With pictures."""
+
+    def render(self):
+        return np.zeros((4, 4, 3), np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def _films_go_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
 
 
 def cutting(version):
@@ -50,6 +63,13 @@ CASES = {
     "reward-clipping": ({}, Machine),
     "return-normalization": ({}, Machine),
     "time-limit": ({"max_episode_steps": 4}, Machine),
+    "observation-stack": ({"n": 3, "keys": ["vector"], "keep_original": True}, Machine),
+    "random-reset": ({"min_skip": 1, "max_skip": 5}, Machine),
+    "step-skip": ({"n_steps": 2, "mode": "noop"}, Machine),
+    "log-stats": ({}, Machine),
+    "monitoring": ({"observations": True, "rewards": True}, Machine),
+    "observation-visualization": ({}, Machine),
+    "video-recording": ({"every_episodes": 10_000}, Drawn),
 }
 ON_CUTTING = {name: ({}, cutting("flat")) for name in ("no-dict-spaces", "sorted-spaces", "reward-clipping")} | {
     "flatten": ({"observation": "inventory"}, cutting("structured")),
@@ -57,6 +77,11 @@ ON_CUTTING = {name: ({}, cutting("flat")) for name in ("no-dict-spaces", "sorted
     "no-dict-observation": ({}, cutting("masked")),
     "observation-normalization": ({"statistics": "running", "clip_range": [-1.0, 1.0]}, cutting("structured")),
     "time-limit": ({"max_episode_steps": 4}, cutting("structured")),
+    "observation-stack": ({"n": 3, "deltas": True}, cutting("structured")),
+    "random-reset": ({"max_skip": 9}, cutting("structured")),
+    "step-skip": ({"n_steps": 3}, cutting("structured")),
+    "log-stats": ({}, cutting("structured")),
+    "monitoring": ({"observations": True, "rewards": True}, cutting("structured")),
 }
 
 

@@ -106,6 +106,9 @@ class Transform:
     training: bool = True
     """False while evaluating and deploying: statistics stay as they are. Read by `TransformedEnv`."""
 
+    reports: bool = False
+    """Whether its memory reports statistics of the batch, so that it cannot stand inside an env wrapper."""
+
     estimation_steps: int = 0
     """Decisions of a random policy wanted before training, while statistics are missing; 0: nothing to estimate.
 

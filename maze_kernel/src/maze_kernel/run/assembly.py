@@ -49,7 +49,6 @@ class Assembly:
         self.seeds = SeedTree(self.experiment.seed)
         inner, outer = _split_wrappers(self.experiment.wrappers)
         _refuse_statistics_inside(inner)
-        _refuse_inner_statistics(inner)
         self._env_wrappers = inner
         self.transform_selections = outer
         self.transforms = self.make_transforms()
@@ -269,21 +268,6 @@ def load_transforms(transforms: Sequence[Transform], states: Sequence[Mapping[st
             transform.load_state_dict(state)
 
 
-def _refuse_inner_statistics(wrappers: Sequence[Selection]) -> None:
-    """A transform inside an env wrapper exists once an environment, so it cannot hold the run's statistics."""
-    for wrapper in wrappers:
-        if not is_transform(wrapper):
-            continue
-        transform = build(wrapper)
-        if type(transform).observe_step is not Transform.observe_step or transform.estimation_steps:
-            raise RequestError(
-                f"wrapper {wrapper.use!r} keeps statistics and cannot stand inside a wrapper of single environments",
-                location=wrapper.location,
-                owner=wrapper.owner,
-                help="move it behind the wrappers that see single environments, such as time-limit",
-            )
-
-
 def _refuse_statistics_inside(wrappers: Sequence[Selection]) -> None:
     """Refuse a transform with statistics inside an env wrapper: each environment would keep its own, unsaved."""
     for wrapper in wrappers:
@@ -298,7 +282,8 @@ def _refuse_statistics_inside(wrappers: Sequence[Selection]) -> None:
 
 def _keeps_statistics(wrapper: Selection) -> bool:
     kind = type(wrapper.instance) if wrapper.instance is not None else load_attribute(wrapper.target)
-    return kind.state_dict is not Transform.state_dict
+    changed = kind.state_dict is not Transform.state_dict or kind.observe_step is not Transform.observe_step
+    return changed or bool(getattr(kind, "reports", False))
 
 
 def _split_wrappers(wrappers: Sequence[Selection]) -> tuple[tuple[Selection, ...], tuple[Selection, ...]]:

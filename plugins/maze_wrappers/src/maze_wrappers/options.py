@@ -249,3 +249,91 @@ class DiscretizeActionsOptions:
     """Number of bins of every element of an action; bin k means its centre."""
     heads: Mapping[str, HeadBins] = attrs.field(factory=dict)
     """The actions to discretise, with settings of their own, e.g. [wrappers.heads.action]; without any, all continuous ones."""  # noqa: E501
+
+
+@attrs.frozen(kw_only=True)
+class ObservationStackOptions:
+    """Options of `observation-stack`."""
+
+    n: int = attrs.field(default=4, validator=validators.gt(0))
+    """How many observations a stack holds, the newest included."""
+    keys: tuple[str, ...] = ()
+    """Observation keys to stack; without any all Box keys but masks."""
+    deltas: bool = False
+    """All but the newest entry are changes between successive observations, as float32."""
+    keep_original: bool = False
+    """Keep the newest observation under its name and call the stack KEY-stack."""
+
+
+@attrs.frozen(kw_only=True)
+class LogStatsOptions:
+    """Options of `log-stats`."""
+
+    name: str = ""
+    """Stands at the end of the tags, where several of them are in one list."""
+
+
+@attrs.frozen(kw_only=True)
+class MonitoringOptions:
+    """Options of `monitoring`."""
+
+    actions: bool = True
+    """Count choices of discrete actions (bars) and sample continuous ones (violins)."""
+    observations: bool = False
+    """Sample observations (mean, spread, violins)."""
+    rewards: bool = False
+    """Sample rewards of single steps (mean, spread, histogram)."""
+    n_samples: int = attrs.field(default=1000, validator=validators.gt(0))
+    """Rows of a sample an epoch, at most."""
+    name: str = ""
+    """Stands at the end of the rewards' tags, where several of them are in one list."""
+
+
+@attrs.frozen(kw_only=True)
+class ObservationVisualizationOptions:
+    """Options of `observation-visualization`."""
+
+    plot_function: str = ""
+    """Import path "package.module:function" of what draws; called with (m, …) observations and (policy key, name), returns a matplotlib figure. Unset: images as images, all else as violins."""  # noqa: E501
+    keys: tuple[str, ...] = ()
+    """Observation keys to draw; without any all."""
+    n_samples: int = attrs.field(default=64, validator=validators.gt(0))
+    """Observations an epoch, at most."""
+
+
+@attrs.frozen(kw_only=True)
+class RandomResetOptions:
+    """Options of `random-reset`."""
+
+    min_skip: int = attrs.field(default=0, validator=validators.ge(0))
+    """Fewest random steps after a reset."""
+    max_skip: int = attrs.field(default=30, validator=validators.ge(0))
+    """Most random steps after a reset."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.min_skip > self.max_skip:
+            raise ValueError(f"min_skip {self.min_skip} is above max_skip {self.max_skip}")
+
+
+@attrs.frozen(kw_only=True)
+class StepSkipOptions:
+    """Options of `step-skip`."""
+
+    n_steps: int = attrs.field(default=4, validator=validators.gt(0))
+    """Environment steps a decision, its own included."""
+    mode: Literal["sticky", "noop"] = "sticky"
+    """Which actions the skipped steps take: "sticky" the decision's, "noop" those that change nothing."""
+    noop: Mapping[str, Any] | None = None
+    """The action that changes nothing, by name, for environments that do not say so themselves, e.g. { action = 0 }."""
+
+
+@attrs.frozen(kw_only=True)
+class VideoRecordingOptions:
+    """Options of `video-recording`."""
+
+    folder: str = "videos"
+    """Where the films go; made when it is missing."""
+    every_episodes: int = attrs.field(default=100, validator=validators.gt(0))
+    """Films the first episode of every environment and then each one after so many."""
+    max_frames: int = attrs.field(default=10_000, validator=validators.gt(0))
+    """Frames of a film, at most."""

@@ -32,6 +32,7 @@ _WRAPPERS = (
     ("no-dict-action", "no_dict:NoDictAction", "Joins all actions to one."),
     ("no-dict-spaces", "no_dict:NoDictSpaces", "Joins all observations to one array and all actions to one."),
     ("sorted-spaces", "sorted_spaces:SortedSpaces", "Sorts observations and actions by name."),
+    ("observation-stack", "observation_stack:ObservationStack", "Stacks the last observations of every actor."),
     ("split-actions", "split_actions:SplitActions", "Splits a vector of actions into several actions."),
     (
         "discretize-actions",
@@ -46,6 +47,20 @@ _WRAPPERS = (
         "Divides rewards by the running standard deviation of the discounted return.",
     ),
     ("time-limit", "time_limit:TimeLimit", "Truncates episodes after a number of environment steps."),
+    ("random-reset", "random_reset:RandomReset", "Begins episodes with a random number of random steps."),
+    ("step-skip", "step_skip:StepSkip", "Lets a decision count for several steps of the environment."),
+    (
+        "log-stats",
+        "log_stats:LogStats",
+        "Reports rewards and lengths of episodes as they are at its place in the list.",
+    ),
+    ("monitoring", "monitoring:Monitoring", "Reports and draws distributions of actions, observations and rewards."),
+    (
+        "observation-visualization",
+        "observation_visualization:ObservationVisualization",
+        "Draws observations once an epoch.",
+    ),
+    ("video-recording", "video_recording:VideoRecording", "Writes films of training or rollout episodes."),
 )
 
 

@@ -1,0 +1,58 @@
+"""Episodes that begin somewhere else each time."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from maze_kernel.env.contract import Observation, StructuredEnv
+from maze_kernel.env.single import batch_of_one
+from maze_kernel.env.tick import Group
+from maze_kernel.env.wrapper import EnvWrapper
+from maze_kernel.models.contract import PolicyContext
+from maze_kernel.rollout.random_policy import RandomPolicy
+from maze_wrappers.options import RandomResetOptions
+
+
+class RandomReset(EnvWrapper):
+    """Takes a random number of random flat steps after every reset, which are no part of the episode.
+
+    Masks are respected. Should the episode end meanwhile, the environment is reset again and skipping begins anew.
+    """
+
+    def __init__(self, env: StructuredEnv, options: RandomResetOptions) -> None:
+        super().__init__(env)
+        self.options = options
+        self._rng = np.random.default_rng()
+        self._policy = RandomPolicy(PolicyContext(spaces=env.structured_spaces, seed=0))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode; the steps that are skipped follow from the seed, too."""
+        if seed is not None:
+            self._rng = np.random.default_rng(seed)
+            self._policy.seed(seed)
+        observation, info = self.env.reset(seed=seed, options=options)
+        left = int(self._rng.integers(self.options.min_skip, self.options.max_skip + 1))
+        while left:
+            observation, ended, info = self._skip(observation)
+            left -= self.env.is_flat_step_end()
+            if ended:
+                observation, info = self.env.reset(options=options)
+                left = int(self._rng.integers(self.options.min_skip, self.options.max_skip + 1))
+        return observation, info
+
+    def clone_from(self, other: RandomReset) -> None:
+        """Go on from where another one is, random state included."""
+        super().clone_from(other)
+        self._rng, self._policy = copy.deepcopy((other._rng, other._policy))
+
+    def _skip(self, observation: Observation) -> tuple[Observation, bool, dict[str, Any]]:
+        key, agent = self.env.actor_id()
+        group = Group(np.zeros(1, np.int64), np.array([agent]), batch_of_one(observation))
+        action = {head: value[0] for head, value in self._policy.act(key, group).items()}
+        observation, _, terminated, truncated, info = self.env.step(action)
+        return observation, bool(terminated or truncated), info

@@ -1,0 +1,36 @@
+"""A bounded sample of a stream of arrays, spread evenly over it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class EvenSample:
+    """Keeps every k-th array; k doubles whenever there are too many, so that late ones count like early ones.
+
+    Args:
+        size: most rows that `drain` returns.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept: list[np.ndarray] = []
+        self._n_rows = self._seen = 0
+        self._stride = 1
+
+    def add(self, rows: np.ndarray) -> None:
+        """Rows (m, …) of one tick; copied where they are kept."""
+        if self._seen % self._stride == 0:
+            self._kept.append(np.array(rows))
+            self._n_rows += len(rows)
+            if self._n_rows > self._size and len(self._kept) > 1:
+                self._kept = self._kept[::2]
+                self._n_rows = sum(len(kept) for kept in self._kept)
+                self._stride *= 2
+        self._seen += 1
+
+    def drain(self) -> np.ndarray | None:
+        """The rows kept since the last call, (n, …); None where there are none."""
+        kept, self._kept = self._kept, []
+        self._n_rows, self._seen, self._stride = 0, 0, 1
+        return np.concatenate(kept)[: self._size] if kept else None

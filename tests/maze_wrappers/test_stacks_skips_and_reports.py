@@ -1,0 +1,239 @@
+"""Wrappers that remember: stacks, skipped steps, random beginnings, and what reaches the loggers."""
+
+import json
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from matplotlib.figure import Figure
+
+from maze_kernel.catalog import build
+from maze_kernel.config.load import experiment_from_mapping, select
+from maze_kernel.env.contract import ActorID, FlatEnv, StructuredSpaces, flat_spaces
+from maze_kernel.env.tick import FinalObservation, Group, Tick
+from maze_kernel.errors import EnvError, RequestError
+from maze_kernel.events.aggregation import EpochAggregator
+from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_kernel.rollout.vector_transform import TransformedVectorEnv
+from maze_kernel.run.assembly import Assembly
+
+
+class Count(FlatEnv):
+    """Shows 10 · seed + step; reward is the action; three steps an episode."""
+
+    structured_spaces = flat_spaces(
+        spaces.Dict(x=spaces.Box(0, 99, (1,), np.float32)), spaces.Dict(action=spaces.Discrete(4))
+    )
+
+    def __init__(self, length=3):
+        self._length = length
+        self._seed = 0
+
+    def reset(self, *, seed=None, options=None):
+        self._seed = self._seed if seed is None else seed
+        self._step = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self._step += 1
+        return self._observe(), float(action["action"]), self._step == self._length, False, {}
+
+    def _observe(self):
+        return {"x": np.array([10 * self._seed + self._step], np.float32)}
+
+
+def transform(kernel, use, **options):
+    return build(select(kernel, "wrapper", {"use": use, **options}))
+
+
+def actions(*values):
+    return {"0": {"action": np.array(values)}}
+
+
+def test_a_stack_begins_with_zeros_and_starts_anew_with_each_episode(kernel):
+    envs = TransformedVectorEnv(
+        SequentialVectorEnv([Count, lambda: Count(length=9)]),
+        transform(kernel, "observation-stack", n=3),
+        training=True,
+    )
+    seen = [envs.reset([[1, 2], [3]]).groups["0"].observation["x"]]
+    finals = []
+    for _ in range(4):
+        tick = envs.step(actions(0, 0))
+        seen.append(tick.groups["0"].observation["x"])
+        finals += [final.observation["x"][0, :, 0].tolist() for final in tick.final_observation.values()]
+    assert [rows[0, :, 0].tolist() for rows in seen] == [[0, 0, 10], [0, 10, 11], [10, 11, 12], [0, 0, 20], [0, 20, 21]]
+    assert seen[4][1, :, 0].tolist() == [32, 33, 34]
+    assert finals == [[11, 12, 13]]
+
+
+def test_deltas_are_changes_within_the_episode(kernel):
+    stack = transform(kernel, "observation-stack", n=3, deltas=True, keep_original=True)
+    envs = TransformedVectorEnv(SequentialVectorEnv([Count]), stack, training=True)
+    rows = [envs.reset([[1]])] + [envs.step(actions(0)) for _ in range(2)]
+    stacks = [tick.groups["0"].observation["x-stack"][0, :, 0].tolist() for tick in rows]
+    assert stacks == [[0, 0, 10], [0, 1, 11], [1, 1, 12]]
+    assert rows[2].groups["0"].observation["x"].tolist() == [[12]]
+
+
+def test_every_agent_has_a_stack_of_its_own_and_placeholders_leave_no_trace(kernel):
+    stack = transform(kernel, "observation-stack", n=2)
+    box = spaces.Dict(x=spaces.Box(0, 99, (), np.float32))
+    stack.bind(StructuredSpaces(observation={"a": box}, action={"a": spaces.Dict()}, agent_counts={"a": -1}))
+    memory = stack.memory(2)
+
+    def tick(env_index, agent, values, ended=(False, False), awaiting=None):
+        group = Group(np.array(env_index), np.array(agent), {"x": np.array(values, np.float32)}, len(env_index) == 2)
+        false = np.zeros(2, np.bool_)
+        return Tick({"a": group}, np.zeros(2, np.float32), np.array(ended), false, awaiting_reset=awaiting)
+
+    memory.reset(tick([0, 1], [0, 0], [1, 2]))
+    memory.step({}, tick([0, 1], [1, 3], [3, 4]))
+    last = memory.step({}, tick([0, 1], [0, 3], [5, 6])).groups["a"].observation["x"]
+    assert last.tolist() == [[1, 5], [4, 6]]
+    ending = tick([0, 1], [0, 3], [99, 7], ended=(True, False), awaiting=np.array([True, False]))
+    ending.final_observation["a"] = FinalObservation(np.array([0]), {"x": np.array([8], np.float32)}, np.array([0]))
+    outer = memory.step({}, ending)
+    assert outer.final_observation["a"].observation["x"].tolist() == [[5, 8]]
+    assert memory.step({}, tick([0, 1], [0, 3], [20, 9])).groups["a"].observation["x"].tolist() == [[0, 20], [7, 9]]
+
+
+@pytest.mark.parametrize(("mode", "reward"), [("sticky", 6.0), ("noop", 2.0)])
+def test_skipped_steps_add_their_rewards_and_end_with_the_episode(kernel, mode, reward):
+    selection = select(kernel, "wrapper", {"use": "step-skip", "n_steps": 3, "mode": mode, "noop": {"action": 0}})
+    env = build(selection, Count(length=4))
+    env.reset(seed=0)
+    observation, total, terminated, _, _ = env.step({"action": 2})
+    assert (observation["x"].tolist(), total, terminated) == ([3], reward, False)
+    observation, total, terminated, _, _ = env.step({"action": 2})
+    assert (observation["x"].tolist(), total, terminated) == ([4], 2.0, True)
+
+
+def test_an_environment_without_a_noop_says_what_to_do(kernel):
+    env = build(select(kernel, "wrapper", {"use": "step-skip", "mode": "noop"}), Count())
+    env.reset()
+    with pytest.raises(EnvError, match="sticky"):
+        env.step({"action": 0})
+
+
+def test_random_beginnings_follow_from_the_seed(kernel):
+    selection = select(kernel, "wrapper", {"use": "random-reset", "min_skip": 1, "max_skip": 5})
+    env = build(selection, Count(length=9))
+    starts = [env.reset(seed=seed)[0]["x"][0] - 10 * seed for seed in range(40)]
+    assert set(starts) == {1, 2, 3, 4, 5}
+    assert starts == [build(selection, Count(length=9)).reset(seed=seed)[0]["x"][0] - 10 * seed for seed in range(40)]
+    short = build(selection, Count(length=2))
+    assert all(short.reset(seed=seed)[0]["x"][0] % 10 in (0, 1) for seed in range(20))
+
+
+def test_log_stats_show_rewards_before_and_after_scaling(kernel):
+    envs = SequentialVectorEnv([Count, lambda: Count(length=2)])
+    for wrapper in (
+        transform(kernel, "log-stats", name="raw"),
+        transform(kernel, "reward-scaling", scale=0.5),
+        transform(kernel, "log-stats"),
+    ):
+        envs = TransformedVectorEnv(envs, wrapper, training=True)
+    envs.reset([[1], [2]])
+    for step in range(700):
+        envs.step(actions(step % 4, 1))
+    epoch = EpochAggregator()
+    for episodes in envs.drain_batch_statistics():
+        epoch.add_episodes(episodes)
+    tags = epoch.reduce()
+    returns = [sum((3 * k + i) % 4 for i in range(3)) for k in range(233)] + [2] * 350
+    assert tags["LogStatsEvents/reward/mean/raw"] == pytest.approx(np.mean(returns))
+    assert tags["LogStatsEvents/reward/mean"] == pytest.approx(np.mean(returns) / 2)
+    assert tags["LogStatsEvents/episode_length/count"] == 583
+    assert tags["LogStatsEvents/episode_length/max"] == 3
+
+
+def test_monitoring_reaches_tensorboard_as_bars_and_violins(kernel, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    from maze_kernel.training.loop import train
+
+    data = {
+        "name": "monitored",
+        "env": {"use": "gym", "id": "Pendulum-v1"},
+        "trainer": {"use": "ppo", "n_epochs": 1, "epoch_length": 1, "n_rollout_steps": 220},
+        "vector": {"n_envs": 1},
+        "evaluation": {"n_episodes": 1},
+        "loggers": [{"use": "tensorboard"}],
+        "wrappers": [
+            {"use": "monitoring", "observations": True, "rewards": True},
+            {"use": "discretize-actions"},
+            {"use": "monitoring", "name": "outer"},
+            {"use": "observation-visualization"},
+            {"use": "log-stats"},
+        ],
+    }
+    train(experiment_from_mapping(data, kernel=kernel), kernel, run_dir=tmp_path / "run", verbosity=-1)
+    board = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    board.Reload()
+    images, scalars = set(board.Tags()["images"]), set(board.Tags()["scalars"])
+    for run in ("train", "eval"):
+        assert f"{run}_ActionEvents/discrete_action/0/action" in images
+        assert f"{run}_ActionEvents/continuous_action/distribution/0/action" in images
+        assert f"{run}_ObservationVisualizationEvents/observation/0/observation" in images
+        assert f"{run}_ObservationEvents/observation/mean/0/observation" in scalars
+        assert f"{run}_LogStatsEvents/reward/mean" in scalars
+    assert "train_RewardEvents/step_reward/histogram" in board.Tags()["histograms"]
+    mean, own = (board.Scalars(f"train_{tag}/reward/mean")[0].value for tag in ("LogStatsEvents", "BaseEnvEvents"))
+    assert mean == pytest.approx(own, rel=1e-5)
+
+
+def draw_first(values, group):
+    figure = Figure()
+    figure.suptitle(json.dumps([list(values.shape), list(group)]))
+    return figure
+
+
+def test_a_function_of_ones_own_draws_observations(kernel, monkeypatch):
+    import sys
+    import types
+
+    module = types.ModuleType("my_drawings")
+    module.draw_first = draw_first
+    monkeypatch.setitem(sys.modules, "my_drawings", module)
+    wrapper = transform(kernel, "observation-visualization", plot_function="my_drawings:draw_first", n_samples=6)
+    envs = TransformedVectorEnv(SequentialVectorEnv([Count] * 2), wrapper, training=True)
+    envs.reset([[1], [2]])
+    for _ in range(20):
+        envs.step(actions(0, 0))
+    epoch = EpochAggregator()
+    epoch.add_episodes(envs.drain_batch_statistics()[0])
+    (figure,) = epoch.reduce().values()
+    assert json.loads(figure.get_suptitle()) == [[6, 1], ["0", "x"]]
+
+
+def test_reports_cannot_stand_where_nobody_collects_them(kernel):
+    data = {
+        "name": "inside",
+        "env": {"use": "gym", "id": "CartPole-v1"},
+        "trainer": {"use": "ppo"},
+        "wrappers": [{"use": "monitoring"}, {"use": "time-limit", "max_episode_steps": 5}],
+    }
+    with pytest.raises(RequestError, match="monitoring") as refusal:
+        Assembly(experiment_from_mapping(data, kernel=kernel), kernel)
+    assert "behind 'time-limit'" in refusal.value.help
+
+
+def test_films_are_written(kernel, tmp_path):
+    class Film(Count):
+        def render(self):
+            return np.full((16, 16, 3), 20 * self._step, np.uint8)
+
+    selection = select(
+        kernel, "wrapper", {"use": "video-recording", "folder": str(tmp_path / "films"), "every_episodes": 2}
+    )
+    env = build(selection, Film())
+    for _ in range(3):
+        env.reset()
+        while not env.step({"action": 0})[2]:
+            pass
+    assert env.actor_id() == ActorID("0", 0)
+    names = sorted(path.stem[-6:] for path in (tmp_path / "films").iterdir())
+    assert names == ["000000", "000002"]
+    with pytest.raises(EnvError, match="draws nothing"):
+        build(selection, Count()).reset()
