@@ -18,7 +18,7 @@ from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError, WorkerError
 from maze_kernel.models.contract import ActorCritic
-from maze_kernel.models.flat_parameters import FlatParameters
+from maze_kernel.models.flat_parameters import FlatParameters, train_policy_only
 from maze_kernel.rollout.episodes import EpisodeResult, run_episodes
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
@@ -68,9 +68,7 @@ class Population(Protocol):
 
 def policy_parameters(model: ActorCritic) -> FlatParameters:
     """The weights that acting needs, in one flat buffer; critics are left alone and need no gradient."""
-    policy = set(model.policy_state_dict())
-    for name, parameter in model.named_parameters():  # type: ignore[attr-defined]
-        parameter.requires_grad_(name in policy)
+    train_policy_only(model)
     return FlatParameters(model)  # type: ignore[arg-type]
 
 

@@ -6,9 +6,17 @@ One buffer makes the optimiser step one kernel, the gradient norm one reduction,
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+
+def train_policy_only(model: Any) -> None:
+    """Leave the critics of an actor-critic out of training: their parameters need no gradient any more."""
+    policy = set(model.policy_state_dict())
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in policy)
 
 
 class FlatParameters:

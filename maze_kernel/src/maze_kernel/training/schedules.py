@@ -60,7 +60,7 @@ def learning_rate(options: Any, *, epoch: float, env_steps: int, total_env_steps
     """The learning rate of a trainer now.
 
     Args:
-        options: of the trainer, with `lr`, `n_epochs` and `max_env_steps`.
+        options: of the trainer, with `lr`, `n_epochs` and, where there is such a budget, `max_env_steps`.
         epoch: epochs done, with the part of the running one.
         env_steps: environment steps done.
         total_env_steps: budget in place of `max_env_steps`.
@@ -69,6 +69,6 @@ def learning_rate(options: Any, *, epoch: float, env_steps: int, total_env_steps
         epoch=epoch,
         n_epochs=options.n_epochs,
         env_steps=env_steps,
-        max_env_steps=total_env_steps or options.max_env_steps,
+        max_env_steps=total_env_steps or getattr(options, "max_env_steps", 0),
     )
     return scheduled_value(options.lr, fraction)

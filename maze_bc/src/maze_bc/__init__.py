@@ -1,0 +1,1 @@
+"""Behavioural cloning: policies from recorded episodes, by supervised learning."""

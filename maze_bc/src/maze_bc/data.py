@@ -1,0 +1,243 @@
+"""The data side: recorded episodes as the training environment would show them, split by whole episodes.
+
+Reading a file format is not here but in `maze_kernel.trajectories` and `maze_bc.minari_data`; minibatches are in
+`maze_bc.minibatches`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.env.batching import layout
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.tick import ArrayDict
+from maze_kernel.env.transform import Transform
+from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
+from maze_kernel.trajectories.dataset import TrajectoryDataset
+from maze_kernel.trajectories.episode import reverse_action
+
+OWNER = "maze-bc"
+
+
+class Decisions(NamedTuple):
+    """What the actors of one policy key saw and did, in one or several episodes: n rows.
+
+    Attributes:
+        observation: name to (n, ...).
+        action: head to (n, ...).
+        agent_id: (n,) int64.
+    """
+
+    observation: ArrayDict
+    action: ArrayDict
+    agent_id: np.ndarray
+
+
+Episode = dict[PolicyKey, Decisions]
+"""The decisions of one episode, by policy key."""
+
+
+class Demonstrations(Protocol):
+    """Recorded episodes; each is read when it is asked for, and not kept."""
+
+    spaces: StructuredSpaces
+    lengths: Sequence[int]
+    """Decisions of each episode, over all policy keys."""
+
+    def read(self, index: int) -> Episode: ...
+
+
+class RecordedEpisodes:
+    """The episodes of a recording that ended without an error or were recorded up to it.
+
+    Args:
+        dataset: the recording.
+    """
+
+    def __init__(self, dataset: TrajectoryDataset) -> None:
+        self._dataset = dataset
+        self.spaces = dataset.spaces
+        self.lengths = [info.n_decisions for info in dataset.infos()]
+
+    def read(self, index: int) -> Episode:
+        """One episode."""
+        episode = self._dataset[index]
+        return {
+            key: Decisions(
+                dict(episode.observation[key]), dict(episode.action[key]), episode.agent_id[episode.decisions_of(key)]
+            )
+            for key in episode.action
+        }
+
+
+@attrs.frozen
+class Transformed:
+    """Demonstrations as a policy outside of transforms would have seen them and acted.
+
+    Attributes:
+        inner: what was recorded.
+        transforms: bound, innermost first.
+        spaces: outside of the transforms.
+    """
+
+    inner: Demonstrations
+    transforms: Sequence[Transform]
+    spaces: StructuredSpaces
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        """As recorded."""
+        return self.inner.lengths
+
+    def read(self, index: int) -> Episode:
+        """One episode, its observations and actions through each transform in turn, from the innermost out."""
+        return {key: self._through(key, decisions) for key, decisions in self.inner.read(index).items()}
+
+    def _through(self, key: PolicyKey, decisions: Decisions) -> Decisions:
+        observation, action = decisions.observation, decisions.action
+        for transform in self.transforms:
+            observation = transform.observation(key, observation)
+            action = reverse_action(transform, key, action)
+        return Decisions(observation, action, decisions.agent_id)
+
+
+def through(demonstrations: Demonstrations, transforms: Sequence[Transform]) -> Transformed:
+    """The demonstrations outside of the transforms of the training environments, which are bound here."""
+    outer = demonstrations.spaces
+    for transform in transforms:
+        outer = transform.bind(outer)
+    return Transformed(demonstrations, transforms, outer)
+
+
+def estimate_transforms(
+    demonstrations: Demonstrations, episodes: Sequence[int], transforms: Sequence[Transform]
+) -> None:
+    """Give transforms with statistics those of the demonstrated observations: the ones a clone will see.
+
+    Args:
+        demonstrations: as recorded.
+        episodes: those to learn from.
+        transforms: innermost first; each sees what those inside of it make of the observations.
+    """
+    for index, transform in enumerate(transforms):
+        seen = through(demonstrations, transforms[:index])
+        transform.bind(seen.spaces)
+        if transform.estimation_steps:
+            transform.finish_estimation([transform.collect(_observations(seen, episodes))])
+        elif type(transform).observe_reset is not Transform.observe_reset:
+            for observation in _observations(seen, episodes):
+                transform.observe_reset(observation, 1)
+
+
+def _observations(demonstrations: Demonstrations, episodes: Sequence[int]) -> Iterator[Mapping[PolicyKey, ArrayDict]]:
+    for index in episodes:
+        yield {key: decisions.observation for key, decisions in demonstrations.read(index).items()}
+
+
+def split_episodes(
+    n_episodes: int, validation_percentage: float, rng: np.random.Generator
+) -> tuple[list[int], list[int]]:
+    """Episodes to learn from and to validate on, chosen at random: one each at least, where both are wanted.
+
+    >>> split_episodes(10, 20.0, np.random.default_rng(0))[1]
+    [2, 4]
+    >>> split_episodes(1, 20.0, np.random.default_rng(0))
+    ([0], [])
+    """
+    wanted = 0 if not validation_percentage else max(1, round(n_episodes * validation_percentage / 100.0))
+    n_validation = min(wanted, n_episodes - 1)
+    order = rng.permutation(n_episodes).tolist()
+    return sorted(order[n_validation:]), sorted(order[:n_validation])
+
+
+def check_demonstrations(demonstrations: Demonstrations, wanted: StructuredSpaces) -> None:
+    """Refuse data that the policies of the training environment cannot learn from.
+
+    Raises:
+        RequestError: there are no decisions.
+        SpaceError: names, shapes or kinds differ from those of the training environment.
+    """
+    if not sum(demonstrations.lengths):
+        raise RequestError(
+            "the demonstrations hold no decisions", owner=OWNER, help="record some: maze rollout --record"
+        )
+    for what in ("observation", "action"):
+        theirs, ours = getattr(demonstrations.spaces, what), getattr(wanted, what)
+        for key, space in theirs.items():
+            if key not in ours:
+                raise SpaceError(
+                    f"the demonstrations are of another environment: policy key {key!r}",
+                    expected=", ".join(map(repr, ours)),
+                    owner=OWNER,
+                )
+            if _summary(space) != _summary(ours[key]):
+                raise SpaceError(
+                    f"the {what}s of the demonstrations are not those of the training environment",
+                    received=_summary(space),
+                    expected=_summary(ours[key]),
+                    owner=OWNER,
+                    help="train in the environment they were recorded in, with wrappers that give the same spaces",
+                )
+
+
+def _summary(space: spaces.Dict) -> str:
+    """What has to agree: names, kinds, shapes and numbers of options; bounds may differ."""
+    return ", ".join(f"{name}: {_kind(leaf)}" for name, leaf in sorted(space.spaces.items()))
+
+
+def _kind(leaf: spaces.Space) -> str:
+    return f"Box{leaf.shape} {leaf.dtype}" if isinstance(leaf, spaces.Box) else str(leaf)
+
+
+def row_bytes(structured: StructuredSpaces) -> int:
+    """Memory of one decision of the largest policy key."""
+    keys = structured.policy_keys
+    return max(
+        sum(
+            int(np.prod(leaf.shape, dtype=np.int64)) * leaf.dtype.itemsize
+            for space in (structured.observation[key], structured.action[key])
+            for leaf in layout(space).values()
+        )
+        for key in keys
+    )
+
+
+Targets = Mapping[PolicyKey, Callable[[ArrayDict], ArrayDict]]
+"""Policy key to what turns recorded actions into those that are learnt."""
+
+
+def load(demonstrations: Demonstrations, episodes: Sequence[int], targets: Targets) -> Episode:
+    """The decisions of several episodes in one table a policy key, in order.
+
+    Raises:
+        NonFiniteError: NaN or infinity among them; names the episode.
+    """
+    read = [(index, demonstrations.read(index)) for index in episodes]
+    for index, episode in read:
+        _require_finite(index, episode)
+    table = {}
+    for key in demonstrations.spaces.policy_keys:
+        parts = [episode[key] for _, episode in read if key in episode and len(episode[key].agent_id)]
+        if parts:
+            observation, action = ({n: np.concatenate([p[i][n] for p in parts]) for n in parts[0][i]} for i in (0, 1))
+            table[key] = Decisions(observation, targets[key](action), np.concatenate([part.agent_id for part in parts]))
+    return table
+
+
+def _require_finite(index: int, episode: Episode) -> None:
+    for key, decisions in episode.items():
+        for what, arrays in (("observation", decisions.observation), ("action", decisions.action)):
+            for name, array in arrays.items():
+                if array.dtype.kind == "f" and not np.isfinite(array).all():
+                    row = int(np.argwhere(~np.isfinite(array))[0][0])
+                    raise NonFiniteError(
+                        f"the {what} {name!r} of policy key {key!r} is not finite in episode {index}",
+                        received=f"{array[row]} in decision {row}",
+                        owner=OWNER,
+                        help="leave the episode out of the recording, or correct it",
+                    )

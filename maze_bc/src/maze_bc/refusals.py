@@ -1,0 +1,63 @@
+"""What stops a training: numbers that are not finite, and recorded actions that their own masks forbid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from maze_bc.data import OWNER
+from maze_bc.minibatches import Batch
+from maze_kernel.errors import MazeError, NonFiniteError, RequestError
+from maze_kernel.models.contract import ActorCritic
+from maze_kernel.models.masking import MASKED_LOGIT
+
+FORBIDDEN_LOSS = -0.01 * MASKED_LOGIT
+"""A head whose loss is above this was forced to a choice that a mask forbids."""
+
+
+def refuse_non_finite(batch: Batch, n_updates: int) -> None:
+    """Stop because of a loss or gradient.
+
+    Raises:
+        NonFiniteError: always; carries the minibatch.
+    """
+    error = NonFiniteError(
+        "the loss or its gradient is not finite; no weight was changed by it",
+        received=f"NaN or infinity in update {n_updates}",
+        owner=OWNER,
+        help="lower trainer.lr, set trainer.max_grad_norm, or look at the batch saved in the run directory",
+    )
+    raise _with_batch(error, batch)
+
+
+def refuse_forbidden_action(model: ActorCritic, batch: Batch) -> None:
+    """Stop if a mask forbids a recorded action; a loss that is large for another reason passes.
+
+    Raises:
+        RequestError: names the policy key and the head.
+    """
+    with torch.no_grad():
+        for key, rows in batch.items():
+            logits = model.logits(key, rows.observation, rows.agent_id)
+            for name, head in model.distributions[key].heads.items():
+                forbidden = -head.log_prob(logits[name], rows.action[name]) > FORBIDDEN_LOSS
+                if bool(forbidden.any()) and bool((logits[name] <= 0.1 * MASKED_LOGIT).any()):
+                    raise RequestError(
+                        f"the mask of action head {name!r} of policy key {key!r} forbids a recorded action",
+                        received=f"{rows.action[name][forbidden][0].tolist()} in the demonstrations",
+                        expected="masks under which the demonstrator acted",
+                        owner=OWNER,
+                        help="record the episodes in an environment with the same masks",
+                    )
+
+
+def _with_batch(error: MazeError, batch: Batch) -> MazeError:
+    columns: dict[str, np.ndarray] = {}
+    for key, rows in batch.items():
+        for what, tensors in (("observation", rows.observation), ("action", rows.action)):
+            columns |= {f"{key}.{what}.{name}": tensor.cpu().numpy() for name, tensor in tensors.items()}
+    carrier: Any = error
+    carrier.batch = columns
+    return error

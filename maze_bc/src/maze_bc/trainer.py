@@ -1,0 +1,203 @@
+"""The BC trainer: minibatches of recorded decisions, gradient steps, validation."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maze_bc.data import (
+    Demonstrations,
+    check_demonstrations,
+    estimate_transforms,
+    row_bytes,
+    split_episodes,
+    through,
+)
+from maze_bc.imitation import imitation_loss, measure, objectives_of
+from maze_bc.minibatches import Batch, Cursor, Minibatches
+from maze_bc.options import BCOptions
+from maze_bc.refusals import refuse_forbidden_action, refuse_non_finite
+from maze_bc.sources import open_demonstrations
+from maze_kernel.models.contract import ActorCritic
+from maze_kernel.models.device import resolve_device, threads_for
+from maze_kernel.models.flat_parameters import train_policy_only
+from maze_kernel.training.contract import Progress, Statistics, TrainerContext
+from maze_kernel.training.gradient_step import GradientStep
+from maze_kernel.training.schedules import learning_rate
+from maze_kernel.training.stopwatch import Stopwatch
+
+MEASURED_BATCHES = 10
+"""Last minibatches of an epoch on which the metrics of the training data are measured."""
+
+MEASURED_ROWS = 4096
+"""Decisions of a policy key in one forward pass of the validation."""
+
+SUSPICIOUS_LOSS = 1e5
+"""A mean loss above this is looked into: a mask that forbids a recorded action costs 1e9."""
+
+
+def make_bc(context: TrainerContext, options: BCOptions) -> BCTrainer:
+    """The trainer `bc`."""
+    return BCTrainer(context, options, open_demonstrations(options.demonstrations, context))
+
+
+class BCTrainer:
+    """Learns to act as recorded episodes do. The training environments are never stepped.
+
+    Args:
+        context: of the trainer.
+        options: of the trainer.
+        demonstrations: the episodes, as recorded: inside of the transforms of the training environments.
+
+    Attributes:
+        metric: what selects the best model: the loss on the validation episodes, or on the training episodes where
+            there are no others; minimised.
+        env_steps: always 0.
+
+    Raises:
+        RequestError: there are no decisions, or the device does not exist.
+        SpaceError: the episodes are of another environment.
+    """
+
+    def __init__(self, context: TrainerContext, options: BCOptions, demonstrations: Demonstrations) -> None:
+        self.options = options
+        self.env_steps = 0
+        self._context = context
+        self._device = resolve_device(options.device)
+        model: Any = context.make_model().to(self._device)  # type: ignore[attr-defined]
+        train_policy_only(model)
+        self.model: ActorCritic = model
+        self._objectives = objectives_of(model, options)
+        self._step = GradientStep(
+            model,
+            imitation_loss(self._objectives, options.entropy_coef),
+            epsilon=options.adam_epsilon,
+            max_grad_norm=options.max_grad_norm,
+            compiled=options.compile,
+        )
+        self._make_data(demonstrations)
+        self._epoch = 0
+        self._n_updates = 0
+
+    def _make_data(self, demonstrations: Demonstrations) -> None:
+        """Split the episodes; nothing is converted before the transforms have the statistics of the run."""
+        context, options = self._context, self.options
+        seeds = context.seeds
+        rng = seeds.generator("validation")
+        n_episodes = len(demonstrations.lengths)
+        training, validation = split_episodes(n_episodes, options.validation_percentage, rng)
+        estimate_transforms(demonstrations, training, context.transforms)
+        outer = through(demonstrations, context.transforms)
+        check_demonstrations(outer, context.spaces)
+        targets = {key: objective.targets for key, objective in self._objectives.items()}
+        sizes = {
+            "batch_size": options.batch_size,
+            "part_rows": max(1, (options.memory_limit_mib << 20) // row_bytes(outer.spaces)),
+        }
+        self._minibatches = Minibatches(
+            outer, training, targets, **sizes, seeds=seeds, device=self._device, fixed_size=options.compile
+        )
+        self._validation = (
+            Minibatches(outer, validation, targets, **sizes, seeds=seeds, device=self._device) if validation else None
+        )
+        self._cursor = Cursor(self._minibatches)
+        self.metric = f"-train_{'ValidationEvents' if validation else 'ImitationEvents'}/policy_loss"
+
+    def start_segment(self, epoch: int) -> None:
+        """Nothing to do: the order of the minibatches follows from the run's seed and their place alone."""
+
+    def train_epoch(self) -> Statistics:
+        """Updates to the end of the pass, or `eval_every_k_iterations` of them, then validation."""
+        clock = Stopwatch()
+        n_updates = self._cursor.remaining()
+        if self.options.eval_every_k_iterations:
+            n_updates = min(n_updates, self.options.eval_every_k_iterations)
+        statistics: list[Tensor] = []
+        places: list[tuple[int, int]] = []
+        recent: deque[Batch] = deque(maxlen=MEASURED_BATCHES)
+        with threads_for(len(self._step.flat.data), self.options.batch_size):
+            for index in range(n_updates):
+                self._report(index, n_updates)
+                places.append((self._cursor.pass_index, self._cursor.batch_index))
+                recent.append(self._cursor.take())
+                statistics.append(self._step(self._learning_rate(index / n_updates), recent[-1]))
+            means = self._checked(torch.stack(statistics), places).mean(dim=0).tolist()
+            clock.lap("update_seconds")
+            self._epoch += 1
+            self._n_updates += n_updates
+            summary = self._summary(means, recent)
+            clock.lap("validation_seconds")
+        return {**summary, **self._timing(clock, sum(map(_n_rows, recent)) / len(recent) * n_updates)}
+
+    def _learning_rate(self, part_of_epoch: float) -> float:
+        return learning_rate(self.options, epoch=self._epoch + part_of_epoch, env_steps=0)
+
+    def _report(self, index: int, n_updates: int) -> None:
+        if index % 32 == 0:
+            self._context.progress(Progress(env_steps=0, fraction=index / n_updates, phase=self._step.phase()))
+
+    def _checked(self, statistics: Tensor, places: list[tuple[int, int]]) -> Tensor:
+        """The statistics (n, 2) of an epoch's updates.
+
+        Raises:
+            NonFiniteError: one is NaN or infinite; carries its minibatch.
+            RequestError: a recorded action is forbidden by its own mask.
+        """
+        finite = statistics.isfinite().all(dim=-1)
+        if not bool(finite.all()):
+            index = int((~finite).nonzero()[0])
+            refuse_non_finite(self._minibatches.batch(*places[index]), self._n_updates + index + 1)
+        for index in (statistics[:, 0] > SUSPICIOUS_LOSS).nonzero()[:1, 0].tolist():
+            refuse_forbidden_action(self.model, self._minibatches.batch(*places[index]))
+        return statistics
+
+    def _summary(self, means: list[float], recent: deque[Batch]) -> Statistics:
+        model, objectives, spaces = self.model, self._objectives, self._context.spaces
+        trained = measure(model, objectives, spaces, recent)
+        trained |= dict(zip(("policy_loss", "policy_grad_norm"), means, strict=True))
+        trained |= {
+            "policy_l2_norm": float(torch.linalg.vector_norm(self._step.flat.data)),
+            "learning_rate": self._learning_rate(0.0),
+            "n_updates": self._n_updates,
+        }
+        summary: Statistics = {f"ImitationEvents/{name}": value for name, value in trained.items()}
+        if self._validation is not None:
+            validated = measure(model, objectives, spaces, self._validation.in_order(MEASURED_ROWS))
+            summary |= {f"ValidationEvents/{name}": value for name, value in validated.items()}
+        return summary
+
+    def _timing(self, clock: Stopwatch, n_rows: float) -> Statistics:
+        compile_seconds = self._step.take_compile_seconds()
+        busy = max(1e-9, clock.seconds["update_seconds"] - compile_seconds)
+        return {
+            **{f"Timing/{name}": seconds for name, seconds in clock.seconds.items()},
+            "Timing/samples_per_second": n_rows / busy,
+            "Timing/compile_seconds": compile_seconds,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Optimiser, place in the data and counters."""
+        return {
+            "optimizer": self._step.state_dict(),
+            "cursor": self._cursor.state_dict(),
+            "epoch": self._epoch,
+            "n_updates": self._n_updates,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self._step.load_state_dict(state["optimizer"])
+        self._cursor.load_state_dict(state["cursor"])
+        self._epoch = int(state["epoch"])
+        self._n_updates = int(state["n_updates"])
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _n_rows(batch: Batch) -> int:
+    return sum(rows.n_rows if rows.weight is None else int(rows.weight.sum()) for rows in batch.values())
