@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 HERE = Path(__file__).parent
+PEER = HERE.parent / ".peers"
+"""An environment for the peers that do not run beside ours."""
+
+PEERS_APART = ("imitation==1.0.1", "numpy<2")
 
 COMMANDS = [
     ["on_policy.py", "--work", "ppo-cartpole", "--compile"],
@@ -14,6 +19,7 @@ COMMANDS = [
     ["on_policy.py", "--work", "ppo-lunarlander", "--compile"],
     ["on_policy.py", "--work", "ppo-growth"],
     ["sac.py", "--compile"],
+    ["bc.py", "--compile", "--peer", str(PEER / "bin" / "python")],
     ["vector_envs.py"],
     ["memory.py"],
     ["es.py", "--updates", "30"],
@@ -25,6 +31,9 @@ def main() -> None:
     install = [sys.executable, "-m", "pip", "install", "--quiet"]
     constraints = ["--constraint", str(HERE.parent / "constraints.txt")]
     subprocess.run([*install, *constraints, "--requirement", str(HERE / "requirements.txt")], check=True)
+    if not PEER.exists():
+        venv.create(PEER, with_pip=True)
+        subprocess.run([str(PEER / "bin" / "pip"), "install", "--quiet", *PEERS_APART], check=True)
     for command in COMMANDS:
         print(f"\n## {' '.join(command)}\n", flush=True)
         subprocess.run([sys.executable, str(HERE / command[0]), *command[1:]], check=True)

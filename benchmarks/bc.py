@@ -48,6 +48,9 @@ class Synthetic:
     def read(self, index: int) -> Episode:
         return {"0": self._rows}
 
+    def close(self) -> None:
+        return
+
 
 def ours(*, compiled: bool = False) -> Contender:
     """One pass over the data a round."""

@@ -36,6 +36,9 @@ class Numbered:
             return {"fast": _decisions(number)}
         return {"fast": _decisions(number[np.arange(len(number)) % 3 > 0]), "slow": _decisions(number[::3])}
 
+    def close(self):
+        return
+
 
 def _decisions(number):
     return Decisions({"n": number[:, None].astype(np.float32)}, {"a": number}, np.zeros(len(number), np.int64))

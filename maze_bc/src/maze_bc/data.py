@@ -1,6 +1,6 @@
 """The data side: recorded episodes as the training environment would show them, split by whole episodes.
 
-Reading a file format is not here but in `maze_kernel.trajectories` and `maze_bc.minari_data`; minibatches are in
+Reading a file format is not here but in `maze_bc.recorded_data` and `maze_bc.minari_data`; minibatches are in
 `maze_bc.minibatches`.
 """
 
@@ -18,8 +18,6 @@ from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
-from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.episode import reverse_action
 
 OWNER = "maze-bc"
 
@@ -51,28 +49,7 @@ class Demonstrations(Protocol):
 
     def read(self, index: int) -> Episode: ...
 
-
-class RecordedEpisodes:
-    """The episodes of a recording that ended without an error or were recorded up to it.
-
-    Args:
-        dataset: the recording.
-    """
-
-    def __init__(self, dataset: TrajectoryDataset) -> None:
-        self._dataset = dataset
-        self.spaces = dataset.spaces
-        self.lengths = [info.n_decisions for info in dataset.infos()]
-
-    def read(self, index: int) -> Episode:
-        """One episode."""
-        episode = self._dataset[index]
-        return {
-            key: Decisions(
-                dict(episode.observation[key]), dict(episode.action[key]), episode.agent_id[episode.decisions_of(key)]
-            )
-            for key in episode.action
-        }
+    def close(self) -> None: ...
 
 
 @attrs.frozen
@@ -98,11 +75,15 @@ class Transformed:
         """One episode, its observations and actions through each transform in turn, from the innermost out."""
         return {key: self._through(key, decisions) for key, decisions in self.inner.read(index).items()}
 
+    def close(self) -> None:
+        """Close what was recorded."""
+        self.inner.close()
+
     def _through(self, key: PolicyKey, decisions: Decisions) -> Decisions:
         observation, action = decisions.observation, decisions.action
         for transform in self.transforms:
             observation = transform.observation(key, observation)
-            action = reverse_action(transform, key, action)
+            action = transform.reverse_action(key, action)
         return Decisions(observation, action, decisions.agent_id)
 
 

@@ -86,6 +86,7 @@ class BCTrainer:
     def _make_data(self, demonstrations: Demonstrations) -> None:
         """Split the episodes; nothing is converted before the transforms have the statistics of the run."""
         context, options = self._context, self.options
+        self._demonstrations = demonstrations
         seeds = context.seeds
         rng = seeds.generator("validation")
         n_episodes = len(demonstrations.lengths)
@@ -196,7 +197,8 @@ class BCTrainer:
         self._n_updates = int(state["n_updates"])
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Close what the episodes are read from."""
+        self._demonstrations.close()
 
 
 def _n_rows(batch: Batch) -> int:

@@ -1,0 +1,109 @@
+"""Recordings of `maze rollout --record` as demonstrations.
+
+What a Maze environment recorded are its MazeStates and MazeActions: they go through the conversions and wrappers of the
+*training* environment, so that old recordings survive a new observation interface. Other environments recorded arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from maze_bc.data import OWNER, Decisions, Episode
+from maze_kernel.env.batching import stack_rows
+from maze_kernel.env.capabilities import Recordable, capability
+from maze_kernel.env.contract import Action, PolicyKey, StructuredEnv
+from maze_kernel.errors import EnvError
+from maze_kernel.trajectories.dataset import TrajectoryDataset
+from maze_kernel.trajectories.episode import Episode as RecordedEpisode
+from maze_kernel.trajectories.maze_steps import MazeStep
+
+
+class RecordedEpisodes:
+    """Episodes as their observations and actions were recorded.
+
+    Args:
+        dataset: the recording.
+    """
+
+    def __init__(self, dataset: TrajectoryDataset) -> None:
+        self._dataset = dataset
+        self.spaces = dataset.spaces
+        self.lengths: Sequence[int] = [info.n_decisions for info in dataset.infos()]
+
+    def read(self, index: int) -> Episode:
+        """One episode."""
+        episode = self._dataset[index]
+        return {
+            key: Decisions(dict(episode.observation[key]), dict(episode.action[key]), _agents(episode, key))
+            for key in episode.action
+        }
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+class RecordedStates:
+    """Episodes whose MazeStates and MazeActions are converted anew.
+
+    Args:
+        dataset: the recording.
+        env: an environment like those trained in, without transforms; its conversions and wrappers are used.
+    """
+
+    def __init__(self, dataset: TrajectoryDataset, env: StructuredEnv) -> None:
+        self._dataset = dataset
+        self._env: Any = env
+        self._core_env = _core_env(env)
+        self.spaces = env.structured_spaces
+        self.lengths: Sequence[int] = [info.n_decisions for info in dataset.infos()]
+
+    def read(self, index: int) -> Episode:
+        """One episode.
+
+        Raises:
+            EnvError: an action conversion cannot turn a MazeAction into an action of its space, and the recorded
+                one is of another space.
+        """
+        recorded = self._dataset[index]
+        objects = self._dataset.maze_episode(index, self._core_env)
+        assert objects is not None
+        converted = {}
+        for key in recorded.action:
+            decisions = recorded.decisions_of(key)
+            rows = [self._row(key, objects.steps[t], recorded, place) for place, t in enumerate(decisions)]
+            converted[key] = Decisions(
+                stack_rows(self.spaces.observation[key], [observation for observation, _ in rows]),
+                stack_rows(self.spaces.action[key], [action for _, action in rows]),
+                _agents(recorded, key),
+            )
+        return converted
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._env.close()
+
+    def _row(self, key: PolicyKey, step: MazeStep, recorded: RecordedEpisode, place: int) -> tuple[Any, Action]:
+        try:
+            observation, action = self._env.to_spaces(key, step.maze_state, step.maze_action)
+        except EnvError:
+            if self._dataset.spaces.action.get(key) != self.spaces.action[key]:
+                raise
+            observation, _ = self._env.to_spaces(key, step.maze_state)
+            action = {name: array[place] for name, array in recorded.action[key].items()}
+        if action is None:
+            raise EnvError(f"a decision of policy key {key!r} was recorded without its MazeAction", owner=OWNER)
+        return observation, action
+
+
+def speaks_of_states(env: StructuredEnv, dataset: TrajectoryDataset) -> bool:
+    """Whether the environment has MazeStates and the recording holds them."""
+    return _core_env(env) is not None and dataset.maze_episode(0) is not None
+
+
+def _core_env(env: StructuredEnv) -> Any | None:
+    return getattr(capability(env, Recordable), "core_env", None)  # type: ignore[type-abstract]
+
+
+def _agents(episode: RecordedEpisode, key: PolicyKey) -> Any:
+    return episode.agent_id[episode.decisions_of(key)]

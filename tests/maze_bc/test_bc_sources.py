@@ -1,0 +1,225 @@
+"""Where episodes come from: recorded arrays, recorded MazeStates, Minari datasets; and what they go through."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from maze_bc.data import Decisions, check_demonstrations, estimate_transforms, through
+from maze_bc.recorded_data import RecordedEpisodes, RecordedStates
+from maze_bc.sources import open_demonstrations
+from maze_kernel.api import RolloutOptions, roll_out
+from maze_kernel.config import experiment_from_mapping
+from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.transform import Transform
+from maze_kernel.errors import EnvError, RequestError, SpaceError
+from maze_kernel.run.assembly import Assembly
+from maze_kernel.trajectories.dataset import TrajectoryDataset
+
+
+class OneEpisode:
+    """Observations 0 … 9, actions 0, 1, 2, 0, …"""
+
+    spaces = flat_spaces(
+        spaces.Dict({"x": spaces.Box(-np.inf, np.inf, (1,), np.float32)}), spaces.Dict({"a": spaces.Discrete(3)})
+    )
+    lengths = (10,)
+
+    def read(self, index):
+        x = np.arange(10, dtype=np.float32)[:, None]
+        return {"0": Decisions({"x": x}, {"a": np.arange(10) % 3}, np.zeros(10, np.int64))}
+
+    def close(self):
+        return
+
+
+class Affine(Transform):
+    """x' = factor · x + shift; outer actions count from `first`."""
+
+    def __init__(self, factor, shift, first):
+        self.factor, self.shift, self.first = factor, shift, first
+
+    def bind(self, inner):
+        (head,) = inner.action["0"].spaces.values()
+        self.inner_start = int(head.start)
+        outer = spaces.Discrete(3, start=self.inner_start * 10 + self.first)
+        return flat_spaces(inner.observation["0"], spaces.Dict({"a": outer}))
+
+    def observation(self, policy_key, observation):
+        return {"x": self.factor * observation["x"] + self.shift}
+
+    def action(self, policy_key, action):
+        return {"a": action["a"] - (self.inner_start * 10 + self.first) + self.inner_start}
+
+    def reverse_action(self, policy_key, action):
+        return {"a": action["a"] - self.inner_start + self.inner_start * 10 + self.first}
+
+
+def test_episodes_go_through_the_wrappers_from_the_innermost_out():
+    outer = through(OneEpisode(), [Affine(2.0, 1.0, 3), Affine(10.0, 0.0, 7)])
+    decisions = outer.read(0)["0"]
+    np.testing.assert_array_equal(decisions.observation["x"][:3, 0], [10.0, 30.0, 50.0])
+    np.testing.assert_array_equal(decisions.action["a"][:4], [37, 38, 39, 37])
+    assert outer.spaces.action["0"]["a"].contains(decisions.action["a"][1])
+
+
+def test_an_action_that_cannot_be_mapped_back_is_refused():
+    class OneWay(Affine):
+        reverse_action = Transform.reverse_action
+
+    with pytest.raises(EnvError, match="OneWay"):
+        through(OneEpisode(), [OneWay(1.0, 0.0, 0)]).read(0)
+
+
+@pytest.mark.parametrize("statistics", ["estimated", "running"])
+def test_normalisers_get_the_statistics_of_the_episodes_to_learn_from(kernel, statistics):
+    wrapper = {"use": "observation-normalization", "statistics": statistics}
+    data = {"name": "t", "env": {"use": "gym", "id": "CartPole-v1"}, "wrappers": [wrapper], "trainer": {"use": "ppo"}}
+    transforms = Assembly(experiment_from_mapping(data, kernel=kernel), kernel).transforms
+    estimate_transforms(OneEpisode(), [0], [Affine(2.0, 0.0, 0), *transforms])
+    assert transforms[0].estimation_steps == 0
+    values = through(OneEpisode(), [Affine(2.0, 0.0, 0), *transforms]).read(0)["0"].observation["x"]
+    np.testing.assert_allclose(values.mean(), 0.0, atol=1e-5)
+    np.testing.assert_allclose(values.std(), 1.0, atol=0.1)
+
+
+def test_episodes_of_another_environment_are_refused():
+    other = flat_spaces(OneEpisode.spaces.observation["0"], spaces.Dict({"a": spaces.Discrete(4)}))
+    with pytest.raises(SpaceError) as caught:
+        check_demonstrations(OneEpisode(), other)
+    assert "Discrete(3)" in caught.value.received
+    assert "Discrete(4)" in caught.value.expected
+
+
+def test_there_must_be_episodes(make_trainer, tmp_path):
+    with pytest.raises(RequestError, match="no recording"):
+        make_trainer(tmp_path / "nowhere")
+
+
+@pytest.fixture
+def cutting(kernel, tmp_path):
+    """Greedy episodes of a version of the cutting environment, and the context of a trainer in another."""
+
+    def make(recorded, trained, n_episodes=3):
+        def load(version):
+            env = {"use": "cutting-2d", "version": version, "max_episode_steps": 12}
+            trainer = {"use": "bc", "device": "cpu", "demonstrations": {"path": str(tmp_path / "cuts")}}
+            data = {"name": "cuts", "env": env, "trainer": trainer}
+            return experiment_from_mapping(data, kernel=kernel)
+
+        options = RolloutOptions(n_episodes=n_episodes, n_workers=1, record_dir=tmp_path / "cuts")
+        roll_out(load(recorded), kernel, options, policy="cutting-2d-greedy")
+        return Assembly(load(trained), kernel)
+
+    return make
+
+
+def test_maze_states_are_converted_for_the_environment_trained_in(cutting):
+    context = (assembly := cutting("structured", "masked")).trainer_context()
+    demonstrations = open_demonstrations(assembly.experiment.trainer.options.demonstrations, context)
+    assert isinstance(demonstrations, RecordedStates)
+    recorded = TrajectoryDataset.open(assembly.experiment.trainer.options.demonstrations.path)
+    shown = demonstrations.read(0)
+    masks = {name for key in shown for name in shown[key].observation} - {
+        name for key in recorded[0].observation for name in recorded[0].observation[key]
+    }
+    assert masks, "the masked version observes masks that were never recorded"
+    for key, decisions in shown.items():
+        space = context.spaces.observation[key]
+        for row in range(3):
+            assert space.contains({name: array[row] for name, array in decisions.observation.items()})
+    demonstrations.close()
+
+
+def test_structured_environments_are_imitated_key_by_key(cutting):
+    assembly = cutting("masked", "masked", n_episodes=6)
+    trainer = assembly.make_trainer(assembly.trainer_context())
+    keys = assembly.spaces.policy_keys
+    assert len(keys) == 2
+    first = trainer.train_epoch()
+    for _ in range(30):
+        last = trainer.train_epoch()
+    for key in keys:
+        heads = [tag for tag in last if tag.startswith(f"ImitationEvents/accuracy/{key}/")]
+        assert heads
+        for tag in heads:
+            assert last[tag] >= first[tag]
+    assert last["ImitationEvents/policy_loss"] < 0.7 * first["ImitationEvents/policy_loss"]
+    trainer.close()
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:minari.*")
+minari = pytest.importorskip("minari")
+
+
+@pytest.fixture
+def minari_dataset(tmp_path, monkeypatch):
+    """A dataset made of two episodes of a raw Gymnasium space with names and an uneven start."""
+    from minari.data_collector import EpisodeBuffer
+
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    observation = spaces.Dict(
+        {"at": spaces.Box(-10, 10, (2,), np.float64), "eye": spaces.Dict({"left": spaces.Discrete(4, start=1)})}
+    )
+    action = spaces.Discrete(3, start=2)
+
+    def episode(n, first):
+        at = np.arange(first, first + 2 * (n + 1), dtype=np.float64).reshape(n + 1, 2) / 10
+        buffer = {"at": at, "eye": {"left": 1 + np.arange(n + 1) % 4}}
+        flags = np.arange(n) == n - 1
+        return EpisodeBuffer(
+            observations=buffer,
+            actions=2 + np.arange(n) % 3,
+            rewards=np.ones(n),
+            terminations=flags,
+            truncations=~flags & flags,
+        )
+
+    minari.create_dataset_from_buffers(
+        "toy/two-v0", [episode(5, 0), episode(3, 50)], observation_space=observation, action_space=action
+    )
+    return "toy/two-v0"
+
+
+WANTED = flat_spaces(
+    spaces.Dict({"at": spaces.Box(-10, 10, (2,), np.float32), "eye_left": spaces.Discrete(4)}),
+    spaces.Dict({"action": spaces.Discrete(3)}),
+)
+
+
+def test_minari_datasets_come_in_the_spaces_of_the_environment(minari_dataset):
+    from maze_bc.minari_data import open_minari
+
+    episodes = open_minari(minari_dataset, WANTED)
+    assert list(episodes.lengths) == [5, 3]
+    decisions = episodes.read(1)["0"]
+    np.testing.assert_allclose(decisions.observation["at"], [[5.0, 5.1], [5.2, 5.3], [5.4, 5.5]])
+    assert decisions.observation["at"].dtype == np.float32
+    np.testing.assert_array_equal(decisions.observation["eye_left"], [0, 1, 2])
+    np.testing.assert_array_equal(decisions.action["action"], [0, 1, 2])
+
+
+def test_a_minari_dataset_may_be_named_by_its_folder(minari_dataset, tmp_path):
+    from maze_bc.minari_data import open_minari
+
+    assert list(open_minari(str(tmp_path / "minari" / minari_dataset), WANTED).lengths) == [5, 3]
+
+
+def test_minari_datasets_that_do_not_fit_are_refused(minari_dataset):
+    from maze_bc.minari_data import open_minari
+
+    narrow = flat_spaces(
+        spaces.Dict({"at": spaces.Box(-10, 10, (3,), np.float32), "eye_left": spaces.Discrete(4)}), WANTED.action["0"]
+    )
+    with pytest.raises(SpaceError, match="'at'"):
+        open_minari(minari_dataset, narrow).read(0)
+    with pytest.raises(RequestError, match="toy/none-v0"):
+        open_minari("toy/none-v0", WANTED)
+
+
+def test_recorded_arrays_are_taken_as_they_are_where_there_are_no_states(identity_recording, assemble):
+    assembly = assemble(identity_recording())
+    options = assembly.experiment.trainer.options.demonstrations
+    demonstrations = open_demonstrations(options, assembly.trainer_context())
+    assert isinstance(demonstrations, RecordedEpisodes)
+    decisions = demonstrations.read(2)["0"]
+    np.testing.assert_array_equal(decisions.observation["observation"].argmax(-1), decisions.action["action"])
