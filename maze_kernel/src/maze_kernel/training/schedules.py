@@ -65,6 +65,6 @@ def learning_rate(options: Any, *, epoch: float, env_steps: int, total_env_steps
         env_steps: environment steps done.
         total_env_steps: budget in place of `max_env_steps`.
     """
-    max_env_steps: int = total_env_steps or getattr(options, "max_env_steps", 0)
+    max_env_steps = int(total_env_steps or getattr(options, "max_env_steps", 0) or 0)
     fraction = budget_fraction(epoch=epoch, n_epochs=options.n_epochs, env_steps=env_steps, max_env_steps=max_env_steps)
     return scheduled_value(options.lr, fraction)
