@@ -167,13 +167,18 @@ class TorchModelOptions:
     """Keyword arguments of its constructor."""
 
 
+CriticKind = Literal["shared-state", "step-state", "delta-state"]
+
+
 @attrs.frozen(kw_only=True)
 class CriticOptions:
     """The `[model.critic]` table."""
 
-    use: Literal["shared-state"] = "shared-state"
-    """Kind of critic: one value of the state, from the observation the policy sees. Trainers that value actions get
-    twin Q networks of the same blocks in its place."""
+    use: CriticKind = "shared-state"
+    """Kind of critic. "shared-state": one network for all policy keys, one value of the state whoever decides;
+    "step-state": a network a policy key, each actor valued for itself; "delta-state": a network a policy key, the
+    first decision of a flat step valued, at the others what they change. Flat environments see no difference. Trainers
+    that value actions get twin Q networks of the same blocks in its place."""
     share_embedding: bool = False
     """Use the policy's blocks up to the last hidden layer, with a linear value head of its own."""
     blocks: dict[str, BlockSelection] = attrs.field(factory=dict)
@@ -183,12 +188,28 @@ class CriticOptions:
 
 
 @attrs.frozen(kw_only=True)
+class PolicyOptions:
+    """A table `[model.policies.<policy key>]`: what one policy key has of its own."""
+
+    blocks: dict[str, BlockSelection] = attrs.field(factory=dict)
+    """Blocks beside those of `[model.blocks]`, or in the place of those of the same name."""
+    modalities: dict[str, str] = attrs.field(factory=dict)
+    """Entries beside those of `modalities`, or in their place."""
+    inputs: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
+    """Entries beside those of `[model.inputs]`, or in their place."""
+    hidden: BlockSelection | None = None
+    """Block after the concatenation, in place of the common one."""
+    recurrence: BlockSelection | None = None
+    """Block after `hidden`, in place of the common one."""
+
+
+@attrs.frozen(kw_only=True)
 class ConcatOptions:
     """Options of the `concat` template: block an observation -> concatenation -> hidden -> recurrence -> heads."""
 
-    blocks: dict[str, BlockSelection] = attrs.field(validator=attrs.validators.min_len(1))
-    """Name to block. An observation is fed to the block that `modalities` names, else to the block of its own
-    name, else to the only block there is."""
+    blocks: dict[str, BlockSelection] = attrs.field(factory=dict)
+    """Name to block, for all policy keys. An observation is fed to the block that `modalities` names, else to the
+    block of its own name, else to the only block there is."""
     modalities: dict[str, str] = attrs.field(factory=dict)
     """Observation to the name of its block, or to "ignore". Several observations may name one block; each gets
     a copy with parameters of its own."""
@@ -199,6 +220,10 @@ class ConcatOptions:
     """Block after the concatenation."""
     recurrence: BlockSelection | None = None
     """Block after `hidden`."""
+    policies: dict[str, PolicyOptions] = attrs.field(factory=dict)
+    """Policy key to what it has of its own, in structured environments."""
+    separate_agent_nets: tuple[str, ...] = ()
+    """Policy keys whose agents have networks of their own instead of a common one; needs a fixed number of agents."""
     critic: CriticOptions = attrs.field(factory=CriticOptions)
     """The critic; by default a network of its own of the policy's form."""
     init: Initialisation = "orthogonal"
@@ -216,6 +241,10 @@ class AutoOptions:
     """Units a layer of the dense block of vectors, of each network."""
     non_lin: NonLinearity = "tanh"
     """Activation of the dense blocks."""
+    critic: CriticKind = "shared-state"
+    """Kind of critic, as in `concat`."""
+    separate_agent_nets: tuple[str, ...] = ()
+    """Policy keys whose agents have networks of their own, as in `concat`."""
     init: Initialisation = "orthogonal"
     """Initial weights, as in `concat`."""
     distributions: tuple[DistributionRule, ...] = ()

@@ -13,6 +13,7 @@ from maze_kernel.training.gradient_step import LossFunction
 from maze_ppo.batch import Batch
 from maze_ppo.losses import normalize_advantages, policy_gradient_loss, value_loss, weighted_mean
 from maze_ppo.options import A2COptions
+from maze_ppo.structured_batch import KeyedBatch
 from maze_ppo.trainer import Algorithm, OnPolicyTrainer, Step
 
 STATISTICS = ("policy_loss", "value_loss", "entropy", "grad_norm")
@@ -27,7 +28,9 @@ def a2c_loss(policy_key: str, options: A2COptions) -> LossFunction:
     """The loss of one rollout; its statistics are those of `STATISTICS` without the gradient norm."""
 
     def loss(model: Any, rows: Batch, coefficients: Tensor) -> tuple[Tensor, Tensor]:
-        logits, value = model.logits_and_value(policy_key, rows.observation)
+        logits, value = model.logits_and_value(policy_key, rows.observation, rows.agent_id)
+        if rows.base_value is not None:
+            value = value + rows.base_value
         log_prob, entropy_rows = model.distributions[policy_key].log_prob_and_entropy(logits, rows.action)
         advantages, weight = rows.advantages, rows.weight
         if options.normalize_advantages:
@@ -42,6 +45,6 @@ def a2c_loss(policy_key: str, options: A2COptions) -> LossFunction:
     return loss
 
 
-def update(batch: Batch, step: Step, _options: A2COptions, _rng: np.random.Generator) -> list[Tensor]:
+def update(batch: Batch | KeyedBatch, step: Step, _options: A2COptions, _rng: np.random.Generator) -> list[Tensor]:
     """One step on all rows."""
-    return [step(batch)]
+    return [step(batch.whole())]

@@ -17,7 +17,10 @@ TensorDict = dict[str, Tensor]
 
 
 class Batch(NamedTuple):
-    """Rows of decisions: observation and action dicts of (B, ...) and (B,) columns; `weight` None counts all rows.
+    """Rows of decisions of one policy key: observation and action dicts of (B, ...) and (B,) columns.
+
+    `weight` None counts all rows. Structured environments add who decided, and, for a delta critic, the value at the
+    decision before, to which the critic's output is added.
 
     A NamedTuple, so that torch's function transforms and compiler see through it.
     """
@@ -29,6 +32,8 @@ class Batch(NamedTuple):
     advantages: Tensor
     returns: Tensor
     weight: Tensor | None = None
+    agent_id: Tensor | None = None
+    base_value: Tensor | None = None
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         """Apply a function of one tensor to every column."""
@@ -40,6 +45,8 @@ class Batch(NamedTuple):
             function(self.advantages),
             function(self.returns),
             None if self.weight is None else function(self.weight),
+            None if self.agent_id is None else function(self.agent_id),
+            None if self.base_value is None else function(self.base_value),
         )
 
     def select(self, index: Tensor) -> Batch:
@@ -49,6 +56,20 @@ class Batch(NamedTuple):
     def n_rows(self) -> int:
         """B."""
         return len(self.advantages)
+
+    def whole(self) -> Batch:
+        """All rows as one minibatch."""
+        return self
+
+    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Batch]:
+        """One pass over all rows; see the function."""
+        return minibatches(self, size, rng)
+
+    def columns(self) -> dict[str, Tensor]:
+        """Columns by name, for a report."""
+        columns = {"log_prob": self.log_prob, "value": self.value, "advantages": self.advantages}
+        columns |= {f"observation.{name}": tensor for name, tensor in self.observation.items()}
+        return columns | {f"action.{name}": tensor for name, tensor in self.action.items()}
 
 
 def rollout_batch(

@@ -10,7 +10,9 @@ import torch
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.rollout.buffer import RolloutBuffer
+from maze_kernel.rollout.collector import make_buffer
 from maze_kernel.rollout.remote_collector import make_collector
+from maze_kernel.rollout.structured_buffer import StructuredBuffer
 from maze_kernel.training.contract import TrainerContext
 
 
@@ -35,8 +37,7 @@ class Experience:
         self.policy = context.make_policy(self._acting_model(model), 0)
         acting = self._acting_parameters or parameters
         self.collector = make_collector(self.vector_env, self.policy, acting, n_steps)
-        spaces, key = self.vector_env.structured_spaces, self.collector.policy_key
-        self.buffer = RolloutBuffer(spaces, key, n_steps, self.vector_env.n_envs)
+        self.buffer = make_buffer(self.vector_env.structured_spaces, n_steps, self.vector_env.n_envs)
 
     def start_segment(self, epoch: int) -> None:
         """Re-seed environments and action samples from the run's seed and `epoch`, and start new episodes."""
@@ -44,7 +45,7 @@ class Experience:
         env_seeds = self._seeds.seeds(self.vector_env.n_envs, "train-envs", epoch)
         self.collector.reset([[seed] for seed in env_seeds])
 
-    def collect(self) -> RolloutBuffer:
+    def collect(self) -> RolloutBuffer | StructuredBuffer:
         """The next rollout; the buffer is overwritten by the one after."""
         if self._acting_parameters is not None:
             self._acting_parameters.data.copy_(self._parameters.data)

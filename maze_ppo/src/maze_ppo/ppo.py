@@ -10,9 +10,10 @@ from torch import Tensor
 
 from maze_kernel.training.contract import TrainerContext
 from maze_kernel.training.gradient_step import LossFunction
-from maze_ppo.batch import Batch, minibatches
+from maze_ppo.batch import Batch
 from maze_ppo.losses import approximate_kl, clipped_policy_loss, normalize_advantages, value_loss, weighted_mean
 from maze_ppo.options import PPOOptions
+from maze_ppo.structured_batch import KeyedBatch
 from maze_ppo.trainer import Algorithm, OnPolicyTrainer, Step
 
 STATISTICS = ("policy_loss", "value_loss", "entropy", "clip_fraction", "approx_kl", "grad_norm")
@@ -31,7 +32,9 @@ def ppo_loss(policy_key: str, options: PPOOptions) -> LossFunction:
     """
 
     def loss(model: Any, rows: Batch, coefficients: Tensor) -> tuple[Tensor, Tensor]:
-        logits, value = model.logits_and_value(policy_key, rows.observation)
+        logits, value = model.logits_and_value(policy_key, rows.observation, rows.agent_id)
+        if rows.base_value is not None:
+            value = value + rows.base_value
         log_prob, entropy_rows = model.distributions[policy_key].log_prob_and_entropy(logits, rows.action)
         advantages, weight = rows.advantages, rows.weight
         if options.normalize_advantages:
@@ -52,12 +55,12 @@ def ppo_loss(policy_key: str, options: PPOOptions) -> LossFunction:
     return loss
 
 
-def update(batch: Batch, step: Step, options: PPOOptions, rng: np.random.Generator) -> list[Tensor]:
+def update(batch: Batch | KeyedBatch, step: Step, options: PPOOptions, rng: np.random.Generator) -> list[Tensor]:
     """`n_optimization_epochs` passes in minibatches; stops early beyond `target_kl`."""
     statistics: list[Tensor] = []
     for _ in range(options.n_optimization_epochs):
         n_before = len(statistics)
-        statistics += [step(rows) for rows in minibatches(batch, options.batch_size, rng)]
+        statistics += [step(rows) for rows in batch.minibatches(options.batch_size, rng)]
         if options.target_kl > 0.0:
             mean_kl = torch.stack(statistics[n_before:])[:, STATISTICS.index("approx_kl")].mean()
             if float(mean_kl) > options.target_kl:

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.errors import NonFiniteError
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.device import resolve_device, threads_for
+from maze_kernel.rollout.structured_buffer import StructuredBuffer
 from maze_kernel.training.contract import Progress, Statistics, TrainerContext
 from maze_kernel.training.gradient_step import GradientStep, LossFunction
 from maze_kernel.training.schedules import learning_rate
@@ -20,12 +22,16 @@ from maze_kernel.training.stopwatch import Stopwatch
 from maze_ppo.batch import Batch, rollout_batch
 from maze_ppo.experience import Experience
 from maze_ppo.losses import explained_variance
+from maze_ppo.structured_batch import KeyedBatch, StructuredRows, summed_loss
 
 Options = Any
 """`PPOOptions` or `A2COptions`: the fields used here are those they have in common."""
 
-Step = Callable[[Batch], Tensor]
-"""Takes a gradient step on a batch; returns its statistics."""
+Rows = Batch | KeyedBatch
+"""Rows to train on: one batch, or one a policy key in structured environments."""
+
+Step = Callable[[Rows], Tensor]
+"""Takes a gradient step on rows; returns its statistics."""
 
 
 @attrs.frozen(kw_only=True)
@@ -34,20 +40,19 @@ class Algorithm:
 
     Attributes:
         statistics: names of the numbers a gradient step returns; the last is the gradient norm.
-        loss: (policy key, options) -> loss function.
-        update: (batch, step, options, rng) -> statistics of each gradient step taken on a rollout.
+        loss: (policy key, options) -> loss function of a `Batch`.
+        update: (rows, step, options, rng) -> statistics of each gradient step taken on a rollout.
     """
 
     statistics: tuple[str, ...]
     loss: Callable[[str, Options], LossFunction]
-    update: Callable[[Batch, Step, Options, np.random.Generator], list[Tensor]]
+    update: Callable[[Any, Step, Options, np.random.Generator], list[Tensor]]
 
 
 class OnPolicyTrainer:
-    """Trains an actor-critic from rollouts of flat environments.
+    """Trains an actor-critic from rollouts of flat or structured environments.
 
     Raises:
-        SpaceError: the environment has more than one policy key or agent.
         RequestError: the device does not exist.
     """
 
@@ -56,28 +61,35 @@ class OnPolicyTrainer:
         self.model: ActorCritic = context.make_model().to(resolve_device(options.device))  # type: ignore[attr-defined]
         self._context = context
         self._algorithm = algorithm
-        self._key = context.spaces.policy_keys[0]
         self._gradient_step = GradientStep(
             self.model,
-            algorithm.loss(self._key, options),
+            _loss(algorithm, options, context.spaces),
             epsilon=options.adam_epsilon,
             max_grad_norm=options.max_grad_norm,
             compiled=options.compile,
         )
         self._device = self._gradient_step.flat.data.device
         self._experience = Experience(context, self.model, self._gradient_step.flat, options.n_rollout_steps)
+        self._structured = StructuredRows(
+            self.model,
+            self._device,
+            gamma=options.gamma,
+            gae_lambda=options.gae_lambda,
+            fixed_size=options.compile,
+        )
         self._rng = np.random.default_rng()
         self._epoch = 0
         self._env_steps = 0
 
     @property
     def env_steps(self) -> int:
-        """Environment steps so far."""
+        """Environment steps so far: flat steps, where a flat step has several decisions."""
         return self._env_steps
 
     def start_segment(self, epoch: int) -> None:
         """Re-seed environments, action samples and minibatches from the run's seed and `epoch`."""
         self._experience.start_segment(epoch)
+        self._structured.begin()
         self._rng = self._context.seeds.generator("minibatches", epoch)
 
     def train_epoch(self) -> Statistics:
@@ -100,9 +112,12 @@ class OnPolicyTrainer:
         n_rows: int = self.options.n_rollout_steps * self._context.n_envs
         return min(n_rows, int(getattr(self.options, "batch_size", n_rows)))
 
-    def _rollout(self) -> Batch:
+    def _rollout(self) -> Rows:
+        steps_before = self._experience.collector.env_steps
         buffer = self._experience.collect()
-        self._env_steps += buffer.void.size - int(np.count_nonzero(buffer.void))
+        self._env_steps += self._experience.collector.env_steps - steps_before
+        if isinstance(buffer, StructuredBuffer):
+            return self._structured.batch(buffer)
         options = self.options
         return rollout_batch(
             buffer,
@@ -113,13 +128,13 @@ class OnPolicyTrainer:
             fixed_size=options.compile,
         )
 
-    def _update(self, batch: Batch, update_index: int) -> list[Tensor]:
+    def _update(self, batch: Rows, update_index: int) -> list[Tensor]:
         if not bool(batch.returns.isfinite().all()):
             self._refuse_non_finite(batch, update_index, "a return")
         rate = self._learning_rate(update_index / self.options.epoch_length)
         coefficients = self._coefficients()
 
-        def step(rows: Batch) -> Tensor:
+        def step(rows: Rows) -> Tensor:
             return self._gradient_step(rate, rows, coefficients)
 
         statistics = self._algorithm.update(batch, step, self.options, self._rng)
@@ -143,24 +158,21 @@ class OnPolicyTrainer:
         weights = [options.policy_loss_coef, options.value_loss_coef, options.entropy_coef]
         return torch.tensor(weights, device=self._device)
 
-    def _refuse_non_finite(self, batch: Batch, update_index: int, what: str) -> None:
+    def _refuse_non_finite(self, batch: Rows, update_index: int, what: str) -> None:
         error = NonFiniteError(
             f"{what} is not finite; no weight was changed by it",
             received=f"NaN or infinity in update {update_index + 1} of epoch {self._epoch + 1}",
             owner="maze-ppo",
             help="lower trainer.lr, set trainer.max_grad_norm, or look at the batch saved in the run directory",
         )
-        columns = {"log_prob": batch.log_prob, "value": batch.value, "advantages": batch.advantages}
-        columns |= {f"observation.{name}": tensor for name, tensor in batch.observation.items()}
-        columns |= {f"action.{name}": tensor for name, tensor in batch.action.items()}
-        error.batch = {name: tensor.detach().cpu().numpy() for name, tensor in columns.items()}  # type: ignore[attr-defined]
+        error.batch = {name: tensor.detach().cpu().numpy() for name, tensor in batch.columns().items()}  # type: ignore[attr-defined]
         raise error
 
     def _report(self, update_index: int, phase: str) -> None:
         fraction = update_index / self.options.epoch_length
         self._context.progress(Progress(env_steps=self._env_steps, fraction=fraction, phase=phase))
 
-    def _summary(self, statistics: list[Tensor], batch: Batch, clock: Stopwatch, n_steps: int) -> Statistics:
+    def _summary(self, statistics: list[Tensor], batch: Rows, clock: Stopwatch, n_steps: int) -> Statistics:
         means = torch.stack(statistics).mean(dim=0).tolist()
         learner = dict(zip(self._algorithm.statistics, means, strict=True))
         rows = slice(None) if batch.weight is None else batch.weight > 0
@@ -190,3 +202,10 @@ class OnPolicyTrainer:
     def close(self) -> None:
         """Close the training environments."""
         self._experience.close()
+
+
+def _loss(algorithm: Algorithm, options: Options, spaces: StructuredSpaces) -> LossFunction:
+    if spaces.is_flat:
+        return algorithm.loss(spaces.policy_keys[0], options)
+    plain = attrs.evolve(options, normalize_advantages=False)
+    return summed_loss(lambda key: algorithm.loss(key, plain), spaces.policy_keys, options.normalize_advantages)

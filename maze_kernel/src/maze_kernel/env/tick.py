@@ -36,9 +36,12 @@ class Group:
 
 @attrs.define(slots=True)
 class FinalObservation:
-    """Last observations of the episodes that ended at this tick, for one policy key: rows match `env_index` (m,).
+    """Last observations of the episodes that ended at this tick, for one policy key.
 
-    `agent_id` (m,) says which agent would have decided next; None where the batch has one agent a key.
+    Attributes:
+        env_index: (m,) which environments.
+        observation: name to (m, ...), what the actor that would decide next sees.
+        agent_id: (m,) int64, of that actor; None where the batch has one agent a key.
     """
 
     env_index: np.ndarray

@@ -1,4 +1,4 @@
-"""The torch actor-critic that model templates assemble: a policy network and a critic network a policy key."""
+"""The torch actor-critic that model templates assemble: policy networks and critics by policy key."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -14,39 +15,44 @@ from maze_kernel.env.tick import ArrayDict
 from maze_kernel.errors import MazeError
 from maze_kernel.models.action_distribution import ProductDistribution
 from maze_kernel.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
+from maze_kernel.models.agent_networks import AgentNetworks, mirror_by_agent
 from maze_kernel.models.network_graph import NetworkGraph, graph_of
 from maze_kernel.models.observation_encoding import ObservationEncoder
+from maze_kernel.models.shared_critic import SharedStateCritic
 
 TensorDict = dict[str, Tensor]
 
 
 @attrs.frozen(kw_only=True)
 class KeyNetworks:
-    """The networks of one policy key; each maps a dict of tensors to a dict of tensors.
+    """The networks of one policy key; each maps a dict of tensors to a dict of tensors, or is an `AgentNetworks`.
 
     Attributes:
         encoder: from the space's dtype to floats.
         policy: encoded observation (and what `shared` gives) to logits (B, L) by head name.
-        critic: the same input to {"value": (B, 1)}; or an `ActionValueCritic`, which encodes for itself.
+        critic: the same input to {"value": (B, 1)}; or an `ActionValueCritic`, which encodes for itself; None: the
+            critic that all policy keys share.
         shared: encoded observation to features for both, computed once; None: they share nothing.
     """
 
     encoder: ObservationEncoder
     policy: nn.Module
-    critic: nn.Module
+    critic: nn.Module | None
     shared: nn.Module | None = None
 
 
 class StructuredActorCritic(nn.Module):
-    """Implements `ActorCritic` (or `ActionValueModel`) with one policy network and one critic a policy key.
+    """Implements `ActorCritic` (or `ActionValueModel`) with networks by policy key.
 
-    All agents of a key share its networks; `agent_id` is accepted and not read. A network that offers
-    `make_mirror() -> (ArrayDict -> ArrayDict) | None` is evaluated in NumPy during rollouts.
+    All agents of a key share its networks unless they are `AgentNetworks`; only these read `agent_id`. A network that
+    offers `make_mirror() -> (ArrayDict -> ArrayDict) | None` is evaluated in NumPy during rollouts.
 
     Args:
         spaces: of the environment.
         distributions: policy key to the distribution over its Dict action.
         networks: policy key to its networks.
+        critic_kind: see `ActorCritic`.
+        shared_critic: of the policy keys whose `KeyNetworks.critic` is None.
     """
 
     def __init__(
@@ -54,8 +60,12 @@ class StructuredActorCritic(nn.Module):
         spaces: StructuredSpaces,
         distributions: Mapping[PolicyKey, ProductDistribution],
         networks: Mapping[PolicyKey, KeyNetworks],
+        *,
+        critic_kind: str = "shared-state",
+        shared_critic: SharedStateCritic | None = None,
     ) -> None:
         super().__init__()
+        self.critic_kind = critic_kind
         self.spaces = spaces
         self.distributions = dict(distributions)
         self._encoders = {key: parts.encoder for key, parts in networks.items()}
@@ -64,28 +74,30 @@ class StructuredActorCritic(nn.Module):
         # Plain dicts beside the registered ones: reading a ModuleDict costs microseconds a call.
         self._shared = {key: parts.shared for key, parts in networks.items() if parts.shared is not None}
         self._policy = {key: parts.policy for key, parts in networks.items()}
-        self._critic = {key: parts.critic for key, parts in networks.items()}
+        self._critic = {key: parts.critic for key, parts in networks.items() if parts.critic is not None}
         self.shared = nn.ModuleDict({name: parts.shared for name, parts in named if parts.shared is not None})
         self.policies = nn.ModuleDict({name: parts.policy for name, parts in named})
-        self.critics = nn.ModuleDict({name: parts.critic for name, parts in named})
+        self.critics = nn.ModuleDict({name: parts.critic for name, parts in named if parts.critic is not None})
+        self._shared_critic = shared_critic
+        if shared_critic is not None:
+            self.critics["shared"] = shared_critic
 
     def logits(self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None) -> TensorDict:
         """Head name to (B, L) logits, masks applied."""
-        logits: TensorDict = self._policy[policy_key](self._features(policy_key, observation))
-        return logits
+        return _run(self._policy[policy_key], self._features(policy_key, observation, agent_id), agent_id)
 
     def value(self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None) -> Tensor:
         """State values, (B,)."""
-        return self._value(policy_key, self._features(policy_key, observation))
+        return self._value(policy_key, self._features(policy_key, observation, agent_id), agent_id)
 
     def logits_and_value(
         self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None
     ) -> tuple[TensorDict, Tensor]:
         """Both in one pass; the encoding and shared layers run once."""
-        features = self._features(policy_key, observation)
-        return self._policy[policy_key](features), self._value(policy_key, features)
+        features = self._features(policy_key, observation, agent_id)
+        return _run(self._policy[policy_key], features, agent_id), self._value(policy_key, features, agent_id)
 
-    def numpy_logits(self, policy_key: PolicyKey) -> Callable[[ArrayDict], ArrayDict] | None:
+    def numpy_logits(self, policy_key: PolicyKey) -> Callable[..., ArrayDict] | None:
         """`logits` in NumPy for float32 weights on the CPU; None where a block has no such form.
 
         Ask after the last move of the parameters to another device or dtype. In-place updates are followed.
@@ -95,10 +107,11 @@ class StructuredActorCritic(nn.Module):
         for tensor in (*chain[0].parameters(), *chain[-1].parameters()):
             if tensor.device.type != "cpu" or tensor.dtype != torch.float32:
                 return None
-        mirrors = [_mirror_of(module) for module in chain]
-        if any(mirror is None for mirror in mirrors):
-            return None
-        return _chain_mirrors(self._encoders[policy_key], mirrors)
+        if not isinstance(policy, AgentNetworks):
+            return _mirror_chain(self._encoders[policy_key], chain)
+        agents = [_mirror_chain(self._encoders[policy_key], own) for own in _by_agent(chain, len(policy.networks))]
+        mirrors = [mirror for mirror in agents if mirror is not None]
+        return mirror_by_agent(mirrors) if len(mirrors) == len(agents) else None
 
     def action_value_critic(self, policy_key: PolicyKey) -> ActionValueCritic:
         """The twin Q networks of one policy key.
@@ -106,7 +119,7 @@ class StructuredActorCritic(nn.Module):
         Raises:
             MazeError: the model has state values instead.
         """
-        critic = self._critic[policy_key]
+        critic = self._critic.get(policy_key)
         if not isinstance(critic, ActionValueCritic):
             raise MazeError("this model values states, not actions", owner="maze-kernel")
         return critic
@@ -114,24 +127,25 @@ class StructuredActorCritic(nn.Module):
     def network_graphs(self) -> tuple[NetworkGraph, ...]:
         """What every network is made of, policies first; shared layers are shown in both that use them."""
         policies = [self._graph_of_policy(key) for key in self._policy]
-        return (*policies, *(self._graph_of_critic(key) for key in self._critic))
+        critics = [self._graph_of_critic(key) for key in self._critic]
+        if self._shared_critic is not None:
+            joined = self._shared_critic
+            critics.append(graph_of("critic", "all", [joined.network], joined.shapes, ["value"]))
+        return (*policies, *critics)
 
     def policy_state_dict(self) -> dict[str, Tensor]:
         """State without the critics, names as in `state_dict()`: load it with `strict=False`."""
         return {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("critics.")}
 
-    def _features(self, policy_key: PolicyKey, observation: TensorDict) -> TensorDict:
+    def _features(self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None) -> TensorDict:
         encoded = self._encoders[policy_key].encode(observation)
         shared = self._shared.get(policy_key)
-        return encoded if shared is None else {**encoded, **shared(encoded)}
-
-    def _chain(self, policy_key: PolicyKey, network: nn.Module) -> list[nn.Module]:
-        shared = self._shared.get(policy_key)
-        return [network] if shared is None else [shared, network]
+        return encoded if shared is None else {**encoded, **_run(shared, encoded, agent_id)}
 
     def _graph_of_policy(self, key: PolicyKey) -> NetworkGraph:
         heads = list(self.distributions[key].logits_shapes())
-        return graph_of("policy", key, self._chain(key, self._policy[key]), self._encoders[key].shapes, heads)
+        chain, note = self._chain(key, self._policy[key])
+        return graph_of("policy", key, chain, self._encoders[key].shapes, heads, note)
 
     def _graph_of_critic(self, key: PolicyKey) -> NetworkGraph:
         critic, shapes = self._critic[key], self._encoders[key].shapes
@@ -139,14 +153,38 @@ class StructuredActorCritic(nn.Module):
             shapes = {**shapes, TAKEN_ACTION: (critic.action_encoder.size,)}
             note = f"one of {len(critic.networks)} alike"
             return graph_of("action-values", key, [critic.networks[0]], shapes, ["value"], note)
-        return graph_of("critic", key, self._chain(key, critic), shapes, ["value"])
+        chain, note = self._chain(key, critic)
+        return graph_of("critic", key, chain, shapes, ["value"], note)
 
-    def _value(self, policy_key: PolicyKey, features: TensorDict) -> Tensor:
-        critic = self._critic[policy_key]
+    def _chain(self, policy_key: PolicyKey, network: nn.Module) -> tuple[list[nn.Module], str]:
+        """What runs one after the other, and a note; agents' networks are alike, so the first one stands for all."""
+        shared = self._shared.get(policy_key)
+        chain = [network] if shared is None else [shared, network]
+        if not isinstance(network, AgentNetworks):
+            return chain, ""
+        return _by_agent(chain, 1)[0], f"one of {len(network.networks)} alike, one an agent"
+
+    def _value(self, policy_key: PolicyKey, features: TensorDict, agent_id: Tensor | None) -> Tensor:
+        critic = self._critic.get(policy_key)
         if isinstance(critic, ActionValueCritic):
             raise MazeError("this model values actions, not states", owner="maze-kernel")
-        value: Tensor = critic(features)["value"]
+        if critic is not None:
+            return _run(critic, features, agent_id)["value"].squeeze(-1)
+        assert self._shared_critic is not None
+        value: Tensor = self._shared_critic(policy_key, features)["value"]
         return value.squeeze(-1)
+
+
+def _run(network: nn.Module, inputs: TensorDict, agent_id: Tensor | None) -> TensorDict:
+    outputs: TensorDict = network(inputs, agent_id) if isinstance(network, AgentNetworks) else network(inputs)
+    return outputs
+
+
+def _by_agent(chain: list[Any], n_agents: int) -> list[list[Any]]:
+    return [
+        [module.networks[agent] if isinstance(module, AgentNetworks) else module for module in chain]
+        for agent in range(n_agents)
+    ]
 
 
 def _mirror_of(module: Any) -> Callable[[ArrayDict], ArrayDict] | None:
@@ -155,14 +193,18 @@ def _mirror_of(module: Any) -> Callable[[ArrayDict], ArrayDict] | None:
     return mirror
 
 
-def _chain_mirrors(encoder: ObservationEncoder, mirrors: list[Any]) -> Callable[[ArrayDict], ArrayDict]:
+def _mirror_chain(encoder: ObservationEncoder, chain: list[Any]) -> Callable[..., ArrayDict] | None:
+    """The policy, or what it shares with the critic and then the policy, in NumPy; None without such a form."""
     encode = encoder.encode_numpy
+    mirrors: list[Any] = [_mirror_of(module) for module in chain]
+    if any(mirror is None for mirror in mirrors):
+        return None
     if len(mirrors) == 1:
         policy = mirrors[0]
-        return lambda observation: policy(encode(observation))
+        return lambda observation, _agent_id=None: policy(encode(observation))
     shared, policy = mirrors
 
-    def run(observation: ArrayDict) -> ArrayDict:
+    def run(observation: ArrayDict, _agent_id: np.ndarray | None = None) -> ArrayDict:
         encoded = encode(observation)
         logits: ArrayDict = policy({**encoded, **shared(encoded)})
         return logits

@@ -95,7 +95,13 @@ class ActionDistribution(Protocol):
 class ActorCritic(Protocol):
     """A `torch.nn.Module` with one policy network a policy key (or agent) and a critic.
 
-    `parameters()` are every trained tensor; `state_dict()` is what a checkpoint stores.
+    `parameters()` are every trained tensor; `state_dict()` is what a checkpoint stores. A model may also say in
+    `critic_kind` what its values mean in a structured environment; without it that is "shared-state".
+
+    - "shared-state": the state, whoever decides; "step-state": the state for the actor that decides.
+    - "delta-state": like "shared-state", but `value` gives the difference to the value at the decision before in the
+      same flat step; the first one of a flat step is whole.
+    - "state-action": actions, see `ActionValueModel`.
     """
 
     spaces: StructuredSpaces
@@ -106,7 +112,7 @@ class ActorCritic(Protocol):
         ...
 
     def value(self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None) -> Tensor:
-        """State values, (B,)."""
+        """State values (B,), or what `critic_kind` makes of them."""
         ...
 
     def logits_and_value(
@@ -116,9 +122,10 @@ class ActorCritic(Protocol):
         ...
 
     def numpy_logits(self, policy_key: PolicyKey) -> Any | None:
-        """A function ArrayDict -> ArrayDict that mirrors `logits` in NumPy, or None where a block has no mirror.
+        """A function that mirrors `logits` in NumPy, or None where a block has no mirror.
 
-        It reads the parameters' memory, so it follows every in-place update on the CPU.
+        It maps an observation (and, in structured environments, the agents (B,)) to logits, arrays by name. It reads
+        the parameters' memory, so it follows every in-place update on the CPU.
         """
         ...
 

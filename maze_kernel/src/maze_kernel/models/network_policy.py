@@ -28,6 +28,7 @@ class NetworkPolicy:
 
     def __init__(self, model: ActorCritic, seed: int = 0, *, mirror: bool = True) -> None:
         self.model = model
+        self._is_flat = model.spaces.is_flat
         self._mirrors = {key: model.numpy_logits(key) if mirror else None for key in model.spaces.policy_keys}
         self._device = next(iter(model.parameters()), torch.empty(0)).device  # type: ignore[attr-defined]
         self.seed(seed)
@@ -52,7 +53,10 @@ class NetworkPolicy:
     def act(self, policy_key: PolicyKey, group: Group, *, deterministic: bool = False) -> ArrayDict:
         """Actions (n, ...) by head for the rows of `group`."""
         mirror = self._mirrors[policy_key]
-        logits = mirror(group.observation) if mirror is not None else self._torch_logits(policy_key, group)
+        if mirror is None:
+            logits = self._torch_logits(policy_key, group)
+        else:
+            logits = mirror(group.observation) if self._is_flat else mirror(group.observation, group.agent_id)
         distribution = self.model.distributions[policy_key]
         return distribution.mode_numpy(logits) if deterministic else distribution.sample_numpy(logits, self._rng)
 

@@ -49,6 +49,11 @@ class RolloutBuffer:
             columns |= {f"{kind}/{name}": array for name, array in getattr(self, kind).items()}
         return columns
 
+    def begin(self) -> None:
+        """Start a rollout over."""
+        self.truncations.clear()
+        self.void.fill(False)
+
     def add_truncation(self, step: int, env_index: np.ndarray, observation: Mapping[str, np.ndarray]) -> None:
         """Keep copies of the final observations of episodes cut at `step`."""
         self.truncations.append((step, env_index.copy(), {name: array.copy() for name, array in observation.items()}))

@@ -1,63 +1,75 @@
-"""Steps a batch of flat environments with a policy and writes what happens into a rollout buffer."""
+"""Steps a batch of environments with a policy and writes what happens into a rollout buffer.
+
+Flat environments take a path of their own, without an index anywhere; structured ones write each policy key's rows.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
+from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.env.tick import Tick, VectorEnv
-from maze_kernel.errors import SpaceError
 from maze_kernel.models.contract import Policy
 from maze_kernel.rollout.buffer import RolloutBuffer
 from maze_kernel.rollout.episode_statistics import EpisodeStatistics
+from maze_kernel.rollout.structured_buffer import StructuredBuffer
+
+
+def make_buffer(spaces: StructuredSpaces, n_steps: int, n_envs: int) -> RolloutBuffer | StructuredBuffer:
+    """Storage of the rollouts that a collector makes of environments with these spaces."""
+    if spaces.is_flat:
+        return RolloutBuffer(spaces, spaces.policy_keys[0], n_steps, n_envs)
+    return StructuredBuffer(spaces, n_steps, n_envs)
 
 
 class Collector:
-    """Collects rollouts of N flat environments; episodes go on from one rollout to the next.
+    """Collects rollouts of N environments; episodes go on from one rollout to the next.
 
     Args:
-        vector_env: environments with one policy key and one agent.
+        vector_env: flat or structured environments.
         policy: decides; told when episodes begin.
 
-    Raises:
-        SpaceError: the environments are structured.
+    Attributes:
+        policy_key: the only one of flat environments, the first one of structured ones.
+        statistics: of the episodes that finished; lengths are flat steps.
+        env_steps: flat steps so far.
     """
 
     def __init__(self, vector_env: VectorEnv, policy: Policy) -> None:
         spaces = vector_env.structured_spaces
-        if not spaces.is_flat:
-            raise SpaceError(
-                "this collector steps flat environments only",
-                received=f"policy keys {', '.join(spaces.policy_keys)} with agents {dict(spaces.agent_counts)}",
-                expected="one policy key and one agent",
-                owner="maze-kernel rollout",
-            )
         self.policy_key = spaces.policy_keys[0]
         self.statistics = EpisodeStatistics(vector_env.n_envs)
         self.env_steps = 0
         self._vector_env = vector_env
         self._policy = policy
         self._tick: Tick | None = None
+        self._open_sub_steps = np.zeros(vector_env.n_envs, np.int64)
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> None:
         """Start new episodes everywhere; unfinished ones are forgotten."""
         self._tick = self._vector_env.reset(seeds)
         self.statistics.reset()
+        self._open_sub_steps.fill(0)
         self._policy.begin_episodes(np.arange(self._vector_env.n_envs))
 
-    def collect(self, buffer: RolloutBuffer) -> None:
+    def collect(self, buffer: RolloutBuffer | StructuredBuffer) -> None:
         """Fill the whole buffer."""
         self.collect_from(buffer, 0, math.inf)
 
-    def collect_from(self, buffer: RolloutBuffer, first: int, seconds: float) -> int:
+    def collect_from(self, buffer: RolloutBuffer | StructuredBuffer, first: int, seconds: float) -> int:
         """Fill the buffer from row `first` on, as far as time allows but one row at least; returns the next row."""
         if first == 0:
-            buffer.truncations.clear()
-            buffer.void.fill(False)
-        next_row = self._fill(buffer, first, time.perf_counter() + seconds)
+            buffer.begin()
+        end = time.perf_counter() + seconds
+        if isinstance(buffer, StructuredBuffer):
+            next_row = self._fill_structured(buffer, first, end)
+        else:
+            next_row = self._fill(buffer, first, end)
         if next_row == buffer.n_steps:
             self._complete(buffer)
         return next_row
@@ -89,12 +101,41 @@ class Collector:
         self._tick = tick
         return t + 1
 
-    def _complete(self, buffer: RolloutBuffer) -> None:
+    def _fill_structured(self, buffer: StructuredBuffer, first: int, end: float) -> int:
+        assert self._tick is not None, "reset the collector first"
+        tick, act, step = self._tick, self._policy.act, self._vector_env.step
+        keys = tuple(enumerate(buffer.policy_keys))
+        for t in range(first, buffer.n_steps):
+            actions = {}
+            for key_index, key in keys:
+                group = tick.groups.get(key)
+                if group is not None:
+                    rows = buffer.add_observation(t, group, key_index)
+                    action = actions[key] = act(key, group)
+                    for name, array in buffer.tables[key].action.items():
+                        array[rows] = action[name]
+            if tick.awaiting_reset is not None:
+                buffer.void[t] = tick.awaiting_reset
+            tick = step(actions)
+            buffer.add_outcome(t, tick)
+            for key, final in tick.final_observation.items():
+                self._policy.begin_episodes(final.env_index)
+                cut = tick.truncated[final.env_index] & ~tick.terminated[final.env_index]
+                if cut.any():
+                    buffer.add_truncation(t, final, key, cut)
+            if time.perf_counter() >= end:
+                break
+        self._tick = tick
+        return t + 1
+
+    def _complete(self, buffer: RolloutBuffer | StructuredBuffer) -> None:
         assert self._tick is not None
+        add_rollout(self, buffer)
+        if isinstance(buffer, StructuredBuffer):
+            buffer.end(self._tick, self._open_sub_steps)
+            return
         for name, array in buffer.last_observation.items():
             array[...] = self._tick.groups[self.policy_key].observation[name]
-        self.statistics.add(buffer.reward, buffer.terminated | buffer.truncated, buffer.void)
-        self.env_steps += buffer.void.size - int(np.count_nonzero(buffer.void))
 
     def _end_episodes(self, buffer: RolloutBuffer, t: int, tick: Tick) -> None:
         final = tick.final_observation[self.policy_key]
@@ -103,3 +144,15 @@ class Collector:
         if cut.any():
             rows = {name: array[cut] for name, array in final.observation.items()}
             buffer.add_truncation(t, final.env_index[cut], rows)
+
+
+class _Counts(Protocol):
+    statistics: EpisodeStatistics
+    env_steps: int
+
+
+def add_rollout(counts: _Counts, buffer: RolloutBuffer | StructuredBuffer) -> None:
+    """Count the flat steps and episodes of a rollout."""
+    idle = buffer.void | ~buffer.flat_step_end if isinstance(buffer, StructuredBuffer) else buffer.void
+    counts.statistics.add(buffer.reward, buffer.terminated | buffer.truncated, idle)
+    counts.env_steps += idle.size - int(np.count_nonzero(idle))

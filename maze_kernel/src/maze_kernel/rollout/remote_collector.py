@@ -9,8 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-import numpy as np
-
 from maze_kernel.env.finite_check import FiniteCheck
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
@@ -18,9 +16,10 @@ from maze_kernel.models.contract import Policy
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.models.network_policy import NetworkPolicy
 from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.collector import Collector
+from maze_kernel.rollout.collector import Collector, add_rollout
 from maze_kernel.rollout.episode_statistics import EpisodeStatistics
 from maze_kernel.rollout.rollout_host import PREFIX, rollout_specs
+from maze_kernel.rollout.structured_buffer import StructuredBuffer
 from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
 from maze_kernel.rollout.vector_transform import TransformedVectorEnv
 from maze_kernel.workers import transport
@@ -34,8 +33,8 @@ def make_collector(
 ) -> Collector | RemoteCollector:
     """The fastest collector for a batch and a policy.
 
-    Workers collect by themselves where nothing needs to see whole steps: flat environments in two processes or
-    more that are not replaced when they die, transforms without running statistics, a network that acts in NumPy.
+    Workers collect by themselves where nothing needs to see whole steps: environments in two processes or more
+    that are not replaced when they die, transforms without running statistics, a network that acts in NumPy.
 
     Args:
         vector_env: wrapped and checked.
@@ -78,7 +77,7 @@ class RemoteCollector:
         parameters: FlatParameters,
         n_steps: int,
     ) -> None:
-        (self.policy_key,) = vector_env.structured_spaces.policy_keys
+        self.policy_key = vector_env.structured_spaces.policy_keys[0]
         self.statistics = EpisodeStatistics(batch.n_envs)
         self.env_steps = 0
         self._batch = batch
@@ -86,7 +85,7 @@ class RemoteCollector:
         self._transforms = transforms
         self._parameters = parameters
         self._version = 0
-        specs = rollout_specs(vector_env.structured_spaces, self.policy_key, n_steps, batch.n_envs)
+        specs = rollout_specs(vector_env.structured_spaces, n_steps, batch.n_envs)
         batch.workers.share(specs)
         self._shared = {name.removeprefix(PREFIX): batch.workers.arrays[name] for name in specs}
         batch.call_workers("prepare_rollouts", [(model,)] * batch.n_processes, timeout_seconds=_PREPARE_SECONDS)
@@ -102,7 +101,7 @@ class RemoteCollector:
         )
         self.statistics.reset()
 
-    def collect(self, buffer: RolloutBuffer) -> None:
+    def collect(self, buffer: RolloutBuffer | StructuredBuffer) -> None:
         """Fill the whole buffer with the current weights."""
         self._version += 1
         self._batch.workers.broadcast(self._parameters.data.numpy(), self._version)
@@ -111,8 +110,7 @@ class RemoteCollector:
             buffer.truncations += truncations
         for name, array in buffer.columns().items():
             array[...] = self._shared[name]
-        self.statistics.add(buffer.reward, buffer.terminated | buffer.truncated, buffer.void)
-        self.env_steps += buffer.void.size - int(np.count_nonzero(buffer.void))
+        add_rollout(self, buffer)
 
 
 def _has_running_statistics(transform: Transform) -> bool:

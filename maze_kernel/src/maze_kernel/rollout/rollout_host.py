@@ -9,17 +9,17 @@ import numpy as np
 import torch
 
 from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.env.finite_check import FiniteCheck
-from maze_kernel.env.tick import ArrayDict, VectorEnv
+from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
 from maze_kernel.events.aggregation import EpisodeStatistics
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.models.network_policy import NetworkPolicy
-from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.collector import Collector
+from maze_kernel.rollout.collector import Collector, make_buffer
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_kernel.rollout.structured_buffer import StructuredBuffer
 from maze_kernel.rollout.vector_transform import TransformedVectorEnv
 from maze_kernel.workers.contract import ArraySpec
 
@@ -28,13 +28,13 @@ PREFIX = "rollout/"
 
 _CALL_SECONDS = 0.02
 
-Truncations = list[tuple[int, np.ndarray, ArrayDict]]
-"""As in `RolloutBuffer.truncations`."""
+Truncations = list[tuple[int, np.ndarray, Any]]
+"""As in the buffer's `truncations`."""
 
 
-def rollout_specs(spaces: StructuredSpaces, policy_key: PolicyKey, n_steps: int, n_envs: int) -> dict[str, ArraySpec]:
-    """The shared arrays of one rollout; the names are those of `RolloutBuffer.columns`."""
-    columns = RolloutBuffer(spaces, policy_key, n_steps, n_envs).columns()
+def rollout_specs(spaces: StructuredSpaces, n_steps: int, n_envs: int) -> dict[str, ArraySpec]:
+    """The shared arrays of one rollout; the names are those of the buffer's `columns`."""
+    columns = make_buffer(spaces, n_steps, n_envs).columns()
     return {f"{PREFIX}{name}": ArraySpec(shape=array.shape, dtype=array.dtype.str) for name, array in columns.items()}
 
 
@@ -52,7 +52,6 @@ class RolloutHost:
         self, model: ActorCritic, envs: SequentialVectorEnv, rows: slice, arrays: Mapping[str, np.ndarray]
     ) -> None:
         torch.set_num_threads(1)
-        (self._key,) = envs.structured_spaces.policy_keys
         module: Any = model
         self._parameters = FlatParameters(module)
         self._policy = NetworkPolicy(model)
@@ -80,7 +79,7 @@ class RolloutHost:
         self._policy.seed(policy_seed)
         self._collector = Collector(vector_env, self._policy)
         n_steps = len(self._shared["reward"])
-        self._buffer = RolloutBuffer(vector_env.structured_spaces, self._key, n_steps, self._envs.n_envs)
+        self._buffer = make_buffer(vector_env.structured_spaces, n_steps, self._envs.n_envs)
         self._next_row = 0
         self._collector.reset(seeds)
 
@@ -97,4 +96,6 @@ class RolloutHost:
             shared = self._shared[name]
             (shared[:, self._rows] if name in self._buffer.time_major else shared[self._rows])[...] = array
         first = self._rows.start
+        if isinstance(self._buffer, StructuredBuffer):
+            self._shared["row"][:, self._rows] += first * self._buffer.n_steps
         return [(step, index + first, observation) for step, index, observation in self._buffer.truncations]

@@ -13,9 +13,12 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.env.batching import allocate, copy_observation, stack_rows
-from maze_kernel.env.contract import Observation, PolicyKey, StructuredEnv, StructuredSpaces
+from maze_kernel.env.contract import ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError
+
+Final = tuple[int, ActorID, Observation]
+"""Index of an environment whose episode ended, who would decide next, and what it sees."""
 
 
 class FlatRows:
@@ -25,6 +28,7 @@ class FlatRows:
 
     def __init__(self, n_envs: int, structured_spaces: StructuredSpaces) -> None:
         (self._key,) = structured_spaces.policy_keys
+        self._actor = ActorID(self._key, 0)
         self._space = structured_spaces.observation[self._key]
         self._heads = structured_spaces.action[self._key]
         self._buffers = [
@@ -56,10 +60,10 @@ class FlatRows:
     def write_flags(self, index: int, env: StructuredEnv) -> None:
         """Nothing: every step is a flat step and no actor leaves."""
 
-    def final(self, index: int, _env: StructuredEnv, observation: Observation) -> tuple[int, PolicyKey, Observation]:
-        return index, self._key, copy_observation(self._space, observation)
+    def final(self, index: int, _env: StructuredEnv, observation: Observation) -> Final:
+        return index, self._actor, copy_observation(self._space, observation)
 
-    def tick(self, finals: Sequence[tuple[int, PolicyKey, Observation]], infos: dict[int, dict[str, Any]]) -> Tick:
+    def tick(self, finals: Sequence[Final], infos: dict[int, dict[str, Any]]) -> Tick:
         # The dict is new each tick, so that a caller may extend it.
         group = Group(self._env_index, self._agent_id, dict(self._items))
         tick = Tick({self._key: group}, self.reward, self.terminated, self.truncated, infos=infos)
@@ -90,7 +94,6 @@ class StructuredRows:
         self.terminated, self.truncated, self._flat_step_end, self._actor_done = flags
         self._counts = dict.fromkeys(self._spaces.policy_keys, 0)
         self._actor_rewards: dict[int, np.ndarray] = {}
-        self._final_agents: dict[int, int] = {}
 
     def space_of(self, env: StructuredEnv) -> spaces.Dict:
         key = env.actor_id().step_key
@@ -124,12 +127,11 @@ class StructuredRows:
             if rewards is not None:
                 self._actor_rewards[index] = np.array(rewards, dtype=np.float32)
 
-    def final(self, index: int, env: StructuredEnv, observation: Observation) -> tuple[int, PolicyKey, Observation]:
+    def final(self, index: int, env: StructuredEnv, observation: Observation) -> Final:
         space = self.space_of(env)
-        key, self._final_agents[index] = env.actor_id()
-        return index, key, copy_observation(space, observation)
+        return index, env.actor_id(), copy_observation(space, observation)
 
-    def tick(self, finals: Sequence[tuple[int, PolicyKey, Observation]], infos: dict[int, dict[str, Any]]) -> Tick:
+    def tick(self, finals: Sequence[Final], infos: dict[int, dict[str, Any]]) -> Tick:
         self._groups = {}
         for key, count in self._counts.items():
             if count:
@@ -148,16 +150,14 @@ class StructuredRows:
             infos=infos,
         )
 
-    def _final_observations(
-        self, finals: Sequence[tuple[int, PolicyKey, Observation]]
-    ) -> dict[PolicyKey, FinalObservation]:
+    def _final_observations(self, finals: Sequence[Final]) -> dict[PolicyKey, FinalObservation]:
         result = {}
         for key in self._spaces.policy_keys:
-            own = [(index, observation) for index, final_key, observation in finals if final_key == key]
+            own = [(index, actor.agent_id, observation) for index, actor, observation in finals if actor[0] == key]
             if own:
-                rows = stack_rows(self._spaces.observation[key], [observation for _, observation in own])
-                agents = np.array([self._final_agents[index] for index, _ in own])
-                result[key] = FinalObservation(np.array([index for index, _ in own]), rows, agents)
+                index, agents, observations = zip(*own, strict=True)
+                rows = stack_rows(self._spaces.observation[key], observations)
+                result[key] = FinalObservation(np.array(index), rows, np.array(agents, np.int64))
         return result
 
 

@@ -17,7 +17,7 @@ from maze_kernel.env.tick import ArrayDict, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
 from maze_kernel.events.aggregation import EpisodeStatistics
 from maze_kernel.rollout.episode_seeds import EpisodeSeeds
-from maze_kernel.rollout.rows import FlatRows, StructuredRows
+from maze_kernel.rollout.rows import Final, FlatRows, StructuredRows
 
 
 class SequentialVectorEnv:
@@ -91,7 +91,7 @@ class SequentialVectorEnv:
         episodes.steps += 1
         reward_out, terminated_out, truncated_out = out.reward, out.terminated, out.truncated
         write, flat = out.write, out.flat
-        finals: list[tuple[int, PolicyKey, Observation]] = []
+        finals: list[Final] = []
         infos: dict[int, dict[str, Any]] = {}
         index = 0
         try:

@@ -64,8 +64,8 @@ def _merge_finals(placed: Sequence[tuple[Tick, int]], spaces: StructuredSpaces) 
         own = [(tick.final_observation[key], first) for tick, first in placed if key in tick.final_observation]
         if own:
             index = np.concatenate([final.env_index + first for final, first in own])
-            rows = _concatenate_dicts([final.observation for final, _ in own])
-            finals[key] = FinalObservation(index, rows, _concatenate([final.agent_id for final, _ in own]))
+            observation = _concatenate_dicts([final.observation for final, _ in own])
+            finals[key] = FinalObservation(index, observation, _concatenate([final.agent_id for final, _ in own]))
     return finals
 
 

@@ -155,7 +155,7 @@ class SubprocessVectorEnv:
     @property
     def collects_alone(self) -> bool:
         """The workers can collect rollouts by themselves: no one steps them and no one replaces them."""
-        return self.structured_spaces.is_flat and self.n_processes > 1 and self._max_restarts == 0
+        return self.n_processes > 1 and self._max_restarts == 0
 
     def call_workers(
         self, method: str, arguments: Sequence[Sequence[Any]], timeout_seconds: float | None = None

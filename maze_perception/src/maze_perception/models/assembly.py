@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Protocol
 
 import torch
 from gymnasium import spaces
 
-from maze_kernel.errors import SpaceError
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.errors import RequestError, SpaceError
 from maze_kernel.models.action_distribution import ProductDistribution, make_action_distribution
 from maze_kernel.models.action_encoding import ActionEncoder
 from maze_kernel.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
 from maze_kernel.models.actor_critic import KeyNetworks, StructuredActorCritic
+from maze_kernel.models.agent_networks import AgentNetworks
 from maze_kernel.models.contract import ModelContext
 from maze_kernel.models.distribution_rule import DistributionRule
 from maze_kernel.models.observation_encoding import ObservationEncoder
+from maze_kernel.models.shared_critic import WHO, SharedInputs, SharedStateCritic
 from maze_perception.blocks.dense import LinearOutput
 from maze_perception.blocks.general import ActionMasking
 from maze_perception.graph import GraphBuilder
@@ -33,6 +37,12 @@ class Template(Protocol):
     """The part that templates differ in: the layers between encoded observations and heads."""
 
     init: str
+    critic_kind: str
+    separate_agent_nets: tuple[str, ...]
+
+    def of(self, policy_key: PolicyKey) -> Template:
+        """The template of one policy key."""
+        ...
 
     def policy_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
         """Add the policy's blocks and return the key of a vector for the heads."""
@@ -40,6 +50,12 @@ class Template(Protocol):
 
     def critic_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
         """Add the critic's blocks and return the key of a vector for the value head."""
+        ...
+
+    def shared_critic_body(
+        self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...], who: str
+    ) -> str:
+        """Add the blocks of the critic of all policy keys, which reads the vector `who` too; return a vector's key."""
         ...
 
     def action_value_body(
@@ -56,17 +72,85 @@ class Template(Protocol):
 def assemble(context: ModelContext, template: Template, rules: Iterable[DistributionRule]) -> StructuredActorCritic:
     """The actor-critic of a template; its initial weights depend on `context.seed` only."""
     rules = tuple(rules)
+    spaces_ = context.spaces
     distributions = {
-        key: make_action_distribution(space, context.catalog, rules) for key, space in context.spaces.action.items()
+        key: make_action_distribution(space, context.catalog, rules) for key, space in spaces_.action.items()
     }
-    networks = {}
+    n_agents = _separate_agents(spaces_, template.separate_agent_nets)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(context.seed)
-        for key, distribution in distributions.items():
-            action = context.spaces.action[key]
-            build = _action_value_networks if context.critic == "state-action" else _key_networks
-            networks[key] = build(context.spaces.observation[key], action, distribution, template)
-    return StructuredActorCritic(context.spaces, distributions, networks)
+        if context.critic == "state-action":
+            networks = {
+                key: _action_value_networks(spaces_.observation[key], spaces_.action[key], own, template.of(key))
+                for key, own in distributions.items()
+            }
+            return StructuredActorCritic(spaces_, distributions, networks, critic_kind="state-action")
+        inputs = {key: _inputs(spaces_.observation[key], space) for key, space in spaces_.action.items()}
+        shares = {key: template.of(key).shares_body(spaces_.observation[key], inputs[key][1]) for key in inputs}
+        one_critic = template.critic_kind == "shared-state" and len(inputs) > 1 and not any(shares.values())
+        networks = {
+            key: _agents_networks(
+                n_agents.get(key),
+                partial(
+                    _key_networks,
+                    spaces_.observation[key],
+                    inputs[key],
+                    own,
+                    template.of(key),
+                    with_critic=not one_critic,
+                ),
+                one_critic=template.critic_kind == "shared-state" and not shares[key],
+            )
+            for key, own in distributions.items()
+        }
+        shared_critic = _shared_critic(spaces_, inputs, template) if one_critic else None
+    return StructuredActorCritic(
+        spaces_, distributions, networks, critic_kind=template.critic_kind, shared_critic=shared_critic
+    )
+
+
+def _separate_agents(spaces_: StructuredSpaces, keys: Iterable[PolicyKey]) -> dict[PolicyKey, int]:
+    """Policy key to number of agents, for those whose agents have networks of their own."""
+    for key in keys:
+        n_agents = spaces_.agent_counts.get(key)
+        if n_agents is None or n_agents < 1:
+            raise RequestError(
+                f"[model] separate_agent_nets names the policy key {key!r}, "
+                + ("which does not exist" if n_agents is None else "whose number of agents changes"),
+                expected=f"some of {', '.join(repr(known) for known, n in spaces_.agent_counts.items() if n > 0)}",
+                owner="maze-perception",
+            )
+    return {key: spaces_.agent_counts[key] for key in keys}
+
+
+def _agents_networks(n_agents: int | None, build: Callable[[], KeyNetworks], *, one_critic: bool) -> KeyNetworks:
+    """The networks of a policy key, or of each of its agents; `one_critic`: with the first one's critic for all."""
+    first = build()
+    if n_agents is None:
+        return first
+    agents = [first, *(build() for _ in range(n_agents - 1))]
+    critics = [parts.critic for parts in agents if parts.critic is not None]
+    bodies = [parts.shared for parts in agents if parts.shared is not None]
+    return KeyNetworks(
+        encoder=first.encoder,
+        policy=AgentNetworks([parts.policy for parts in agents]),
+        critic=first.critic if one_critic or not critics else AgentNetworks(critics),
+        shared=AgentNetworks(bodies) if bodies else None,
+    )
+
+
+def _shared_critic(
+    spaces_: StructuredSpaces, inputs: Mapping[PolicyKey, Inputs], template: Template
+) -> SharedStateCritic:
+    shapes = {key: {name: encoder.shapes[name] for name in features} for key, (_, features, encoder) in inputs.items()}
+    joined = SharedInputs.of(shapes)
+    graph = GraphBuilder({**joined.shapes, WHO: (len(shapes),)}, template.init)
+    observation = spaces.Dict(
+        {name: spaces_.observation[key][source] for key, own in joined.sources.items() for name, source in own.items()}
+    )
+    latent = graph.require_vector(template.shared_critic_body(graph, observation, tuple(joined.shapes), WHO))
+    value = _add_linear(graph, "value", latent, 1, VALUE_HEAD_GAIN)
+    return SharedStateCritic(graph.build({"value": value}), joined)
 
 
 def find_masks(observation: spaces.Dict, action: spaces.Dict) -> dict[str, str]:
@@ -89,9 +173,11 @@ def find_masks(observation: spaces.Dict, action: spaces.Dict) -> dict[str, str]:
     return masks
 
 
-def _inputs(
-    observation: spaces.Dict, action: spaces.Dict
-) -> tuple[dict[str, str], tuple[str, ...], ObservationEncoder]:
+Inputs = tuple[dict[str, str], tuple[str, ...], ObservationEncoder]
+"""Masks by head, the observations that networks read, and the encoder of all."""
+
+
+def _inputs(observation: spaces.Dict, action: spaces.Dict) -> Inputs:
     """Masks by head, the observations that networks read, and the encoder of all."""
     masks = find_masks(observation, action)
     features = tuple(name for name in observation.spaces if name not in masks.values())
@@ -131,9 +217,15 @@ def _q_network(
 
 
 def _key_networks(
-    observation: spaces.Dict, action: spaces.Dict, distribution: ProductDistribution, template: Template
+    observation: spaces.Dict,
+    inputs: Inputs,
+    distribution: ProductDistribution,
+    template: Template,
+    *,
+    with_critic: bool,
 ) -> KeyNetworks:
-    masks, features, encoder = _inputs(observation, action)
+    """The policy of one policy key, and its critic where the policy keys do not share one."""
+    masks, features, encoder = inputs
     shapes = encoder.shapes
     mask_shapes = {name: shapes[name] for name in masks.values()}
 
@@ -143,12 +235,14 @@ def _key_networks(
         shared = body.build([latent])
         latent_shape = {latent: body.shapes[latent]}
         policy_graph = GraphBuilder({**latent_shape, **mask_shapes}, template.init)
-        critic_graph = GraphBuilder(latent_shape, template.init)
-        critic_latent = latent
+        critic_graph, critic_latent = GraphBuilder(latent_shape, template.init), latent
     else:
         shared, policy_graph, critic_graph = None, body, GraphBuilder(shapes, template.init)
-        critic_latent = critic_graph.require_vector(template.critic_body(critic_graph, observation, features))
+        if with_critic:
+            critic_latent = critic_graph.require_vector(template.critic_body(critic_graph, observation, features))
     policy = policy_graph.build(_add_heads(policy_graph, latent, distribution, masks))
+    if not with_critic:
+        return KeyNetworks(encoder=encoder, policy=policy, critic=None, shared=shared)
     value = _add_linear(critic_graph, "value", critic_latent, 1, VALUE_HEAD_GAIN)
     return KeyNetworks(encoder=encoder, policy=policy, critic=critic_graph.build({"value": value}), shared=shared)
 

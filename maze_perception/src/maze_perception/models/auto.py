@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 from gymnasium import spaces
 
+from maze_kernel.env.contract import PolicyKey
 from maze_kernel.models.actor_critic import StructuredActorCritic
 from maze_kernel.models.contract import ModelContext
 from maze_perception.blocks.dense import Dense
@@ -38,14 +39,34 @@ class _AutoTemplate:
     def init(self) -> str:
         return self.options.init
 
+    @property
+    def critic_kind(self) -> str:
+        return self.options.critic
+
+    @property
+    def separate_agent_nets(self) -> tuple[str, ...]:
+        return self.options.separate_agent_nets
+
+    def of(self, policy_key: PolicyKey) -> _AutoTemplate:
+        return self
+
     def shares_body(self, observation: spaces.Dict, features: tuple[str, ...]) -> bool:
         return any(is_image(observation[name]) for name in features)
 
     def critic_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
         return self.policy_body(graph, observation, features)
 
+    def shared_critic_body(
+        self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...], who: str
+    ) -> str:
+        return self._body(graph, observation, features, [who])
+
     def policy_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
+        return self._body(graph, observation, features, [])
+
+    def _body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...], extra: list[str]) -> str:
         images, vectors = self._stacks(graph, observation, features)
+        vectors += extra
         latents = [*images, self._dense(graph, vectors)] if vectors else images
         return latents[0] if len(latents) == 1 else add_concatenation(graph, latents, "features")
 

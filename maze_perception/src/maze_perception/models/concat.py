@@ -9,6 +9,7 @@ import attrs
 from gymnasium import spaces
 
 from maze_kernel.config.experiment import Selection
+from maze_kernel.env.contract import PolicyKey
 from maze_kernel.errors import RequestError
 from maze_kernel.models.actor_critic import StructuredActorCritic
 from maze_kernel.models.contract import ModelContext
@@ -38,6 +39,21 @@ def make_concat_model(context: ModelContext, options: ConcatOptions) -> Structur
     return assemble(context, _ConcatTemplate(options, context.catalog), options.distributions)
 
 
+def options_of(options: ConcatOptions, policy_key: PolicyKey) -> ConcatOptions:
+    """The options of one policy key: its own in place of the common ones."""
+    own = options.policies.get(policy_key)
+    if own is None:
+        return options
+    return attrs.evolve(
+        options,
+        blocks={**options.blocks, **own.blocks},
+        modalities={**options.modalities, **own.modalities},
+        inputs={**options.inputs, **own.inputs},
+        hidden=own.hidden or options.hidden,
+        recurrence=own.recurrence or options.recurrence,
+    )
+
+
 @attrs.frozen
 class _ConcatTemplate:
     options: ConcatOptions
@@ -47,6 +63,17 @@ class _ConcatTemplate:
     def init(self) -> str:
         return self.options.init
 
+    @property
+    def critic_kind(self) -> str:
+        return self.options.critic.use
+
+    @property
+    def separate_agent_nets(self) -> tuple[str, ...]:
+        return self.options.separate_agent_nets
+
+    def of(self, policy_key: PolicyKey) -> _ConcatTemplate:
+        return _ConcatTemplate(options_of(self.options, policy_key), self.catalog)
+
     def shares_body(self, observation: spaces.Dict, features: tuple[str, ...]) -> bool:
         return self.options.critic.share_embedding
 
@@ -54,10 +81,21 @@ class _ConcatTemplate:
         return self._body(graph, features, self.options.blocks, self.options.hidden)
 
     def critic_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
+        return self._critic_body(graph, features, ())
+
+    def shared_critic_body(
+        self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...], who: str
+    ) -> str:
+        """The blocks of all policy keys; where several name one differently, the first one's."""
+        joined = self.options
+        for key in reversed(self.options.policies):
+            joined = options_of(joined, key)
+        return _ConcatTemplate(joined, self.catalog)._critic_body(graph, features, (who,))
+
+    def _critic_body(self, graph: GraphBuilder, features: tuple[str, ...], extra: tuple[str, ...]) -> str:
         critic = self.options.critic
-        return self._body(
-            graph, features, {**self.options.blocks, **critic.blocks}, critic.hidden or self.options.hidden
-        )
+        blocks, hidden = {**self.options.blocks, **critic.blocks}, critic.hidden or self.options.hidden
+        return self._body(graph, features, blocks, hidden, extra=extra)
 
     def action_value_body(
         self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...], action: str
@@ -132,6 +170,7 @@ def block_of(name: str, options: ConcatOptions) -> str:
     Raises:
         RequestError: none of these.
     """
+    name = name.partition("@")[0]  # inputs of a shared critic that policy keys observe in different shapes
     if name in options.modalities:
         return options.modalities[name]
     blocks = [block for block in options.blocks if block not in options.inputs]
@@ -149,16 +188,39 @@ def block_of(name: str, options: ConcatOptions) -> str:
 
 
 def _check_names(context: ModelContext, options: ConcatOptions) -> None:
-    observations = {name for space in context.spaces.observation.values() for name in space.spaces}
-    for name, block in options.modalities.items():
-        if name not in observations:
-            raise _unknown(f"[model.modalities] names the observation {name!r}", observations)
-        if block not in options.blocks and block != IGNORE:
-            raise _unknown(f"[model.modalities] names the block {block!r}", {*options.blocks, IGNORE})
-    check_wiring(options.inputs, options.blocks, observations)
+    for key in options.policies:
+        if key not in context.spaces.policy_keys:
+            raise _unknown(f"[model.policies] names the policy key {key!r}", set(context.spaces.policy_keys))
+    spaces_ = context.spaces.observation
+    _check_modalities("model", {name for space in spaces_.values() for name in space.spaces}, options)
+    for key in context.spaces.policy_keys:
+        own = options_of(options, key)
+        if key in options.policies:
+            _check_modalities(f"model.policies.{key}", set(spaces_[key].spaces), own, options.policies[key].modalities)
+        if not own.blocks:
+            raise RequestError(
+                "[model.blocks] is empty"
+                + (f" and policy key {key!r} has none of its own" if len(spaces_) > 1 else ""),
+                expected="at least one block",
+                owner="maze-perception",
+                help='add a table [model.blocks.feature] with use = "dense"',
+            )
+        check_wiring(own.inputs, own.blocks, {name for space in spaces_.values() for name in space.spaces})
+    blocks = {block for key in context.spaces.policy_keys for block in options_of(options, key).blocks}
     for block in options.critic.blocks:
-        if block not in options.blocks:
-            raise _unknown(f"[model.critic.blocks] names the block {block!r}", set(options.blocks))
+        if block not in blocks:
+            raise _unknown(f"[model.critic.blocks] names the block {block!r}", blocks)
+
+
+def _check_modalities(
+    table: str, observations: set[str], options: ConcatOptions, modalities: Mapping[str, str] | None = None
+) -> None:
+    for name, block in (options.modalities if modalities is None else modalities).items():
+        if name not in observations:
+            raise _unknown(f"[{table}.modalities] names the observation {name!r}", observations)
+        known = {*options.blocks, *(block for own in options.policies.values() for block in own.blocks), IGNORE}
+        if block not in known:
+            raise _unknown(f"[{table}.modalities] names the block {block!r}", known)
 
 
 def _unknown(what: str, known: set[str]) -> RequestError:

@@ -1,0 +1,82 @@
+"""Networks of one policy key that each belong to one agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from maze_kernel.env.tick import ArrayDict
+from maze_kernel.errors import MazeError
+
+TensorDict = dict[str, Tensor]
+Mirror = Callable[[ArrayDict], ArrayDict]
+
+
+class AgentNetworks(nn.Module):
+    """Sends each row to the network of its agent.
+
+    Args:
+        networks: of agents 0, 1, …; each maps a dict of tensors to a dict of tensors.
+    """
+
+    def __init__(self, networks: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+
+    def forward(self, inputs: TensorDict, agent_id: Tensor | None) -> TensorDict:
+        """(B, ...) tensors by name, and the agent of each row (B,), to (B, ...) tensors by name.
+
+        Raises:
+            MazeError: no agents given, or one without a network.
+        """
+        if agent_id is None:
+            raise MazeError("these networks belong to one agent each", help="say which agent decides: pass agent_id")
+        if torch.compiler.is_compiling():
+            return _choose([network(inputs) for network in self.networks], agent_id)
+        outputs: TensorDict = {}
+        for agent in torch.unique(agent_id).tolist():
+            rows = (agent_id == agent).nonzero().squeeze(-1)
+            network = self._network(agent)
+            if len(rows) == len(agent_id):
+                return network(inputs)  # type: ignore[no-any-return]
+            own = network({name: tensor[rows] for name, tensor in inputs.items()})
+            for name, tensor in own.items():
+                whole = outputs.get(name, tensor.new_zeros(len(agent_id), *tensor.shape[1:]))
+                outputs[name] = whole.index_copy(0, rows, tensor)
+        return outputs
+
+    def _network(self, agent: int) -> Any:
+        if not 0 <= agent < len(self.networks):
+            raise MazeError(
+                f"agent {agent} has no network",
+                expected=f"0 to {len(self.networks) - 1}",
+                help="number the agents of a policy key from 0 on, or let them share a network",
+            )
+        return self.networks[agent]
+
+
+def _choose(outputs: list[TensorDict], agent_id: Tensor) -> TensorDict:
+    """Row by row from the network of its agent; every network has seen every row, so that shapes are fixed."""
+    rows = torch.arange(len(agent_id), device=agent_id.device)
+    return {name: torch.stack([output[name] for output in outputs])[agent_id, rows] for name in outputs[0]}
+
+
+def mirror_by_agent(mirrors: Sequence[Mirror]) -> Callable[[ArrayDict, np.ndarray], ArrayDict]:
+    """`AgentNetworks` in NumPy, from what mirrors each agent's network."""
+
+    def run(observation: ArrayDict, agent_id: np.ndarray) -> ArrayDict:
+        first = int(agent_id[0])
+        if (agent_id == first).all():
+            return mirrors[first](observation)
+        outputs: ArrayDict = {}
+        for agent in np.unique(agent_id).tolist():
+            rows = agent_id == agent
+            for name, array in mirrors[agent]({name: array[rows] for name, array in observation.items()}).items():
+                outputs.setdefault(name, np.zeros((len(rows), *array.shape[1:]), array.dtype))[rows] = array
+        return outputs
+
+    return run

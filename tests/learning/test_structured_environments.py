@@ -1,0 +1,54 @@
+"""Structured environments whose best return is known: PPO and A2C reach it, with every critic."""
+
+import pytest
+
+from maze_kernel.testing.structured_environments import ChangingTeam
+
+pytestmark = pytest.mark.learning
+
+PLACE = "maze_kernel.testing.structured_environments:"
+
+
+@pytest.fixture
+def learner(trainer):
+    return {**trainer, "n_epochs": 10, "n_rollout_steps": 32, "lr": {"start": 1e-2, "end": 1e-3}, "gamma": 0.5}
+
+
+def best(learn, name, learner, model=None, **options):
+    """The best mean return of 20 evaluated episodes."""
+    result = learn(
+        env={"use": PLACE + name, **options},
+        trainer=learner,
+        model={"use": "auto", "hidden_units": [32], **(model or {})},
+        evaluation={"n_episodes": 20, "every_epochs": 2},
+    )
+    return result.best_metric
+
+
+@pytest.mark.parametrize("critic", ["shared-state", "step-state", "delta-state"])
+def test_the_second_decision_depends_on_the_first(learn, learner, critic):
+    assert best(learn, "DoorAndKey", learner, {"critic": critic}) == 8.0
+
+
+def test_rewards_given_to_each_actor(learn, learner):
+    assert best(learn, "DoorAndKey", learner, {"critic": "step-state"}, divided=True) == 8.0
+
+
+@pytest.mark.parametrize("critic", ["shared-state", "step-state"])
+def test_two_agents_with_one_network(learn, learner, critic):
+    assert best(learn, "Pair", learner, {"critic": critic}) == 16.0
+
+
+def test_two_agents_with_networks_of_their_own(learn, learner):
+    model = {"critic": "step-state", "separate_agent_nets": ["agent"]}
+    assert best(learn, "Pair", learner, model, alike=False) == 16.0
+
+
+@pytest.mark.parametrize("critic", ["shared-state", "step-state"])
+def test_a_team_that_changes_in_size(learn, learner, critic):
+    assert best(learn, "ChangingTeam", learner, {"critic": critic}) == ChangingTeam().best_return
+
+
+@pytest.mark.parametrize("critic", ["shared-state", "step-state", "delta-state"])
+def test_options_out_of_step(learn, learner, critic):
+    assert best(learn, "Hierarchy", {**learner, "gamma": 0.8}, {"critic": critic}) == 10.0

@@ -1,0 +1,190 @@
+"""Models of structured environments: blocks a policy key, critics, networks of single agents."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from maze_kernel.config.load import select
+from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.env.tick import Group
+from maze_kernel.errors import MazeError, RequestError
+from maze_kernel.loader import Kernel
+from maze_kernel.models.contract import ModelContext
+from maze_kernel.models.network_policy import NetworkPolicy
+from maze_kernel.testing.models import check_model
+
+
+def box(*shape):
+    return spaces.Box(-1, 1, shape, np.float32)
+
+
+SPACES = StructuredSpaces(
+    observation={
+        "select": spaces.Dict(stock=box(5, 2), order=box(2), pick_mask=spaces.MultiBinary(5)),
+        "cut": spaces.Dict(piece=box(2), order=box(2)),
+    },
+    action={"select": spaces.Dict(pick=spaces.Discrete(5)), "cut": spaces.Dict(turn=spaces.Discrete(2))},
+    agent_counts={"select": 1, "cut": 3},
+)
+DENSE = {"use": "dense", "hidden_units": [8]}
+CONCAT = {
+    "use": "concat",
+    "blocks": {"stock": {"use": "flatten-dense", "hidden_units": [8]}, "vector": DENSE},
+    "modalities": {"order": "vector", "piece": "vector"},
+}
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    return Kernel.installed()
+
+
+@pytest.fixture
+def build(kernel):
+    def make(table, spaces_=SPACES):
+        context = ModelContext(spaces=spaces_, catalog=kernel.catalog, seed=5)
+        return kernel.catalog.build(select(kernel, "model", table), context)
+
+    return make
+
+
+def names(model):
+    return {name for name, _ in model.named_parameters()}
+
+
+def rows(key, n=4, spaces_=SPACES):
+    torch.manual_seed(0)
+    return {
+        name: torch.ones(n, *space.shape) if name.endswith("mask") else torch.rand(n, *space.shape)
+        for name, space in spaces_.observation[key].items()
+    }
+
+
+@pytest.mark.parametrize("critic", ["shared-state", "step-state", "delta-state"])
+@pytest.mark.parametrize("table", [{"use": "auto"}, CONCAT], ids=["auto", "concat"])
+def test_every_critic_conforms(build, table, critic):
+    table = {**table, "critic": critic if table["use"] == "auto" else {"use": critic}}
+    check_model(lambda: build(table), SPACES)
+    assert build(table).critic_kind == critic
+
+
+def test_the_shared_critic_is_one_network_that_knows_who_decides(build):
+    model = build({"use": "auto"})
+    assert {name.split(".")[1] for name in names(model) if name.startswith("critics")} == {"shared"}
+    order = torch.rand(4, 2)
+    blank = torch.zeros(4, 2)
+    at_cut = model.value("cut", {"piece": blank, "order": order})
+    at_select = model.value("select", {"stock": torch.zeros(4, 5, 2), "order": order, "pick_mask": torch.ones(4, 5)})
+    assert not torch.allclose(at_cut, at_select)
+
+
+def test_the_critic_of_one_policy_key_is_what_it_was(build):
+    """No input that says who decides, and the parameter names of a flat environment."""
+    flat = StructuredSpaces(observation={"0": spaces.Dict(x=box(3))}, action={"0": spaces.Dict(a=spaces.Discrete(2))})
+    assert {name.split(".")[1] for name in names(build({"use": "auto"}, flat))} == {"key_0"}
+
+
+def test_observations_of_one_name_may_differ_between_policy_keys(build):
+    odd = StructuredSpaces(
+        observation={"a": spaces.Dict(x=box(3)), "b": spaces.Dict(x=box(4))},
+        action={"a": spaces.Dict(go=spaces.Discrete(2)), "b": spaces.Dict(go=spaces.Discrete(2))},
+        agent_counts={"a": 1, "b": 1},
+    )
+    for table in ({"use": "auto"}, {"use": "concat", "blocks": {"x": DENSE}}):
+        check_model(lambda table=table: build(table, odd), odd)
+
+
+def test_a_policy_key_has_blocks_of_its_own(build):
+    own = {
+        "cut": {"blocks": {"vector": {"use": "dense", "hidden_units": [3]}}, "hidden": {**DENSE, "hidden_units": [6]}}
+    }
+    model = build({**CONCAT, "policies": own})
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.policies.named_parameters()}
+    sizes = {
+        key: sorted({shape[0] for name, shape in shapes.items() if f"key_{key}" in name and "weight" in name})
+        for key in ("select", "cut")
+    }
+    assert sizes == {"select": [5, 8], "cut": [2, 3, 6]}
+    check_model(lambda: build({**CONCAT, "policies": own}), SPACES)
+
+
+def test_blocks_may_be_given_for_each_policy_key_alone(build):
+    table = {
+        "use": "concat",
+        "policies": {key: {"blocks": {"all": {"use": "flatten-dense"}}} for key in ("select", "cut")},
+    }
+    check_model(lambda: build(table), SPACES)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({**CONCAT, "policies": {"trim": {}}}, "policy key 'trim', which does not exist"),
+        ({**CONCAT, "policies": {"cut": {"modalities": {"stock": "vector"}}}}, r"model.policies.cut.modalities"),
+        ({"use": "concat"}, r"\[model.blocks\] is empty"),
+        ({"use": "concat", "policies": {"cut": {"blocks": {"x": DENSE}}}}, "policy key 'select' has none"),
+        ({"use": "auto", "separate_agent_nets": ["trim"]}, "which does not exist"),
+    ],
+)
+def test_wrong_tables_are_refused(build, table, message):
+    with pytest.raises(RequestError, match=message):
+        build(table)
+
+
+def test_a_changing_team_cannot_have_networks_of_its_own(build):
+    changing = StructuredSpaces(
+        observation={"a": spaces.Dict(x=box(3))},
+        action={"a": spaces.Dict(go=spaces.Discrete(2))},
+        agent_counts={"a": -1},
+    )
+    with pytest.raises(RequestError, match="whose number of agents changes"):
+        build({"use": "auto", "separate_agent_nets": ["a"]}, changing)
+
+
+class TestNetworksOfSingleAgents:
+    @pytest.fixture(params=["shared-state", "step-state"])
+    def model(self, build, request):
+        return build({"use": "auto", "separate_agent_nets": ["cut"], "critic": request.param})
+
+    def test_each_row_goes_to_the_network_of_its_agent(self, model):
+        observation, agents = rows("cut", 6), torch.tensor([0, 2, 2, 1, 0, 1])
+        logits, value = model.logits_and_value("cut", observation, agents)
+        for i, agent in enumerate(agents.tolist()):
+            one = {name: tensor[i : i + 1] for name, tensor in observation.items()}
+            alone, alone_value = model.logits_and_value("cut", one, torch.tensor([agent]))
+            torch.testing.assert_close(logits["turn"][i : i + 1], alone["turn"])
+            torch.testing.assert_close(value[i : i + 1], alone_value)
+            expected = model.policies["key_cut"].networks[agent](one)
+            torch.testing.assert_close(alone["turn"], expected["turn"])
+
+    def test_the_numpy_form_agrees(self, model):
+        observation, agents = rows("cut", 6), torch.tensor([0, 2, 2, 1, 0, 1])
+        arrays = {name: tensor.numpy() for name, tensor in observation.items()}
+        mirrored = model.numpy_logits("cut")(arrays, agents.numpy())["turn"]
+        np.testing.assert_allclose(mirrored, model.logits("cut", observation, agents)["turn"].detach(), atol=1e-5)
+
+    def test_a_policy_acts_for_each_agent(self, model):
+        with torch.no_grad():
+            for agent, network in enumerate(model.policies["key_cut"].networks):
+                for parameter in network.parameters():
+                    parameter.zero_()
+                list(network.parameters())[-1][agent % 2] = 1.0
+        group = Group(
+            np.arange(3), np.array([2, 0, 1]), {name: tensor.numpy() for name, tensor in rows("cut", 3).items()}
+        )
+        for mirror in (True, False):
+            actions = NetworkPolicy(model, mirror=mirror).act("cut", group, deterministic=True)
+            assert actions["turn"].tolist() == [0, 0, 1]
+
+    def test_unknown_agents_are_refused(self, model):
+        with pytest.raises(MazeError, match="agent 3 has no network"):
+            model.logits("cut", rows("cut", 2), torch.tensor([0, 3]))
+        with pytest.raises(MazeError, match="one agent each"):
+            model.logits("cut", rows("cut", 2))
+
+
+def test_sharing_the_embedding_gives_each_policy_key_a_value_head(build):
+    model = build({**CONCAT, "critic": {"share_embedding": True}})
+    assert {name.split(".")[1] for name in names(model) if name.startswith("critics")} == {"key_select", "key_cut"}
+    check_model(lambda: build({**CONCAT, "critic": {"share_embedding": True}}), SPACES)
