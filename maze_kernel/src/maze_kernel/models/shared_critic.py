@@ -61,6 +61,8 @@ class SharedStateCritic(nn.Module):
         self.network = network
         self._inputs = inputs
         self._index = {key: index for index, key in enumerate(inputs.sources)}
+        self._one_hots: Tensor
+        self.register_buffer("_one_hots", torch.eye(len(self._index)), persistent=False)
         self.shapes: dict[str, Shape] = {**inputs.shapes, WHO: (len(self._index),)}
 
     def forward(self, policy_key: PolicyKey, observation: TensorDict) -> TensorDict:
@@ -71,7 +73,6 @@ class SharedStateCritic(nn.Module):
             name: observation[own[name]] if name in own else torch.zeros((n_rows, *shape), device=some.device)
             for name, shape in self._inputs.shapes.items()
         }
-        inputs[WHO] = torch.zeros((n_rows, len(self._index)), device=some.device)
-        inputs[WHO][:, self._index[policy_key]] = 1.0
+        inputs[WHO] = self._one_hots[self._index[policy_key]].expand(n_rows, -1)
         value: TensorDict = self.network(inputs)
         return value
