@@ -72,6 +72,7 @@ def test_every_critic_conforms(build, table, critic):
 def test_the_shared_critic_is_one_network_that_knows_who_decides(build):
     model = build({"use": "auto"})
     assert {name.split(".")[1] for name in names(model) if name.startswith("critics")} == {"shared"}
+    assert set(model.state_dict()) == names(model)
     order = torch.rand(4, 2)
     blank = torch.zeros(4, 2)
     at_cut = model.value("cut", {"piece": blank, "order": order})

@@ -78,7 +78,8 @@ class StructuredActorCritic(nn.Module):
         self.shared = nn.ModuleDict({name: parts.shared for name, parts in named if parts.shared is not None})
         self.policies = nn.ModuleDict({name: parts.policy for name, parts in named})
         self.critics = nn.ModuleDict({name: parts.critic for name, parts in named if parts.critic is not None})
-        self._shared_critic = shared_critic
+        # In a tuple, because a module that is an attribute too would be registered twice.
+        self._shared_critic: tuple[SharedStateCritic, ...] = () if shared_critic is None else (shared_critic,)
         if shared_critic is not None:
             self.critics["shared"] = shared_critic
 
@@ -127,11 +128,8 @@ class StructuredActorCritic(nn.Module):
     def network_graphs(self) -> tuple[NetworkGraph, ...]:
         """What every network is made of, policies first; shared layers are shown in both that use them."""
         policies = [self._graph_of_policy(key) for key in self._policy]
-        critics = [self._graph_of_critic(key) for key in self._critic]
-        if self._shared_critic is not None:
-            joined = self._shared_critic
-            critics.append(graph_of("critic", "all", [joined.network], joined.shapes, ["value"]))
-        return (*policies, *critics)
+        joined = [graph_of("critic", "all", [one.network], one.shapes, ["value"]) for one in self._shared_critic]
+        return (*policies, *(self._graph_of_critic(key) for key in self._critic), *joined)
 
     def policy_state_dict(self) -> dict[str, Tensor]:
         """State without the critics, names as in `state_dict()`: load it with `strict=False`."""
@@ -170,8 +168,8 @@ class StructuredActorCritic(nn.Module):
             raise MazeError("this model values actions, not states", owner="maze-kernel")
         if critic is not None:
             return _run(critic, features, agent_id)["value"].squeeze(-1)
-        assert self._shared_critic is not None
-        value: Tensor = self._shared_critic(policy_key, features)["value"]
+        (shared_critic,) = self._shared_critic
+        value: Tensor = shared_critic(policy_key, features)["value"]
         return value.squeeze(-1)
 
 
