@@ -1,43 +1,9 @@
-"""Trainers built from an experiment, as the loop builds them."""
+"""Updates of ES in the tests are small."""
 
 import pytest
 
-from maze_kernel.config import experiment_from_mapping
-from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
-
-SMALL = {"use": "es", "n_rollouts_per_update": 6, "noise_stddev": 0.1, "noise": {"use": "seeded"}}
-
-
-@pytest.fixture(scope="session")
-def kernel():
-    return Kernel.installed()
-
 
 @pytest.fixture
-def assemble(kernel):
-    """`assemble(trainer={...}, env={...}, **tables)` -> Assembly."""
-
-    def build(**tables):
-        trainer = {**SMALL, **tables.pop("trainer", {})}
-        data = {"name": "test", "env": {"use": "gym", "id": "CartPole-v1"}, "vector": {"n_envs": 4}, **tables}
-        return Assembly(experiment_from_mapping({**data, "trainer": trainer}, kernel=kernel), kernel)
-
-    return build
-
-
-@pytest.fixture
-def make_trainer(assemble):
-    """A trainer that has started its first segment; closed after the test."""
-    trainers = []
-
-    def build(**tables):
-        assembly = assemble(**tables)
-        trainer = assembly.make_trainer(assembly.trainer_context())
-        trainers.append(trainer)
-        trainer.start_segment(0)
-        return trainer
-
-    yield build
-    for trainer in trainers:
-        trainer.close()
+def default_tables():
+    trainer = {"use": "es", "n_rollouts_per_update": 6, "noise_stddev": 0.1, "noise": {"use": "seeded"}}
+    return {"env": {"use": "gym", "id": "CartPole-v1"}, "vector": {"n_envs": 4}, "trainer": trainer}

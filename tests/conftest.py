@@ -1,4 +1,4 @@
-"""Trainers built from an experiment, as the loop builds them."""
+"""What the tests of every algorithm share: trainers built from an experiment, as the loop builds them."""
 
 import pytest
 
@@ -9,15 +9,23 @@ from maze_kernel.run.assembly import Assembly
 
 @pytest.fixture(scope="session")
 def kernel():
+    """Everything that is installed."""
     return Kernel.installed()
 
 
 @pytest.fixture
-def assemble(kernel):
-    """`assemble(trainer={...}, env={...}, **tables)` -> Assembly."""
+def default_tables():
+    """Tables of the experiment that `assemble` builds; a folder's own conftest replaces it."""
+    return {"env": {"use": "gym", "id": "CartPole-v1"}, "vector": {"n_envs": 4}}
+
+
+@pytest.fixture
+def assemble(kernel, default_tables):
+    """`assemble(trainer={...}, env={...}, **tables)` -> Assembly; the options of a default trainer stay below."""
 
     def build(**tables):
-        data = {"name": "test", "env": {"use": "gym", "id": "CartPole-v1"}, "vector": {"n_envs": 4}, **tables}
+        trainer = {**default_tables.get("trainer", {}), **tables.pop("trainer", {})}
+        data = {"name": "test", **default_tables, **tables, "trainer": trainer}
         return Assembly(experiment_from_mapping(data, kernel=kernel), kernel)
 
     return build
