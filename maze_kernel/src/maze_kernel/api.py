@@ -33,6 +33,7 @@ from maze_kernel.workers.inline import InlinePool
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.deployment.agent import AgentDeployment
+    from maze_kernel.deployment.export import Export
     from maze_kernel.models.contract import Policy
     from maze_kernel.rollout.episodes import EpisodeResult
     from maze_kernel.training.checkpoint import Checkpoint
@@ -332,6 +333,12 @@ class RunContext:
     def begin_episode(self) -> None:
         """Tell `compute_action` that the next observation is the first one of an episode."""
         self._actor().begin_episode()
+
+    def export(self, out: Path | str, *, format_name: str = "onnx", checkpoint: str = "best") -> Export:
+        """Write the trained policy as a file that acts without Maze; see `export_policy`."""
+        from maze_kernel.deployment.export import export_policy
+
+        return export_policy(self._loaded, self._kernel, self._checkpoint(checkpoint), Path(out), format_name)
 
     def _checkpoint(self, name: str) -> Checkpoint:
         if not self._trained or self._run_dir is None:

@@ -123,7 +123,7 @@ def rollout(
 
     if replayed is not None and policy is not None:
         raise RequestError("--replay and --policy exclude each other", help="leave one out")
-    loaded, kernel, weights = _what_to_play(source, experiment, "replay" if replayed else policy, checkpoint)
+    loaded, kernel, weights = what_to_play(source, experiment, "replay" if replayed else policy, checkpoint)
     if record and record_to is None:
         record_to = _new_recording(source, loaded.experiment.name)
     options = RolloutOptions(
@@ -263,9 +263,10 @@ def _and_kernel(loaded: LoadedExperiment) -> tuple[LoadedExperiment, Kernel]:
     return loaded, loaded.kernel
 
 
-def _what_to_play(
+def what_to_play(
     source: Path, experiment: Path | None, policy: str | None, checkpoint: str
 ) -> tuple[LoadedExperiment, Kernel, Checkpoint | None]:
+    """Experiment, plugins and weights of a run; no weights for an experiment file, or where a policy is named."""
     from maze_kernel.training.playing import load_checkpoint
     from maze_kernel.training.resume import stored_experiment
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import numpy as np
 
 from maze_kernel.deployment.checking import checked_reply
 from maze_kernel.deployment.dialogue import Dialogue
+from maze_kernel.deployment.episode_loop import Relay, play_for
 from maze_kernel.env.batching import spaces_of
 from maze_kernel.env.capabilities import ReportsStatistics, capability
 from maze_kernel.env.contract import ActorID, StructuredEnv, StructuredSpaces
@@ -82,7 +82,7 @@ class AgentDeployment:
         from maze_kernel.run.assembly import wrap_batch
 
         self.policy = policy
-        self._outside = _Relay()
+        self._outside = Relay()
         env, self._innermost = detach(_built(env), self._outside)
         self.structured_spaces = spaces_of(env)
         batch = wrap_batch(SequentialVectorEnv([lambda: env]), transforms, training=False)
@@ -260,7 +260,7 @@ class AgentDeployment:
 
         def loop(outside: Outside) -> None:
             relay.outside = outside
-            _play(batch, policy, outside, seed, deterministic)
+            play_for(batch, policy, outside, seed, deterministic)
 
         self._dialogue = Dialogue(loop)
         self._finalizer = weakref.finalize(self, self._dialogue.dismiss)
@@ -298,35 +298,6 @@ class AgentDeployment:
         if self._batch is None:
             raise RequestError("the agent is closed", help="load it anew")
         return self._batch
-
-
-class _Relay:
-    """What the environment holds on to while one loop follows the other."""
-
-    outside: Outside
-
-    def reset(self) -> Reply:
-        return self.outside.reset()
-
-    def step(self, maze_action: Any) -> Reply:
-        return self.outside.step(maze_action)
-
-    def is_over(self) -> bool:
-        return self.outside.is_over()
-
-
-def _play(batch: VectorEnv, policy: Policy, outside: Outside, seed: int | None, deterministic: bool) -> None:
-    """Play episodes one after the other, as rollouts do; the batch restarts its only environment by itself."""
-    only = np.zeros(1, np.int64)
-    if seed is not None:
-        policy.seed(seed)
-    tick = batch.reset([[] if seed is None else [seed]])
-    policy.begin_episodes(only)
-    while not outside.is_over():
-        actions = {key: policy.act(key, group, deterministic=deterministic) for key, group in tick.groups.items()}
-        tick = batch.step(actions)
-        if tick.terminated[0] or tick.truncated[0]:
-            policy.begin_episodes(only)
 
 
 def _built(env: Any) -> StructuredEnv:

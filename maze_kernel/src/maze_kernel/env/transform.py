@@ -8,13 +8,16 @@ environment (random reset, step skipping) is an env wrapper instead: a class aro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict, Tick
 from maze_kernel.errors import EnvError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Memory(Protocol):
@@ -76,6 +79,17 @@ class Transform:
         Called after `bind`, once for every batch the transform serves.
         """
         return None
+
+    def export_observation(self, policy_key: PolicyKey, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        """`observation` in torch operations on (B, ...) tensors: it goes into the files of `maze export`.
+
+        A transform that changes observations and does not write it cannot be exported.
+        """
+        return observation
+
+    def export_action(self, policy_key: PolicyKey, action: dict[str, Tensor]) -> dict[str, Tensor]:
+        """`action` in torch operations, likewise."""
+        return action
 
     def reward(self, reward: np.ndarray) -> np.ndarray:
         """Inner reward to outer, shape () or (N,)."""

@@ -51,7 +51,9 @@ class Beta:
 
     def mode(self, logits: Tensor) -> Tensor:
         """The most likely value, (B, *shape); the middle where the density is flat."""
-        first, second = (softplus(logits.double()) + _TINY).chunk(2, -1)
+        # Written out, because ONNX runtimes have no softplus of float64: softplus(x) = max(x, 0) + log(1 + e^−|x|)
+        wide = logits.double()
+        first, second = (wide.clamp_min(0.0) + (-wide.abs()).exp().log1p() + _TINY).chunk(2, -1)
         return unflatten_action(self._bounds.to_box((first / (first + second)).to(logits.dtype)), self.shape)
 
     def log_prob(self, logits: Tensor, action: Tensor) -> Tensor:

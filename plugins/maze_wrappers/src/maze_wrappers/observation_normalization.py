@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -14,6 +14,9 @@ from maze_kernel.env.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError
 from maze_wrappers.options import KeyNormalization, ObservationNormalizationOptions
 from maze_wrappers.running_statistics import RunningMoments, RunningRange
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 OWNER = "maze-wrappers: observation-normalization"
 Batches = Iterable[Mapping[PolicyKey, dict[str, np.ndarray]]]
@@ -103,6 +106,23 @@ class ObservationNormalization(Transform):
                 result[name] = self._normalised(name, result[name])
         return result
 
+    def export_observation(self, policy_key: PolicyKey, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The statistics as they are now, as constants."""
+        import torch
+
+        result = dict(observation)
+        for name in self._names:
+            if name in result:
+                numbers = self._numbers_of(name)
+                offset, scale = (
+                    torch.tensor(np.asarray(part, numbers.dtype)) for part in (numbers.offset, numbers.scale)
+                )
+                normalised = (result[name].to(offset.dtype) - offset) / scale
+                if numbers.clip is not None:
+                    normalised = normalised.clamp(*numbers.clip)
+                result[name] = normalised.float()
+        return result
+
     def state_dict(self) -> dict[str, Any]:
         """Statistics by observation key; keys whose values are given by hand hold those."""
         estimated = {name: running.state_dict() for name, running in self._running.items() if running.count}
@@ -129,19 +149,23 @@ class ObservationNormalization(Transform):
         self._refresh()
 
     def _normalised(self, name: str, value: np.ndarray) -> np.ndarray:
-        numbers = self._numbers.get(name)
-        if numbers is None:
-            if not self._is_running:
-                raise EnvError(
-                    f"the statistics of the observation {name!r} were never estimated",
-                    owner=OWNER,
-                    help="call maze_kernel.rollout.estimation.estimate_transforms first, or load a saved run",
-                )
-            numbers = _Numbers(np.zeros(()), np.ones(()), self._clip(name))
+        numbers = self._numbers_of(name)
         normalised = (np.asarray(value, numbers.dtype) - numbers.offset) / numbers.scale
         if numbers.clip is not None:
             normalised = np.clip(normalised, *numbers.clip)
         return np.asarray(normalised, np.float32)
+
+    def _numbers_of(self, name: str) -> _Numbers:
+        numbers = self._numbers.get(name)
+        if numbers is not None:
+            return numbers
+        if not self._is_running:
+            raise EnvError(
+                f"the statistics of the observation {name!r} were never estimated",
+                owner=OWNER,
+                help="call maze_kernel.rollout.estimation.estimate_transforms first, or load a saved run",
+            )
+        return _Numbers(np.zeros(()), np.ones(()), self._clip(name))
 
     def _add_key(self, name: str, box: spaces.Box) -> None:
         own = self._settings(name)

@@ -1,0 +1,41 @@
+"""`maze export`: a trained policy as files that act without Maze."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maze_kernel.cli.guard import guarded
+from maze_kernel.cli.runs import newest_run, what_to_play
+from maze_kernel.errors import RequestError
+
+
+@guarded
+def export(
+    source: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write; a description joins it.")],
+    format_name: Annotated[
+        str | None, typer.Option("--format", help="onnx or torch-export; else as FILE ends: .onnx or .pt2.")
+    ] = None,
+    checkpoint: Annotated[str, typer.Option("--checkpoint", help="best, last or epoch-N.")] = "best",
+    experiment: Annotated[
+        Path | None, typer.Option("--experiment", help="Read the experiment here instead of from the run.")
+    ] = None,
+) -> None:
+    """Write the policy of a run as a file that acts without Maze."""
+    if source.is_file():
+        raise RequestError(f"{source} is a file, and nothing is trained in it", expected="a run directory")
+    from maze_kernel.deployment.export import FORMATS, export_policy
+
+    endings = {ending: name for name, ending in FORMATS.items()}
+    chosen = format_name or endings.get(out.suffix)
+    if chosen is None:
+        raise RequestError(f"{out} does not say in which format to export", expected=f"--format {' or '.join(FORMATS)}")
+    loaded, kernel, weights = what_to_play(newest_run(source), experiment, None, checkpoint)
+    assert weights is not None
+    written = export_policy(loaded, kernel, weights, out, chosen)
+    for file in written.files:
+        print(f"{file.path}: policy {file.policy_key}, differs from the trained one by at most {file.difference:.1e}")
+    print(f"{written.description}: what goes in and what comes out")

@@ -1,0 +1,69 @@
+"""What the files of an export are fed with and give back, as JSON data: `policy.json` beside `policy.onnx`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel import __version__
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.models.contract import ActorCritic
+from maze_kernel.run.assembly import Assembly
+
+FORMAT = 1
+"""Version of the description, written to every one."""
+
+
+def describe_export(
+    assembly: Assembly, model: ActorCritic, inner: StructuredSpaces, paths: Mapping[PolicyKey, Path]
+) -> dict[str, Any]:
+    """All but the run and its epoch.
+
+    Args:
+        inner: the spaces outside of the files: those of the environment inside the wrappers that were left out.
+        paths: policy key to file.
+    """
+    wrappers = assembly.experiment.wrappers
+    n_outside = len(wrappers) - len(assembly.transform_selections)
+    return {
+        "format": FORMAT,
+        "written_by": f"maze-kernel {__version__}",
+        "wrappers_inside": [wrapper.use for wrapper in wrappers[n_outside:]],
+        "wrappers_outside": [wrapper.use for wrapper in wrappers[:n_outside]],
+        "policies": {
+            key: {
+                "file": path.name,
+                "observation": _describe_dict(inner.observation[key]),
+                "action": _describe_dict(inner.action[key]),
+                "logits": {name: list(shape) for name, shape in model.distributions[key].logits_shapes().items()},
+            }
+            for key, path in paths.items()
+        },
+    }
+
+
+def _describe_dict(space: spaces.Dict) -> dict[str, Any]:
+    return {name: describe_space(leaf) for name, leaf in space.spaces.items()}
+
+
+def describe_space(space: spaces.Space[Any]) -> dict[str, Any]:
+    """A space as JSON data; bounds as one number where all are equal, None where there is none."""
+    data: dict[str, Any] = {"space": type(space).__name__, "shape": list(space.shape or ()), "dtype": str(space.dtype)}
+    if isinstance(space, spaces.Box):
+        data |= {"low": _bound(space.low), "high": _bound(space.high)}
+    elif isinstance(space, spaces.Discrete):
+        data |= {"n": int(space.n), "start": int(space.start)}
+    elif isinstance(space, spaces.MultiDiscrete):
+        data |= {"nvec": space.nvec.tolist(), "start": space.start.tolist()}
+    return data
+
+
+def _bound(bound: np.ndarray) -> Any:
+    if (bound == bound.reshape(-1)[:1]).all() and bound.size:
+        value = bound.reshape(-1)[0].item()
+        return value if np.isfinite(value) else None
+    return np.where(np.isfinite(bound), bound.astype(object), np.array(None)).tolist()

@@ -1,0 +1,205 @@
+"""`maze export`: a trained policy as files that act without Maze, in ONNX or as a `torch.export` program.
+
+Each policy key becomes one file, and one JSON file beside them says what goes in and what comes out. A file is checked
+against the policy it was made of before it is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+import torch
+
+from maze_kernel.deployment import onnx_file
+from maze_kernel.deployment.description import describe_export
+from maze_kernel.deployment.policy_graph import PolicyGraph
+from maze_kernel.deployment.random_observations import random_observations
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.tick import ArrayDict
+from maze_kernel.errors import MazeError, RequestError
+from maze_kernel.run.assembly import Assembly
+from maze_kernel.training.playing import load_weights, weights_of
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.env.transform import Transform
+    from maze_kernel.loader import Kernel
+    from maze_kernel.models.contract import ActorCritic
+    from maze_kernel.training.checkpoint import Checkpoint
+
+FORMATS = {"onnx": ".onnx", "torch-export": ".pt2"}
+"""Formats and the usual ending of their files."""
+
+N_CHECKED = 64
+"""Random observations that a file is checked with."""
+
+TOLERANCE = 1e-5
+"""Greatest difference of an action or a logit, relative to the greatest one where that is above one."""
+
+
+@attrs.frozen(kw_only=True)
+class ExportedFile:
+    """One file that was written.
+
+    Attributes:
+        policy_key: the policy in it.
+        path: the file.
+        difference: greatest difference of an action or logit from the policy's own.
+    """
+
+    policy_key: PolicyKey
+    path: Path
+    difference: float
+
+
+@attrs.frozen(kw_only=True)
+class Export:
+    """What `export_policy` wrote: one file a policy key, and the description of all."""
+
+    files: tuple[ExportedFile, ...]
+    description: Path
+
+
+def export_policy(
+    loaded: LoadedExperiment, kernel: Kernel, checkpoint: Checkpoint, out: Path, format_name: str = "onnx"
+) -> Export:
+    """Write the policy of a checkpoint.
+
+    Args:
+        loaded: the experiment of the run.
+        kernel: where its components are found.
+        checkpoint: weights and wrapper statistics.
+        out: the file; with several policy keys `policy.onnx` becomes `policy-select.onnx`, `policy-cut.onnx`.
+        format_name: one of `FORMATS`.
+
+    Raises:
+        RequestError: an unknown format, a package that is not installed, or a wrapper without a form in torch.
+        MazeError: the model cannot be traced, or what was traced acts differently.
+    """
+    if format_name not in FORMATS:
+        raise RequestError(f"there is no export format {format_name!r}", expected=", ".join(FORMATS))
+    if format_name == "onnx":
+        onnx_file.require_packages()
+    assembly = Assembly(loaded, kernel)
+    inner, transforms = _bound_transforms(assembly, checkpoint)
+    model = load_weights(assembly.make_model(), weights_of(checkpoint))
+    files = []
+    for key in inner.policy_keys:
+        graph = PolicyGraph(model, key, transforms, heads=tuple(inner.action[key].spaces))
+        path = out if len(inner.policy_keys) == 1 else out.with_name(f"{out.stem}-{key}{out.suffix}")
+        files.append(_write(graph, _Example.of(inner, key, model, transforms), path, format_name))
+    description = out.with_suffix(".json")
+    about = {"run": loaded.experiment.name, "epoch": checkpoint.epoch, "file_format": format_name}
+    data = about | describe_export(assembly, model, inner, {file.policy_key: file.path for file in files})
+    description.write_text(f"{json.dumps(data, indent=2)}\n", encoding="utf-8")
+    return Export(files=tuple(files), description=description)
+
+
+def _bound_transforms(assembly: Assembly, checkpoint: Checkpoint) -> tuple[StructuredSpaces, list[Transform]]:
+    assembly.load_transform_states(checkpoint.state.get("transforms", []))
+    env = assembly.env_factory(training=False)()
+    try:
+        inner = outer = env.structured_spaces
+    finally:
+        env.close()
+    for transform in assembly.transforms:
+        outer = transform.bind(outer)
+    return inner, assembly.transforms
+
+
+@attrs.frozen
+class _Example:
+    """Random observations of one policy key, and what the policy makes of them on its usual way."""
+
+    observation: ArrayDict
+    logits: ArrayDict
+    act: Callable[[ArrayDict], ArrayDict]
+    """Logits to the environment's actions."""
+
+    @classmethod
+    def of(cls, inner: StructuredSpaces, key: PolicyKey, model: ActorCritic, transforms: list[Transform]) -> _Example:
+        raw = seen = random_observations(inner.observation[key], inner.action[key], N_CHECKED, seed=0)
+        for transform in transforms:
+            seen = transform.observation(key, seen)
+        with torch.inference_mode():
+            tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in seen.items()}
+            logits = {name: tensor.numpy() for name, tensor in model.logits(key, tensors).items()}
+
+        def act(logits: ArrayDict) -> ArrayDict:
+            action = model.distributions[key].mode_numpy(logits)
+            for transform in reversed(transforms):
+                action = transform.action(key, action)
+            return action
+
+        return cls(raw, logits, act)
+
+
+def _write(graph: PolicyGraph, example: _Example, path: Path, format_name: str) -> ExportedFile:
+    key, program = graph.policy_key, _traced(graph, example.observation)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = None
+    if format_name == "onnx":
+        content = onnx_file.encode(program, tuple(example.observation), output_names(graph.heads, example.logits))
+        action, logits = onnx_file.run(content, example.observation, graph.heads, tuple(example.logits))
+    else:
+        action, logits = _run(program, example.observation)
+    difference = max(_difference(logits, example.logits), _difference(action, example.act(logits)))
+    if not difference <= TOLERANCE:
+        raise MazeError(
+            f"the exported policy of key {key!r} does not act like the trained one, so its file was not written",
+            received=f"actions or logits that differ by {difference:.3g}",
+            expected=f"at most {TOLERANCE:g}",
+            help="export the other format, or deploy the run with AgentDeployment",
+        )
+    if content is None:
+        torch.export.save(program, path)
+    else:
+        path.write_bytes(content)
+    return ExportedFile(policy_key=key, path=path, difference=difference)
+
+
+def output_names(action: Iterable[str], logits: Iterable[str]) -> tuple[str, ...]:
+    """The names of an ONNX file's outputs, of the environment's action heads and the policy's."""
+    return (*(f"actions.{head}" for head in action), *(f"logits.{head}" for head in logits))
+
+
+def _traced(graph: PolicyGraph, observation: ArrayDict) -> torch.export.ExportedProgram:
+    batch = torch.export.Dim("batch", min=1)
+    example = {name: torch.from_numpy(array) for name, array in observation.items()}
+    try:
+        with torch.no_grad():
+            return torch.export.export(
+                graph, (example,), dynamic_shapes=({name: {0: batch} for name in example},), strict=False
+            )
+    except MazeError:
+        raise
+    except Exception as error:
+        raise MazeError(
+            f"the policy of key {graph.policy_key!r} cannot be traced by torch.export: {type(error).__name__}",
+            received=str(error).strip().splitlines()[0][:300] if str(error).strip() else None,
+            help="its blocks must be made of torch operations alone; or deploy the run with AgentDeployment",
+        ) from error
+
+
+def _run(program: torch.export.ExportedProgram, observation: ArrayDict) -> tuple[ArrayDict, ArrayDict]:
+    with torch.inference_mode():
+        action, logits = program.module()({name: torch.from_numpy(array) for name, array in observation.items()})
+    return {name: value.numpy() for name, value in action.items()}, {
+        name: value.numpy() for name, value in logits.items()
+    }
+
+
+def _difference(ours: ArrayDict, theirs: ArrayDict) -> float:
+    """Greatest difference, relative to the greatest number where that is above one; infinite for other shapes."""
+    if {name: array.shape for name, array in ours.items()} != {name: array.shape for name, array in theirs.items()}:
+        return math.inf
+    return max(
+        float(np.max(np.abs(array - theirs[name].astype(np.float64))) / max(1.0, np.max(np.abs(theirs[name]))))
+        for name, array in ours.items()
+    )

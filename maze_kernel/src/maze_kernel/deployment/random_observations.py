@@ -1,0 +1,51 @@
+"""Random observations to try a policy with."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.env.batching import allocate
+from maze_kernel.env.tick import ArrayDict
+from maze_kernel.models.action_encoding import segments_of
+
+_FAR = 1e6
+
+
+def random_observations(observation: spaces.Dict, action: spaces.Dict, n: int, *, seed: int) -> ArrayDict:
+    """n observations drawn from a space, `(n, ...)` each.
+
+    Masks leave every choice of the action a random part of its options, one at least. A number whose bounds are
+    those of its dtype comes from a standard normal distribution.
+    """
+    observation.seed(seed)
+    rng = np.random.default_rng(seed)
+    arrays = allocate(observation, n)
+    for row in range(n):
+        for name, value in observation.sample().items():
+            arrays[name][row] = value
+    for name, array in arrays.items():
+        if name.endswith("_mask"):
+            array[:] = _random_mask(array.shape, _options_of(name, action), rng)
+        elif array.dtype.kind == "f":
+            array[:] = np.where(np.abs(array) < _FAR, array, rng.standard_normal(array.shape))
+    return arrays
+
+
+def _options_of(mask: str, action: spaces.Dict) -> list[int]:
+    """How many options each choice has that a mask speaks of."""
+    head = mask.removesuffix("_mask")
+    if head not in action.spaces and len(action.spaces) == 1:
+        (head,) = action.spaces
+    return segments_of(action[head]) if head in action.spaces else []
+
+
+def _random_mask(shape: tuple[int, ...], options: list[int], rng: np.random.Generator) -> np.ndarray:
+    if sum(options) != shape[-1]:
+        return np.ones(shape, np.int8)
+    mask = rng.integers(0, 2, shape, np.int8)
+    first = 0
+    for n_options in options:
+        mask[np.arange(shape[0]), first + rng.integers(0, n_options, shape[0])] = 1
+        first += n_options
+    return mask

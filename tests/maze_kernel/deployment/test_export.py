@@ -1,0 +1,261 @@
+"""An exported file acts like the policy it was made of, in a process that knows nothing of Maze."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from typer.testing import CliRunner
+
+from maze_kernel.cli.app import app
+from maze_kernel.config.load import experiment_from_mapping
+from maze_kernel.deployment import onnx_file
+from maze_kernel.deployment.export import TOLERANCE, export_policy
+from maze_kernel.deployment.random_observations import random_observations
+from maze_kernel.env.contract import FlatEnv, flat_spaces
+from maze_kernel.env.tick import Group
+from maze_kernel.env.transform import Transform
+from maze_kernel.errors import MazeError, RequestError
+from maze_kernel.loader import Kernel
+from maze_kernel.models.network_policy import NetworkPolicy
+from maze_kernel.run.assembly import Assembly
+from maze_kernel.training.checkpoint import Checkpoint
+from maze_kernel.training.playing import load_weights, weights_of
+
+N = 1000
+RUN_ONNX = """
+import sys, numpy as np, onnxruntime
+file, observations, out = sys.argv[1:]
+session = onnxruntime.InferenceSession(file)
+names = [value.name for value in session.get_outputs()]
+results = session.run(None, dict(np.load(observations)))
+assert not [name for name in sys.modules if name.startswith("maze") or name == "torch"]
+np.savez(out, **dict(zip(names, results)))
+"""
+RUN_TORCH = """
+import sys, numpy as np, torch
+file, observations, out = sys.argv[1:]
+program = torch.export.load(file).module()
+actions, logits = program({name: torch.from_numpy(array) for name, array in np.load(observations).items()})
+assert not [name for name in sys.modules if name.startswith("maze")]
+results = {f"actions.{name}": value for name, value in actions.items()}
+results |= {f"logits.{name}": value for name, value in logits.items()}
+np.savez(out, **{name: value.detach().numpy() for name, value in results.items()})
+"""
+FORMATS = {"onnx": (RUN_ONNX, ".onnx", 1e-5), "torch-export": (RUN_TORCH, ".pt2", 1e-6)}
+
+
+class EveryHead(FlatEnv):
+    """All kinds of observations and actions at once; it is never stepped."""
+
+    structured_spaces = flat_spaces(
+        spaces.Dict(
+            vector=spaces.Box(-3.0, 5.0, (4,)),
+            far=spaces.Box(1e6, 1e6 + 1, (2,)),
+            kind=spaces.Discrete(3),
+            pair=spaces.MultiDiscrete([2, 4]),
+            bits=spaces.MultiBinary(3),
+            bytes=spaces.Box(0, 255, (6,), np.uint8),
+            choice_mask=spaces.MultiBinary(5),
+            choices_mask=spaces.MultiBinary(7),
+        ),
+        spaces.Dict(
+            choice=spaces.Discrete(5),
+            choices=spaces.MultiDiscrete([3, 4]),
+            flags=spaces.MultiBinary(3),
+            squashed=spaces.Box(np.array([-1.0, 0.0], np.float32), np.array([3.0, 9.0], np.float32)),
+            beta=spaces.Box(-2.0, 2.0, (2, 2)),
+            gaussian=spaces.Box(-np.inf, np.inf, (3,)),
+        ),
+    )
+
+
+NORMALISED = {
+    "use": "observation-normalization",
+    "clip_range": [-2.0, 2.0],
+    "exclude": ["bytes"],
+    "keys": {"vector": {"mean": [0.3], "std": [1.7]}, "far": {"min": [1e6], "max": [1e6 + 1]}},
+}
+BETA = {"use": "auto", "distributions": [{"action": "beta", "use": "beta"}]}
+
+
+def experiment(env, **tables):
+    kernel = Kernel.installed()
+    return experiment_from_mapping({"name": "shown", "env": env, "trainer": {"use": "ppo"}, **tables}, kernel=kernel)
+
+
+def checkpoint_of(loaded):
+    """Weights large enough for all sorts of decisions, as a training leaves them."""
+    assembly = Assembly(loaded, loaded.kernel)
+    weights = assembly.make_model().state_dict()
+    generator = torch.Generator().manual_seed(0)
+    weights = {name: value + 0.3 * torch.randn(value.shape, generator=generator) for name, value in weights.items()}
+    return Checkpoint(epoch=7, model=weights, state={"transforms": assembly.transform_states()})
+
+
+def expected_actions(loaded, checkpoint, key, observation, *, mirror=True):
+    """What a rollout would do: transforms, the policy (in NumPy, or in torch), and transforms of the action."""
+    assembly = Assembly(loaded, loaded.kernel)
+    spaces_seen = assembly.env_factory()().structured_spaces
+    assembly.load_transform_states(checkpoint.state["transforms"])
+    for transform in assembly.transforms:
+        spaces_seen = transform.bind(spaces_seen)
+        observation = transform.observation(key, observation)
+    policy = NetworkPolicy(load_weights(assembly.make_model(), weights_of(checkpoint)), mirror=mirror)
+    rows = np.arange(len(next(iter(observation.values()))))
+    actions = policy.act(key, Group(rows, np.zeros_like(rows), observation), deterministic=True)
+    for transform in reversed(assembly.transforms):
+        actions = transform.action(key, actions)
+    return actions
+
+
+def run_elsewhere(format_name, file, observation, folder):
+    np.savez(folder / "observations.npz", **observation)
+    arguments = [str(file), str(folder / "observations.npz"), str(folder / "results.npz")]
+    script = FORMATS[format_name][0]
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return dict(np.load(folder / "results.npz"))
+
+
+def assert_acts_alike(loaded, checkpoint, format_name, folder):
+    written = export_policy(loaded, loaded.kernel, checkpoint, folder / f"policy{FORMATS[format_name][1]}", format_name)
+    inner = Assembly(loaded, loaded.kernel).env_factory()().structured_spaces
+    assert [file.policy_key for file in written.files] == list(inner.policy_keys)
+    for file in written.files:
+        key = file.policy_key
+        observation = random_observations(inner.observation[key], inner.action[key], N, seed=1)
+        expected = expected_actions(loaded, checkpoint, key, observation, mirror=format_name == "onnx")
+        results = run_elsewhere(format_name, file.path, observation, folder)
+        for head, actions in expected.items():
+            ours = results[f"actions.{head}"]
+            assert ours.shape == actions.shape
+            assert len(np.unique(actions)) > 1, "the policy always does the same: nothing is shown"
+            if actions.dtype.kind in "iub":
+                np.testing.assert_array_equal(ours, actions, err_msg=head)
+            else:
+                np.testing.assert_allclose(ours, actions, rtol=0, atol=FORMATS[format_name][2], err_msg=head)
+    return written
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_a_fresh_process_takes_the_same_actions_for_a_thousand_observations(format_name, tmp_path):
+    loaded = experiment(EveryHead, model=BETA, wrappers=[NORMALISED])
+    written = assert_acts_alike(loaded, checkpoint_of(loaded), format_name, tmp_path)
+    assert all(file.difference <= TOLERANCE for file in written.files)
+    described = json.loads(written.description.read_text())
+    assert (described["run"], described["epoch"], described["file_format"]) == ("shown", 7, format_name)
+    assert described["wrappers_inside"] == ["observation-normalization"]
+    policy = described["policies"]["0"]
+    assert policy["observation"]["vector"] == {
+        "space": "Box",
+        "shape": [4],
+        "dtype": "float32",
+        "low": -3.0,
+        "high": 5.0,
+    }
+    assert policy["action"]["squashed"]["high"] == [3.0, 9.0]
+    assert policy["action"]["gaussian"]["high"] is None
+    assert policy["logits"] == {
+        "choice": [5],
+        "choices": [7],
+        "flags": [3],
+        "squashed": [4],
+        "beta": [8],
+        "gaussian": [6],
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_each_policy_key_becomes_a_file(format_name, tmp_path):
+    env = {"use": "cutting-2d", "version": "masked", "max_pieces_in_inventory": 12}
+    loaded = experiment(env, wrappers=[{"use": "time-limit", "max_episode_steps": 9}])
+    written = assert_acts_alike(loaded, checkpoint_of(loaded), format_name, tmp_path)
+    assert [file.path.stem for file in written.files] == ["policy-select", "policy-cut"]
+    described = json.loads((tmp_path / "policy.json").read_text())
+    assert described["wrappers_outside"] == ["time-limit"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_images_go_through_convolutions(format_name, tmp_path):
+    class Camera(FlatEnv):
+        structured_spaces = flat_spaces(
+            spaces.Dict(image=spaces.Box(0, 255, (24, 24, 3), np.uint8)), spaces.Dict(go=spaces.Discrete(4))
+        )
+
+    loaded = experiment(Camera)
+    assert_acts_alike(loaded, checkpoint_of(loaded), format_name, tmp_path)
+
+
+def test_critics_stay_at_home(tmp_path):
+    loaded = experiment({"use": "gym", "id": "CartPole-v1"})
+    checkpoint = checkpoint_of(loaded)
+    (file,) = export_policy(loaded, loaded.kernel, checkpoint, tmp_path / "p.pt2", "torch-export").files
+    names = set(torch.export.load(file.path).state_dict)
+    assert names
+    assert not [name for name in names if "critic" in name]
+
+
+class Doubled(Transform):
+    """Changes observations in NumPy only."""
+
+    def observation(self, policy_key, observation):
+        return {name: 2 * array for name, array in observation.items()}
+
+
+class Wrong(Doubled):
+    """What it says in torch is not what it does."""
+
+    def export_observation(self, policy_key, observation):
+        return {name: 3 * tensor for name, tensor in observation.items()}
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "message"), [(Doubled(), "no form in torch"), (Wrong(), "does not act like the trained one")]
+)
+def test_a_wrapper_that_does_not_fit_its_torch_form_is_refused(wrapper, message, tmp_path):
+    loaded = experiment({"use": "gym", "id": "CartPole-v1"}, wrappers=[wrapper])
+    with pytest.raises(MazeError, match=message):
+        export_policy(loaded, loaded.kernel, checkpoint_of(loaded), tmp_path / "p.pt2", "torch-export")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_packages_are_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(onnx_file, "PACKAGES", ("onnx", "a_package_of_nobody"))
+    loaded = experiment({"use": "gym", "id": "CartPole-v1"})
+    with pytest.raises(RequestError, match="a_package_of_nobody") as raised:
+        export_policy(loaded, loaded.kernel, checkpoint_of(loaded), tmp_path / "p.onnx")
+    assert "maze-kernel[export]" in raised.value.help
+
+
+@pytest.fixture(scope="module")
+def run(train):
+    return train("CartPole-v1").run_dir
+
+
+def test_the_command_exports_a_run(run, tmp_path):
+    out = tmp_path / "made" / "policy.pt2"
+    done = CliRunner().invoke(app, ["export", str(run), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert f"{out}: policy 0" in done.stdout
+    assert str(out.with_suffix(".json")) in done.stdout
+    assert out.is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--out", "policy.bin"], "does not say in which format"),
+        (["--out", "policy.onnx", "--format", "tflite"], "no export format 'tflite'"),
+        (["--out", "policy.onnx", "--checkpoint", "epoch-99"], "epoch-000099"),
+    ],
+)
+def test_a_wrong_request_is_explained(run, arguments, message):
+    done = CliRunner().invoke(app, ["export", str(run), *arguments])
+    assert done.exit_code in (1, 2)
+    assert message in done.stderr
