@@ -53,6 +53,12 @@ class PolicyGraph(nn.Module):
 
 def _require_torch_form(transform: Transform) -> None:
     kind = type(transform)
+    if kind.memory is not Transform.memory and transform.memory(1) is not None:
+        raise RequestError(
+            f"the wrapper {kind.__name__} remembers earlier steps, so a policy inside it cannot be exported",
+            owner=kind.__module__,
+            help="deploy the run with AgentDeployment, which keeps the memory",
+        )
     for method in ("observation", "action"):
         changes = getattr(kind, method) is not getattr(Transform, method)
         if changes and getattr(kind, f"export_{method}") is getattr(Transform, f"export_{method}"):
