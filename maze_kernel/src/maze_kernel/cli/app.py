@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from maze_kernel import __version__
-from maze_kernel.cli import components, experiments, export, plugins, runs
+from maze_kernel.cli import components, experiments, export, plugins, runs, view
 
 app = typer.Typer(
     name="maze",
@@ -37,6 +37,7 @@ def _main(
 app.command("train")(runs.train)
 app.command("rollout")(runs.rollout)
 app.command("show")(runs.show)
+app.command("view")(view.view)
 app.command("export")(export.export)
 app.command("check")(experiments.check)
 app.command("schema")(experiments.schema)

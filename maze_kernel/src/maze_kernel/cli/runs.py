@@ -125,7 +125,7 @@ def rollout(
         raise RequestError("--replay and --policy exclude each other", help="leave one out")
     loaded, kernel, weights = what_to_play(source, experiment, "replay" if replayed else policy, checkpoint)
     if record and record_to is None:
-        record_to = _new_recording(source, loaded.experiment.name)
+        record_to = new_recording(source, loaded.experiment.name)
     options = RolloutOptions(
         n_episodes=episodes,
         seed=seed,
@@ -162,7 +162,8 @@ def rollout(
     return EXIT_FAILED if result.summary["n_failed"] else EXIT_DONE
 
 
-def _new_recording(source: Path, name: str) -> Path:
+def new_recording(source: Path, name: str) -> Path:
+    """A new folder to record into: in the run directory, or for an experiment file beside all others."""
     from maze_kernel.run.directory import new_path
 
     return new_path(Path("trajectories"), name) if source.is_file() else new_path(newest_run(source), "trajectories")

@@ -29,9 +29,10 @@ class CuttingRenderer(Renderer):
                 help="pip install 'maze-cutting2d[render]'",
             ) from error
         dpi = int(arguments.get("dpi", self.arguments()["dpi"].default))
-        figure = Figure(figsize=(8, 4), dpi=dpi, layout="constrained")
+        figure = Figure(figsize=(8, 4), dpi=dpi)
         canvas: Any = FigureCanvasAgg(figure)
-        left, right = figure.subplots(1, 2)
+        # Fixed margins: a computed layout would draw every text three times.
+        left, right = figure.subplots(1, 2, gridspec_kw={"left": 0.05, "right": 0.98, "bottom": 0.08, "top": 0.86})
         _draw_piece(left, maze_state, maze_action)
         _draw_inventory(right, maze_state, _piece_id(maze_state, maze_action))
         figure.suptitle(", ".join(record.event.__name__.replace("_", " ") for record in events), fontsize=8)
@@ -77,5 +78,6 @@ def _draw_inventory(axes: Any, state: CuttingState, piece_id: int | None) -> Non
 
 
 def _frame(axes: Any, state: CuttingState, title: str) -> None:
-    side = max(state.raw_piece_size) * 1.05
-    axes.set(xlim=(0, side), ylim=(0, side), aspect="equal", title=title)
+    side = max(state.raw_piece_size)
+    ticks = [0, side / 2, side]
+    axes.set(xlim=(0, side * 1.05), ylim=(0, side * 1.05), aspect="equal", title=title, xticks=ticks, yticks=ticks)

@@ -1,0 +1,86 @@
+"""`maze view`: recorded episodes as a page for browsers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maze_kernel.cli.experiments import read_experiment
+from maze_kernel.cli.guard import guarded
+from maze_kernel.cli.runs import new_recording, newest_run
+from maze_kernel.errors import RequestError
+
+
+@guarded
+def view(
+    source: Annotated[
+        Path, typer.Argument(metavar="RUN|RECORDING", help="A run directory, a recording, or the file of an episode.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Write the page here; else view.html beside the episodes.")
+    ] = None,
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Show at most so many episodes.")] = 3,
+    seeds: Annotated[
+        list[int] | None, typer.Option("--seed", help="Show the episode with this seed; may be given again.")
+    ] = None,
+    max_decisions: Annotated[
+        int, typer.Option("--max-decisions", min=0, help="Draw no more decisions of an episode.")
+    ] = 400,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option("--draw", metavar="NAME=VALUE", help="An argument of the renderer; may be given again."),
+    ] = None,
+    experiment: Annotated[
+        Path | None, typer.Option("--experiment", help="Read the experiment here instead of from the recording.")
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+) -> None:
+    """Show recorded episodes in the browser; a run without any plays some first."""
+    from maze_kernel.trajectories.dataset import recordings_in
+    from maze_kernel.viewing.viewer import ViewOptions, view_page
+
+    options = ViewOptions(
+        n_episodes=episodes, seeds=tuple(seeds or ()), max_decisions=max_decisions, arguments=_pairs(arguments or [])
+    )
+    source = newest_run(source)
+    if (source / "run.json").is_file() and not recordings_in(source):
+        _play(source, experiment, episodes)
+    loaded = None if experiment is None else read_experiment(experiment)
+    page = view_page(source, options, experiment=loaded, report=_report if sys.stderr.isatty() else lambda _text: None)
+    if out is None:
+        folder = source.parent if source.is_file() else (recordings_in(source) or [source])[-1]
+        out = folder / "view.html"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page, encoding="utf-8")
+    print(f"open in a browser: {out}")
+    if open_page:
+        typer.launch(out.resolve().as_uri())
+
+
+def _play(run: Path, experiment: Path | None, n_episodes: int) -> None:
+    """Record some episodes with the best weights of a run."""
+    from maze_kernel.api import RolloutOptions, roll_out
+    from maze_kernel.training.playing import load_checkpoint
+    from maze_kernel.training.resume import stored_experiment
+
+    print(f"{run} has no recorded episodes: playing {n_episodes}", file=sys.stderr)
+    loaded = stored_experiment(run) if experiment is None else read_experiment(experiment)
+    options = RolloutOptions(n_episodes=n_episodes, record_dir=new_recording(run, loaded.experiment.name))
+    roll_out(loaded, loaded.kernel, options, checkpoint=load_checkpoint(run, "best"))
+
+
+def _pairs(items: list[str]) -> dict[str, str]:
+    pairs = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise RequestError(f"--draw takes NAME=VALUE, not {item!r}")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _report(text: str) -> None:
+    print(f"\r\033[Kdrawing {text}", end="\r\033[K" if text.split()[1] == text.split()[-1] else "", file=sys.stderr)
