@@ -8,10 +8,12 @@ from gymnasium import spaces
 
 from maze_kernel.env.contract import flat_spaces
 from maze_kernel.env.transform import Transform
-from maze_kernel.errors import RequestError, SpaceError, TrajectoryError
+from maze_kernel.errors import EnvError, RequestError, SpaceError, TrajectoryError
 from maze_kernel.trajectories.dataset import TrajectoryDataset
 from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
 from maze_kernel.trajectories.stored_spaces import spaces_from_data, spaces_to_data
+from maze_wrappers.observation_stack import ObservationStack
+from maze_wrappers.options import ObservationStackOptions
 
 
 class Double(Transform):
@@ -122,8 +124,17 @@ def test_a_transform_without_a_way_back_is_refused(record_counter):
     class OneWay(Double):
         reverse_action = Transform.reverse_action
 
-    with pytest.raises(RequestError, match="mapped back through OneWay"):
+    with pytest.raises(EnvError, match="OneWay does not say how a recorded action maps back"):
         TrajectoryDataset.open(record_counter(1)).through([OneWay()])[0]
+
+
+def test_transforms_with_a_memory_see_the_episode_in_its_order(record_counter):
+    stack = ObservationStack(ObservationStackOptions(n=3))
+    (episode,) = TrajectoryDataset.open(record_counter(1)).through([stack])
+    seen = episode.observation["0"]["count"]
+    assert seen.shape == (4, 3, 2)
+    np.testing.assert_array_equal(seen[:, :, 0], [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3]])
+    np.testing.assert_array_equal(episode.final_observation["count"][:, 0], [2, 3, 4])
 
 
 def test_a_structured_episode_keeps_its_decisions_apart_and_in_order(cutting_env, tmp_path):

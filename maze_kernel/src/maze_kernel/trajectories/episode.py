@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey
+from maze_kernel.env.contract import ActorID, PolicyKey
+from maze_kernel.env.episode_transform import EpisodeTransform
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError
@@ -87,6 +88,17 @@ class Episode:
         """(T_key,) which decisions those of one policy key are; row i of its arrays belongs to the i-th of them."""
         return np.flatnonzero(self.key_index == self.policy_keys.index(policy_key))
 
+    def outer_actions(self, transforms: Sequence[Transform]) -> dict[PolicyKey, ArrayDict]:
+        """The actions a policy outside of these transforms would have taken, rows as in `action`.
+
+        Raises:
+            EnvError: a transform changes actions and does not say how a recorded one maps back.
+        """
+        action = {key: dict(arrays) for key, arrays in self.action.items()}
+        for transform in transforms:
+            action = {key: transform.reverse_action(key, arrays) for key, arrays in action.items()}
+        return action
+
     def through(self, transforms: Sequence[Transform]) -> Episode:
         """The episode as a policy outside of these transforms would have seen it and acted; rewards stay.
 
@@ -94,18 +106,45 @@ class Episode:
             transforms: bound to the spaces of the episode, innermost first.
 
         Raises:
-            RequestError: a transform changes actions and does not say how a recorded one maps back.
+            EnvError: see `outer_actions`.
         """
-        observation = {key: dict(arrays) for key, arrays in self.observation.items()}
-        action = {key: dict(arrays) for key, arrays in self.action.items()}
-        final = {name: array[None] for name, array in self.final_observation.items()}
-        for transform in transforms:
-            observation = {key: transform.observation(key, arrays) for key, arrays in observation.items()}
-            action = {key: reverse_action(transform, key, arrays) for key, arrays in action.items()}
-            if self.final_key is not None:
-                final = transform.observation(self.final_key, final)
-        final = {name: array[0] for name, array in final.items()}
+        action = self.outer_actions(transforms)
+        if any(transform.memory(1) is not None for transform in transforms):
+            observation, final = self._in_order(transforms, action)
+        else:
+            observation = {key: dict(arrays) for key, arrays in self.observation.items()}
+            final = {name: array[None] for name, array in self.final_observation.items()}
+            for transform in transforms:
+                observation = {key: transform.observation(key, arrays) for key, arrays in observation.items()}
+                if self.final_key is not None:
+                    final = transform.observation(self.final_key, final)
+            final = {name: array[0] for name, array in final.items()}
         return attrs.evolve(self, observation=observation, action=action, final_observation=final)
+
+    def _in_order(
+        self, transforms: Sequence[Transform], action: Mapping[PolicyKey, ArrayDict]
+    ) -> tuple[dict[PolicyKey, ArrayDict], ArrayDict]:
+        """Observations through transforms that remember earlier ones, and the final one."""
+        episode = EpisodeTransform(transforms)
+        rows: dict[PolicyKey, list[ArrayDict]] = {key: [] for key in self.observation}
+        acted = None
+        for t in range(len(self)):
+            key, row = self.policy_keys[self.key_index[t]], len(rows[self.policy_keys[self.key_index[t]]])
+            actor = ActorID(key, int(self.agent_id[t]))
+            rows[key].append(episode.observation(actor, _row(self.observation[key], row), acted))
+            acted = key, _row(action[key], row)
+        final: ArrayDict = {}
+        if self.final_key is not None:
+            final = episode.observation(ActorID(self.final_key, 0), self.final_observation, acted)
+        return {key: _stacked(seen) for key, seen in rows.items()}, final
+
+
+def _row(arrays: ArrayDict, row: int) -> ArrayDict:
+    return {name: array[row] for name, array in arrays.items()}
+
+
+def _stacked(rows: Sequence[ArrayDict]) -> ArrayDict:
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 @attrs.frozen(kw_only=True)
@@ -130,24 +169,6 @@ class Transitions:
 
     def __len__(self) -> int:
         return len(self.reward)
-
-
-def reverse_action(transform: Transform, policy_key: PolicyKey, action: ArrayDict) -> ArrayDict:
-    """A recorded inner action as the outer one that a policy would have taken.
-
-    Raises:
-        RequestError: the transform changes actions and does not say how they map back.
-    """
-    if type(transform).action is Transform.action:
-        return action
-    try:
-        return transform.reverse_action(policy_key, action)
-    except NotImplementedError as error:
-        raise RequestError(
-            f"recorded actions cannot be mapped back through {type(transform).__name__}",
-            owner=type(transform).__module__,
-            help="write its reverse_action, or leave the wrapper out",
-        ) from error
 
 
 def flat_transitions(episode: Episode, number: int = 0) -> Transitions:

@@ -22,6 +22,7 @@ class _Cursor:
     """Where one environment is in a recorded episode."""
 
     episode: Episode
+    action: Mapping[PolicyKey, ArrayDict]
     decision: int = 0
     rows: dict[PolicyKey, int] = attrs.field(factory=dict)
 
@@ -33,7 +34,7 @@ class ReplayPolicy:
     on. Actions that were recorded inside of the experiment's wrappers are mapped back through them.
 
     Raises:
-        RequestError: there is no such recording, or a wrapper cannot map actions back.
+        RequestError: there is no such recording.
         SpaceError: it was made with other actions than the environment has.
     """
 
@@ -46,7 +47,8 @@ class ReplayPolicy:
                 received=str(dict(recording.spaces.action)),
                 expected=str(dict(inner.action)),
             )
-        self._dataset = attrs.evolve(recording, spaces=context.spaces, transforms=context.transforms)
+        self._dataset = recording
+        self._transforms = context.transforms
         self._index = {info.seed: index for index, info in reversed(list(enumerate(recording.infos())))}
         self._path = options.path
         self._next = 0
@@ -90,7 +92,8 @@ class ReplayPolicy:
     def _action(self, env: int, policy_key: PolicyKey, agent_id: int) -> dict[str, np.ndarray]:
         cursor = self._cursors[env]
         if isinstance(cursor, int):
-            cursor = self._cursors[env] = _Cursor(self._dataset[cursor % len(self._dataset)])
+            episode = self._dataset[cursor % len(self._dataset)]
+            cursor = self._cursors[env] = _Cursor(episode, episode.outer_actions(self._transforms))
         episode, t = cursor.episode, cursor.decision
         if t == len(episode):
             raise _goes_on(episode.info)
@@ -104,7 +107,7 @@ class ReplayPolicy:
             )
         row = cursor.rows.get(policy_key, 0)
         cursor.rows[policy_key], cursor.decision = row + 1, t + 1
-        return {head: array[row] for head, array in episode.action[policy_key].items()}
+        return {head: array[row] for head, array in cursor.action[policy_key].items()}
 
 
 def _goes_on(info: EpisodeInfo) -> EnvError:
