@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from maze_kernel import __version__
-from maze_kernel.cli import components, experiments, export, plugins, runs, view
+from maze_kernel.cli import components, datasets, experiments, export, plugins, runs, view
 
 app = typer.Typer(
     name="maze",
@@ -38,6 +38,8 @@ app.command("train")(runs.train)
 app.command("rollout")(runs.rollout)
 app.command("show")(runs.show)
 app.command("view")(view.view)
+app.command("to-minari")(datasets.to_minari)
+app.command("from-minari")(datasets.from_minari)
 app.command("export")(export.export)
 app.command("check")(experiments.check)
 app.command("schema")(experiments.schema)
