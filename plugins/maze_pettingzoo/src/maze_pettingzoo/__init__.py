@@ -1,0 +1,1 @@
+"""PettingZoo games as structured environments."""

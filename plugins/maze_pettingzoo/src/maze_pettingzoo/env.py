@@ -1,0 +1,147 @@
+"""A PettingZoo game as a `StructuredEnv`: the agent whose turn it is decides next."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from maze_kernel.env.contract import Action, ActorID, Observation
+from maze_pettingzoo.credit import Ledger
+from maze_pettingzoo.options import PettingZooOptions
+from maze_pettingzoo.seats import MASK, Seat, structured_spaces, take_seats
+
+
+def make_env(options: PettingZooOptions) -> PettingZooEnv:
+    """The target of the component "pettingzoo"."""
+    from maze_pettingzoo.making import make_game
+
+    return PettingZooEnv(make_game(options), options)
+
+
+def adapt(env: object) -> PettingZooEnv | None:
+    """Any game that an import path or a factory made, with default options."""
+    if "pettingzoo" not in sys.modules:
+        return None  # nobody can have made one
+    from pettingzoo import AECEnv, ParallelEnv
+
+    from maze_pettingzoo.making import as_turns
+
+    return PettingZooEnv(as_turns(env)) if isinstance(env, (AECEnv, ParallelEnv)) else None
+
+
+class PettingZooEnv:
+    """Agents take turns; those that are out of the game are stepped over, random ones play by themselves.
+
+    The reward of a step is what the learning agents were paid in it, together. The episode ends when no learning
+    agent is left; it is terminated if one of them was, and truncated if all were cut off. Building it takes one
+    unseeded reset.
+
+    Args:
+        game: an `AECEnv`; closed with this environment.
+        options: see `PettingZooOptions`; its `id`, `kwargs` and `render_mode` are not read.
+    """
+
+    def __init__(self, game: Any, options: PettingZooOptions | None = None) -> None:
+        options = options or PettingZooOptions(id="")
+        self.game = game
+        self._seats = take_seats(game, options)
+        self.structured_spaces = structured_spaces(self._seats)
+        self._random = frozenset(options.random_agents)
+        self._learners = frozenset(self._seats) - self._random
+        self._pays_own = options.rewards == "own"
+        self._rng = np.random.default_rng()
+        self._ledger = Ledger()
+        self._agent = next(iter(self._seats))
+        self._actor_done = False
+        self._flat_step_end = True
+        self._over = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode."""
+        if seed is not None:
+            self._rng = np.random.default_rng(seed)
+        self.game.reset(seed=seed, options=options)
+        self._ledger = Ledger()
+        self._terminated = self._truncated = self._over = self._actor_done = False
+        self._flat_step_end = True
+        self._paid = 0.0
+        self._pass_turns()
+        return self._observe(), {}
+
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Take one decision of the agent whose turn it is."""
+        acted, seat = self._agent, self._seats[self._agent]
+        self._paid = 0.0
+        self._ledger.decide(acted)
+        self.game.step(seat.action(action))
+        self._actor_done = _is_out(self.game, acted)
+        self._pass_turns()
+        is_new_round = self._seats[self._agent].order <= seat.order
+        self._flat_step_end = self._over or (is_new_round and not self._pays_own)
+        truncated = self._over and self._truncated and not self._terminated
+        return self._observe(), self._paid, self._over and not truncated, truncated, {}
+
+    def actor_id(self) -> ActorID:
+        """The agent whose turn it is; the last one that acted at the end of an episode."""
+        return self._seats[self._agent].actor
+
+    def is_actor_done(self) -> bool:
+        """Whether the agent that just acted is out of the game, which goes on."""
+        return self._actor_done and not self._over
+
+    def is_flat_step_end(self) -> bool:
+        """Whether a round is over; where agents are paid their own, an episode."""
+        return self._flat_step_end
+
+    def get_actor_rewards(self) -> np.ndarray | None:
+        """Each agent's own pay, put to its decisions (`Ledger.rewards`); None where all are paid as a team."""
+        return self._ledger.rewards() if self._pays_own else None
+
+    def render(self) -> Any:
+        """The game's own drawing, as its `render_mode` says."""
+        return self.game.render()
+
+    def close(self) -> None:
+        """Close the game."""
+        self.game.close()
+
+    def _pass_turns(self) -> None:
+        """Pay whoever's turn comes, step over agents that are out, play random ones, until a learner decides."""
+        game = self.game
+        while game.agents:
+            agent = game.agent_selection
+            _, reward, terminated, truncated, _ = game.last(observe=False)
+            if agent in self._learners:
+                self._ledger.pay(agent, float(reward))
+                self._paid += float(reward)
+            if terminated or truncated:
+                if agent in self._learners:
+                    self._terminated |= bool(terminated)
+                    self._truncated |= bool(truncated)
+                game.step(None)
+            elif agent in self._random:
+                game.step(self._random_action(agent))
+            else:
+                self._agent = agent
+                return
+        self._over = True
+
+    def _random_action(self, agent: str) -> Any:
+        raw, _, _, _, info = self.game.last()
+        seat = self._seats[agent]
+        space = self.game.action_space(agent)
+        space.seed(int(self._rng.integers(2**31)))
+        mask = seat.observation(raw, info).get(MASK)
+        return space.sample() if mask is None else space.sample(mask)
+
+    def _observe(self) -> Observation:
+        seat: Seat = self._seats[self._agent]
+        return seat.observation(self.game.observe(self._agent), self.game.infos.get(self._agent, {}))
+
+
+def _is_out(game: Any, agent: str) -> bool:
+    return bool(game.terminations.get(agent, True) or game.truncations.get(agent, True))

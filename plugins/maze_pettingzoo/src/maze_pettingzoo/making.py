@@ -1,0 +1,74 @@
+"""From a module, class, factory or instance to an `AECEnv`, with errors that say what to install or write."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.conversions import parallel_to_aec
+
+from maze_kernel.errors import EnvError, RequestError
+from maze_pettingzoo.options import PettingZooOptions
+
+OWNER = "maze-pettingzoo"
+
+
+def make_game(options: PettingZooOptions) -> Any:
+    """Build the game; one in which all act at once is turned into one in which they take turns.
+
+    Raises:
+        RequestError: it cannot be imported, or does not take the kwargs.
+        EnvError: what was named makes no PettingZoo game.
+    """
+    source: Any = options.id
+    if isinstance(source, str):
+        source = _imported(source)
+    if isinstance(source, (AECEnv, ParallelEnv)):
+        return as_turns(source)
+    drawing = {} if options.render_mode is None else {"render_mode": options.render_mode}
+    try:
+        return as_turns(source(**options.kwargs, **drawing))
+    except TypeError as error:
+        if "unexpected keyword" not in str(error):
+            raise
+        raise RequestError(
+            f"the game {options.id!r} does not take these kwargs", received=str(error), owner=OWNER
+        ) from error
+
+
+def as_turns(game: Any) -> Any:
+    """The game with agents that take turns.
+
+    Raises:
+        EnvError: it is no PettingZoo game.
+    """
+    if isinstance(game, ParallelEnv):
+        return parallel_to_aec(game)
+    if not isinstance(game, AECEnv):
+        raise EnvError(
+            "what should make a PettingZoo game made something else",
+            received=type(game).__name__,
+            expected="a pettingzoo.AECEnv or ParallelEnv",
+            owner=OWNER,
+        )
+    return game
+
+
+def _imported(name: str) -> Any:
+    module_name, colon, attribute = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise RequestError(
+            f"the game {name!r} cannot be imported",
+            received=str(error),
+            expected='a module with a game, e.g. "pettingzoo.classic.connect_four_v3", or "module:attribute"',
+            owner=OWNER,
+            help="pip install 'maze-pettingzoo[games]' has connect four and mpe2; others: 'pettingzoo[classic]'",
+        ) from error
+    names = [attribute] if colon else ["env", "parallel_env"]
+    found = next((getattr(module, name) for name in names if hasattr(module, name)), None)
+    if found is None:
+        raise RequestError(f"{module_name!r} has no {' or '.join(names)}", owner=OWNER)
+    return found

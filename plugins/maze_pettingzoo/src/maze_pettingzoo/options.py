@@ -1,0 +1,26 @@
+"""Options of the environment component "pettingzoo"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class PettingZooOptions:
+    """Which game, who decides in it, and how agents are paid."""
+
+    id: str
+    """Module of the game, e.g. "pettingzoo.classic.connect_four_v3" or "mpe2.simple_spread_v3"; or "my_package.module:attribute" of a class or function that makes an AECEnv or ParallelEnv. From Python also such a class, function or instance."""  # noqa: E501
+    kwargs: Mapping[str, Any] = attrs.field(factory=dict)
+    """Keyword arguments of the game."""
+    policies: Mapping[str, str] = attrs.field(factory=dict)
+    """Agent to policy key. Unset: agents that are numbered, such as player_0 and player_1, share the policy "player" if their spaces agree; any other agent has a policy of its own name."""  # noqa: E501
+    rewards: Literal["own", "team"] = "own"
+    """"own": each agent is paid what the game gives it, undiscounted, and a whole episode is one step of environment time; for opponents, best with critic "step-state". "team": all are paid what the agents get together, and each round is one step; for partners."""  # noqa: E501
+    random_agents: tuple[str, ...] = ()
+    """Agents that play at random (within their action mask) and are not paid: opponents to measure a policy with."""
+    render_mode: str | None = None
+    """How the game draws itself: "rgb_array" for videos, "human" for a window; unset does not draw."""

@@ -1,0 +1,132 @@
+"""Who sits where: the agents of a game, the policy that decides for each, and its spaces in Maze's form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+
+from maze_gym.space_adapter import SpaceAdapter
+from maze_kernel.env.contract import Action, ActorID, Observation, StructuredSpaces
+from maze_kernel.errors import RequestError
+from maze_pettingzoo.options import PettingZooOptions
+
+OWNER = "maze-pettingzoo"
+MASK = "action_mask"
+
+
+@attrs.frozen
+class Seat:
+    """One agent.
+
+    Attributes:
+        actor: its policy key, and its number among the agents of that key.
+        order: its place among all agents.
+        mask_in_info: the game gives the action mask in `info`.
+    """
+
+    actor: ActorID
+    order: int
+    observations: SpaceAdapter
+    actions: SpaceAdapter
+    mask_in_info: bool
+    observation_space: spaces.Dict
+
+    def observation(self, raw: Any, info: Mapping[str, Any]) -> Observation:
+        """What the game shows the agent, in Maze's form."""
+        observation = self.observations.decode(raw)
+        if self.mask_in_info:
+            mask = info.get(MASK)
+            observation[MASK] = np.ones(self.observation_space[MASK].shape, np.int8) if mask is None else mask
+        if MASK in observation:
+            observation[MASK] = np.asarray(observation[MASK], np.int8)
+        return observation
+
+    def action(self, action: Action) -> Any:
+        """An action in the game's form."""
+        return self.actions.encode(action)
+
+
+def take_seats(game: Any, options: PettingZooOptions) -> dict[str, Seat]:
+    """Every possible agent with its seat; resets the game to see whether masks are in `info`.
+
+    Raises:
+        RequestError: the options name agents that the game does not have, or a policy for agents of unlike spaces.
+    """
+    agents = list(game.possible_agents)
+    _require_agents([*options.policies, *options.random_agents], agents)
+    game.reset()
+    seats: dict[str, Seat] = {}
+    counts: dict[str, int] = {}
+    keys = _policy_keys(game, agents, options.policies)
+    for order, agent in enumerate(agents):
+        key = keys[agent]
+        actor = ActorID(key, counts.get(key, 0))
+        counts[key] = actor.agent_id + 1
+        seats[agent] = _seat(game, agent, actor, order)
+    return seats
+
+
+def structured_spaces(seats: Mapping[str, Seat]) -> StructuredSpaces:
+    """The spaces by policy key.
+
+    Raises:
+        RequestError: agents of one policy have unlike spaces.
+    """
+    by_key: dict[str, Seat] = {}
+    counts: dict[str, int] = {}
+    for agent, seat in seats.items():
+        key = seat.actor.step_key
+        first = by_key.setdefault(key, seat)
+        counts[key] = counts.get(key, 0) + 1
+        ours, theirs = _spaces(seat), _spaces(first)
+        if ours != theirs:
+            raise RequestError(
+                f"the agents of policy {key!r} have unlike spaces",
+                received=f"{agent}: {ours}",
+                expected=str(theirs),
+                owner=OWNER,
+                help="give them different policies, or pad the game (supersuit.pad_observations_v0)",
+            )
+    return StructuredSpaces(
+        observation={key: seat.observation_space for key, seat in by_key.items()},
+        action={key: seat.actions.outer for key, seat in by_key.items()},
+        agent_counts=counts,
+    )
+
+
+def _seat(game: Any, agent: str, actor: ActorID, order: int) -> Seat:
+    observations = SpaceAdapter(game.observation_space(agent), "observation")
+    actions = SpaceAdapter(game.action_space(agent), "action")
+    leaves = dict(observations.outer.spaces)
+    in_info = MASK not in leaves and game.infos.get(agent, {}).get(MASK) is not None
+    if MASK in leaves or in_info:
+        shape = np.shape(game.infos[agent][MASK]) if in_info else leaves[MASK].shape
+        leaves[MASK] = spaces.MultiBinary(int(np.prod(shape)))
+    return Seat(actor, order, observations, actions, in_info, spaces.Dict(leaves))
+
+
+def _policy_keys(game: Any, agents: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+    """Numbered agents with the same spaces share the key of their common name."""
+    families: dict[str, list[str]] = {}
+    for agent in agents:
+        families.setdefault(re.sub(r"_?\d+$", "", agent) or agent, []).append(agent)
+    keys = {}
+    for family, members in families.items():
+        kinds = {str((game.observation_space(agent), game.action_space(agent))) for agent in members}
+        keys.update({agent: family if len(kinds) == 1 else agent for agent in members})
+    return keys | dict(given)
+
+
+def _spaces(seat: Seat) -> tuple[spaces.Dict, spaces.Dict]:
+    return seat.observation_space, seat.actions.outer
+
+
+def _require_agents(named: Sequence[str], agents: Sequence[str]) -> None:
+    for agent in named:
+        if agent not in agents:
+            raise RequestError(f"the game has no agent {agent!r}", expected=", ".join(agents), owner=OWNER)

@@ -1,0 +1,296 @@
+"""Games are played as PettingZoo plays them: observations, turns, rewards, agents that leave."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from mpe2 import simple_speaker_listener_v4, simple_spread_v3
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.classic import connect_four_v3, tictactoe_v3
+from pettingzoo.test import api_test, parallel_api_test
+
+from maze_kernel.config.load import experiment_from_mapping
+from maze_kernel.errors import EnvError, MazeError, RequestError
+from maze_kernel.loader import Kernel
+from maze_kernel.models.contract import PolicyContext
+from maze_kernel.rollout.episodes import run_episodes
+from maze_kernel.rollout.random_policy import RandomPolicy
+from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_kernel.testing.envs import check_env
+from maze_pettingzoo.credit import Ledger
+from maze_pettingzoo.env import PettingZooEnv, adapt, make_env
+from maze_pettingzoo.options import PettingZooOptions
+
+FOUR = "pettingzoo.classic.connect_four_v3"
+SPREAD = "mpe2.simple_spread_v3"
+
+
+def build(game_id, **options):
+    return make_env(PettingZooOptions(id=game_id, **options))
+
+
+class Leaving(ParallelEnv):
+    """Three agents at once; agent i leaves after i + 2 rounds with its number as its last reward. Masks are in info."""
+
+    metadata: ClassVar = {"name": "leaving"}
+    render_mode = None
+
+    def __init__(self):
+        self.possible_agents = [f"runner_{i}" for i in range(3)]
+        self.observation_spaces = {agent: spaces.Box(0, 9, (1,), np.float64) for agent in self.possible_agents}
+        self.action_spaces = {agent: spaces.Discrete(2, start=1) for agent in self.possible_agents}
+
+    def observation_space(self, agent):
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent):
+        return self.action_spaces[agent]
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.round = list(self.possible_agents), 0
+        self.taken = []
+        return self._seen(), {agent: {"action_mask": np.array([1, 1], np.int8)} for agent in self.agents}
+
+    def step(self, actions):
+        self.taken.append(dict(actions))
+        self.round += 1
+        out = {agent: self.round >= int(agent[-1]) + 2 for agent in self.agents}
+        results = (
+            self._seen(),
+            {agent: float(agent[-1]) if out[agent] else -1.0 for agent in self.agents},
+            out,
+            dict.fromkeys(self.agents, False),
+            {agent: {"action_mask": np.array([1, self.round % 2], np.int8)} for agent in self.agents},
+        )
+        self.agents = [agent for agent in self.agents if not out[agent]]
+        return results
+
+    def _seen(self):
+        return {agent: np.array([self.round], np.float64) for agent in self.agents}
+
+
+@pytest.mark.parametrize(
+    ("game_id", "options"),
+    [
+        (FOUR, {}),
+        (FOUR, {"random_agents": ("player_1",)}),
+        (FOUR, {"rewards": "team"}),
+        (SPREAD, {"rewards": "team", "kwargs": {"max_cycles": 6}}),
+        (SPREAD, {"kwargs": {"max_cycles": 6, "continuous_actions": True}}),
+        ("mpe2.simple_speaker_listener_v4", {"kwargs": {"max_cycles": 5}}),
+        ("mpe2.simple_tag_v3", {"kwargs": {"max_cycles": 5}}),
+        (Leaving, {}),
+        (Leaving, {"rewards": "team"}),
+    ],
+    ids=str,
+)
+def test_games_conform(game_id, options):
+    check_env(lambda: build(game_id, **options), n_steps=60)
+
+
+def test_the_games_pass_the_tests_of_pettingzoo():
+    """So what is played below is a game as PettingZoo means it."""
+    parallel_api_test(Leaving(), num_cycles=20)
+    api_test(build(Leaving).game, num_cycles=20)
+
+
+def play_by_hand(game, seed, choose):
+    """PettingZoo's own loop: (agent, observation) of every decision, and each agent's total reward."""
+    decisions, total = [], {}
+    game.reset(seed=seed)
+    for agent in game.agent_iter():
+        observation, reward, terminated, truncated, info = game.last()
+        total[agent] = total.get(agent, 0.0) + reward
+        action = None if terminated or truncated else choose(observation, info)
+        if action is not None:
+            decisions.append((agent, observation, action))
+        game.step(action)
+    return decisions, total
+
+
+def first_allowed(rng, n, mask):
+    allowed = np.arange(n) if mask is None else np.flatnonzero(mask)
+    return int(rng.choice(allowed))
+
+
+@pytest.mark.parametrize("rewards", ["own", "team"])
+@pytest.mark.parametrize(
+    ("make_game", "game_id", "n_actions"),
+    [
+        (connect_four_v3.env, FOUR, 7),
+        (tictactoe_v3.env, "pettingzoo.classic.tictactoe_v3", 9),
+        (lambda: simple_spread_v3.env(max_cycles=7), SPREAD, 5),
+    ],
+    ids=["connect four", "tic-tac-toe", "spread"],
+)
+def test_a_game_is_that_of_pettingzoos_own_loop(make_game, game_id, n_actions, rewards):
+    kwargs = {"max_cycles": 7} if game_id == SPREAD else {}
+    env = build(game_id, rewards=rewards, kwargs=kwargs)
+    agents = {seat.actor: agent for agent, seat in env._seats.items()}
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+
+        def choose(seen, info, rng=rng):
+            mask = seen["action_mask"] if isinstance(seen, dict) else info.get("action_mask")
+            return first_allowed(rng, n_actions, mask)
+
+        decisions, total = play_by_hand(make_game(), seed, choose)
+        observation, _ = env.reset(seed=seed)
+        paid, over = 0.0, False
+        for agent, seen, action in decisions:
+            assert not over
+            assert agents[env.actor_id()] == agent
+            expected = seen if isinstance(seen, dict) else {"observation": seen}
+            for name, array in expected.items():
+                np.testing.assert_array_equal(observation[name], np.asarray(array, observation[name].dtype))
+            observation, reward, terminated, truncated, _ = env.step({"action": action})
+            paid += reward
+            over = terminated or truncated
+        assert over
+        assert paid == pytest.approx(sum(total.values()))
+        assert truncated == (game_id == SPREAD)
+        if rewards == "own":
+            returns = own_returns(env.get_actor_rewards(), [agent for agent, _, _ in decisions])
+            assert returns == pytest.approx(total)
+
+
+def own_returns(rewards, agents):
+    """What each agent's first decision is worth: the sum of all rewards from there on."""
+    assert len(rewards) == len(agents)
+    sums = np.cumsum(rewards[::-1])[::-1]
+    return {agent: float(sums[agents.index(agent)]) for agent in set(agents)}
+
+
+def test_the_winner_is_paid_and_the_loser_pays():
+    env = build(FOUR)
+    env.reset(seed=0)
+    for column in (0, 1, 0, 1, 0, 1):
+        assert env.step({"action": column})[1:4] == (0.0, False, False)
+        assert not env.is_flat_step_end()
+    assert env.step({"action": 0})[1:4] == (0.0, True, False)  # +1 and −1: nothing together
+    assert env.is_flat_step_end()
+    from_here_on = np.cumsum(env.get_actor_rewards()[::-1])[::-1]
+    assert from_here_on.tolist() == [1, -1, 1, -1, 1, -1, 1]
+
+
+def test_masks_forbid_full_columns():
+    env = build(FOUR)
+    observation, _ = env.reset(seed=0)
+    assert env.structured_spaces.observation["player"]["action_mask"] == spaces.MultiBinary(7)
+    for _ in range(6):
+        observation = env.step({"action": 3})[0]
+    assert observation["action_mask"].tolist() == [1, 1, 1, 0, 1, 1, 1]
+
+
+def test_agents_that_are_out_are_stepped_over():
+    game = Leaving()
+    env = build(game, rewards="team")
+    observation, _ = env.reset(seed=0)
+    order, paid, left, rounds, over = [], [], [], 0, False
+    while not over:
+        order.append(env.actor_id().agent_id)
+        assert observation["action_mask"].tolist() == [1, 1 if rounds == 0 else rounds % 2]
+        observation, reward, terminated, truncated, _ = env.step({"action": 0})
+        over = terminated or truncated
+        rounds += env.is_flat_step_end()
+        paid.append(reward)
+        left.append(env.is_actor_done())
+    assert order == [0, 1, 2, 0, 1, 2, 1, 2, 2]
+    assert rounds == 4
+    assert sum(paid) == -1 + 0 + -2 + 1 + -3 + 2
+    assert (terminated, truncated) == (True, False)
+    assert game.taken[0] == {"runner_0": 1, "runner_1": 1, "runner_2": 1}  # its actions start at 1
+
+
+def test_own_rewards_of_agents_that_leave_at_different_times():
+    env = build(Leaving)
+    env.reset(seed=0)
+    agents, over = [], False
+    while not over:
+        agents.append(env.actor_id().agent_id)
+        _, _, terminated, truncated, _ = env.step({"action": 0})
+        over = terminated or truncated
+    assert own_returns(env.get_actor_rewards(), agents) == {0: -1.0 + 0, 1: -2.0 + 1, 2: -3.0 + 2}
+
+
+def test_what_is_paid_before_the_first_decision_is_nobodys_merit():
+    ledger = Ledger()
+    ledger.pay("b", 5.0)
+    ledger.decide("a")
+    ledger.pay("a", 1.0)
+    ledger.decide("b")
+    ledger.pay("b", -2.0)
+    assert ledger.rewards().tolist() == [3.0, -2.0]
+
+
+def test_agents_are_gathered_into_policies():
+    def keys(game_id, **options):
+        return dict(build(game_id, **options).structured_spaces.agent_counts)
+
+    assert keys(FOUR) == {"player": 2}
+    assert keys(FOUR, policies={"player_1": "rival"}) == {"player": 1, "rival": 1}
+    assert keys(SPREAD) == {"agent": 3}
+    assert keys("mpe2.simple_speaker_listener_v4") == {"speaker": 1, "listener": 1}
+    assert keys("mpe2.simple_tag_v3") == {"adversary": 3, "agent": 1}
+
+
+def test_random_agents_play_within_their_masks_and_repeat_with_the_seed():
+    env = build(FOUR, random_agents=("player_0",))
+    policy = RandomPolicy(PolicyContext(spaces=env.structured_spaces))
+    batch = SequentialVectorEnv([lambda: env])
+    runs = []
+    for _ in range(2):
+        policy.seed(1)
+        runs.append(run_episodes(batch, policy, list(range(30)), deterministic=False))
+    assert runs[0] == runs[1]
+    outcomes = {result.total_reward for result in runs[0]}
+    assert {1.0, -1.0} <= outcomes <= {1.0, 0.0, -1.0}
+
+
+def test_any_way_of_naming_a_game_works():
+    games = [FOUR, "pettingzoo.classic.connect_four_v3:env", connect_four_v3.env, connect_four_v3.env()]
+    for game in games:
+        assert build(game).structured_spaces.policy_keys == ("player",)
+    assert build("mpe2.simple_spread_v3:parallel_env").structured_spaces.policy_keys == ("agent",)
+
+
+def test_games_made_by_factories_are_adapted():
+    kernel = Kernel.installed()
+    tables = {"name": "game", "trainer": {"use": "ppo"}}
+    from maze_kernel.run.assembly import Assembly
+
+    for factory in (simple_speaker_listener_v4.parallel_env, connect_four_v3.env):
+        loaded = experiment_from_mapping({**tables, "env": factory}, kernel=kernel)
+        assert isinstance(Assembly(loaded, kernel).env_factory()(), PettingZooEnv)
+    assert adapt(object()) is None
+
+
+@pytest.mark.parametrize(
+    ("game_id", "options", "error", "message"),
+    [
+        ("pettingzoo.classic.connect_five_v1", {}, RequestError, "cannot be imported"),
+        ("pettingzoo.utils:nothing", {}, RequestError, "has no nothing"),
+        (FOUR, {"kwargs": {"columns": 9}}, RequestError, "does not take these kwargs"),
+        (FOUR, {"random_agents": ("player_7",)}, RequestError, "no agent 'player_7'"),
+        (dict, {}, EnvError, "something else"),
+        (
+            "mpe2.simple_tag_v3",
+            {"policies": {"agent_0": "adversary"}},
+            RequestError,
+            "unlike spaces",
+        ),
+    ],
+)
+def test_a_wrong_request_is_explained(game_id, options, error, message):
+    with pytest.raises(error, match=message) as raised:
+        build(game_id, **options)
+    assert isinstance(raised.value, MazeError)
+
+
+def test_frames_are_the_games_own():
+    env = build(FOUR, render_mode="rgb_array")
+    env.reset(seed=0)
+    assert env.render().shape[-1] == 3
+    env.close()
+    assert isinstance(env.game, AECEnv)
