@@ -22,6 +22,7 @@ COMMANDS = [
     ["bc.py", "--compile", "--peer", str(PEER / "bin" / "python")],
     ["vector_envs.py"],
     ["memory.py"],
+    ["recording.py"],
     ["es.py", "--updates", "30"],
 ]
 

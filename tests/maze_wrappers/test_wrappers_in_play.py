@@ -70,6 +70,8 @@ CASES = {
     "monitoring": ({"observations": True, "rewards": True}, Machine),
     "observation-visualization": ({}, Machine),
     "video-recording": ({"every_episodes": 10_000}, Drawn),
+    "trajectory-recording": ({}, Machine),
+    "action-recording": ({}, Machine),
 }
 ON_CUTTING = {name: ({}, cutting("flat")) for name in ("no-dict-spaces", "sorted-spaces", "reward-clipping")} | {
     "flatten": ({"observation": "inventory"}, cutting("structured")),
@@ -82,6 +84,8 @@ ON_CUTTING = {name: ({}, cutting("flat")) for name in ("no-dict-spaces", "sorted
     "step-skip": ({"n_steps": 3}, cutting("structured")),
     "log-stats": ({}, cutting("structured")),
     "monitoring": ({"observations": True, "rewards": True}, cutting("structured")),
+    "trajectory-recording": ({}, cutting("structured")),
+    "action-recording": ({}, cutting("masked")),
 }
 
 

@@ -14,6 +14,17 @@ from maze_kernel.trajectories.episode import Episode, EpisodeInfo
 
 _FIRST_CAPACITY = 64
 
+_STEP_FIELDS = {
+    "key_index": np.int64,
+    "agent_id": np.int64,
+    "reward": np.float64,
+    "terminated": np.bool_,
+    "truncated": np.bool_,
+    "flat_step_end": np.bool_,
+    "actor_done": np.bool_,
+}
+"""What is kept of every decision, in this order, and as what."""
+
 
 class _Column:
     """Rows of one array, appended one by one; memory doubles when it is full."""
@@ -42,28 +53,22 @@ class EpisodeBuilder:
 
     Args:
         spaces: of the environment.
+        actions_only: forget the observations.
     """
 
-    def __init__(self, spaces: StructuredSpaces) -> None:
+    def __init__(self, spaces: StructuredSpaces, *, actions_only: bool = False) -> None:
         self._keys = spaces.policy_keys
         self._index = {key: index for index, key in enumerate(self._keys)}
-        self._observation = {key: _columns(spaces.observation[key]) for key in self._keys}
+        self._actions_only = actions_only
+        self._observation = {key: {} if actions_only else _columns(spaces.observation[key]) for key in self._keys}
         self._action = {key: _columns(spaces.action[key]) for key in self._keys}
         self._layouts = {key: layout(spaces.observation[key]) for key in self._keys}
-        self._step = {
-            "key_index": _Column((), np.int64),
-            "agent_id": _Column((), np.int64),
-            "reward": _Column((), np.float64),
-            "terminated": _Column((), np.bool_),
-            "truncated": _Column((), np.bool_),
-            "flat_step_end": _Column((), np.bool_),
-            "actor_done": _Column((), np.bool_),
-            "actor_reward": _Column((), np.float64),
-        }
+        self._results: list[tuple[Any, ...]] = []
+        self._actor_reward: list[float] = []
         self._divided = False
 
     def __len__(self) -> int:
-        return len(self._step["reward"].rows)
+        return len(self._results)
 
     def observe(self, actor: ActorID, observation: Mapping[str, Any]) -> None:
         """What the actor sees that decides next."""
@@ -87,14 +92,15 @@ class EpisodeBuilder:
         actor_rewards: Any | None = None,
     ) -> None:
         """What came of it; `actor_rewards` are those of the decisions of the flat step that ended with this one."""
-        values = (self._index[actor.step_key], actor.agent_id, reward, terminated, truncated, flat_step_end, actor_done)
-        for column, value in zip(self._step.values(), (*values, reward), strict=True):
-            column.append(value)
+        # One tuple costs a tenth of a write to each of eight arrays.
+        self._results.append(
+            (self._index[actor.step_key], actor.agent_id, reward, terminated, truncated, flat_step_end, actor_done)
+        )
+        self._actor_reward.append(reward)
         if actor_rewards is not None:
             rewards = np.asarray(actor_rewards, np.float64).reshape(-1)
-            divided = self._step["actor_reward"].rows
-            if 0 < len(rewards) <= len(divided):
-                divided[-len(rewards) :] = rewards
+            if 0 < len(rewards) <= len(self._actor_reward):
+                self._actor_reward[-len(rewards) :] = rewards.tolist()
                 self._divided = True
 
     def finish(self, info: Mapping[str, Any], last: tuple[ActorID, Mapping[str, Any]] | None) -> Episode:
@@ -104,8 +110,11 @@ class EpisodeBuilder:
             info: fields of `EpisodeInfo` that are not counted here.
             last: who would decide next and what it sees; None where the last step failed.
         """
-        step = {name: column.rows for name, column in self._step.items()}
-        divided = step.pop("actor_reward")
+        last = None if self._actions_only else last
+        columns = zip(*self._results, strict=True) if self._results else ((),) * len(_STEP_FIELDS)
+        step: dict[str, Any] = {
+            name: np.array(column, _STEP_FIELDS[name]) for name, column in zip(_STEP_FIELDS, columns, strict=True)
+        }
         n_decisions = len(step["reward"])
         return Episode(
             info=EpisodeInfo(
@@ -118,7 +127,7 @@ class EpisodeBuilder:
             ),
             policy_keys=self._keys,
             **step,
-            actor_reward=divided if self._divided else None,
+            actor_reward=np.array(self._actor_reward) if self._divided else None,
             observation=self._decided(self._observation, step["key_index"]),
             action=self._decided(self._action, step["key_index"]),
             final_key=None if last is None else last[0].step_key,
@@ -128,8 +137,11 @@ class EpisodeBuilder:
     def clear(self) -> None:
         """Begin the next episode."""
         by_key = (*self._observation.values(), *self._action.values())
-        for column in (*self._step.values(), *(column for columns in by_key for column in columns.values())):
-            column.clear()
+        for columns in by_key:
+            for column in columns.values():
+                column.clear()
+        self._results.clear()
+        self._actor_reward.clear()
         self._divided = False
 
     def _decided(

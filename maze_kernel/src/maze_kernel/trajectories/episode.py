@@ -175,7 +175,7 @@ def flat_transitions(episode: Episode, number: int = 0) -> Transitions:
     """The steps of one episode of a flat environment; without those whose next observation was not recorded.
 
     Raises:
-        RequestError: the environment is structured.
+        RequestError: the environment is structured, or only its actions were recorded.
     """
     if len(episode.policy_keys) != 1 or not episode.flat_step_end.all():
         raise RequestError(
@@ -184,6 +184,8 @@ def flat_transitions(episode: Episode, number: int = 0) -> Transitions:
             help="read their arrays by policy key",
         )
     (key,) = episode.policy_keys
+    if len(episode) and key not in episode.observation:
+        raise RequestError("only actions were recorded, so there are no transitions", help="replay it, and record that")
     has_final = episode.final_key is not None
     n = len(episode) if has_final else max(len(episode) - 1, 0)
     observation = {name: array[:n] for name, array in episode.observation[key].items()}

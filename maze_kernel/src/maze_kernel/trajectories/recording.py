@@ -30,6 +30,8 @@ class RecordingEnv(EnvWrapper):
         policy: who plays, as text.
         numbers: seed to place in the recording, where the seeds are known in advance; None: in the order of the
             episodes of this environment, with a part of the episode's id in the name.
+        actions_only: leave out observations, states and events: enough for a replay.
+        every_episodes: record the first episode and then each one after so many.
     """
 
     def __init__(
@@ -39,14 +41,20 @@ class RecordingEnv(EnvWrapper):
         *,
         policy: str = "",
         numbers: Mapping[int, int] | None = None,
+        actions_only: bool = False,
+        every_episodes: int = 1,
     ) -> None:
         super().__init__(env)
+        self._every_episodes = every_episodes
+        self._n_resets = 0
+        self._active = False
         self._writer = writer
         self._policy = policy
         self._numbers = numbers
-        self._builder = EpisodeBuilder(env.structured_spaces)
+        self._builder = EpisodeBuilder(env.structured_spaces, actions_only=actions_only)
         self._recordable = capability(env, Recordable)  # type: ignore[type-abstract]
-        self._maze_steps = None if self._recordable is None else MazeStepRecorder(self._recordable)
+        has_steps = self._recordable is not None and not actions_only
+        self._maze_steps = MazeStepRecorder(self._recordable) if has_steps and self._recordable else None
         self._n_episodes = 0
         self._seed: int | None = None
         self._last: Observation = {}
@@ -57,6 +65,10 @@ class RecordingEnv(EnvWrapper):
         """Start an episode; one that was cut off is written first."""
         self._write()
         observation, info = self.env.reset(seed=seed, options=options)
+        self._active = self._n_resets % self._every_episodes == 0
+        self._n_resets += 1
+        if not self._active:
+            return observation, info
         self._seed, self._last = seed, observation
         self._builder.observe(self.env.actor_id(), observation)
         if self._maze_steps is not None:
@@ -66,6 +78,8 @@ class RecordingEnv(EnvWrapper):
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Take one decision and record it."""
         env, builder = self.env, self._builder
+        if not self._active:
+            return env.step(action)
         actor = env.actor_id()
         builder.decide(actor, action)
         try:
@@ -96,6 +110,12 @@ class RecordingEnv(EnvWrapper):
         """Write an unfinished episode and close the environment."""
         self._write()
         self.env.close()
+
+    def clone_from(self, other: Any) -> None:
+        """Go on from where another one is; the rest of the episode is not recorded, for its beginning is not here."""
+        self._write()
+        self._active = False
+        super().clone_from(other)
 
     def _write(self, error: str | None = None) -> None:
         """Write the episode so far, if it has a step, and forget it."""

@@ -3,13 +3,14 @@
     DIR/trajectories.json                      format, who played what, spaces
     DIR/episode-000001-seed-1234.safetensors   see `episode_file`
 
-Each file is complete when it appears under its name, so a recording is readable at any moment. Several processes may
-write into one recording.
+Each file is complete when it appears under its name, so a recording is readable at any moment and after any crash.
+Several processes may write into one recording.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ import numpy as np
 from maze_kernel import __version__
 from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.errors import TrajectoryError
-from maze_kernel.run.storage import Storage, replace_file, replace_json
+from maze_kernel.run.storage import TEMPORARY_PREFIX, Storage, replace_json
 from maze_kernel.run.stored_data import from_data, to_data
 from maze_kernel.trajectories.episode import Episode
 from maze_kernel.trajectories.episode_file import FORMAT, SUFFIX, check_format, encode_episode
@@ -107,7 +108,7 @@ class TrajectoryWriter:
         self.open()
         path = self.folder / f"{name}{SUFFIX}"
         try:
-            replace_file(self._storage, path, encode_episode(episode, objects))
+            _replace_unsynced(path, encode_episode(episode, objects))
         except OSError as error:
             raise _cannot_write(path, error) from error
         return path
@@ -141,6 +142,20 @@ def read_manifest(folder: Path) -> RecordingManifest:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
         raise TrajectoryError(f"{path} is missing or damaged: {error!r:.300}") from error
     return manifest
+
+
+def _replace_unsynced(path: Path, data: bytes) -> None:
+    """Write a file that is whole when it appears, whatever happens to this process.
+
+    It is not flushed to the disk, which would take longer than most episodes: a power cut may cost the last ones.
+    """
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}")
+    try:
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _cannot_write(path: Path, error: OSError) -> TrajectoryError:

@@ -328,6 +328,26 @@ class StepSkipOptions:
 
 
 @attrs.frozen(kw_only=True)
+class TrajectoryRecordingOptions:
+    """Options of `trajectory-recording`."""
+
+    folder: str = "trajectories"
+    """Where the recording goes; made when it is missing. Several environments and processes may share it."""
+    every_episodes: int = attrs.field(default=1, validator=validators.gt(0))
+    """Records the first episode of every environment and then each one after so many."""
+
+
+@attrs.frozen(kw_only=True)
+class ActionRecordingOptions:
+    """Options of `action-recording`."""
+
+    folder: str = "actions"
+    """Where the recording goes; made when it is missing. Several environments and processes may share it."""
+    every_episodes: int = attrs.field(default=1, validator=validators.gt(0))
+    """Records the first episode of every environment and then each one after so many."""
+
+
+@attrs.frozen(kw_only=True)
 class VideoRecordingOptions:
     """Options of `video-recording`."""
 
