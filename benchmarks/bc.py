@@ -43,7 +43,9 @@ class Synthetic:
         self.spaces = flat_spaces(spaces.Dict({"observation": box}), spaces.Dict({"action": spaces.Discrete(2)}))
         self.lengths: Sequence[int] = [n_rows]
         action = (observation.sum(-1) > 0).astype(np.int64)
-        self._rows = Decisions({"observation": observation}, {"action": action}, np.zeros(n_rows, np.int64))
+        self._rows = Decisions(
+            {"observation": observation}, {"action": action}, np.zeros(n_rows, np.int64), np.arange(n_rows)
+        )
 
     def read(self, index: int) -> Episode:
         return {"0": self._rows}

@@ -41,7 +41,7 @@ class Numbered:
 
 
 def _decisions(number):
-    return Decisions({"n": number[:, None].astype(np.float32)}, {"a": number}, np.zeros(len(number), np.int64))
+    return Decisions({"n": number[:, None].astype(np.float32)}, {"a": number}, np.zeros(len(number), np.int64), number)
 
 
 def make(demonstrations, episodes=(0, 2, 3, 5), *, part_rows=1000, seed=1, **options):

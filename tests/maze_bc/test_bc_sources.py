@@ -26,7 +26,7 @@ class OneEpisode:
 
     def read(self, index):
         x = np.arange(10, dtype=np.float32)[:, None]
-        return {"0": Decisions({"x": x}, {"a": np.arange(10) % 3}, np.zeros(10, np.int64))}
+        return {"0": Decisions({"x": x}, {"a": np.arange(10) % 3}, np.zeros(10, np.int64), np.arange(10))}
 
     def close(self):
         return
@@ -60,6 +60,16 @@ def test_episodes_go_through_the_wrappers_from_the_innermost_out():
     np.testing.assert_array_equal(decisions.observation["x"][:3, 0], [10.0, 30.0, 50.0])
     np.testing.assert_array_equal(decisions.action["a"][:4], [37, 38, 39, 37])
     assert outer.spaces.action["0"]["a"].contains(decisions.action["a"][1])
+
+
+def test_wrappers_that_remember_see_an_episode_in_order(kernel):
+    wrapper = {"use": "observation-stack", "n": 3}
+    data = {"name": "t", "env": {"use": "gym", "id": "CartPole-v1"}, "wrappers": [wrapper], "trainer": {"use": "ppo"}}
+    transforms = Assembly(experiment_from_mapping(data, kernel=kernel), kernel).transforms
+    stacked = through(OneEpisode(), [*transforms, Affine(2.0, 0.0, 0)]).read(0)["0"].observation
+    (values,) = (array.reshape(10, -1) for array in stacked.values())
+    assert sorted(values[9].tolist()) == [14.0, 16.0, 18.0]
+    assert set(values[0].tolist()) == {0.0}
 
 
 def test_an_action_that_cannot_be_mapped_back_is_refused():

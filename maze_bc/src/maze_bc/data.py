@@ -13,8 +13,9 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.batching import layout
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.batching import layout, stack_rows
+from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredSpaces
+from maze_kernel.env.episode_transform import EpisodeTransform
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
@@ -29,11 +30,13 @@ class Decisions(NamedTuple):
         observation: name to (n, ...).
         action: head to (n, ...).
         agent_id: (n,) int64.
+        place: (n,) int64, of each decision among all decisions of its episode.
     """
 
     observation: ArrayDict
     action: ArrayDict
     agent_id: np.ndarray
+    place: np.ndarray
 
 
 Episode = dict[PolicyKey, Decisions]
@@ -73,7 +76,10 @@ class Transformed:
 
     def read(self, index: int) -> Episode:
         """One episode, its observations and actions through each transform in turn, from the innermost out."""
-        return {key: self._through(key, decisions) for key, decisions in self.inner.read(index).items()}
+        episode = self.inner.read(index)
+        if any(transform.memory(1) is not None for transform in self.transforms):
+            return self._step_by_step(episode)
+        return {key: self._through(key, decisions) for key, decisions in episode.items()}
 
     def close(self) -> None:
         """Close what was recorded."""
@@ -84,7 +90,28 @@ class Transformed:
         for transform in self.transforms:
             observation = transform.observation(key, observation)
             action = transform.reverse_action(key, action)
-        return Decisions(observation, action, decisions.agent_id)
+        return decisions._replace(observation=observation, action=action)
+
+    def _step_by_step(self, episode: Episode) -> Episode:
+        """In the order of the decisions, for transforms that remember the ones before."""
+        walk = EpisodeTransform(self.transforms)
+        shown: dict[PolicyKey, list[tuple[Observation, Action]]] = {key: [] for key in episode}
+        acted: tuple[PolicyKey, Action] | None = None
+        order = [(place, key, row) for key, own in episode.items() for row, place in enumerate(own.place.tolist())]
+        for _, key, row in sorted(order):
+            own = episode[key]
+            actor = ActorID(key, int(own.agent_id[row]))
+            observation = walk.observation(actor, {name: array[row] for name, array in own.observation.items()}, acted)
+            action = walk.reverse_action(key, {name: array[row] for name, array in own.action.items()})
+            acted = key, action
+            shown[key].append((observation, action))
+        return {key: self._stacked(key, episode[key], rows) for key, rows in shown.items()}
+
+    def _stacked(self, key: PolicyKey, decisions: Decisions, rows: list[tuple[Observation, Action]]) -> Decisions:
+        return decisions._replace(
+            observation=stack_rows(self.spaces.observation[key], [observation for observation, _ in rows]),
+            action=stack_rows(self.spaces.action[key], [action for _, action in rows]),
+        )
 
 
 def through(demonstrations: Demonstrations, transforms: Sequence[Transform]) -> Transformed:
@@ -206,7 +233,8 @@ def load(demonstrations: Demonstrations, episodes: Sequence[int], targets: Targe
         parts = [episode[key] for _, episode in read if key in episode and len(episode[key].agent_id)]
         if parts:
             observation, action = ({n: np.concatenate([p[i][n] for p in parts]) for n in parts[0][i]} for i in (0, 1))
-            table[key] = Decisions(observation, targets[key](action), np.concatenate([part.agent_id for part in parts]))
+            agents, places = (np.concatenate([part[i] for part in parts]) for i in (2, 3))
+            table[key] = Decisions(observation, targets[key](action), agents, places)
     return table
 
 

@@ -79,7 +79,7 @@ class MinariEpisodes:
         action = _table(dataset.action_space, data.actions, "action", self.spaces.action[key])
         # one more observation than actions: that after the last step
         observation = {name: array[:n] for name, array in observation.items()}
-        return {key: Decisions(observation, action, np.zeros(n, np.int64))}
+        return {key: Decisions(observation, action, np.zeros(n, np.int64), np.arange(n))}
 
     def close(self) -> None:
         """Nothing is held open."""

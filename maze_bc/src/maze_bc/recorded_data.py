@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from maze_bc.data import OWNER, Decisions, Episode
 from maze_kernel.env.batching import stack_rows
 from maze_kernel.env.capabilities import Recordable, capability
@@ -35,7 +37,7 @@ class RecordedEpisodes:
         """One episode."""
         episode = self._dataset[index]
         return {
-            key: Decisions(dict(episode.observation[key]), dict(episode.action[key]), _agents(episode, key))
+            key: Decisions(dict(episode.observation[key]), dict(episode.action[key]), *_who_and_when(episode, key))
             for key in episode.action
         }
 
@@ -75,7 +77,7 @@ class RecordedStates:
             converted[key] = Decisions(
                 stack_rows(self.spaces.observation[key], [observation for observation, _ in rows]),
                 stack_rows(self.spaces.action[key], [action for _, action in rows]),
-                _agents(recorded, key),
+                *_who_and_when(recorded, key),
             )
         return converted
 
@@ -105,5 +107,7 @@ def _core_env(env: StructuredEnv) -> Any | None:
     return getattr(capability(env, Recordable), "core_env", None)  # type: ignore[type-abstract]
 
 
-def _agents(episode: RecordedEpisode, key: PolicyKey) -> Any:
-    return episode.agent_id[episode.decisions_of(key)]
+def _who_and_when(episode: RecordedEpisode, key: PolicyKey) -> tuple[np.ndarray, np.ndarray]:
+    """Agents and places of the decisions of a policy key."""
+    place = episode.decisions_of(key)
+    return episode.agent_id[place], place

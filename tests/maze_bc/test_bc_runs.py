@@ -1,0 +1,161 @@
+"""Whole runs: selection, resume bit for bit, numbers that are not finite, masks that forbid what was done."""
+
+import gc
+import os
+
+import numpy as np
+import psutil
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from maze_kernel.components import load_attribute
+from maze_kernel.config import experiment_from_mapping
+from maze_kernel.errors import NonFiniteError, RequestError
+from maze_kernel.training.checkpoint import CheckpointStore
+from maze_kernel.training.loop import train
+from maze_kernel.training.resume import stored_experiment
+
+PROBE = "maze_kernel.testing.environments:"
+
+
+@pytest.fixture
+def run(kernel, tmp_path):
+    """`run(name, folder, trainer={...}, **tables)` trains an experiment."""
+
+    def go(name, folder, *, trainer=None, env=None, **tables):
+        data = {
+            "name": "bc",
+            "env": env or {"use": "maze_kernel.testing.environments:Identity"},
+            "trainer": {
+                "use": "bc",
+                "demonstrations": {"path": str(folder)},
+                "device": "cpu",
+                "lr": 0.01,
+                **(trainer or {}),
+            },
+            "evaluation": {"n_episodes": 3},
+            "checkpoint": {"every_epochs": 2},
+            "loggers": [{"use": "csv"}],
+            **tables,
+        }
+        return train(experiment_from_mapping(data, kernel=kernel), kernel, run_dir=tmp_path / name, verbosity=-1)
+
+    return go
+
+
+def weights(result):
+    return {name: tensor.clone() for name, tensor in result.model.state_dict().items()}
+
+
+def test_the_least_validation_loss_selects_the_best_model(identity_recording, run):
+    result = run("a", identity_recording(), trainer={"n_epochs": 6, "batch_size": 20})
+    rows = (result.run_dir / "statistics" / "train.csv").read_text().splitlines()
+    losses = [float(row.rsplit(",", 1)[1]) for row in rows if "ValidationEvents/policy_loss" in row]
+    assert len(losses) == 6
+    assert result.best_metric == pytest.approx(min(losses))
+    assert result.outcome.metric == "train_ValidationEvents/policy_loss"
+    assert result.env_steps == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"eval_every_k_iterations": 3, "entropy_coef": 0.01}])
+def test_a_resumed_run_equals_the_uninterrupted_one(cartpole_recording, kernel, run, options):
+    tables = {
+        "env": {"use": "gym", "id": "CartPole-v1"},
+        "wrappers": [{"use": "observation-normalization"}],
+        "evaluation": {"n_episodes": 1},
+    }
+    changes = {"batch_size": 16, **options}
+    whole = run("whole", cartpole_recording, trainer={**changes, "n_epochs": 6}, **tables)
+    run("parts", cartpole_recording, trainer={**changes, "n_epochs": 4}, **tables)
+    folder = whole.run_dir.parent / "parts"
+    loaded = stored_experiment(folder, overrides=["trainer.n_epochs=6"], kernel=kernel)
+    resumed = train(loaded, kernel, resume=folder, verbosity=-1)
+    for name, tensor in weights(whole).items():
+        assert torch.equal(tensor, resumed.model.state_dict()[name]), name
+    one, other = (CheckpointStore(result.run_dir).load_named("last") for result in (whole, resumed))
+    moments = (checkpoint.state["trainer"]["optimizer"] for checkpoint in (one, other))
+    for mine, theirs in zip(*(moment.values() for moment in moments), strict=True):
+        assert torch.equal(mine, theirs)
+    assert one.state["trainer"]["cursor"] == other.state["trainer"]["cursor"]
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another(identity_recording, run):
+    folder = identity_recording()
+    results = [run(name, folder, seed=seed, trainer={"n_epochs": 2}) for name, seed in (("a", 1), ("b", 1), ("c", 2))]
+    first, again, other = (torch.cat([t.flatten() for t in weights(result).values()]) for result in results)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_nan_in_a_recording_stops_the_run_and_names_the_episode(record, run):
+    environment = load_attribute(PROBE + "Identity")
+
+    def poisoned():
+        env = environment(n_steps=5)
+        step = env.step
+
+        def bad_step(action):
+            observation, *rest = step(action)
+            return {"observation": observation["observation"] * np.float32("nan")}, *rest
+
+        env.step = bad_step
+        return env
+
+    folder = record(poisoned, lambda _: {"action": 1}, n_episodes=2)
+    with pytest.raises(NonFiniteError, match=r"'observation'.* in episode [01]"):
+        run("a", folder)
+
+
+def test_a_gradient_that_is_not_finite_changes_no_weight_and_leaves_its_minibatch(record, run, tmp_path):
+    environment = load_attribute(PROBE + "Identity")
+    huge = {"action": np.full(2, 0.5, np.float32)}
+    folder = record(lambda: environment(kind="box"), lambda _: huge, n_episodes=3)
+    env = {"use": PROBE + "Identity", "kind": "box"}
+    with pytest.raises(NonFiniteError, match="not finite"):
+        run("a", folder, env=env, trainer={"lr": 1e38, "n_epochs": 3})
+    for checkpoint in (tmp_path / "a" / "checkpoints").glob("epoch-*"):
+        assert all(np.isfinite(array).all() for array in load_file(checkpoint / "model.safetensors").values())
+
+
+def test_a_mask_that_forbids_what_was_done_is_named(record, run, masked_env_without_its_mask):
+    folder = record(masked_env_without_its_mask, lambda _: {"pick": 0, "sign": np.zeros(1, np.int8)}, n_episodes=4)
+    with pytest.raises(RequestError, match="the mask of action head 'pick'"):
+        run("a", folder, env={"use": PROBE + "MaskedDict"})
+
+
+@pytest.fixture
+def masked_env_without_its_mask():
+    """Lets the player pick what the mask forbids."""
+    environment = load_attribute(PROBE + "MaskedDict")
+
+    class Careless(environment):
+        def step(self, action):
+            allowed = int(np.argmax(self._mask))
+            return super().step({**action, "pick": allowed})
+
+    return Careless
+
+
+@pytest.fixture
+def cartpole_recording(record, kernel):
+    data = {"name": "t", "env": {"use": "gym", "id": "CartPole-v1"}, "trainer": {"use": "ppo"}}
+    from maze_kernel.run.assembly import Assembly
+
+    make_env = Assembly(experiment_from_mapping(data, kernel=kernel), kernel).env_factory()
+    return record(make_env, lambda seen: {"action": int(seen["observation"][2:] @ [1.0, 1.0] > 0)}, n_episodes=4)
+
+
+@pytest.mark.slow
+def test_memory_is_flat(identity_recording, make_trainer):
+    trainer = make_trainer(identity_recording(n_episodes=10), trainer={"batch_size": 10})
+    process = psutil.Process(os.getpid())
+    for _ in range(100):
+        trainer.train_epoch()
+    gc.collect()
+    before, files = process.memory_info().rss, process.num_fds()
+    for _ in range(400):
+        trainer.train_epoch()
+    gc.collect()
+    assert process.memory_info().rss - before < 4 << 20
+    assert process.num_fds() == files
