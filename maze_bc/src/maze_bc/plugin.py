@@ -17,5 +17,6 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         name="bc",
         target="maze_bc.trainer:make_bc",
         options="maze_bc.options:BCOptions",
+        critic="none",
         summary="Behavioural cloning: learns the actions of recorded episodes, without playing itself.",
     )

@@ -17,5 +17,6 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         name="es",
         target="maze_es.trainer:EvolutionTrainer",
         options="maze_es.options:ESOptions",
+        critic="none",
         summary="Evolution strategies: whole episodes with perturbed weights, no backpropagation.",
     )

@@ -108,8 +108,10 @@ class TrainerComponent(Component):
     """Target: `(context: TrainerContext, options) -> Trainer`."""
 
     kind: ClassVar[str] = "trainer"
-    critic: str = attrs.field(default="state-value", validator=attrs.validators.in_(("state-value", "state-action")))
-    """The critic its models get: "state-value", V(s), or "state-action", twin Q networks."""
+    critic: str = attrs.field(
+        default="state-value", validator=attrs.validators.in_(("state-value", "state-action", "none"))
+    )
+    """The critic it trains: "state-value", V(s); "state-action", twin Q networks; or "none": its models have state values that nobody trains, and `initialize_from` leaves them out."""  # noqa: E501
 
 
 @attrs.frozen(kw_only=True)

@@ -134,8 +134,12 @@ class Assembly:
         if selection is None:
             entry = self.kernel.catalog.default("model")
             selection = select(self.kernel, "model", entry.component.name)
+        critic = self._critic_kind()
         context = ModelContext(
-            spaces=self.spaces, catalog=self.kernel.catalog, seed=self.seeds.seed("model"), critic=self._critic_kind()
+            spaces=self.spaces,
+            catalog=self.kernel.catalog,
+            seed=self.seeds.seed("model"),
+            critic="state-value" if critic == "none" else critic,
         )
         return self.kernel.catalog.build(selection, context)  # type: ignore[no-any-return]
 

@@ -24,8 +24,9 @@ from maze_kernel.run.logging_contract import Logger, LoggerContext, Outcome
 from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
 from maze_kernel.training.epochs import Budget, Loop, LoopState, write_batch
 from maze_kernel.training.evaluation import MEAN_REWARD, Evaluator
+from maze_kernel.training.initialization import initialize_from, open_source
 from maze_kernel.training.interruption import Interruption
-from maze_kernel.training.resume import check_compatible, initialize_from, restore
+from maze_kernel.training.resume import check_compatible, restore
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -125,7 +126,7 @@ class _Run:
             state = restore(checkpoint, trainer, assembly)
             store.drop_after(checkpoint.epoch)
         elif assembly.experiment.initialize_from:
-            for line in initialize_from(Path(assembly.experiment.initialize_from), trainer, assembly):
+            for line in initialize_from(assembly.experiment.initialize_from, trainer, assembly):
                 self._loggers.message(line)
         if checkpoint is None:
             draw_networks(trainer.model, self._path, self._loggers)
@@ -177,6 +178,8 @@ def _directory(
     assembly: Assembly, run_dir: Path | None, resume: Path | None
 ) -> tuple[Path, Checkpoint | None, list[str]]:
     if resume is None:
+        if assembly.experiment.initialize_from:
+            open_source(assembly.experiment.initialize_from)  # fails before anything is created
         return create_run_directory(assembly.loaded, assembly.kernel, out=run_dir), None, []
     if run_dir is not None:
         raise RequestError("a resumed run stays in its directory", received=f"--out {run_dir}", help="leave --out away")

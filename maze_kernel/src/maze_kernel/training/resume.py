@@ -1,4 +1,4 @@
-"""Continuing a run, and starting one from the weights of another."""
+"""Continuing a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 from maze_kernel.errors import CheckpointError, RequestError
 from maze_kernel.run.directory import open_run
 from maze_kernel.run.stored_data import from_data
-from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
+from maze_kernel.training.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -87,35 +87,6 @@ def restore(checkpoint: Checkpoint, trainer: Trainer, assembly: Assembly) -> Loo
             f"the checkpoint of epoch {checkpoint.epoch} does not fit the experiment: {error}",
             help="resume with the plugin versions that run.json lists",
         ) from error
-
-
-def initialize_from(run: Path, trainer: Trainer, assembly: Assembly) -> list[str]:
-    """Load the weights of another run that fit by name and shape, and its normaliser; returns what to tell the user."""
-    checkpoint = CheckpointStore(open_run(run).path).load_named("best")
-    model: Any = trainer.model
-    own = model.state_dict()
-    fitting = {
-        name: tensor for name, tensor in checkpoint.model.items() if name in own and own[name].shape == tensor.shape
-    }
-    if not fitting:
-        raise RequestError(f"no weight of {run} fits the model", help="give both runs the same model and spaces")
-    model.load_state_dict(fitting, strict=False)
-    skipped = sorted({*own, *checkpoint.model} - set(fitting))
-    lines = [f"initialised {len(fitting)} of {len(own)} tensors from epoch {checkpoint.epoch} of {run}"]
-    if skipped:
-        lines.append(f"left as they were: {', '.join(skipped[:8])}{' …' if len(skipped) > 8 else ''}")
-    return lines + _initialize_transforms(checkpoint, assembly)
-
-
-def _initialize_transforms(checkpoint: Checkpoint, assembly: Assembly) -> list[str]:
-    states = checkpoint.state.get("transforms", [])
-    if not any(states):
-        return []
-    try:
-        assembly.load_transform_states(states)
-    except (RequestError, KeyError, TypeError, ValueError) as error:
-        return [f"its wrapper statistics do not fit and were left out: {getattr(error, 'what', error)}"]
-    return ["its wrapper statistics were taken over"]
 
 
 def _differences(old: Any, new: Any, path: str = "") -> list[str]:

@@ -1,0 +1,134 @@
+"""Starting a run from the weights and normaliser of another one, whichever trainer made them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from maze_kernel.components import TrainerComponent
+from maze_kernel.errors import MazeError, PluginError, RequestError
+from maze_kernel.run.directory import StoredRun, open_run
+from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
+
+if TYPE_CHECKING:
+    from maze_kernel.run.assembly import Assembly
+    from maze_kernel.training.contract import Trainer
+
+_SHOWN = 4
+"""Names of tensors in one message."""
+
+
+def open_source(run: Path | str) -> tuple[StoredRun, Checkpoint]:
+    """The run that `initialize_from` names, and its best checkpoint.
+
+    Raises:
+        RequestError: it is no run directory.
+        CheckpointError: it has no whole checkpoint.
+    """
+    try:
+        stored = open_run(run)
+        return stored, CheckpointStore(stored.path).load_named("best")
+    except MazeError as error:
+        error.what = f'initialize_from = "{run}": {error.what}'
+        error.help = f"{error.help or 'name the directory of a trained run'}; the path counts from {Path.cwd()}"
+        raise
+
+
+def initialize_from(run: Path | str, trainer: Trainer, assembly: Assembly) -> list[str]:
+    """Take over the weights of another run's best checkpoint that fit by name and shape, and its wrapper statistics.
+
+    The policy must fit at least in part. The critic is left out where the other trainer trains none.
+
+    Returns:
+        What to tell the user: what was taken over, and what was not.
+
+    Raises:
+        RequestError: no weight of the policy fits, or it is no run directory.
+        CheckpointError: it has no whole checkpoint.
+    """
+    stored, checkpoint = open_source(run)
+    model: Any = trainer.model
+    own: Mapping[str, Any] = model.state_dict()
+    policy = set(model.policy_state_dict()) if hasattr(model, "policy_state_dict") else set(own)
+    has_critic = _trains_a_critic(stored, assembly)
+    theirs = {name: tensor for name, tensor in checkpoint.model.items() if has_critic or name in policy}
+    fitting = {name: tensor for name, tensor in theirs.items() if name in own and own[name].shape == tensor.shape}
+    if not policy & set(fitting):
+        raise _nothing_fits(run, {name: own[name] for name in own if name in policy}, checkpoint.model)
+    model.load_state_dict(fitting, strict=False)
+    lines = [f"initialised from epoch {checkpoint.epoch} of {run} ({_trainer_of(stored)})"]
+    lines.append(_report("policy", [name for name in own if name in policy], fitting))
+    critic = [name for name in own if name not in policy]
+    if critic and not has_critic:
+        lines.append(f"critic: new, because {_trainer_of(stored)} trains none")
+    elif critic:
+        lines.append(_report("critic", critic, fitting))
+    return lines + _initialize_transforms(stored, checkpoint, assembly)
+
+
+def _trainer_of(stored: StoredRun) -> str:
+    trainer = stored.resolved.get("trainer")
+    return str(trainer.get("use", "?")) if isinstance(trainer, Mapping) else "?"
+
+
+def _trains_a_critic(stored: StoredRun, assembly: Assembly) -> bool:
+    """Whether the other run's critic has learnt anything; yes where its trainer is not installed."""
+    try:
+        component = assembly.kernel.catalog.find("trainer", _trainer_of(stored)).component
+    except PluginError:
+        return True
+    return not isinstance(component, TrainerComponent) or component.critic != "none"
+
+
+def _report(part: str, names: Sequence[str], fitting: Mapping[str, Any]) -> str:
+    left = [name for name in names if name not in fitting]
+    if not left:
+        return f"{part}: all {len(names)} tensors taken over"
+    if len(left) == len(names):
+        return f"{part}: new, nothing in the other run fits it"
+    shown = ", ".join(left[:_SHOWN]) + (" …" if len(left) > _SHOWN else "")
+    return f"{part}: {len(names) - len(left)} of {len(names)} tensors taken over; left as they were: {shown}"
+
+
+def _nothing_fits(run: Path | str, own: Mapping[str, Any], theirs: Mapping[str, Any]) -> RequestError:
+    wrong = [
+        f"{name} {tuple(theirs[name].shape)} instead of {tuple(tensor.shape)}"
+        for name, tensor in own.items()
+        if name in theirs
+    ]
+    return RequestError(
+        f"no weight of the policy in {run} fits the model",
+        received=", ".join(wrong[:_SHOWN]) or ", ".join(list(theirs)[:_SHOWN]),
+        expected=", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in list(own.items())[:_SHOWN]),
+        help="give both experiments the same [model] table, environment spaces and wrappers",
+    )
+
+
+def _initialize_transforms(stored: StoredRun, checkpoint: Checkpoint, assembly: Assembly) -> list[str]:
+    """Statistics go from each wrapper to the one of the same name, in order."""
+    states = list(checkpoint.state.get("transforms", []))
+    uses = [str(wrapper.get("use", "?")) for wrapper in stored.resolved.get("wrappers", [])]
+    # Transforms are the last wrappers: those that see single environments stand inside of them.
+    saved = list(zip(uses[len(uses) - len(states) :], states, strict=True)) if len(uses) >= len(states) else []
+    saved = [(use, state) for use, state in saved if state]
+    lines = []
+    for selection, transform in zip(assembly.transform_selections, assembly.transforms, strict=True):
+        index = next((i for i, (use, _) in enumerate(saved) if _bare(use) == _bare(selection.use)), None)
+        if index is None:
+            continue
+        use, state = saved.pop(index)
+        before = transform.state_dict()
+        try:
+            transform.load_state_dict(state)
+            lines.append(f"wrapper {use}: statistics taken over")
+        except (MazeError, KeyError, TypeError, ValueError) as error:
+            transform.load_state_dict(before)
+            lines.append(f"wrapper {use}: its statistics do not fit: {getattr(error, 'what', error)}")
+    return lines + [f"wrapper {use}: not in this experiment, its statistics are left out" for use, _ in saved]
+
+
+def _bare(use: str) -> str:
+    """The name without the plugin; import paths as they are."""
+    plugin, _, name = use.rpartition(":")
+    return use if "." in plugin else name

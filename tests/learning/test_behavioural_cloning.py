@@ -1,0 +1,64 @@
+"""Behavioural cloning reaches its teacher: the figures of maze_bc's README, seed by seed."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maze_kernel.api import RolloutOptions, roll_out
+from maze_kernel.config import load_experiment
+from maze_kernel.training.loop import train
+from maze_kernel.training.playing import load_checkpoint
+
+pytestmark = [pytest.mark.learning, pytest.mark.slow, pytest.mark.timeout(900)]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SEEDS = [int(seed) for seed in os.environ.get("MAZE_LEARNING_SEEDS", "0").split(",")]
+
+
+def clone(example, demonstrations, seed, run_dir):
+    """Mean reward of 100 episodes with the weights of the least validation loss, and the updates it took."""
+    overrides = [f"seed={seed}", f'trainer.demonstrations={{path="{demonstrations}"}}', "evaluation.n_episodes=0"]
+    loaded = load_experiment(EXAMPLES / example, overrides=[*overrides, 'loggers=[{use="csv"}]'])
+    train(loaded, loaded.kernel, run_dir=run_dir, verbosity=-1)
+    options = RolloutOptions(n_episodes=100, seed=1000, n_workers=1)
+    result = roll_out(loaded, loaded.kernel, options, checkpoint=load_checkpoint(run_dir, "best"))
+    last = load_checkpoint(run_dir, "last").state["trainer"]
+    return result.summary["reward"]["mean"], last["n_updates"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_lunar_lander_from_20_heuristic_episodes(tmp_path, seed):
+    loaded = load_experiment(EXAMPLES / "lunarlander_bc.toml")
+    options = RolloutOptions(n_episodes=20, seed=seed, n_workers=1, record_dir=tmp_path / "demonstrations")
+    roll_out(loaded, loaded.kernel, options, policy="lunar-lander-heuristic")
+    reward, n_updates = clone("lunarlander_bc.toml", tmp_path / "demonstrations", seed, tmp_path / "run")
+    assert n_updates <= 2000
+    assert reward >= 220.0
+
+
+class Balance:
+    """An expert for CartPole-v1: linear feedback on position, speed, angle and its rate."""
+
+    def __init__(self, context):
+        self._gain = np.array([0.1, 0.3, 3.0, 1.0])
+
+    def act(self, policy_key, group, *, deterministic=False):
+        return {"action": (group.observation["observation"] @ self._gain > 0).astype(np.int64)}
+
+    def begin_episodes(self, env_index):
+        return
+
+    def seed(self, seed):
+        return
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cart_pole_from_5_expert_episodes(tmp_path, seed):
+    loaded = load_experiment(EXAMPLES / "cartpole_bc.toml")
+    options = RolloutOptions(n_episodes=5, seed=seed, n_workers=1, record_dir=tmp_path / "demonstrations")
+    expert = roll_out(loaded, loaded.kernel, options, policy=Balance(None))
+    assert expert.summary["reward"]["min"] == 500.0
+    reward, _ = clone("cartpole_bc.toml", tmp_path / "demonstrations", seed, tmp_path / "run")
+    assert reward == 500.0
