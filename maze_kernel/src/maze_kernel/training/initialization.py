@@ -38,7 +38,7 @@ def open_source(run: Path | str) -> tuple[StoredRun, Checkpoint]:
 def initialize_from(run: Path | str, trainer: Trainer, assembly: Assembly) -> list[str]:
     """Take over the weights of another run's best checkpoint that fit by name and shape, and its wrapper statistics.
 
-    The policy must fit at least in part. The critic is left out where the other trainer trains none.
+    At least one weight matrix of the policy must fit, for a bias alone is nothing learnt. The critic is left out where the other trainer trains none.
 
     Returns:
         What to tell the user: what was taken over, and what was not.
@@ -54,7 +54,7 @@ def initialize_from(run: Path | str, trainer: Trainer, assembly: Assembly) -> li
     has_critic = _trains_a_critic(stored, assembly)
     theirs = {name: tensor for name, tensor in checkpoint.model.items() if has_critic or name in policy}
     fitting = {name: tensor for name, tensor in theirs.items() if name in own and own[name].shape == tensor.shape}
-    if not policy & set(fitting):
+    if not any(tensor.dim() > 1 for name, tensor in fitting.items() if name in policy):
         raise _nothing_fits(run, {name: own[name] for name in own if name in policy}, checkpoint.model)
     model.load_state_dict(fitting, strict=False)
     lines = [f"initialised from epoch {checkpoint.epoch} of {run} ({_trainer_of(stored)})"]
