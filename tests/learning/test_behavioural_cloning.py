@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from maze_kernel.api import RolloutOptions, roll_out
@@ -36,29 +35,3 @@ def test_lunar_lander_from_20_heuristic_episodes(tmp_path, seed):
     reward, n_updates = clone("lunarlander_bc.toml", tmp_path / "demonstrations", seed, tmp_path / "run")
     assert n_updates <= 2000
     assert reward >= 220.0
-
-
-class Balance:
-    """An expert for CartPole-v1: linear feedback on position, speed, angle and its rate."""
-
-    def __init__(self, context):
-        self._gain = np.array([0.1, 0.3, 3.0, 1.0])
-
-    def act(self, policy_key, group, *, deterministic=False):
-        return {"action": (group.observation["observation"] @ self._gain > 0).astype(np.int64)}
-
-    def begin_episodes(self, env_index):
-        return
-
-    def seed(self, seed):
-        return
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_cart_pole_from_5_expert_episodes(tmp_path, seed):
-    loaded = load_experiment(EXAMPLES / "cartpole_bc.toml")
-    options = RolloutOptions(n_episodes=5, seed=seed, n_workers=1, record_dir=tmp_path / "demonstrations")
-    expert = roll_out(loaded, loaded.kernel, options, policy=Balance(None))
-    assert expert.summary["reward"]["min"] == 500.0
-    reward, _ = clone("cartpole_bc.toml", tmp_path / "demonstrations", seed, tmp_path / "run")
-    assert reward == 500.0
