@@ -38,7 +38,8 @@ def open_source(run: Path | str) -> tuple[StoredRun, Checkpoint]:
 def initialize_from(run: Path | str, trainer: Trainer, assembly: Assembly) -> list[str]:
     """Take over the weights of another run's best checkpoint that fit by name and shape, and its wrapper statistics.
 
-    At least one weight matrix of the policy must fit, for a bias alone is nothing learnt. The critic is left out where the other trainer trains none.
+    At least one weight matrix of the policy must fit, for a bias alone is nothing learnt. The critic is left out where
+    the other trainer trains none.
 
     Returns:
         What to tell the user: what was taken over, and what was not.
