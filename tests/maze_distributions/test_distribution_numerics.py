@@ -138,6 +138,31 @@ def test_squashed_gaussian_log_prob_is_the_change_of_variables():
     np.testing.assert_allclose(distribution.log_prob(logits, torch.from_numpy(action)), expected, **TOLERANCE)
 
 
+def test_squashed_samples_come_with_their_log_probability():
+    distribution, logits = SquashedGaussian(BOX), random_logits(6, 4, scale=0.8)
+    torch.manual_seed(2)
+    plain = distribution.sample(logits)
+    torch.manual_seed(2)
+    sample, log_prob = distribution.sample_and_log_prob(logits)
+    np.testing.assert_array_equal(sample, plain)
+    np.testing.assert_allclose(log_prob, distribution.log_prob(logits, sample), **TOLERANCE)
+
+
+def test_the_log_probability_of_squashed_samples_is_exact_where_a_float_reaches_the_bound():
+    """At u = 12 the action equals the bound; its density still falls by 2 a unit of u and pulls the mean back."""
+    distribution = SquashedGaussian(spaces.Box(-1.0, 1.0, (1,)))
+    logits = torch.tensor([[12.0, -3.0]], requires_grad=True)
+    torch.manual_seed(0)
+    _, log_prob = distribution.sample_and_log_prob(logits)
+    torch.manual_seed(0)
+    noise = float(torch.empty(1, 1).normal_())
+    u = 12.0 + np.exp(-3.0) * noise
+    expected = stats.norm.logpdf(noise) + 3.0 - (np.log(4.0) - 2.0 * u - 2.0 * np.log1p(np.exp(-2.0 * u)))
+    assert log_prob.item() == pytest.approx(expected, rel=1e-5)
+    log_prob.sum().backward()
+    assert logits.grad[0, 0].item() == pytest.approx(2.0, rel=1e-4)
+
+
 def test_squashed_entropy_expectation_matches_integration_for_narrow_and_wide_distributions():
     for mean in (0.0, 0.4, -1.7, 6.0):
         for std in (1e-6, 0.05, 0.5, 1.0, 3.0, 7.3):

@@ -1,72 +1,54 @@
-"""The replay buffer against a plain list of transitions, over wrap-around, both kinds of ends, resets and void rows."""
+"""The replay buffer alone: rings, wrap-around, whole episodes, saving."""
 
 import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.contract import flat_spaces
-from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_sac.replay import ReplayBuffer
+from maze_sac.replay import ReplayBuffer, Transitions
 
-SPACES = flat_spaces(
-    spaces.Dict({"x": spaces.Box(-np.inf, np.inf, (2,), np.float32)}), spaces.Dict({"a": spaces.Discrete(1000)})
-)
+OBSERVATION = spaces.Dict({"x": spaces.Box(-np.inf, np.inf, (2,), np.float32)})
+ACTION = spaces.Dict({"a": spaces.Discrete(1000)})
+GAMMA = 0.9
+
+
+def make_buffer(n_rings=1, size=64):
+    return ReplayBuffer(OBSERVATION, ACTION, n_rings, size)
 
 
 class Stream:
-    """Fills rollouts with numbered observations and keeps the transitions as a list, the slow way."""
+    """Numbered observations, one a decision and ring; `expected` lists what may be drawn, the slow way."""
 
-    def __init__(self, n_envs, n_steps, seed=0):
+    def __init__(self, n_rings, seed=0):
         self.rng = np.random.default_rng(seed)
-        self.rollout = RolloutBuffer(SPACES, "0", n_steps, n_envs)
-        self.now = np.zeros(n_envs)
+        self.rings = np.arange(n_rings)
         self.count = 0
         self.expected = {}
-        self.waiting = np.zeros(n_envs, bool)
-        self.begin()
 
-    def number(self):
-        self.count += 1
-        return float(self.count)
+    def begin(self, buffer):
+        buffer.cut(self.rings)
+        self._observe(buffer)
 
-    def begin(self):
-        self.now = np.array([self.number() for _ in self.now])
-        self.waiting[:] = False
+    def _observe(self, buffer):
+        self.now = self.count + 1 + self.rings.astype(float)
+        self.count += len(self.rings)
+        buffer.observe(self.rings, {"x": np.stack([self.now, self.now], 1)})
 
-    def next_rollout(self, *, void_resets=False):
-        rollout = self.rollout
-        rollout.truncations.clear()
-        rollout.void.fill(False)
-        for t in range(rollout.n_steps):
-            rollout.observation["x"][t] = self.now[:, None]
-            rollout.void[t] = self.waiting
-            cut = []
-            for n in range(rollout.n_envs):
-                self._step(t, n, cut, void_resets)
-            if cut:
-                index = np.array([n for n, _ in cut])
-                final = np.array([[value, value] for _, value in cut], np.float32)
-                rollout.add_truncation(t, index, {"x": final})
-        rollout.last_observation["x"][:] = self.now[:, None]
-        return rollout
-
-    def _step(self, t, n, cut, void_resets):
-        rollout, taken = self.rollout, self.now[n]
-        rollout.terminated[t, n] = rollout.truncated[t, n] = False
-        if self.waiting[n]:
-            self.now[n], self.waiting[n] = self.number(), False
-            return
-        ending = self.rng.choice(["goes on", "terminated", "truncated"], p=[0.6, 0.2, 0.2])
-        action, reward, following = int(taken) % 1000, -taken, self.number()
-        rollout.action["a"][t, n], rollout.reward[t, n] = action, reward
-        rollout.terminated[t, n], rollout.truncated[t, n] = ending == "terminated", ending == "truncated"
-        self.expected[taken] = (action, reward, None if ending == "terminated" else following)
-        self.now[n] = following
-        if ending == "truncated":
-            cut.append((n, following))
-        if ending != "goes on":
-            self.now[n] = self.number()
-            self.waiting[n] = void_resets
+    def advance(self, buffer, n_steps=1):
+        for _ in range(n_steps):
+            taken = self.now
+            buffer.decide(self.rings, {"a": (taken % 1000).astype(np.int64)})
+            ending = self.rng.choice(["goes on", "terminated", "truncated"], p=[0.6, 0.2, 0.2], size=len(self.rings))
+            buffer.store(self.rings, -taken, np.where(ending == "terminated", 0.0, GAMMA))
+            self._observe(buffer)
+            following = self.now
+            cut = self.rings[ending == "truncated"]
+            buffer.cut(cut)
+            self._observe(buffer)
+            goes_on = ending == "goes on"
+            buffer.observe(self.rings[goes_on], {"x": np.stack([following, following], 1)[goes_on]})
+            self.now = np.where(goes_on, following, self.now)
+            for ring, kind in enumerate(ending):
+                self.expected[taken[ring]] = None if kind == "terminated" else following[ring]
 
 
 def check(buffer, stream, rng):
@@ -74,80 +56,120 @@ def check(buffer, stream, rng):
     batch = buffer.sample(512, rng)
     drawn = batch.observation["x"][:, 0]
     for i, observation in enumerate(drawn):
-        action, reward, following = stream.expected[float(observation)]
-        assert batch.action["a"][i] == action
-        assert batch.reward[i] == reward
-        assert batch.terminated[i] == (following is None)
+        following = stream.expected[float(observation)]
+        assert batch.action["a"][i] == observation % 1000
+        assert batch.reward[i] == -observation
+        assert batch.discount[i] == np.float32(0.0 if following is None else GAMMA)
         if following is not None:
             assert batch.next_observation["x"][i].tolist() == [following, following]
     return set(drawn.tolist())
 
 
-@pytest.mark.parametrize("n_envs", [1, 3])
-@pytest.mark.parametrize("n_steps", [1, 4])
-@pytest.mark.parametrize("void_resets", [False, True])
-def test_drawn_transitions_are_those_that_happened(n_envs, n_steps, void_resets):
-    stream, rng = Stream(n_envs, n_steps), np.random.default_rng(1)
-    buffer = ReplayBuffer(SPACES, "0", n_envs, 20 * n_envs)
-    for i in range(60):
-        stored = buffer.add(stream.next_rollout(void_resets=void_resets))
-        assert stored == n_envs * n_steps - int(stream.rollout.void.sum())
-        if buffer.n_transitions:
-            check(buffer, stream, rng)
+@pytest.mark.parametrize("n_rings", [1, 3])
+def test_drawn_transitions_are_those_that_happened(n_rings):
+    stream, rng, buffer = Stream(n_rings), np.random.default_rng(1), make_buffer(n_rings, 20 * n_rings)
+    stream.begin(buffer)
+    for i in range(100):
+        stream.advance(buffer)
+        check(buffer, stream, rng)
+        assert buffer.n_transitions == np.count_nonzero(buffer._valid)
         if i % 7 == 6:
-            stream.begin()
-            buffer.begin_episodes()
+            stream.begin(buffer)
 
 
 def test_before_it_is_full_every_transition_can_be_drawn():
-    stream, rng = Stream(2, 4), np.random.default_rng(1)
-    buffer = ReplayBuffer(SPACES, "0", 2, 1000)
-    for _ in range(5):
-        buffer.add(stream.next_rollout())
+    stream, rng, buffer = Stream(2), np.random.default_rng(1), make_buffer(2, 1000)
+    stream.begin(buffer)
+    stream.advance(buffer, 20)
     assert buffer.n_transitions == len(stream.expected) == 40
     drawn = set().union(*(check(buffer, stream, rng) for _ in range(3)))
     assert drawn == set(stream.expected)
 
 
 def test_when_full_the_oldest_are_gone_and_the_newest_there():
-    stream, rng = Stream(1, 1), np.random.default_rng(1)
-    buffer = ReplayBuffer(SPACES, "0", 1, 16)
-    for _ in range(100):
-        buffer.add(stream.next_rollout())
+    stream, rng, buffer = Stream(1), np.random.default_rng(1), make_buffer(1, 16)
+    stream.begin(buffer)
+    stream.advance(buffer, 100)
     drawn = check(buffer, stream, rng)
-    newest = sorted(stream.expected)[-buffer.n_transitions :]
-    assert drawn == set(newest)
+    assert drawn == set(sorted(stream.expected)[-buffer.n_transitions :])
     assert 8 <= buffer.n_transitions <= 15
 
 
 def test_transitions_are_drawn_uniformly():
-    stream = Stream(2, 50)
-    buffer = ReplayBuffer(SPACES, "0", 2, 1000)
-    buffer.add(stream.next_rollout())
+    stream, buffer = Stream(2), make_buffer(2, 1000)
+    stream.begin(buffer)
+    stream.advance(buffer, 50)
     draws = buffer.sample(100_000, np.random.default_rng(0)).observation["x"][:, 0]
     _, counts = np.unique(draws, return_counts=True)
     assert len(counts) == 100
     assert 800 < counts.min() <= counts.max() < 1200
 
 
-@pytest.mark.parametrize("n_rollouts", [3, 40])
-def test_a_restored_buffer_draws_and_stores_the_same(n_rollouts):
-    streams = [Stream(2, 3), Stream(2, 3)]
-    first, second = (ReplayBuffer(SPACES, "0", 2, 64) for _ in range(2))
-    for _ in range(n_rollouts):
-        first.add(streams[0].next_rollout())
-        streams[1].next_rollout()
-    second.load_state_dict(first.state_dict())
-    for buffer, stream in zip((first, second), streams, strict=True):
-        stream.begin()
-        buffer.begin_episodes()
-        buffer.add(stream.next_rollout())
-    one, other = (buffer.sample(200, np.random.default_rng(3)) for buffer in (first, second))
-    assert np.array_equal(one.observation["x"], other.observation["x"])
-    assert np.array_equal(one.next_observation["x"], other.next_observation["x"])
+@pytest.mark.parametrize("n_steps", [9, 120])
+def test_a_restored_buffer_draws_and_stores_the_same(n_steps):
+    streams, buffers = [Stream(2), Stream(2)], [make_buffer(2), make_buffer(2)]
+    streams[0].begin(buffers[0])
+    streams[1].begin(make_buffer(2))
+    streams[0].advance(buffers[0], n_steps)
+    streams[1].advance(make_buffer(2), n_steps)
+    buffers[1].load_state_dict(buffers[0].state_dict())
+    for buffer, stream in zip(buffers, streams, strict=True):
+        stream.begin(buffer)
+        stream.advance(buffer, 3)
+    one, other = (buffer.sample(200, np.random.default_rng(3)).columns() for buffer in buffers)
+    for name, column in one.items():
+        np.testing.assert_array_equal(column, other[name])
+    assert buffers[0].n_transitions == buffers[1].n_transitions
 
 
 def test_a_checkpoint_holds_the_filled_rows_only():
-    stream, buffer = Stream(1, 5), ReplayBuffer(SPACES, "0", 1, 100_000)
-    buffer.add(stream.next_rollout())
+    stream, buffer = Stream(1), make_buffer(1, 100_000)
+    stream.begin(buffer)
+    stream.advance(buffer, 5)
     assert buffer.state_dict()["columns"]["observation.x"].shape[1] <= 12
+
+
+def episodes():
+    """Three episodes of numbered observations: terminated, truncated, terminated."""
+    now = np.array([1, 2, 3, 11, 12, 21], float)
+    following = np.array([2, 3, 4, 12, 13, 22], float)
+    discount = np.array([GAMMA, GAMMA, 0.0, GAMMA, GAMMA, 0.0], np.float32)
+    transitions = Transitions(
+        observation={"x": np.stack([now, now], 1)},
+        action={"a": now.astype(np.int64)},
+        reward=-now.astype(np.float32),
+        next_observation={"x": np.stack([following, following], 1)},
+        discount=discount,
+    )
+    ends = np.array([False, False, True, False, True, True])
+    expected = dict(zip(now, np.where(discount > 0, following, np.nan), strict=True))
+    return transitions, ends, {key: None if np.isnan(value) else value for key, value in expected.items()}
+
+
+def test_whole_episodes_are_stored_as_they_were_played():
+    buffer, (transitions, ends, expected) = make_buffer(), episodes()
+    buffer.add_episodes(0, transitions, ends)
+    assert buffer.n_transitions == 6
+    stream = Stream(1)
+    stream.expected = expected
+    assert check(buffer, stream, np.random.default_rng(0)) == set(expected)
+
+
+def test_whole_episodes_come_before_what_is_played_and_are_overwritten_with_time():
+    buffer, (transitions, ends, expected) = make_buffer(1, 24), episodes()
+    buffer.add_episodes(0, transitions, ends)
+    stream = Stream(1)
+    stream.count, stream.expected = 1000, dict(expected)
+    stream.begin(buffer)
+    stream.advance(buffer, 5)
+    drawn = check(buffer, stream, np.random.default_rng(0))
+    assert drawn == set(stream.expected)
+    stream.advance(buffer, 60)
+    assert not check(buffer, stream, np.random.default_rng(0)) & set(expected)
+
+
+def test_episodes_longer_than_a_ring_are_refused():
+    transitions, ends, _ = episodes()
+    with pytest.raises(ValueError, match="7 rows"):
+        make_buffer(1, 7).add_episodes(0, transitions, ends)
+    make_buffer(1, 8).add_episodes(0, transitions, ends)

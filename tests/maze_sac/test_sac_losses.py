@@ -12,7 +12,7 @@ from maze_kernel.loader import Kernel
 from maze_kernel.models.contract import ModelContext
 from maze_sac.heads import ActionHeads
 from maze_sac.losses import varied_choices
-from maze_sac.update import Batch, Objectives
+from maze_sac.objectives import Batch, Objectives
 
 GAMMA, ALPHA = 0.9, 0.3
 N = 5
@@ -55,8 +55,8 @@ def make_batch(model, heads):
     samples = [space.sample() for _ in range(N)]
     action = {name: torch.from_numpy(np.stack([sample[name] for sample in samples])) for name in space}
     reward = torch.from_numpy(rng.standard_normal(N).astype(np.float32))
-    terminated = torch.tensor([0.0, 1.0, 0.0, 0.0, 1.0])
-    return Batch({"o": tensors[0]}, heads.encoder.encode(action), reward, {"o": tensors[1]}, terminated), action
+    discount = GAMMA * torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0])
+    return Batch({"o": tensors[0]}, heads.encoder.encode(action), reward, {"o": tensors[1]}, discount), action
 
 
 def tables(heads, logits):
@@ -85,7 +85,7 @@ def softmax(x):
 def test_discrete_targets_and_losses_are_exact_expectations(kernel, kind):
     model, critic, heads = build(kernel, HEADS[kind])
     batch, _ = make_batch(model, heads)
-    objectives, alpha = Objectives(heads, GAMMA), torch.tensor(ALPHA)
+    objectives, alpha = Objectives(heads), torch.tensor(ALPHA)
     policy = lambda observation: model.logits("0", observation)  # noqa: E731
     target = objectives.target(batch, policy, critic, alpha)
     policy_loss, entropy = objectives.policy(batch, policy, critic, alpha)
@@ -103,10 +103,7 @@ def test_discrete_targets_and_losses_are_exact_expectations(kernel, kind):
                 column += 1
         return value, spread
 
-    wanted = [
-        float(batch.reward[i]) + GAMMA * (1 - float(batch.terminated[i])) * soft(batch.next_observation, i)[0]
-        for i in range(N)
-    ]
+    wanted = [float(batch.reward[i]) + float(batch.discount[i]) * soft(batch.next_observation, i)[0] for i in range(N)]
     np.testing.assert_allclose(target, wanted, rtol=1e-4, atol=1e-5)
     now = [soft(batch.observation, i) for i in range(N)]
     assert float(policy_loss) == pytest.approx(-np.mean([value for value, _ in now]), rel=1e-4, abs=1e-5)
@@ -122,7 +119,7 @@ def test_sampled_targets_use_the_joint_log_probability_and_the_smaller_twin(kern
     batch, _ = make_batch(model, heads)
     policy = lambda observation: model.logits("0", observation)  # noqa: E731
     torch.manual_seed(7)
-    target = Objectives(heads, GAMMA).target(batch, policy, critic, torch.tensor(ALPHA))
+    target = Objectives(heads).target(batch, policy, critic, torch.tensor(ALPHA))
     torch.manual_seed(7)
     distribution, logits = model.distributions["0"], policy(batch.next_observation)
     action = distribution.sample(logits)
@@ -139,7 +136,7 @@ def test_sampled_targets_use_the_joint_log_probability_and_the_smaller_twin(kern
                 parts = tables({name: space}, {name: logits[name][i]})
                 log_prob += sum(math.log(p[k]) for p, k in zip(parts, bits, strict=True))
         q = [float(network_value(critic, batch.next_observation, encoded, i, j)) for j in range(2)]
-        wanted = float(batch.reward[i]) + GAMMA * (1 - float(batch.terminated[i])) * (min(q) - ALPHA * log_prob)
+        wanted = float(batch.reward[i]) + float(batch.discount[i]) * (min(q) - ALPHA * log_prob)
         assert float(target[i]) == pytest.approx(wanted, rel=2e-3, abs=2e-3)
 
 
@@ -163,7 +160,7 @@ def test_the_policy_gradient_of_continuous_actions_is_that_of_the_expected_value
     """Averaged over many samples it equals the finite difference of E[min Q − α log π] under common noise."""
     model, critic, heads = build(kernel, HEADS["box"])
     batch, _ = make_batch(model, heads)
-    objectives, alpha = Objectives(heads, GAMMA), torch.tensor(ALPHA)
+    objectives, alpha = Objectives(heads), torch.tensor(ALPHA)
     logits = {name: x.detach().double().requires_grad_() for name, x in model.logits("0", batch.observation).items()}
     values = lambda observation, action: critic(observation, action.float()).double()  # noqa: E731
 
@@ -189,7 +186,7 @@ def test_the_gradient_of_a_choice_beside_numbers_is_the_exact_local_expectation(
     batch, _ = make_batch(model, heads)
     logits = {name: x.detach().requires_grad_() for name, x in model.logits("0", batch.observation).items()}
     torch.manual_seed(5)
-    loss, _ = Objectives(heads, GAMMA).policy(batch, lambda _: logits, critic, torch.tensor(ALPHA))
+    loss, _ = Objectives(heads).policy(batch, lambda _: logits, critic, torch.tensor(ALPHA))
     loss.backward()
     torch.manual_seed(5)
     encoded = heads.encoder.encode(model.distributions["0"].sample(logits)).detach()

@@ -186,7 +186,7 @@ def test_q_networks_of_the_concat_template_read_the_action_before_an_activation(
     if hidden:
         model["hidden"] = hidden
     trainer = make_trainer(**{**tables("continuous"), "model": model})
-    critic = trainer._update.critic
+    critic = trainer.model.action_value_critic("0")
     action = torch.tensor([[-1.0], [0.0], [1.0]])
     q = critic({"observation": torch.ones(3, 3)}, action)[0]
     assert not math.isclose(float(q[2] - q[1]), float(q[1] - q[0]), rel_tol=1e-3)
@@ -197,7 +197,7 @@ def test_a_non_finite_batch_stops_and_leaves_the_weights(make_trainer):
     trainer = make_trainer(**tables("continuous"))
     trainer.train_epoch()
     before = weights(trainer).clone()
-    trainer._experience.replay._reward.fill(np.nan)
+    trainer._experience.replay["0"]._reward.fill(np.nan)
     with pytest.raises(NonFiniteError) as failure:
         trainer.train_epoch()
     assert torch.isfinite(weights(trainer)).all()

@@ -1,4 +1,4 @@
-"""Where the data comes from: training environments, the acting policies, and the replay buffer behind them."""
+"""Where the data comes from: training environments, the acting policies, and the replay buffers behind them."""
 
 from __future__ import annotations
 
@@ -7,77 +7,163 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.tick import ArrayDict, Group
+from maze_kernel.env.contract import PolicyKey
+from maze_kernel.env.tick import Tick
 from maze_kernel.models.contract import ActionValueModel, Policy, PolicyContext
-from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.collector import Collector
+from maze_kernel.rollout.episode_statistics import EpisodeStatistics
 from maze_kernel.rollout.random_policy import RandomPolicy
 from maze_kernel.training.contract import TrainerContext
 from maze_sac.options import SACOptions
-from maze_sac.replay import ReplayBuffer
-
-
-class _Switch:
-    """Acts with one of two policies."""
-
-    def __init__(self, network: Policy, initial: Policy) -> None:
-        self.network, self.initial = network, initial
-        self.acting = network
-
-    def act(self, policy_key: str, group: Group, *, deterministic: bool = False) -> ArrayDict:
-        return self.acting.act(policy_key, group, deterministic=deterministic)
-
-    def begin_episodes(self, env_index: np.ndarray) -> None:
-        self.acting.begin_episodes(env_index)
-
-    def seed(self, seed: int) -> None:
-        self.network.seed(seed)
-        self.initial.seed(seed)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        return None
+from maze_sac.replay import ReplayBuffer, Transitions
+from maze_sac.series import ActorSeries
 
 
 class Experience:
-    """Collects rollouts with the newest weights, or with the initial policy, into a replay buffer.
+    """Plays with the newest weights, or with the initial policy, and stores every actor's transitions.
 
     Args:
         context: of the trainer.
         model: being trained.
         options: of the trainer.
+
+    Attributes:
+        replay: policy key to its buffer.
     """
 
     def __init__(self, context: TrainerContext, model: ActionValueModel, options: SACOptions) -> None:
         self._seeds = context.seeds
+        self._gamma = options.gamma
         self._vector_env = context.make_vector_env()
-        network = context.make_policy(model, 0)
+        self._network = context.make_policy(model, 0)
         random = RandomPolicy(PolicyContext(spaces=context.spaces))
-        self._policy = _Switch(network, random if options.initial_sampling_policy == "random" else network)
-        self._collector = Collector(self._vector_env, self._policy)
-        spaces, key, n_envs = context.spaces, self._collector.policy_key, self._vector_env.n_envs
-        self._rollout = RolloutBuffer(spaces, key, options.n_rollout_steps, n_envs)
-        self.replay = ReplayBuffer(spaces, key, n_envs, options.replay_buffer_size)
+        self._initial: Policy = random if options.initial_sampling_policy == "random" else self._network
+        n_envs, spaces = self._vector_env.n_envs, context.spaces
+        self._series: dict[PolicyKey, ActorSeries] = {}
+        for key in spaces.policy_keys:
+            n_agents = spaces.agent_counts[key]
+            replay = ReplayBuffer(
+                spaces.observation[key], spaces.action[key], n_envs * n_agents, options.replay_buffer_size
+            )
+            self._series[key] = ActorSeries(replay, n_envs, n_agents)
+        self.replay = {key: series.replay for key, series in self._series.items()}
+        self._flat_steps = _FlatSteps(n_envs)
+        self._statistics = EpisodeStatistics(n_envs)
+        self._tick: Tick | None = None
+
+    @property
+    def n_transitions(self) -> int:
+        """Transitions that can be drawn, of all policy keys."""
+        return sum(replay.n_transitions for replay in self.replay.values())
+
+    @property
+    def is_ready(self) -> bool:
+        """Every policy key has transitions to draw."""
+        return all(replay.n_transitions for replay in self.replay.values())
+
+    def sample(self, size: int, rng: np.random.Generator) -> dict[PolicyKey, Transitions]:
+        """A batch of `size` transitions of every policy key, drawn uniformly."""
+        return {key: replay.sample(size, rng) for key, replay in self.replay.items()}
 
     def start_segment(self, epoch: int) -> None:
         """Re-seed environments and action samples from the run's seed and `epoch`, and start new episodes."""
-        self._policy.seed(self._seeds.seed("act", epoch))
-        env_seeds = self._seeds.seeds(self._vector_env.n_envs, "train-envs", epoch)
-        self._collector.reset([[seed] for seed in env_seeds])
-        self.replay.begin_episodes()
+        for policy in (self._network, self._initial):
+            policy.seed(self._seeds.seed("act", epoch))
+        n_envs = self._vector_env.n_envs
+        self._tick = self._vector_env.reset([[seed] for seed in self._seeds.seeds(n_envs, "train-envs", epoch)])
+        self._network.begin_episodes(np.arange(n_envs))
+        self._statistics.reset()
+        self._flat_steps.reset()
+        for key, series in self._series.items():
+            series.begin_episodes()
+            if key in self._tick.groups:
+                series.arrive(self._tick.groups[key])
 
-    def collect(self, *, initial: bool = False) -> int:
-        """Store one more rollout; returns the environment steps it took."""
-        self._policy.acting = self._policy.initial if initial else self._policy.network
-        self._collector.collect(self._rollout)
-        return self.replay.add(self._rollout)
+    def collect(self, n_steps: int, *, initial: bool = False) -> int:
+        """Take decisions everywhere, `n_steps` times; returns the environment steps it took."""
+        policy = self._initial if initial else self._network
+        return sum(self._step(policy) for _ in range(n_steps))
+
+    def _step(self, policy: Policy) -> int:
+        assert self._tick is not None, "start a segment first"
+        groups, void = self._tick.groups, self._tick.awaiting_reset
+        actions = {key: policy.act(key, group) for key, group in groups.items()}
+        for key, group in groups.items():
+            self._series[key].decide(group, actions[key], void, self._flat_steps.sub_step)
+        self._tick = tick = self._vector_env.step(actions)
+        self._pass_time(tick)
+        if tick.actor_done is not None:
+            for key, group in groups.items():
+                self._series[key].leave(group, tick.actor_done)
+        if tick.final_observation:
+            self._end_episodes(policy, tick)
+        for key, group in tick.groups.items():
+            self._series[key].arrive(group)
+        return self._count(tick, void)
+
+    def _pass_time(self, tick: Tick) -> None:
+        for env, changes in self._flat_steps.pass_time(tick):
+            for series in self._series.values():
+                series.correct(env, changes)
+        ends = tick.flat_step_end
+        gamma = self._gamma if ends is None else np.where(ends, self._gamma, 1.0)
+        for series in self._series.values():
+            series.pass_time(tick.reward, gamma)
+            if ends is not None:
+                series.begin_flat_steps(np.flatnonzero(ends))
+
+    def _end_episodes(self, policy: Policy, tick: Tick) -> None:
+        for key, series in self._series.items():
+            series.end_episodes(tick.terminated, tick.truncated, tick.final_observation.get(key))
+        policy.begin_episodes(np.flatnonzero(tick.terminated | tick.truncated))
+
+    def _count(self, tick: Tick, void: np.ndarray | None) -> int:
+        """Environment steps of a tick; the episodes' statistics take note of it."""
+        counted = np.ones(len(tick.reward), bool) if tick.flat_step_end is None else tick.flat_step_end.copy()
+        if void is not None:
+            counted &= ~void
+        self._statistics.add(tick.reward[None], (tick.terminated | tick.truncated)[None], ~counted[None])
+        return int(np.count_nonzero(counted))
 
     def drain(self) -> dict[str, Any]:
         """Statistics of the episodes finished since the last call."""
-        return self._collector.statistics.drain()
+        return self._statistics.drain()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The replay buffers; what waits for its outcome is forgotten with the segment."""
+        return {key: replay.state_dict() for key, replay in self.replay.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        for key, replay in self.replay.items():
+            replay.load_state_dict(state[key])
 
     def close(self) -> None:
         """Close the environments."""
         self._vector_env.close()
+
+
+class _FlatSteps:
+    """The rewards of the sub-steps of unfinished flat steps, for environments that divide them otherwise in the end."""
+
+    def __init__(self, n_envs: int) -> None:
+        self.sub_step = np.zeros(n_envs, np.int64)
+        self._reward = np.zeros((n_envs, 4), np.float64)
+        self._envs = np.arange(n_envs)
+
+    def reset(self) -> None:
+        self.sub_step.fill(0)
+
+    def pass_time(self, tick: Tick) -> list[tuple[int, np.ndarray]]:
+        """Take note of a tick; (env, changes of its sub-steps' rewards) of the flat steps that end with others."""
+        if tick.flat_step_end is None:
+            return []
+        if self.sub_step.max() == self._reward.shape[1]:
+            self._reward = np.concatenate([self._reward, np.zeros_like(self._reward)], axis=1)
+        self._reward[self._envs, self.sub_step] = tick.reward
+        self.sub_step += 1
+        changes = [
+            (env, np.asarray(rewards, np.float64) - self._reward[env, : self.sub_step[env]])
+            for env, rewards in tick.actor_rewards.items()
+        ]
+        self.sub_step[tick.flat_step_end | tick.terminated | tick.truncated] = 0
+        return changes

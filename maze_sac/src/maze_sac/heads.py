@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch.nn.functional import logsigmoid
 
 from maze_kernel.errors import SpaceError
 from maze_kernel.models.action_encoding import ActionEncoder, segments_of
-from maze_kernel.models.contract import ActionDistribution
+from maze_kernel.models.contract import ActionDistribution, Distribution, SamplesWithLogProb
 
 TensorDict = dict[str, Tensor]
 
@@ -48,6 +49,8 @@ class ActionHeads:
             _require_gradient(name, space[name], distribution.heads[name])
         for name in encoder.choices:
             self._require_log_probabilities(name, space[name])
+        heads = distribution.heads
+        self._draws = {name: _draw(head, with_log_prob=name in encoder.numbers) for name, head in heads.items()}
 
     def log_probs(self, logits: TensorDict) -> Tensor:
         """Log-probability of every option of every choice, (B, K)."""
@@ -56,9 +59,11 @@ class ActionHeads:
 
     def sample(self, logits: TensorDict) -> tuple[Tensor, Tensor]:
         """Encoded actions (B, A), with gradients through the numbers, and the log-probability (B,) of the numbers."""
-        action = self._distribution.sample(logits)
-        heads = self._distribution.heads
-        numbers = [heads[name].log_prob(logits[name], action[name]) for name in self.encoder.numbers]
+        action, numbers = {}, []
+        for name, draw in self._draws.items():
+            action[name], log_prob = draw(logits[name])
+            if log_prob is not None:
+                numbers.append(log_prob)
         total = numbers[0]
         for term in numbers[1:]:
             total = total + term
@@ -101,6 +106,20 @@ class ActionHeads:
                 owner=OWNER,
                 help="leave the head its default distribution",
             )
+
+
+def _draw(head: Distribution, *, with_log_prob: bool) -> Callable[[Tensor], tuple[Tensor, Tensor | None]]:
+    """Logits (B, L) to a sample and, where asked for, its log-probability (B,)."""
+    if not with_log_prob:
+        return lambda logits: (head.sample(logits), None)
+    if isinstance(head, SamplesWithLogProb):
+        return head.sample_and_log_prob
+
+    def draw(logits: Tensor) -> tuple[Tensor, Tensor]:
+        sample = head.sample(logits)
+        return sample, head.log_prob(logits, sample)
+
+    return draw
 
 
 def choice_log_probs(logits: Tensor, segments: list[int]) -> Tensor:

@@ -32,9 +32,9 @@ def exact_soft_value(q: Tensor, log_probs: Tensor, alpha: Tensor) -> Tensor:
     return (log_probs.exp() * (q.amin(0) - alpha * log_probs)).sum(-1)
 
 
-def bootstrapped_target(reward: Tensor, terminated: Tensor, next_value: Tensor, gamma: float) -> Tensor:
-    """y = r + γ (1 − terminated) V(s′), (B,); SAC eq. 2. Truncated transitions are not terminated."""
-    return reward + gamma * (1.0 - terminated) * next_value
+def bootstrapped_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
+    """y = r + γ V(s′), (B,); SAC eq. 2. `discount` (B,) is 0 where an episode terminated, not where it was cut."""
+    return reward + discount * next_value
 
 
 def critic_loss(q: Tensor, target: Tensor) -> Tensor:
@@ -52,7 +52,7 @@ def exact_policy_loss(q: Tensor, log_probs: Tensor, alpha: Tensor) -> Tensor:
     return (log_probs.exp() * (alpha * log_probs - q.detach().amin(0))).sum(-1)
 
 
-def temperature_gradient(entropy: Tensor, target_entropy: float) -> Tensor:
+def temperature_gradient(entropy: Tensor, target_entropy: Tensor) -> Tensor:
     """dJ_α / d log α = H(π) − H̄ of J_α = log α · (H(π) − H̄): alpha grows where the entropy is below its target.
 
     SAC eq. 18 with log α in place of α, as usual: the step does not shrink with α.

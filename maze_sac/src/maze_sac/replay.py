@@ -1,15 +1,15 @@
-"""Experience replay of flat environments: preallocated, every observation stored once.
+"""Experience replay of one policy key: preallocated, every observation stored once.
 
-Layout. Each of N environments has a ring of L rows; row p holds an observation, the action taken on it, its reward and
-whether it terminated the episode. The next observation is row p + 1 of the same ring:
+Layout. Each actor of each environment has a ring of L rows; row p holds an observation, the action taken on it, the
+reward until the actor's next decision and the discount of what comes after. The next observation is row p + 1:
 
     row          p          p + 1       p + 2        p + 3          p + 4
     observation  s_0        s_1         s_2 (final)  s_0 (new ep.)  s_1 (pending)
     valid        yes        yes         no           yes            no
 
-A truncated episode adds one row that only holds its final observation; a terminated one needs none, for nothing
-bootstraps from it. The row behind the newest transition is pending: it holds the observation of the next decision. Rows
-that are no transition are not valid and never drawn.
+A truncated episode adds one row that only holds its final observation; a terminated one needs none, for its discount
+is 0. The row behind the newest transition is pending: it holds the observation of the next decision. Rows that are no
+transition are not valid and never drawn.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict
-from maze_kernel.rollout.buffer import RolloutBuffer
 
 MIN_ROWS = 4
 """Rows a ring has at least: two transitions, a final and a pending observation."""
@@ -31,88 +29,121 @@ MIN_ROWS = 4
 
 @attrs.frozen
 class Transitions:
-    """A batch: observation, action and next observation dicts of (B, ...), reward (B,), terminated (B,) float32."""
+    """A batch: observation, action and next observation dicts of (B, ...), reward and discount (B,) float32.
+
+    The discount is that of the next observation's value: gamma to the power of the flat steps in between, 0 where the
+    episode terminated.
+    """
 
     observation: ArrayDict
     action: ArrayDict
     reward: np.ndarray
     next_observation: ArrayDict
-    terminated: np.ndarray
+    discount: np.ndarray
+
+    def columns(self) -> ArrayDict:
+        """All arrays by a name, those of dicts by `field.name`."""
+        columns: ArrayDict = {}
+        for field, value in attrs.asdict(self, recurse=False).items():
+            nested = isinstance(value, dict)
+            columns |= {f"{field}.{name}": array for name, array in value.items()} if nested else {field: value}
+        return columns
+
+    def followed_by(self, other: Transitions) -> Transitions:
+        """Both, one behind the other."""
+        own, others = attrs.asdict(self, recurse=False), attrs.asdict(other, recurse=False)
+        joined = {
+            field: {name: np.concatenate([array, others[field][name]]) for name, array in value.items()}
+            if isinstance(value, dict)
+            else np.concatenate([value, others[field]])
+            for field, value in own.items()
+        }
+        return Transitions(**joined)
 
 
 class ReplayBuffer:
-    """Rings of transitions, one an environment.
+    """Rings of transitions, one an actor; a ring is named by its index.
 
     Args:
-        structured_spaces: of flat environments.
-        policy_key: their only one.
-        n_envs: N.
+        observation: space of the policy key.
+        action: likewise.
+        n_rings: environments times agents.
         size: rows of all rings together.
     """
 
-    def __init__(self, structured_spaces: StructuredSpaces, policy_key: PolicyKey, n_envs: int, size: int) -> None:
-        self.n_envs = n_envs
-        self.n_rows = max(MIN_ROWS, -(-size // n_envs))
-        self._observation = self._allocate(structured_spaces.observation[policy_key])
-        self._action = self._allocate(structured_spaces.action[policy_key])
-        self._reward = np.zeros((n_envs, self.n_rows), np.float32)
-        self._terminated = np.zeros((n_envs, self.n_rows), np.float32)
-        self._valid = np.zeros((n_envs, self.n_rows), bool)
-        self._cursor = np.zeros(n_envs, np.int64)
-        self._filled = np.zeros(n_envs, np.int64)
-        self._bootstraps = np.zeros(n_envs, bool)
-        self._envs = np.arange(n_envs)
+    def __init__(self, observation: spaces.Dict, action: spaces.Dict, n_rings: int, size: int) -> None:
+        self.n_rings = n_rings
+        self.n_rows = max(MIN_ROWS, -(-size // n_rings))
+        self.n_transitions = 0
+        self._observation = self._allocate(observation)
+        self._action = self._allocate(action)
+        self._reward = np.zeros((n_rings, self.n_rows), np.float32)
+        self._discount = np.zeros((n_rings, self.n_rows), np.float32)
+        self._valid = np.zeros((n_rings, self.n_rows), bool)
+        self._cursor = np.zeros(n_rings, np.int64)
+        self._filled = np.zeros(n_rings, np.int64)
+        self._bootstraps = np.zeros(n_rings, bool)
 
-    @property
-    def n_transitions(self) -> int:
-        """Transitions that can be drawn."""
-        return int(np.count_nonzero(self._valid))
+    def observe(self, rings: np.ndarray, observation: Mapping[str, np.ndarray]) -> None:
+        """What the next decisions of these rings see, rows as in `rings` (n,)."""
+        _write(self._observation, rings, self._cursor[rings], observation)
 
-    def begin_episodes(self) -> None:
-        """All environments are reset: what comes next does not follow what was stored last.
+    def decide(self, rings: np.ndarray, action: Mapping[str, np.ndarray]) -> None:
+        """What was decided on it."""
+        _write(self._action, rings, self._cursor[rings], action)
+
+    def store(self, rings: np.ndarray, reward: np.ndarray, discount: np.ndarray) -> None:
+        """The decisions are transitions now; where the discount is not 0, what is observed next belongs to them."""
+        rows = self._cursor[rings]
+        self._reward[rings, rows] = reward
+        self._discount[rings, rows] = discount
+        self._valid[rings, rows] = True
+        self.n_transitions += len(rings)
+        self._bootstraps[rings] = discount > 0.0
+        self._advance(rings)
+
+    def cut(self, rings: np.ndarray) -> None:
+        """What comes next does not follow what was stored last.
 
         The pending observation stays where the newest transition needs it to bootstrap.
         """
-        self._advance(self._envs[self._bootstraps])
-        self._bootstraps.fill(False)
+        rings = rings[self._bootstraps[rings]]
+        self._advance(rings)
+        self._bootstraps[rings] = False
 
-    def add(self, rollout: RolloutBuffer) -> int:
-        """Store a rollout; returns how many transitions it held (void decisions are none)."""
-        cut = {step: (index, rows) for step, index, rows in rollout.truncations}
-        for t in range(rollout.n_steps):
-            self._add_step(rollout, t)
-            if t in cut:
-                self._add_final(*cut[t])
-        self._write(self._observation, self._envs, rollout.last_observation)
-        return rollout.void.size - int(np.count_nonzero(rollout.void))
+    def add_episodes(self, ring: int, transitions: Transitions, ends: np.ndarray) -> None:
+        """Store whole episodes at once.
 
-    def _add_step(self, rollout: RolloutBuffer, t: int) -> None:
-        # The pending row is written once more: behind an episode's end it held no observation of the new one.
-        self._write(self._observation, self._envs, {name: array[t] for name, array in rollout.observation.items()})
-        envs = self._envs if not rollout.void[t].any() else np.flatnonzero(~rollout.void[t])
-        self._write(self._action, envs, {name: array[t, envs] for name, array in rollout.action.items()})
-        rows = self._cursor[envs]
-        self._reward[envs, rows] = rollout.reward[t, envs]
-        self._terminated[envs, rows] = rollout.terminated[t, envs]
-        self._valid[envs, rows] = True
-        ended = rollout.terminated[t] | rollout.truncated[t]
-        self._bootstraps[envs] = ~ended[envs]
-        self._advance(envs)
+        Args:
+            ring: an index.
+            transitions: in order of time; the next observation of each is the observation of the one behind it.
+            ends: (n,) bool, the last transition of each episode.
 
-    def _add_final(self, envs: np.ndarray, observation: Mapping[str, np.ndarray]) -> None:
-        self._write(self._observation, envs, observation)
-        self._advance(envs)
-
-    def _advance(self, envs: np.ndarray) -> None:
-        """The next row of these rings is pending; what it held is gone."""
-        self._cursor[envs] = (self._cursor[envs] + 1) % self.n_rows
-        self._valid[envs, self._cursor[envs]] = False
-        self._filled[envs] = np.minimum(self._filled[envs] + 1, self.n_rows)
-
-    def _write(self, columns: ArrayDict, envs: np.ndarray, values: Mapping[str, np.ndarray]) -> None:
-        rows = self._cursor[envs]
-        for name, column in columns.items():
-            column[envs, rows] = values[name]
+        Raises:
+            ValueError: the ring is shorter than the episodes.
+        """
+        cut = ends & (transitions.discount > 0.0)
+        # One row a transition, and one behind each cut episode for its final observation.
+        rows = np.arange(len(ends)) + np.concatenate([[0], np.cumsum(cut)[:-1]]).astype(np.int64)
+        n_rows = rows_of_episodes(transitions, ends)
+        if n_rows >= self.n_rows:
+            raise ValueError(f"{n_rows} rows do not fit into a ring of {self.n_rows}")
+        start = self._cursor[ring]
+        where = (start + rows) % self.n_rows
+        at = np.full(len(where), ring)
+        final = (where[cut] + 1) % self.n_rows
+        _write(self._observation, at, where, transitions.observation)
+        _write(self._observation, at[cut], final, {k: v[cut] for k, v in transitions.next_observation.items()})
+        _write(self._action, at, where, transitions.action)
+        self._reward[ring, where] = transitions.reward
+        self._discount[ring, where] = transitions.discount
+        taken = (start + np.arange(n_rows + 1)) % self.n_rows
+        self.n_transitions += len(where) - int(np.count_nonzero(self._valid[ring, taken]))
+        self._valid[ring, taken] = False
+        self._valid[ring, where] = True
+        self._cursor[ring] = taken[-1]
+        self._filled[ring] = min(self._filled[ring] + n_rows, self.n_rows)
+        self._bootstraps[ring] = False
 
     def sample(self, size: int, rng: np.random.Generator) -> Transitions:
         """Draw transitions uniformly, with replacement, in O(size).
@@ -120,15 +151,23 @@ class ReplayBuffer:
         Rows that are no transition are drawn again; they are few. At least one transition must be stored.
         """
         rows = self._draw(size, rng)
-        env, position = np.divmod(rows, self.n_rows)
-        following = env * self.n_rows + (position + 1) % self.n_rows
+        ring, position = np.divmod(rows, self.n_rows)
+        following = ring * self.n_rows + (position + 1) % self.n_rows
         return Transitions(
             observation=_take(self._observation, rows),
             action=_take(self._action, rows),
             reward=self._reward.reshape(-1).take(rows),
             next_observation=_take(self._observation, following),
-            terminated=self._terminated.reshape(-1).take(rows),
+            discount=self._discount.reshape(-1).take(rows),
         )
+
+    def _advance(self, rings: np.ndarray) -> None:
+        """The next row of these rings is pending; what it held is gone."""
+        rows = (self._cursor[rings] + 1) % self.n_rows
+        self._cursor[rings] = rows
+        self.n_transitions -= int(np.count_nonzero(self._valid[rings, rows]))
+        self._valid[rings, rows] = False
+        self._filled[rings] = np.minimum(self._filled[rings] + 1, self.n_rows)
 
     def _draw(self, size: int, rng: np.random.Generator) -> np.ndarray:
         """(size,) flat indices of valid rows."""
@@ -141,8 +180,8 @@ class ReplayBuffer:
             rows[bad] = self._draw_any(len(bad), depth, rng)
 
     def _draw_any(self, size: int, depth: int, rng: np.random.Generator) -> np.ndarray:
-        env, position = np.divmod(rng.integers(0, self.n_envs * depth, size=size), depth)
-        rows: np.ndarray = env * self.n_rows + position
+        ring, position = np.divmod(rng.integers(0, self.n_rings * depth, size=size), depth)
+        rows: np.ndarray = ring * self.n_rows + position
         return rows
 
     def state_dict(self) -> dict[str, Any]:
@@ -158,13 +197,14 @@ class ReplayBuffer:
             array[:, : stored.shape[1]] = stored
         for name, array in self._positions().items():
             array[...] = np.asarray(state[name])
+        self.n_transitions = int(np.count_nonzero(self._valid))
 
     def _columns(self) -> ArrayDict:
         return {
             **{f"observation.{name}": array for name, array in self._observation.items()},
             **{f"action.{name}": array for name, array in self._action.items()},
             "reward": self._reward,
-            "terminated": self._terminated,
+            "discount": self._discount,
             "valid": self._valid,
         }
 
@@ -173,8 +213,18 @@ class ReplayBuffer:
 
     def _allocate(self, space: spaces.Dict) -> ArrayDict:
         return {
-            name: np.zeros((self.n_envs, self.n_rows, *(sub.shape or ())), sub.dtype) for name, sub in space.items()
+            name: np.zeros((self.n_rings, self.n_rows, *(sub.shape or ())), sub.dtype) for name, sub in space.items()
         }
+
+
+def rows_of_episodes(transitions: Transitions, ends: np.ndarray) -> int:
+    """Rows that `ReplayBuffer.add_episodes` fills: one a transition, one more a truncated episode."""
+    return len(ends) + int(np.count_nonzero(ends & (transitions.discount > 0.0)))
+
+
+def _write(columns: ArrayDict, rings: np.ndarray, rows: np.ndarray, values: Mapping[str, np.ndarray]) -> None:
+    for name, column in columns.items():
+        column[rings, rows] = values[name]
 
 
 def _take(columns: ArrayDict, rows: np.ndarray) -> ArrayDict:

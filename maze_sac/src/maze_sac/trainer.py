@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
 import numpy as np
 import torch
 from torch import Tensor
 
+from maze_kernel.env.contract import PolicyKey
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
 from maze_kernel.models.contract import ActionValueModel
 from maze_kernel.models.device import resolve_device, threads_for
@@ -17,23 +17,27 @@ from maze_kernel.training.contract import Progress, Statistics, TrainerContext
 from maze_kernel.training.schedules import learning_rate
 from maze_kernel.training.stopwatch import Stopwatch
 from maze_sac.experience import Experience
+from maze_sac.objectives import Batch
 from maze_sac.options import SACOptions
 from maze_sac.replay import Transitions
-from maze_sac.update import STATISTICS, Batch, Update
+from maze_sac.update import NORMS, STATISTICS, Update
 
 OWNER = "maze-sac"
 
+_PATIENCE = 100
+"""Environment steps a wanted transition after which the search for a silent policy key's first one is given up."""
+
 
 class SACTrainer:
-    """Soft actor-critic on flat environments.
+    """Soft actor-critic, of every policy key of an environment at once.
 
     Raises:
-        SpaceError: the environment has more than one policy key or agent, or a head SAC cannot serve.
+        SpaceError: the number of agents of a policy key changes, or it has a head SAC cannot serve.
         RequestError: the device does not exist, or the model has no Q networks.
     """
 
     def __init__(self, context: TrainerContext, options: SACOptions) -> None:
-        _require_flat(context)
+        _require_fixed_agents(context)
         self.options = options
         device = resolve_device(options.device)
         model: Any = context.make_model()
@@ -41,7 +45,7 @@ class SACTrainer:
         self.model: ActionValueModel = model.to(device)
         self._context = context
         self._device = device
-        self._update = Update(self.model, context.spaces.policy_keys[0], options)
+        self._update = Update(self.model, options)
         self._experience = Experience(context, self.model, options)
         self._rng = np.random.default_rng()
         self._torch_state = torch.random.get_rng_state()
@@ -65,6 +69,7 @@ class SACTrainer:
         """Fill the buffer if it is the first epoch, then `epoch_length` iterations."""
         clock = Stopwatch()
         steps_before, statistics = self._env_steps, []
+        n_decisions = self.options.rollouts_per_iteration * self.options.n_rollout_steps
         n_parameters = len(self._update.policy_flat.data) + len(self._update.critic_flat.data)
         with threads_for(n_parameters, self.options.batch_size), torch.random.fork_rng(devices=self._cuda_devices()):
             self._set_noise()
@@ -72,14 +77,18 @@ class SACTrainer:
             clock.lap("rollout_seconds")
             for i in range(self.options.epoch_length):
                 self._report(i, "train" if self._update.is_compiled else "compile")
-                for _ in range(self.options.rollouts_per_iteration):
-                    self._env_steps += self._experience.collect()
+                self._env_steps += self._experience.collect(n_decisions)
                 clock.lap("rollout_seconds")
                 statistics += [self._step(i) for _ in range(self.options.num_batches_per_iter)]
                 clock.lap("update_seconds")
             self._torch_state = torch.random.get_rng_state()
         self._epoch += 1
-        return self._summary(torch.stack(statistics), clock, self._env_steps - steps_before)
+        learner = torch.stack(statistics)
+        if not bool(
+            learner.isfinite().all()
+        ):  # other devices are asked once an epoch, so that no update waits for them
+            _refuse_non_finite(self._n_updates)
+        return self._summary(learner, clock, self._env_steps - steps_before)
 
     def _set_noise(self) -> None:
         torch.random.set_rng_state(self._torch_state)
@@ -90,29 +99,30 @@ class SACTrainer:
         return [self._device.index or 0] if self._device.type == "cuda" else []
 
     def _fill(self) -> None:
-        """Collect until the buffer holds `initial_buffer_size` transitions, or all it can."""
-        buffer = self._experience.replay
-        wanted = min(self.options.initial_buffer_size, buffer.n_envs * buffer.n_rows // 2)
-        stored = buffer.n_transitions
-        while stored < wanted:
-            new = self._experience.collect(initial=True)
-            self._env_steps += new
-            stored += new
-            if self._env_steps % 256 < new:
+        """Before the first update collect `initial_buffer_size` transitions, or half of what fits."""
+        if self._n_updates:
+            return
+        experience = self._experience
+        room = sum(buffer.n_rings * buffer.n_rows for buffer in experience.replay.values())
+        wanted = min(self.options.initial_buffer_size, room // 2)
+        while experience.n_transitions < wanted or not experience.is_ready:
+            before = self._env_steps
+            self._env_steps += experience.collect(self.options.n_rollout_steps, initial=True)
+            if self._env_steps // 256 > before // 256:
                 self._report(0, "rollout")
-        while not buffer.n_transitions:
-            self._env_steps += self._experience.collect(initial=True)
+            if self._env_steps > _PATIENCE * (wanted + 1):
+                raise _never_decided(experience, self._env_steps)
 
     def _step(self, iteration: int) -> Tensor:
-        transitions = self._experience.replay.sample(self.options.batch_size, self._rng)
+        drawn = self._experience.sample(self.options.batch_size, self._rng)
         rate = self._learning_rate(iteration / self.options.epoch_length)
-        statistics = self._update(rate, self._batch(transitions))
+        statistics = self._update(rate, {key: self._batch(key, part) for key, part in drawn.items()})
         self._n_updates += 1
         if self._device.type == "cpu" and not bool(statistics.isfinite().all()):
-            _refuse_non_finite(transitions, self._n_updates)
+            _refuse_non_finite(self._n_updates, drawn)
         return statistics
 
-    def _batch(self, transitions: Transitions) -> Batch:
+    def _batch(self, key: PolicyKey, transitions: Transitions) -> Batch:
         tensors = {
             field: {name: torch.from_numpy(array).to(self._device) for name, array in columns.items()}
             for field, columns in (
@@ -123,10 +133,10 @@ class SACTrainer:
         }
         return Batch(
             tensors["observation"],
-            self._update.critic.action_encoder.encode(tensors["action"]),
+            self._update.encoders[key].encode(tensors["action"]),
             torch.from_numpy(transitions.reward).to(self._device),
             tensors["next_observation"],
-            torch.from_numpy(transitions.terminated).to(self._device),
+            torch.from_numpy(transitions.discount).to(self._device),
         )
 
     def _learning_rate(self, part_of_epoch: float) -> float:
@@ -143,10 +153,10 @@ class SACTrainer:
             self._context.progress(Progress(env_steps=self._env_steps, fraction=fraction, phase=phase))
 
     def _summary(self, statistics: Tensor, clock: Stopwatch, n_steps: int) -> Statistics:
-        learner = dict(zip(STATISTICS, statistics.mean(dim=0).tolist(), strict=True))
+        learner = self._named(statistics.mean(dim=0))
         learner |= {
             "learning_rate": self._learning_rate(0.0),
-            "buffer_size": self._experience.replay.n_transitions,
+            "buffer_size": self._experience.n_transitions,
             "n_updates": self._n_updates,
         }
         compile_seconds, self._update.compile_seconds = self._update.compile_seconds, 0.0
@@ -160,11 +170,22 @@ class SACTrainer:
             "Timing/compile_seconds": compile_seconds,
         }
 
+    def _named(self, numbers: Tensor) -> dict[str, float]:
+        """Statistics by tag: means over the policy keys, and behind a slash those of each key if there are several."""
+        keys = self._update.keys
+        by_key = numbers[: -len(NORMS)].reshape(len(keys), len(STATISTICS))
+        named = dict(zip(STATISTICS, by_key.mean(dim=0).tolist(), strict=True))
+        named |= dict(zip(NORMS, numbers[-len(NORMS) :].tolist(), strict=True))
+        for key, row in zip(keys, by_key.tolist(), strict=True):
+            if len(keys) > 1:
+                named |= {f"{name}/{key}": value for name, value in zip(STATISTICS, row, strict=True)}
+        return named
+
     def state_dict(self) -> dict[str, Any]:
         """Optimisers, target networks, temperature, replay buffer and counters."""
         return {
             "update": self._update.state_dict(),
-            "replay": self._experience.replay.state_dict(),
+            "replay": self._experience.state_dict(),
             "epoch": self._epoch,
             "env_steps": self._env_steps,
             "n_updates": self._n_updates,
@@ -173,7 +194,7 @@ class SACTrainer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self._update.load_state_dict(state["update"])
-        self._experience.replay.load_state_dict(state["replay"])
+        self._experience.load_state_dict(state["replay"])
         self._epoch = int(state["epoch"])
         self._env_steps = int(state["env_steps"])
         self._n_updates = int(state["n_updates"])
@@ -183,15 +204,15 @@ class SACTrainer:
         self._experience.close()
 
 
-def _require_flat(context: TrainerContext) -> None:
-    if not context.spaces.is_flat:
-        agents = dict(context.spaces.agent_counts)
+def _require_fixed_agents(context: TrainerContext) -> None:
+    changing = [key for key, count in context.spaces.agent_counts.items() if count < 1]
+    if changing:
         raise SpaceError(
-            "sac trains environments with one policy key and one agent only",
-            received=f"policy keys {', '.join(context.spaces.policy_keys)} with agents {agents}",
-            expected="a flat environment",
+            f"the number of agents of policy key {changing[0]!r} changes, and sac keeps a part of its memory for each",
+            received=f"agents {dict(context.spaces.agent_counts)}",
+            expected="a fixed number of agents for every policy key",
             owner=OWNER,
-            help="use a trainer for structured environments: es; `maze list-plugins` shows what is installed",
+            help="use a trainer that learns from whole rollouts: ppo or a2c; or es",
         )
 
 
@@ -205,17 +226,31 @@ def _require_action_values(model: Any) -> None:
         )
 
 
-def _refuse_non_finite(transitions: Transitions, n_updates: int) -> None:
+def _refuse_non_finite(n_updates: int, drawn: Mapping[PolicyKey, Transitions] | None = None) -> None:
+    where = ", or look at the batch saved in the run directory" if drawn else ""
     error = NonFiniteError(
         "the loss or its gradient is not finite; no weight was changed by it",
-        received=f"NaN or infinity in update {n_updates}",
+        received=f"NaN or infinity in update {n_updates}" + ("" if drawn else " or before"),
         owner=OWNER,
-        help="lower trainer.lr, set trainer.max_grad_norm, or look at the batch saved in the run directory",
+        help=f"lower trainer.lr, set trainer.max_grad_norm{where}",
     )
-    columns: dict[str, np.ndarray] = {}
-    for field, value in attrs.asdict(transitions, recurse=False).items():
-        columns |= (
-            {f"{field}.{name}": array for name, array in value.items()} if isinstance(value, dict) else {field: value}
-        )
-    error.batch = columns  # type: ignore[attr-defined]
+    if drawn:
+        error.batch = {  # type: ignore[attr-defined]
+            f"{key}.{name}" if len(drawn) > 1 else name: array
+            for key, transitions in drawn.items()
+            for name, array in transitions.columns().items()
+        }
     raise error
+
+
+def _never_decided(experience: Experience, env_steps: int) -> RequestError:
+    silent = [key for key, buffer in experience.replay.items() if not buffer.n_transitions]
+    return RequestError(
+        f"policy key {', '.join(map(repr, silent))} made no two decisions one after the other"
+        if silent
+        else "too few transitions were collected",
+        received=f"{env_steps} environment steps of the initial policy",
+        expected="transitions of every policy key before the first update",
+        owner=OWNER,
+        help='try initial_sampling_policy = "policy", a smaller initial_buffer_size or a larger replay_buffer_size',
+    )

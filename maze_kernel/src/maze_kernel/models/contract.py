@@ -9,7 +9,7 @@ implement only `Policy`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import attrs
 import numpy as np
@@ -60,6 +60,15 @@ class Distribution(Protocol):
         ...
 
     def mode_numpy(self, logits: np.ndarray) -> np.ndarray: ...
+
+
+@runtime_checkable
+class SamplesWithLogProb(Protocol):
+    """What a distribution may offer beside `Distribution`: samples whose log-probability needs no inversion."""
+
+    def sample_and_log_prob(self, logits: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """What `sample` returns, (B, ...), and its log-probability (B,), both with gradients."""
+        ...
 
 
 class ActionDistribution(Protocol):

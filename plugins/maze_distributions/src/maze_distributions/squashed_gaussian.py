@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from maze_distributions import gaussian
 from maze_distributions.bounds import Bounds, require_float_box
@@ -73,6 +74,22 @@ class SquashedGaussian:
         mean, log_std = gaussian.split(logits, self.options)
         noise = torch.empty_like(mean).normal_(generator=generator)
         return self._squash(mean + log_std.exp() * noise)
+
+    def sample_and_log_prob(self, logits: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Like `sample`, with the exact log-probability (B,) of what was drawn, at any distance from the bounds.
+
+        `log_prob` inverts tanh and so knows an action near a bound only to the precision of a float; here u is known.
+
+            log p(a) = Σ log N(u; μ, σ) − log(1 − tanh² u) − log((high − low)/2);  Haarnoja et al. 2018b, equation 26
+        """
+        mean, log_std = gaussian.split(logits, self.options)
+        noise = torch.empty_like(mean).normal_(generator=generator)
+        rows = mean + log_std.exp() * noise
+        # log N(u; μ, σ) = −½ ε² − log σ − ½ log 2π;  log(1 − tanh² u) = 2 (log 2 − u − log(1 + e^−2u))
+        slope = 2.0 * (math.log(2.0) - rows - softplus(-2.0 * rows))
+        density = -0.5 * noise.square() - log_std - slope
+        constant = self._size * (math.log(2.0) - gaussian.HALF_LOG_TAU) - self._bounds.log_width_sum
+        return self._squash(rows), density.sum(-1) + constant
 
     def mode(self, logits: Tensor) -> Tensor:
         """The squashed mean (the median of the distribution, as SAC takes it), (B, *shape)."""

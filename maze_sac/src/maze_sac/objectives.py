@@ -1,0 +1,134 @@
+"""Targets and losses of soft actor-critic as functions of networks and batches, for any kind of action."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from maze_kernel.env.contract import PolicyKey
+from maze_sac import losses
+from maze_sac.heads import ActionHeads
+
+TensorDict = dict[str, Tensor]
+
+Logits = Callable[[TensorDict], TensorDict]
+Policies = Callable[..., TensorDict]
+"""`(policy key, observation) -> logits`."""
+Values = Callable[..., Tensor]
+"""`(observation, encoded action or None) -> action values`, as `ActionValueCritic.forward`; of all keys: key first."""
+
+
+class Batch(NamedTuple):
+    """Transitions of one policy key: dicts of (B, ...), encoded actions (B, A), reward and discount (B,) float32."""
+
+    observation: TensorDict
+    action: Tensor
+    reward: Tensor
+    next_observation: TensorDict
+    discount: Tensor
+
+
+class Objectives:
+    """Targets and losses of a batch of one policy key as functions of networks; holds no state.
+
+    Args:
+        heads: of the action space.
+    """
+
+    def __init__(self, heads: ActionHeads) -> None:
+        self._heads = heads
+
+    def target(self, batch: Batch, policy: Logits, target_critic: Values, alpha: Tensor) -> Tensor:
+        """y (B,): reward plus discounted soft value of the next observation, without gradients."""
+        heads, logits = self._heads, policy(batch.next_observation)
+        if heads.is_discrete:
+            q = target_critic(batch.next_observation)
+            value = losses.exact_soft_value(q, heads.log_probs(logits), alpha)
+        else:
+            action, log_prob = heads.sample(logits)
+            if heads.is_mixed:
+                log_prob = log_prob + heads.chosen(action, heads.log_probs(logits))
+            value = losses.sampled_soft_value(target_critic(batch.next_observation, action), log_prob, alpha)
+        return losses.bootstrapped_target(batch.reward, batch.discount, value).detach()
+
+    def critic(self, batch: Batch, critic: Values, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Loss () and mean value () of the Q networks."""
+        if self._heads.is_discrete:
+            # Q(s, a) = Σ over choices of Q_k(s) of the option taken
+            q = (critic(batch.observation) * batch.action).sum(-1)
+        else:
+            q = critic(batch.observation, batch.action)
+        return losses.critic_loss(q, target), q.detach().mean()
+
+    def policy(self, batch: Batch, policy: Logits, critic: Values, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        """Loss () and entropy () of the policy."""
+        heads, logits = self._heads, policy(batch.observation)
+        if heads.is_discrete:
+            log_probs = heads.log_probs(logits)
+            terms = losses.exact_policy_loss(critic(batch.observation), log_probs, alpha)
+            return terms.mean(), losses.expected_entropy(log_probs).detach().mean()
+        action, log_prob = heads.sample(logits)
+        terms = losses.sampled_policy_loss(critic(batch.observation, action), log_prob, alpha)
+        entropy = -log_prob
+        if heads.is_mixed:
+            log_probs = heads.log_probs(logits)
+            terms = terms + losses.exact_policy_loss(self._varied(batch, critic, action), log_probs, alpha)
+            entropy = entropy + losses.expected_entropy(log_probs)
+        return terms.mean(), entropy.detach().mean()
+
+    def _varied(self, batch: Batch, critic: Values, action: Tensor) -> Tensor:
+        """Q of every option of every choice, all else as sampled, (2, B, K): local expectations.
+
+        Source: Titsias and Lázaro-Gredilla 2015, section 3; exact where there is one choice.
+        """
+        with torch.no_grad():
+            varied = losses.varied_choices(action.detach(), self._heads.encoder.segments)
+            n_rows, n_choices, width = varied.shape
+            observation = {name: x.repeat_interleave(n_choices, 0) for name, x in batch.observation.items()}
+            return critic(observation, varied.reshape(-1, width)).reshape(-1, n_rows, n_choices)
+
+
+class Losses:
+    """Targets and losses of a batch of each policy key; the gradient is that of their sums.
+
+    Args:
+        objectives: by key.
+        batches: by key.
+    """
+
+    def __init__(self, objectives: Mapping[PolicyKey, Objectives], batches: Mapping[PolicyKey, Batch]) -> None:
+        self._parts = [(key, objective, batches[key]) for key, objective in objectives.items()]
+
+    def targets(self, policy: Policies, target_critics: Values, alpha: Tensor) -> list[Tensor]:
+        """y of every key, (B,) each."""
+        return [
+            objective.target(batch, partial(policy, key), partial(target_critics, key), alpha[i])
+            for i, (key, objective, batch) in enumerate(self._parts)
+        ]
+
+    def critics(self, critics: Values, targets: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Sum of the losses (), and losses and mean values (2, K)."""
+        parts = [
+            objective.critic(batch, partial(critics, key), target)
+            for (key, objective, batch), target in zip(self._parts, targets, strict=True)
+        ]
+        return _summed(parts)
+
+    def policies(self, policy: Policies, critics: Values, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        """Sum of the losses (), and losses and entropies (2, K)."""
+        parts = [
+            objective.policy(batch, partial(policy, key), partial(critics, key), alpha[i])
+            for i, (key, objective, batch) in enumerate(self._parts)
+        ]
+        return _summed(parts)
+
+
+def _summed(parts: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """(loss, number) of every key to the sum of the losses (), with gradients, and both (2, K) without."""
+    losses_, numbers = zip(*parts, strict=True)
+    stacked = torch.stack(losses_)
+    return stacked.sum(), torch.stack((stacked.detach(), torch.stack(numbers).detach()))

@@ -1,0 +1,136 @@
+"""From ticks to transitions: each runs from an actor's decision to the same actor's next one. One policy key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from maze_kernel.env.tick import FinalObservation, Group
+from maze_sac.replay import ReplayBuffer
+
+
+class ActorSeries:
+    """The decisions of all actors of one policy key that wait for their outcome, in front of a replay buffer.
+
+    In between lie other actors' decisions and any number of flat steps. Rewards add up, discounted by the flat steps
+    since the decision: R = r_0 + γ_0 r_1 + γ_0 γ_1 r_2 + …, with γ_k = γ where decision k ends a flat step, else 1;
+    the discount of what follows is the product of all γ_k. A flat environment is the case of one actor, who decides
+    at every tick.
+
+    Args:
+        replay: with a ring an environment and agent; that of environment i and agent j is i · A + j.
+        n_envs: N.
+        n_agents: A.
+    """
+
+    def __init__(self, replay: ReplayBuffer, n_envs: int, n_agents: int) -> None:
+        self.replay = replay
+        self._n_agents = n_agents
+        self._open = np.zeros((n_envs, n_agents), bool)
+        self._reward = np.zeros((n_envs, n_agents), np.float64)
+        self._discount = np.zeros((n_envs, n_agents), np.float64)
+        self._sub_step = np.zeros((n_envs, n_agents), np.int64)
+        self._all = np.arange(n_envs * n_agents)
+
+    def begin_episodes(self) -> None:
+        """All environments are reset; decisions without an outcome are forgotten."""
+        self._open.fill(False)
+        self.replay.cut(self._all)
+
+    def arrive(self, group: Group) -> None:
+        """Actors see their next observation: it completes their last decision, and the next one is made on it."""
+        rings = self._rings(group.env_index, group.agent_id)
+        waiting = rings[self._flat(self._open)[rings]]
+        if len(waiting):
+            self._complete(waiting)
+        self.replay.observe(rings, group.observation)
+
+    def decide(
+        self, group: Group, action: Mapping[str, np.ndarray], void: np.ndarray | None, sub_step: np.ndarray
+    ) -> None:
+        """Actors decide.
+
+        Args:
+            group: who.
+            action: heads to (n, ...), rows as in the group.
+            void: (N,) bool, environments whose next step only resets them, whatever the action; None: none.
+            sub_step: (N,) int64, how many decisions the present flat step has had.
+        """
+        rings = self._rings(group.env_index, group.agent_id)
+        if void is not None and void.any():
+            kept = ~void[group.env_index]
+            rings, action = rings[kept], {name: array[kept] for name, array in action.items()}
+        self.replay.decide(rings, action)
+        self._flat(self._open)[rings] = True
+        self._flat(self._reward)[rings] = 0.0
+        self._flat(self._discount)[rings] = 1.0
+        self._flat(self._sub_step)[rings] = sub_step[rings // self._n_agents]
+
+    def correct(self, env: int, changes: np.ndarray) -> None:
+        """A flat step that ends now gives its sub-steps other rewards than those passed; before the last is passed.
+
+        Args:
+            env: index.
+            changes: (m,) new minus old reward of each sub-step, the last one included.
+        """
+        since = changes[::-1].cumsum()[::-1]
+        self._reward[env] += self._discount[env] * since[self._sub_step[env]]
+
+    def pass_time(self, reward: np.ndarray, gamma: np.ndarray | float) -> None:
+        """A tick's rewards (N,) and discounts γ_k (N,), or one for all, reach every decision that waits."""
+        self._reward += self._discount * reward[:, None]
+        self._discount *= gamma if isinstance(gamma, float) else gamma[:, None]
+
+    def begin_flat_steps(self, env_index: np.ndarray) -> None:
+        """Decisions that still wait in these environments were made before the flat step that begins."""
+        self._sub_step[env_index] = 0
+
+    def leave(self, group: Group, actor_done: np.ndarray) -> None:
+        """Those of a group's actors who are done, by environment (N,), end their series without a bootstrap."""
+        left = actor_done[group.env_index]
+        self._terminate(self._rings(group.env_index[left], group.agent_id[left]))
+
+    def end_episodes(self, terminated: np.ndarray, truncated: np.ndarray, final: FinalObservation | None) -> None:
+        """Episodes ended, (N,) each; `final` has the last observations of actors of this key.
+
+        Decisions of a terminated episode have no future. In a truncated one the actor who would decide next bootstraps
+        from the final observation; the others never see another observation, so their last decisions are dropped.
+        """
+        self._terminate(self._all[np.repeat(terminated, self._n_agents)])
+        cut = truncated & ~terminated
+        if not cut.any():
+            return
+        if final is not None:
+            self._truncate(final, cut)
+        rest = np.repeat(cut, self._n_agents)
+        self._flat(self._open)[rest] = False
+        self.replay.cut(self._all[rest])
+
+    def _truncate(self, final: FinalObservation, cut: np.ndarray) -> None:
+        chosen = cut[final.env_index]
+        rings = self._rings(final.env_index, getattr(final, "agent_id", final.env_index))
+        chosen &= self._flat(self._open)[rings]
+        if chosen.any():
+            rings = rings[chosen]
+            self._complete(rings)
+            self.replay.observe(rings, {name: array[chosen] for name, array in final.observation.items()})
+
+    def _terminate(self, rings: np.ndarray) -> None:
+        rings = rings[self._flat(self._open)[rings]]
+        if len(rings):
+            self._flat(self._discount)[rings] = 0.0
+            self._complete(rings)
+
+    def _complete(self, rings: np.ndarray) -> None:
+        self.replay.store(rings, self._flat(self._reward)[rings], self._flat(self._discount)[rings])
+        self._flat(self._open)[rings] = False
+
+    def _rings(self, env_index: np.ndarray, agent_id: np.ndarray) -> np.ndarray:
+        rings: np.ndarray = env_index if self._n_agents == 1 else env_index * self._n_agents + agent_id
+        return rings
+
+    @staticmethod
+    def _flat(array: np.ndarray) -> np.ndarray:
+        view: np.ndarray = array.reshape(-1)
+        return view

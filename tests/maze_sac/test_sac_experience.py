@@ -1,0 +1,192 @@
+"""What reaches the replay buffers, against a slow account of everything that happened in the environments."""
+
+import attrs
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from maze_kernel.env.contract import ActorID, StructuredSpaces
+from maze_kernel.models.contract import PolicyContext
+from maze_kernel.rollout.random_policy import RandomPolicy
+from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_sac.experience import Experience
+from maze_sac.options import SACOptions
+
+GAMMA = 0.9
+CREWS = {
+    "flat": {"0": 1},
+    "two keys in turn": {"pick": 1, "place": 1},
+    "agents out of step": {"pick": 2, "place": 1},
+    "agents that leave": {"pick": 3, "place": 2},
+    "divided rewards": {"pick": 1, "place": 2},
+}
+
+
+def spaces_of(agent_counts):
+    observation = spaces.Dict({"x": spaces.Box(-np.inf, np.inf, (2,), np.float32)})
+    action = spaces.Dict({"a": spaces.Discrete(1000)})
+    return StructuredSpaces(
+        observation=dict.fromkeys(agent_counts, observation),
+        action=dict.fromkeys(agent_counts, action),
+        agent_counts=agent_counts,
+    )
+
+
+class Wanderer:
+    """Random actors, rewards and ends; every observation has a number of its own, and everything is written down."""
+
+    def __init__(self, crew, index):
+        self.crew, self.structured_spaces = crew, spaces_of(CREWS[crew])
+        self.rng = np.random.default_rng(index)
+        self.count = 100_000 * index
+        self.episodes = []
+
+    def reset(self, *, seed=None, options=None):
+        self.present = [ActorID(key, agent) for key, n in CREWS[self.crew].items() for agent in range(n)]
+        self.decisions, self.turn, self.sub_rewards = [], [], []
+        self.episodes.append({"decisions": self.decisions, "end": None})
+        return self._next(), {}
+
+    def _next(self):
+        """Who is next and what is seen."""
+        if not self.turn:
+            self.turn = list(self.present)
+            if self.crew == "agents out of step":
+                self.turn = [self.present[i] for i in self.rng.integers(len(self.present), size=3)]
+        self.actor = self.turn.pop(0)
+        self.count += 1
+        self.episodes[-1]["last"] = (self.actor, float(self.count))
+        return {"x": np.array([self.count, self.count], np.float32)}
+
+    def step(self, action):
+        reward, who, seen = float(self.rng.normal()), *self.episodes[-1]["last"]
+        self.flat_end = not self.turn
+        self.done = self.crew == "agents that leave" and len(self.present) > 1 and self.rng.random() < 0.15
+        end = self.rng.choice([None, "terminated", "truncated"], p=[0.85, 0.08, 0.07])
+        row = {"actor": who, "seen": seen, "action": int(action["a"]), "reward": reward}
+        self.decisions.append(row | {"gamma": GAMMA if self.flat_end else 1.0, "done": self.done})
+        self.sub_rewards.append(reward)
+        self.divided = None
+        if self.done:
+            self.present.remove(who)
+        if self.flat_end:
+            if self.crew == "divided rewards":
+                self.divided = self.rng.normal(size=len(self.sub_rewards)).astype(np.float32)
+                for decision, share in zip(self.decisions[-len(self.divided) :], self.divided, strict=True):
+                    decision["reward"] = float(share)
+            self.sub_rewards = []
+        self.episodes[-1]["end"] = end
+        return self._next(), reward, end == "terminated", end == "truncated", {}
+
+    def actor_id(self):
+        return self.actor
+
+    def is_actor_done(self):
+        return self.done
+
+    def is_flat_step_end(self):
+        return self.flat_end
+
+    def get_actor_rewards(self):
+        return self.divided
+
+    def render(self):
+        return None
+
+    def close(self):
+        return None
+
+
+def account(episode):
+    """Observation number to (key, action, reward, discount, next observation) of one episode, decision by decision."""
+    decisions, result = episode["decisions"], {}
+    for k, first in enumerate(decisions):
+        reward, discount, following = 0.0, 1.0, None
+        for j in range(k, len(decisions)):
+            if j > k and decisions[j]["actor"] == first["actor"]:
+                following = decisions[j]["seen"]
+                break
+            reward += discount * decisions[j]["reward"]
+            discount *= decisions[j]["gamma"]
+            if first["done"]:
+                discount = 0.0
+                break
+        else:
+            actor, seen = episode["last"]
+            if episode["end"] == "terminated":
+                discount = 0.0
+            elif actor == first["actor"]:
+                following = seen
+            else:
+                continue
+        result[first["seen"]] = (first["actor"].step_key, first["action"], reward, discount, following)
+    return result
+
+
+def everything(envs):
+    result = {}
+    for env in envs:
+        for episode in env.episodes:
+            result |= account(episode)
+    return result
+
+
+@pytest.fixture
+def play(assemble):
+    """`play(crew, n_envs)` -> (experience, environments), a segment started."""
+
+    def build(crew, n_envs):
+        envs = [Wanderer(crew, index + 1) for index in range(n_envs)]
+        context = attrs.evolve(
+            assemble(trainer={"use": "sac"}).trainer_context(),
+            spaces=spaces_of(CREWS[crew]),
+            make_vector_env=lambda: SequentialVectorEnv([lambda env=env: env for env in envs]),
+            make_policy=lambda _model, seed: RandomPolicy(PolicyContext(spaces=spaces_of(CREWS[crew]), seed=seed)),
+        )
+        experience = Experience(context, None, SACOptions(gamma=GAMMA, replay_buffer_size=5000))
+        experience.start_segment(0)
+        return experience, envs
+
+    return build
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+@pytest.mark.parametrize("crew", CREWS)
+def test_transitions_run_to_the_same_actors_next_decision(play, crew, n_envs):
+    experience, envs = play(crew, n_envs)
+    experience.collect(250)
+    expected = everything(envs)
+    assert experience.n_transitions == len(expected) > 100
+    drawn = set()
+    for key, batch in experience.sample(3000, np.random.default_rng(0)).items():
+        for i, number in enumerate(batch.observation["x"][:, 0].tolist()):
+            wanted_key, action, reward, discount, following = expected[number]
+            assert (key, int(batch.action["a"][i])) == (wanted_key, action)
+            assert batch.reward[i] == pytest.approx(reward, abs=1e-5)
+            assert batch.discount[i] == pytest.approx(discount, abs=1e-6)
+            if discount:
+                assert batch.next_observation["x"][i].tolist() == [following, following]
+            drawn.add(number)
+    assert len(drawn) > 0.9 * len(expected)
+
+
+def test_a_new_segment_forgets_what_waits_and_keeps_what_is_complete(play):
+    experience, envs = play("agents out of step", 2)
+    experience.collect(40)
+    n_complete = experience.n_transitions
+    experience.start_segment(1)
+    assert experience.n_transitions == n_complete
+    experience.collect(40)
+    assert experience.n_transitions == len(everything(envs)) > n_complete
+
+
+def test_steps_and_episode_lengths_are_flat_steps(play):
+    experience, envs = play("two keys in turn", 1)
+    n_steps = experience.collect(101)
+    ends = [decision["gamma"] < 1.0 for episode in envs[0].episodes for decision in episode["decisions"]]
+    assert n_steps == sum(ends)
+    finished = [episode["decisions"] for episode in envs[0].episodes if episode["end"]]
+    lengths = [sum(decision["gamma"] < 1.0 for decision in decisions) for decisions in finished]
+    statistics = experience.drain()
+    assert statistics["BaseEnvEvents/episode_count"] == len(finished)
+    assert statistics["BaseEnvEvents/episode_length/mean"] == pytest.approx(np.mean(lengths))
