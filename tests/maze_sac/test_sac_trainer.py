@@ -2,12 +2,13 @@
 
 import math
 
+import attrs
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
-from maze_kernel.env.contract import FlatEnv, StructuredSpaces
+from maze_kernel.env.contract import ActorID, FlatEnv, StructuredEnv, StructuredSpaces
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
 from maze_kernel.testing.trainers import check_trainer
 
@@ -20,6 +21,7 @@ ENVS = {
     "multi-discrete": {"use": IDENTITY, "kind": "multi-discrete"},
     "masked": {"use": "maze_kernel.testing.environments:MaskedDict"},
     "mixed": {"use": f"{__file__.rsplit('/', 1)[-1][:-3]}:Mixed"},
+    "two keys": {"use": f"{__file__.rsplit('/', 1)[-1][:-3]}:TwoKeys"},
 }
 
 
@@ -52,12 +54,60 @@ class Mixed(FlatEnv):
         return self._next(), reward, self._t % 8 == 0, False, {}
 
 
-class Structured(FlatEnv):
+class TwoKeys(StructuredEnv):
+    """Two sub-steps a flat step: name the sign of a number, then, seeing the sign that was named, copy the number."""
+
     structured_spaces = StructuredSpaces(
-        observation={key: spaces.Dict({"o": spaces.Box(-1.0, 1.0, (1,), np.float32)}) for key in ("one", "two")},
-        action={key: spaces.Dict({"a": spaces.Discrete(2)}) for key in ("one", "two")},
-        agent_counts={"one": 1, "two": 1},
+        observation={
+            "sign": spaces.Dict({"number": spaces.Box(-1.0, 1.0, (1,), np.float32)}),
+            "size": spaces.Dict({"number": spaces.Box(-1.0, 1.0, (1,), np.float32), "named": spaces.Discrete(2)}),
+        },
+        action={
+            "sign": spaces.Dict({"sign": spaces.Discrete(2)}),
+            "size": spaces.Dict({"size": spaces.Box(0.0, 1.0, (1,), np.float32)}),
+        },
+        agent_counts={"sign": 1, "size": 1},
     )
+
+    def __init__(self):
+        self._rng = np.random.default_rng()
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self._rng = np.random.default_rng(seed)
+        self._t, self._key = 0, "sign"
+        return self._next(), {}
+
+    def _next(self):
+        self._number = self._rng.uniform(-1.0, 1.0)
+        return {"number": np.array([self._number], np.float32)}
+
+    def step(self, action):
+        if self._key == "sign":
+            self._key, self._named = "size", int(action["sign"])
+            return {"number": np.array([self._number], np.float32), "named": self._named}, 0.0, False, False, {}
+        right = self._named == int(self._number > 0)
+        reward = float(right) - abs(float(action["size"][0]) - abs(self._number))
+        self._key, self._t = "sign", self._t + 1
+        return self._next(), reward, False, self._t % 8 == 0, {}
+
+    def actor_id(self):
+        return ActorID(self._key, 0)
+
+    def is_actor_done(self):
+        return False
+
+    def is_flat_step_end(self):
+        return self._key == "sign"
+
+    def get_actor_rewards(self):
+        return None
+
+    def render(self):
+        return None
+
+    def close(self):
+        return None
 
 
 @pytest.fixture(autouse=True)
@@ -154,15 +204,21 @@ def test_target_networks_follow_by_tau_at_the_interval(make_trainer):
 SMALL_OPTIONS = {name: value for name, value in SMALL.items() if name != "use"}
 
 
-def test_structured_environments_are_refused_by_name(assemble, kernel):
-    import attrs
+def test_policy_keys_have_statistics_and_temperatures_of_their_own(make_trainer):
+    statistics = make_trainer(**tables("two keys")).train_epoch()
+    for name in ("entropy", "entropy_coef", "q_value", "critic_loss", "policy_loss"):
+        parts = [statistics[f"SACEvents/{name}/{key}"] for key in ("sign", "size")]
+        assert statistics[f"SACEvents/{name}"] == pytest.approx(np.mean(parts), rel=1e-5)
+    assert statistics["SACEvents/entropy/sign"] != statistics["SACEvents/entropy/size"]
 
+
+def test_changing_numbers_of_agents_are_refused(assemble):
     assembly = assemble(**tables("continuous"))
-    context = attrs.evolve(assembly.trainer_context(), spaces=Structured.structured_spaces)
-    with pytest.raises(SpaceError) as refusal:
+    changing = attrs.evolve(TwoKeys.structured_spaces, agent_counts={"sign": 1, "size": -1})
+    context = attrs.evolve(assembly.trainer_context(), spaces=changing)
+    with pytest.raises(SpaceError, match="'size' changes") as refusal:
         assembly.make_trainer(context)
-    assert "one, two" in refusal.value.render()
-    assert "es" in refusal.value.help
+    assert "ppo" in refusal.value.help
 
 
 def test_a_distribution_without_gradients_is_refused(make_trainer, monkeypatch):
@@ -227,7 +283,7 @@ def test_compiled_updates_equal_eager_ones(make_trainer, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["continuous", "mixed"])
+@pytest.mark.parametrize("kind", ["continuous", "mixed", "two keys"])
 def test_compiled_updates_are_reproducible(make_trainer, kind):
     runs = [make_trainer(**tables(kind, compile=True)) for _ in range(2)]
     before = weights(runs[0]).clone()

@@ -13,6 +13,7 @@ from maze_kernel.models.contract import ActionValueModel, Policy, PolicyContext
 from maze_kernel.rollout.episode_statistics import EpisodeStatistics
 from maze_kernel.rollout.random_policy import RandomPolicy
 from maze_kernel.training.contract import TrainerContext
+from maze_sac.demonstrations import DemonstrationMemory
 from maze_sac.options import SACOptions
 from maze_sac.replay import ReplayBuffer, Transitions
 from maze_sac.series import ActorSeries
@@ -46,14 +47,15 @@ class Experience:
             )
             self._series[key] = ActorSeries(replay, n_envs, n_agents)
         self.replay = {key: series.replay for key, series in self._series.items()}
+        self._memory = DemonstrationMemory(context, options)
         self._flat_steps = _FlatSteps(n_envs)
         self._statistics = EpisodeStatistics(n_envs)
         self._tick: Tick | None = None
 
     @property
     def n_transitions(self) -> int:
-        """Transitions that can be drawn, of all policy keys."""
-        return sum(replay.n_transitions for replay in self.replay.values())
+        """Transitions that can be drawn, of all policy keys, kept demonstrations included."""
+        return sum(replay.n_transitions for replay in self.replay.values()) + self._memory.n_transitions
 
     @property
     def is_ready(self) -> bool:
@@ -61,8 +63,12 @@ class Experience:
         return all(replay.n_transitions for replay in self.replay.values())
 
     def sample(self, size: int, rng: np.random.Generator) -> dict[PolicyKey, Transitions]:
-        """A batch of `size` transitions of every policy key, drawn uniformly."""
-        return {key: replay.sample(size, rng) for key, replay in self.replay.items()}
+        """A batch of `size` transitions of every policy key."""
+        return {key: self._memory.sample_with(replay, size, rng) for key, replay in self.replay.items()}
+
+    def add_demonstrations(self) -> None:
+        """Before anything was played: read the demonstrations, if there are any."""
+        self._memory.fill(next(iter(self.replay.values())))
 
     def start_segment(self, epoch: int) -> None:
         """Re-seed environments and action samples from the run's seed and `epoch`, and start new episodes."""
@@ -129,13 +135,15 @@ class Experience:
         return self._statistics.drain()
 
     def state_dict(self) -> dict[str, Any]:
-        """The replay buffers; what waits for its outcome is forgotten with the segment."""
-        return {key: replay.state_dict() for key, replay in self.replay.items()}
+        """The replay buffers and kept demonstrations; what waits for its outcome is forgotten with the segment."""
+        replay = {key: replay.state_dict() for key, replay in self.replay.items()}
+        return {"replay": replay, "demonstrations": self._memory.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         for key, replay in self.replay.items():
-            replay.load_state_dict(state[key])
+            replay.load_state_dict(state["replay"][key])
+        self._memory.load_state_dict(state["demonstrations"])
 
     def close(self) -> None:
         """Close the environments."""

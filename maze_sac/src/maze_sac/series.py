@@ -108,9 +108,8 @@ class ActorSeries:
         self.replay.cut(self._all[rest])
 
     def _truncate(self, final: FinalObservation, cut: np.ndarray) -> None:
-        chosen = cut[final.env_index]
-        rings = self._rings(final.env_index, getattr(final, "agent_id", final.env_index))
-        chosen &= self._flat(self._open)[rings]
+        rings = self._rings(final.env_index, final.agent_id)
+        chosen = cut[final.env_index] & self._flat(self._open)[rings]
         if chosen.any():
             rings = rings[chosen]
             self._complete(rings)

@@ -99,10 +99,14 @@ class SACTrainer:
         return [self._device.index or 0] if self._device.type == "cuda" else []
 
     def _fill(self) -> None:
-        """Before the first update collect `initial_buffer_size` transitions, or half of what fits."""
+        """Before the first update read the demonstrations, and play until there are `initial_buffer_size` transitions.
+
+        Half of what fits is enough; every policy key needs one that was played.
+        """
         if self._n_updates:
             return
         experience = self._experience
+        experience.add_demonstrations()
         room = sum(buffer.n_rings * buffer.n_rows for buffer in experience.replay.values())
         wanted = min(self.options.initial_buffer_size, room // 2)
         while experience.n_transitions < wanted or not experience.is_ready:
@@ -185,7 +189,7 @@ class SACTrainer:
         """Optimisers, target networks, temperature, replay buffer and counters."""
         return {
             "update": self._update.state_dict(),
-            "replay": self._experience.state_dict(),
+            "experience": self._experience.state_dict(),
             "epoch": self._epoch,
             "env_steps": self._env_steps,
             "n_updates": self._n_updates,
@@ -194,7 +198,7 @@ class SACTrainer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self._update.load_state_dict(state["update"])
-        self._experience.load_state_dict(state["replay"])
+        self._experience.load_state_dict(state["experience"])
         self._epoch = int(state["epoch"])
         self._env_steps = int(state["env_steps"])
         self._n_updates = int(state["n_updates"])

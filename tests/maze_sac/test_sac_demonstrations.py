@@ -1,0 +1,196 @@
+"""SAC from demonstrations: what is recorded reaches the batches, stays if it shall, and is refused if it cannot."""
+
+import attrs
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from maze_kernel.env.contract import FlatEnv, StructuredSpaces, flat_spaces
+from maze_kernel.errors import MazeError, RequestError, SpaceError
+from maze_kernel.testing.trainers import check_trainer
+from maze_kernel.trajectories.recording import RecordedEnvFactory
+from maze_sac.demonstrations import DemonstrationMemory
+from maze_sac.experience import Experience
+from maze_sac.options import SACOptions, TrajectoryData
+
+GAMMA = 0.9
+SMALL = {"use": "sac", "epoch_length": 4, "batch_size": 16, "initial_buffer_size": 40, "replay_buffer_size": 400}
+
+
+class Counter(FlatEnv):
+    """Observes the step count; the reward is the action; every second episode terminates, the others are truncated."""
+
+    structured_spaces = flat_spaces(
+        spaces.Dict({"count": spaces.Box(-np.inf, np.inf, (1,), np.float32)}),
+        spaces.Dict({"push": spaces.Box(-1.0, 1.0, (1,), np.float32)}),
+    )
+
+    def __init__(self, n_steps=5):
+        self.n_steps, self.t, self.n_episodes = n_steps, 0, 0
+
+    def reset(self, *, seed=None, options=None):
+        self.t, self.n_episodes = 0, self.n_episodes + 1
+        return self._observation(), {}
+
+    def step(self, action):
+        self.t += 1
+        ends = self.t == self.n_steps
+        terminates = self.n_episodes % 2 == 1
+        return self._observation(), float(action["push"][0]), ends and terminates, ends and not terminates, {}
+
+    def _observation(self):
+        return {"count": np.array([self.t], np.float32)}
+
+
+@pytest.fixture
+def recording(tmp_path):
+    """Four episodes of five steps; the k-th action of all is k / 100."""
+    env = RecordedEnvFactory(Counter, tmp_path / "expert", policy="expert")()
+    pushes = iter(range(20))
+    for seed in range(4):
+        env.reset(seed=seed)
+        ended = False
+        while not ended:
+            *_, terminated, truncated, _ = env.step({"push": np.array([next(pushes) / 100], np.float32)})
+            ended = terminated or truncated
+    env.close()
+    return tmp_path / "expert"
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """Tables of an experiment on the counter, given trainer options."""
+    import sys
+
+    module = __file__.rsplit("/", 1)[-1][:-3]
+    monkeypatch.setitem(sys.modules, module, sys.modules[__name__])
+    model = {"use": "auto", "hidden_units": [8]}
+    return lambda **options: {"env": {"use": f"{module}:Counter"}, "model": model, "trainer": {**SMALL, **options}}
+
+
+def pushes(batch):
+    """Which recorded actions a batch holds, as numbers 0 to 19; others are random numbers."""
+    return np.round(batch.action["push"][:, 0] * 100, 4)
+
+
+def are_recorded(batch):
+    numbers = pushes(batch)
+    return np.isclose(numbers, np.round(numbers), atol=1e-4) & (numbers >= 0) & (numbers < 20)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_recorded_steps_are_transitions_like_any_other(assemble, recording, tables, keep):
+    options = SACOptions(demonstrations=TrajectoryData(path=str(recording)), keep_demonstrations=keep, gamma=GAMMA)
+    assembly = assemble(**tables())
+    experience = Experience(assembly.trainer_context(), assembly.make_model(), options)
+    experience.start_segment(0)
+    experience.add_demonstrations()
+    assert experience.n_transitions == 20
+    if keep:
+        experience.collect(1)
+    batch = experience.sample(2000, np.random.default_rng(0))["0"]
+    rows = np.flatnonzero(are_recorded(batch))
+    assert set(pushes(batch)[rows].round().tolist()) == set(range(20))
+    for i in rows:
+        k = round(pushes(batch)[i])
+        step, episode = k % 5, k // 5
+        assert batch.observation["count"][i, 0] == step
+        assert batch.reward[i] == pytest.approx(k / 100)
+        assert batch.discount[i] == np.float32(0.0 if step == 4 and episode % 2 == 0 else GAMMA)
+        if batch.discount[i]:
+            assert batch.next_observation["count"][i, 0] == step + 1
+
+
+def test_they_count_for_the_first_fill(make_trainer, recording, tables):
+    trainer = make_trainer(**tables(demonstrations={"path": str(recording)}))
+    statistics = trainer.train_epoch()
+    assert trainer.env_steps == (40 - 20) + 4 * 2
+    assert statistics["SACEvents/buffer_size"] == 20 + trainer.env_steps
+
+
+def sampled(trainer, n=4000):
+    return trainer._experience.sample(n, np.random.default_rng(0))["0"]
+
+
+def test_new_transitions_overwrite_them_unless_they_are_kept(make_trainer, recording, tables):
+    shares = {}
+    for keep in (False, True):
+        options = {"keep_demonstrations": keep, "replay_buffer_size": 60, "initial_buffer_size": 24}
+        trainer = make_trainer(**tables(demonstrations={"path": str(recording)}, **options))
+        for _ in range(25):
+            trainer.train_epoch()
+        shares[keep] = are_recorded(sampled(trainer)).mean()
+    assert shares[False] == 0.0
+    kept = trainer._experience._memory.n_transitions
+    assert shares[True] == pytest.approx(kept / trainer._experience.n_transitions, abs=0.03)
+
+
+@pytest.mark.parametrize("fraction", [0.25, 1.0])
+def test_a_fraction_of_every_batch_comes_from_them(make_trainer, recording, tables, fraction):
+    options = {"keep_demonstrations": True, "demonstration_fraction": fraction}
+    trainer = make_trainer(**tables(demonstrations={"path": str(recording)}, **options))
+    trainer.train_epoch()
+    assert are_recorded(sampled(trainer, 400)).sum() == pytest.approx(400 * fraction, abs=3)
+
+
+@pytest.mark.parametrize("options", [{}, {"keep_demonstrations": True, "demonstration_fraction": 0.5}])
+def test_a_restored_trainer_goes_on_bit_for_bit(assemble, recording, tables, options):
+    assembly = assemble(**tables(demonstrations={"path": str(recording)}, **options))
+    check_trainer(lambda: assembly.make_trainer(assembly.trainer_context()))
+
+
+def test_rewards_go_through_the_wrappers(make_trainer, recording, tables):
+    trainer = make_trainer(
+        **tables(demonstrations={"path": str(recording)}, keep_demonstrations=True),
+        wrappers=[{"use": "reward-scaling", "scale": 10.0}],
+    )
+    trainer.train_epoch()
+    batch = sampled(trainer)
+    rows = are_recorded(batch)
+    np.testing.assert_allclose(batch.reward[rows], 10.0 * batch.action["push"][rows, 0], atol=1e-5)
+
+
+def test_recordings_of_another_environment_are_refused(make_trainer, recording, tables):
+    other = {**tables(demonstrations={"path": str(recording)}), "env": {"use": "gym", "id": "Pendulum-v1"}}
+    with pytest.raises(SpaceError, match="other spaces") as refusal:
+        make_trainer(**other)
+    assert "count" in refusal.value.render()
+
+
+def test_structured_environments_are_refused(assemble, recording, tables):
+    context = assemble(**tables()).trainer_context()
+    flat = context.spaces
+    two = StructuredSpaces(
+        observation={"a": flat.observation["0"], "b": flat.observation["0"]},
+        action={"a": flat.action["0"], "b": flat.action["0"]},
+        agent_counts={"a": 1, "b": 1},
+    )
+    with pytest.raises(SpaceError, match="flat environments only"):
+        DemonstrationMemory(
+            attrs.evolve(context, spaces=two), SACOptions(demonstrations=TrajectoryData(path=str(recording)))
+        )
+
+
+def test_too_many_for_the_buffer_are_refused(make_trainer, recording, tables):
+    trainer = make_trainer(**tables(demonstrations={"path": str(recording)}, replay_buffer_size=30))
+    with pytest.raises(RequestError, match="do not fit") as refusal:
+        trainer.train_epoch()
+    assert "keep_demonstrations" in refusal.value.help
+
+
+def test_no_recording_is_refused_before_training(make_trainer, tmp_path, tables):
+    with pytest.raises(MazeError, match="no record"):
+        make_trainer(**tables(demonstrations={"path": str(tmp_path)}))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"keep_demonstrations": True}, "needs 'demonstrations'"),
+        ({"demonstrations": {"path": "x"}, "demonstration_fraction": 0.5}, "needs 'keep_demonstrations = true'"),
+    ],
+)
+def test_options_that_need_each_other_say_so(assemble, tables, options, message):
+    with pytest.raises(MazeError) as refusal:
+        assemble(**tables(**options))
+    assert message in refusal.value.render()
