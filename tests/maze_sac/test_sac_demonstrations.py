@@ -8,7 +8,7 @@ from gymnasium import spaces
 from maze_kernel.env.contract import FlatEnv, StructuredSpaces, flat_spaces
 from maze_kernel.errors import MazeError, RequestError, SpaceError
 from maze_kernel.testing.trainers import check_trainer
-from maze_kernel.trajectories.recording import RecordedEnvFactory
+from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
 from maze_sac.demonstrations import DemonstrationMemory
 from maze_sac.experience import Experience
 from maze_sac.options import SACOptions, TrajectoryData
@@ -45,7 +45,7 @@ class Counter(FlatEnv):
 @pytest.fixture
 def recording(tmp_path):
     """Four episodes of five steps; the k-th action of all is k / 100."""
-    env = RecordedEnvFactory(Counter, tmp_path / "expert", policy="expert")()
+    env = RecordedEnvFactory(Counter, Recording(folder=tmp_path / "expert"))()
     pushes = iter(range(20))
     for seed in range(4):
         env.reset(seed=seed)

@@ -82,7 +82,7 @@ class Experience:
         for key, series in self._series.items():
             series.begin_episodes()
             if key in self._tick.groups:
-                series.arrive(self._tick.groups[key])
+                series.arrive(self._tick.groups[key], self._flat_steps.sub_step)
 
     def collect(self, n_steps: int, *, initial: bool = False) -> int:
         """Take decisions everywhere, `n_steps` times; returns the environment steps it took."""
@@ -99,11 +99,11 @@ class Experience:
         self._pass_time(tick)
         if tick.actor_done is not None:
             for key, group in groups.items():
-                self._series[key].leave(group, tick.actor_done)
+                self._series[key].leave(group, tick.actor_done, self._flat_steps.sub_step)
         if tick.final_observation:
             self._end_episodes(policy, tick)
         for key, group in tick.groups.items():
-            self._series[key].arrive(group)
+            self._series[key].arrive(group, self._flat_steps.sub_step)
         return self._count(tick, void)
 
     def _pass_time(self, tick: Tick) -> None:

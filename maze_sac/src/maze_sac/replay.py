@@ -102,6 +102,14 @@ class ReplayBuffer:
         self._bootstraps[rings] = discount > 0.0
         self._advance(rings)
 
+    def pending_row(self, ring: int) -> int:
+        """Where the next transition of a ring will be stored."""
+        return int(self._cursor[ring])
+
+    def add_reward(self, ring: int, row: int, reward: float) -> None:
+        """Change the reward of a stored transition."""
+        self._reward[ring, row] += reward
+
     def cut(self, rings: np.ndarray) -> None:
         """What comes next does not follow what was stored last.
 

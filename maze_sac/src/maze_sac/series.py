@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from maze_kernel.env.tick import FinalObservation, Group
 from maze_sac.replay import ReplayBuffer
+
+
+class _Provisional(NamedTuple):
+    """A stored transition that holds rewards of sub-steps `begin` to `end` of an unfinished flat step, discounted."""
+
+    env: int
+    ring: int
+    row: int
+    begin: int
+    end: int
+    discount: float
 
 
 class ActorSeries:
@@ -31,19 +43,26 @@ class ActorSeries:
         self._reward = np.zeros((n_envs, n_agents), np.float64)
         self._discount = np.zeros((n_envs, n_agents), np.float64)
         self._sub_step = np.zeros((n_envs, n_agents), np.int64)
+        self._provisional: list[_Provisional] = []
         self._all = np.arange(n_envs * n_agents)
 
     def begin_episodes(self) -> None:
         """All environments are reset; decisions without an outcome are forgotten."""
         self._open.fill(False)
+        self._provisional.clear()
         self.replay.cut(self._all)
 
-    def arrive(self, group: Group) -> None:
-        """Actors see their next observation: it completes their last decision, and the next one is made on it."""
+    def arrive(self, group: Group, sub_step: np.ndarray) -> None:
+        """Actors see their next observation: it completes their last decision, and the next one is made on it.
+
+        Args:
+            group: who sees what.
+            sub_step: (N,) int64, how many decisions the present flat step has had.
+        """
         rings = self._rings(group.env_index, group.agent_id)
         waiting = rings[self._flat(self._open)[rings]]
         if len(waiting):
-            self._complete(waiting)
+            self._complete(waiting, sub_step)
         self.replay.observe(rings, group.observation)
 
     def decide(
@@ -55,7 +74,7 @@ class ActorSeries:
             group: who.
             action: heads to (n, ...), rows as in the group.
             void: (N,) bool, environments whose next step only resets them, whatever the action; None: none.
-            sub_step: (N,) int64, how many decisions the present flat step has had.
+            sub_step: as in `arrive`.
         """
         rings = self._rings(group.env_index, group.agent_id)
         if void is not None and void.any():
@@ -74,8 +93,11 @@ class ActorSeries:
             env: index.
             changes: (m,) new minus old reward of each sub-step, the last one included.
         """
-        since = changes[::-1].cumsum()[::-1]
-        self._reward[env] += self._discount[env] * since[self._sub_step[env]]
+        until = np.concatenate([[0.0], changes.cumsum()])
+        self._reward[env] += self._discount[env] * (until[-1] - until[self._sub_step[env]])
+        for row in self._provisional:
+            if row.env == env:
+                self.replay.add_reward(row.ring, row.row, row.discount * (until[row.end] - until[row.begin]))
 
     def pass_time(self, reward: np.ndarray, gamma: np.ndarray | float) -> None:
         """A tick's rewards (N,) and discounts γ_k (N,), or one for all, reach every decision that waits."""
@@ -83,21 +105,25 @@ class ActorSeries:
         self._discount *= gamma if isinstance(gamma, float) else gamma[:, None]
 
     def begin_flat_steps(self, env_index: np.ndarray) -> None:
-        """Decisions that still wait in these environments were made before the flat step that begins."""
+        """Decisions that still wait in these environments (n,) were made before the flat step that begins."""
         self._sub_step[env_index] = 0
+        if self._provisional:
+            begun = set(env_index.tolist())
+            self._provisional = [row for row in self._provisional if row.env not in begun]
 
-    def leave(self, group: Group, actor_done: np.ndarray) -> None:
+    def leave(self, group: Group, actor_done: np.ndarray, sub_step: np.ndarray) -> None:
         """Those of a group's actors who are done, by environment (N,), end their series without a bootstrap."""
         left = actor_done[group.env_index]
-        self._terminate(self._rings(group.env_index[left], group.agent_id[left]))
+        self._terminate(self._rings(group.env_index[left], group.agent_id[left]), sub_step)
 
     def end_episodes(self, terminated: np.ndarray, truncated: np.ndarray, final: FinalObservation | None) -> None:
-        """Episodes ended, (N,) each; `final` has the last observations of actors of this key.
+        """Episodes ended, (N,) bool each; `final` has the last observations of actors of this key.
 
         Decisions of a terminated episode have no future. In a truncated one the actor who would decide next bootstraps
         from the final observation; the others never see another observation, so their last decisions are dropped.
         """
-        self._terminate(self._all[np.repeat(terminated, self._n_agents)])
+        self.begin_flat_steps(np.flatnonzero(terminated | truncated))
+        self._terminate(self._all[np.repeat(terminated, self._n_agents)], None)
         cut = truncated & ~terminated
         if not cut.any():
             return
@@ -112,21 +138,35 @@ class ActorSeries:
         chosen = cut[final.env_index] & self._flat(self._open)[rings]
         if chosen.any():
             rings = rings[chosen]
-            self._complete(rings)
+            self._complete(rings, None)
             self.replay.observe(rings, {name: array[chosen] for name, array in final.observation.items()})
 
-    def _terminate(self, rings: np.ndarray) -> None:
+    def _terminate(self, rings: np.ndarray, sub_step: np.ndarray | None) -> None:
         rings = rings[self._flat(self._open)[rings]]
         if len(rings):
-            self._flat(self._discount)[rings] = 0.0
-            self._complete(rings)
+            self._complete(rings, sub_step, has_future=False)
 
-    def _complete(self, rings: np.ndarray) -> None:
-        self.replay.store(rings, self._flat(self._reward)[rings], self._flat(self._discount)[rings])
+    def _complete(self, rings: np.ndarray, sub_step: np.ndarray | None, *, has_future: bool = True) -> None:
+        """Store these decisions; without `sub_step` their episodes are over and no reward can change any more."""
+        if sub_step is not None:
+            self._note_provisional(rings, sub_step)
+        discount = self._flat(self._discount)[rings]
+        self.replay.store(rings, self._flat(self._reward)[rings], discount if has_future else np.zeros_like(discount))
         self._flat(self._open)[rings] = False
 
-    def _rings(self, env_index: np.ndarray, agent_id: np.ndarray) -> np.ndarray:
-        rings: np.ndarray = env_index if self._n_agents == 1 else env_index * self._n_agents + agent_id
+    def _note_provisional(self, rings: np.ndarray, sub_step: np.ndarray) -> None:
+        """Rewards of the present flat step's sub-steps may still change when it ends; see `correct`."""
+        envs, begin = rings // self._n_agents, self._flat(self._sub_step)[rings]
+        for i in np.flatnonzero(sub_step[envs] > begin):
+            ring, env = int(rings[i]), int(envs[i])
+            discount = float(self._flat(self._discount)[ring])
+            row = self.replay.pending_row(ring)
+            self._provisional.append(_Provisional(env, ring, row, int(begin[i]), int(sub_step[env]), discount))
+
+    def _rings(self, env_index: np.ndarray, agent_id: np.ndarray | None) -> np.ndarray:
+        if self._n_agents == 1 or agent_id is None:
+            return env_index
+        rings: np.ndarray = env_index * self._n_agents + agent_id
         return rings
 
     @staticmethod
