@@ -7,6 +7,7 @@ from torch import nn
 
 from maze_es.members import MemberPolicy
 from maze_es.population import policy_parameters
+from maze_kernel.env.tick import Group
 from maze_kernel.models.network_policy import NetworkPolicy
 
 PROBE = "maze_kernel.testing.environments:"
@@ -15,16 +16,25 @@ CASES = {
     "pendulum": {"env": {"use": "gym", "id": "Pendulum-v1"}},
     "masked": {"env": {"use": PROBE + "MaskedDict"}},
     "multi-discrete": {"env": {"use": PROBE + "Identity", "kind": "multi-discrete"}},
+    "two keys": {"env": {"use": "cutting-2d", "version": "masked"}},
 }
 
 
-def observations(model, n_rows, seed=0):
+def group_of(observation, rows=None):
+    """The observation as a group of all members, or of some."""
+    n = len(next(iter(observation.values())))
+    rows = np.arange(n) if rows is None else np.array(rows)
+    some = {name: array[rows] for name, array in observation.items()}
+    return Group(rows, np.zeros(len(rows), np.int64), some, aligned=len(rows) == n)
+
+
+def observations(model, n_rows, seed=0, key=None):
     rng = np.random.default_rng(seed)
     return {
         name: rng.integers(0, 2, (n_rows, *space.shape)).astype(space.dtype)
         if np.issubdtype(space.dtype, np.integer)
         else rng.normal(size=(n_rows, *space.shape)).astype(space.dtype)
-        for name, space in model.spaces.observation["0"].items()
+        for name, space in model.spaces.observation[key or model.spaces.policy_keys[0]].items()
     }
 
 
@@ -42,30 +52,33 @@ def members(model, n_members, how=None):
 def test_every_way_gives_what_each_member_gives_alone(assemble, case, how):
     model = assemble(**CASES[case]).make_model()
     policy, weights, flat = members(model, 5, how)
-    batch = observations(model, 5)
-    together = policy.logits(batch)
-    center = flat.data.clone()
-    for i in range(5):
-        flat.data.copy_(torch.from_numpy(weights[i]))
-        alone = model.numpy_logits("0")({name: array[i : i + 1] for name, array in batch.items()})
-        for head, logits in alone.items():
-            np.testing.assert_allclose(together[head][i], logits[0], rtol=1e-4, atol=1e-5)
-        flat.data.copy_(center)
+    for key in model.spaces.policy_keys:
+        batch = observations(model, 5, key=key)
+        together, some = policy.logits(key, group_of(batch)), policy.logits(key, group_of(batch, [1, 4]))
+        center = flat.data.clone()
+        for i in range(5):
+            flat.data.copy_(torch.from_numpy(weights[i]))
+            tensors = {name: torch.from_numpy(array[i : i + 1]) for name, array in batch.items()}
+            for head, logits in model.logits(key, tensors).items():
+                np.testing.assert_allclose(together[head][i], logits[0].detach(), rtol=1e-4, atol=1e-5)
+                if i in (1, 4):
+                    np.testing.assert_allclose(some[head][[1, 4].index(i)], logits[0].detach(), rtol=1e-4, atol=1e-5)
+            flat.data.copy_(center)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_first_party_models_take_the_fastest_way(assemble, case):
     policy, _, _ = members(assemble(**CASES[case]).make_model(), 3)
-    assert policy.how == "traced"
+    assert set(policy.how.values()) == {"traced"}
 
 
 def test_new_observations_and_new_weights_are_not_baked_in(assemble):
     model = assemble().make_model()
     policy, weights, _ = members(model, 4)
-    first = policy.logits(observations(model, 4))["action"].copy()
-    other = policy.logits(observations(model, 4, seed=9))["action"].copy()
+    first = policy.logits("0", group_of(observations(model, 4)))["action"].copy()
+    other = policy.logits("0", group_of(observations(model, 4, seed=9)))["action"].copy()
     policy.load(weights * 1.5)
-    louder = policy.logits(observations(model, 4))["action"]
+    louder = policy.logits("0", group_of(observations(model, 4)))["action"]
     assert not np.allclose(first, other)
     assert not np.allclose(first, louder)
 
@@ -81,10 +94,10 @@ def test_a_network_that_cannot_be_batched_is_played_one_by_one(assemble):
 
     model._policy["0"] = Stubborn()
     policy, weights, flat = members(model, 3)
-    assert policy.how == "one-by-one"
+    assert policy.how == {"0": "one-by-one"}
     before = flat.data.clone()
     batch = observations(model, 3)
-    together = policy.logits(batch)["action"]
+    together = policy.logits("0", group_of(batch))["action"]
     assert torch.equal(flat.data, before)
     flat.data.copy_(torch.from_numpy(weights[2]))
     row = torch.from_numpy(batch["observation"][2:])

@@ -1,14 +1,12 @@
 """Training as a user sees it: seeds, resuming, episodes, steps, workers, refusals."""
 
-import attrs
 import numpy as np
 import pytest
 import torch
 
 from maze_es.population import Pairs
 from maze_kernel.config.load import experiment_from_mapping
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.errors import MazeError, RequestError, SpaceError
+from maze_kernel.errors import MazeError, RequestError
 from maze_kernel.testing.trainers import check_trainer
 
 PROBE = "maze_kernel.testing.environments:"
@@ -161,17 +159,22 @@ def test_running_statistics_are_refused_on_workers(make_trainer):
         pooled.train_epoch()
 
 
-def test_structured_environments_are_refused_by_name(assemble):
-    assembly = assemble()
-    context = assembly.trainer_context()
-    flat = context.spaces
-    two = StructuredSpaces(
-        observation={"pick": flat.observation["0"], "place": flat.observation["0"]},
-        action={"pick": flat.action["0"], "place": flat.action["0"]},
-        agent_counts={"pick": 1, "place": 1},
-    )
-    with pytest.raises(SpaceError, match="pick, place"):
-        assembly.make_trainer(attrs.evolve(context, spaces=two))
+@pytest.mark.parametrize("version", ["structured", "masked"])
+def test_structured_environments_are_trained(assemble, version):
+    env = {"use": "cutting-2d", "version": version, "max_episode_steps": 10}
+    assembly = assemble(env=env, vector={"n_envs": 2})
+    check_trainer(lambda: assembly.make_trainer(assembly.trainer_context()))
+
+
+def test_all_policy_keys_move_and_steps_are_flat_steps(make_trainer):
+    env = {"use": "cutting-2d", "version": "structured", "max_episode_steps": 10}
+    trainer = make_trainer(env=env, vector={"n_envs": 2})
+    before = {name: tensor.clone() for name, tensor in trainer.model.policy_state_dict().items()}
+    statistics = trainer.train_epoch()
+    assert trainer.env_steps == 6 * 10
+    assert statistics["BaseEnvEvents/episode_length/mean"] == 10
+    after = trainer.model.policy_state_dict()
+    assert all(not torch.equal(after[name], tensor) for name, tensor in before.items())
 
 
 def test_options_of_the_other_optimizer_are_refused(kernel):

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
@@ -93,31 +94,37 @@ class OneByOne:
 
 
 class MemberPolicy:
-    """Implements `Policy` for N environments of a flat kind: environment i is played by member i.
+    """Implements `Policy` for N environments: environment i is played by member i, whoever of its actors decides.
 
     Args:
         model: gives the architecture and the action distributions; its weights are left as they are.
         flat: the perturbed weights of `model`.
         n_members: N.
         how: "traced", "vmap" or "one-by-one"; None: the fastest that agrees with one-by-one.
+
+    Attributes:
+        how: the ways that were taken, by policy key.
     """
 
     def __init__(self, model: ActorCritic, flat: FlatParameters, n_members: int, how: str | None = None) -> None:
         self._model = model
-        self._key = model.spaces.policy_keys[0]
-        spaces = model.spaces.observation[self._key]
-        self._names = tuple(spaces.spaces)
-        self._heads = tuple(model.distributions[self._key].heads)
         self._device = flat.data.device
-        example = {name: np.ones((n_members, *(space.shape or ())), space.dtype) for name, space in spaces.items()}
-        with torch.no_grad():
-            self.how, self._networks = _choose(model, flat, self._heads, self._tensors(example), how)
+        self._n_members = n_members
+        self.how: dict[PolicyKey, str] = {}
+        self._networks: dict[PolicyKey, MemberNetworks] = {}
+        self._rows = {key: _examples(space, n_members) for key, space in model.spaces.observation.items()}
+        for key in model.spaces.policy_keys:
+            example = self._tensors(key, self._rows[key])
+            with torch.no_grad():
+                self.how[key], self._networks[key] = _choose(_Logits(model, key), flat, example, how)
         self.seed(0)
 
     def load(self, weights: np.ndarray) -> None:
         """Take the members' weights, (N, P) float32."""
+        tensor = torch.from_numpy(weights).to(self._device)
         with torch.no_grad():
-            self._networks.load(torch.from_numpy(weights).to(self._device))
+            for networks in self._networks.values():
+                networks.load(tensor)
 
     def seed(self, seed: int) -> None:
         """Restart the stream of action samples."""
@@ -126,15 +133,25 @@ class MemberPolicy:
     def begin_episodes(self, env_index: np.ndarray) -> None:
         """Feed-forward networks carry nothing from step to step."""
 
-    def logits(self, observation: ArrayDict) -> ArrayDict:
-        """Head name to (N, L)."""
+    def logits(self, policy_key: PolicyKey, group: Group) -> ArrayDict:
+        """Head name to (n, L), rows as in the group."""
+        observation = group.observation
+        if len(group.env_index) < self._n_members:
+            # Every member has its row in the batch; those who do not decide now see something old, which is not used.
+            observation = self._rows[policy_key]
+            for name, array in observation.items():
+                array[group.env_index] = group.observation[name]
         with torch.no_grad():
-            logits = self._networks(self._tensors(observation))
-        return {name: tensor.cpu().numpy() for name, tensor in zip(self._heads, logits, strict=True)}
+            logits = self._networks[policy_key](self._tensors(policy_key, observation))
+        heads = self._model.distributions[policy_key].heads
+        arrays = {name: tensor.cpu().numpy() for name, tensor in zip(heads, logits, strict=True)}
+        if observation is group.observation:
+            return arrays
+        return {name: array[group.env_index] for name, array in arrays.items()}
 
     def act(self, policy_key: PolicyKey, group: Group, *, deterministic: bool = False) -> ArrayDict:
-        """Actions (N, …) by head."""
-        logits = self.logits(group.observation)
+        """Actions (n, …) by head, rows as in the group."""
+        logits = self.logits(policy_key, group)
         distribution = self._model.distributions[policy_key]
         return distribution.mode_numpy(logits) if deterministic else distribution.sample_numpy(logits, self._rng)
 
@@ -146,9 +163,15 @@ class MemberPolicy:
         """Restore what `state_dict` returned."""
         self._rng.bit_generator.state = state["rng"]
 
-    def _tensors(self, observation: ArrayDict) -> tuple[Tensor, ...]:
-        tensors = tuple(torch.from_numpy(np.ascontiguousarray(observation[name])) for name in self._names)
+    def _tensors(self, key: PolicyKey, observation: ArrayDict) -> tuple[Tensor, ...]:
+        names = self._model.spaces.observation[key].spaces
+        tensors = tuple(torch.from_numpy(np.ascontiguousarray(observation[name])) for name in names)
         return tensors if self._device.type == "cpu" else tuple(tensor.to(self._device) for tensor in tensors)
+
+
+def _examples(space: spaces.Dict, n_rows: int) -> ArrayDict:
+    """Observations of the right shapes."""
+    return {name: np.ones((n_rows, *(sub.shape or ())), sub.dtype) for name, sub in space.items()}
 
 
 class Relay:
@@ -187,12 +210,12 @@ class Relay:
 class _Logits(nn.Module):
     """A model's logits as a forward pass: observations in the order of names, logits in the order of heads."""
 
-    def __init__(self, model: ActorCritic, heads: tuple[str, ...]) -> None:
+    def __init__(self, model: ActorCritic, key: PolicyKey) -> None:
         super().__init__()
         self.model = model
-        self._key = model.spaces.policy_keys[0]
-        self._names = tuple(model.spaces.observation[self._key].spaces)
-        self._heads = heads
+        self._key = key
+        self._names = tuple(model.spaces.observation[key].spaces)
+        self._heads = tuple(model.distributions[key].heads)
 
     def forward(self, *observations: Tensor) -> tuple[Tensor, ...]:
         logits = self.model.logits(self._key, dict(zip(self._names, observations, strict=True)))
@@ -214,10 +237,9 @@ def _stacked(network: _Logits, flat: FlatParameters) -> Function:
 
 
 def _choose(
-    model: ActorCritic, flat: FlatParameters, heads: tuple[str, ...], example: tuple[Tensor, ...], how: str | None
+    network: _Logits, flat: FlatParameters, example: tuple[Tensor, ...], how: str | None
 ) -> tuple[str, MemberNetworks]:
     """The networks, and how they are evaluated; a way that fails or disagrees with one-by-one is passed over."""
-    network = _Logits(model, heads)
     one_by_one = OneByOne(network, flat)
     # Weights unlike each other, so that a mix-up of members cannot pass.
     factors = torch.linspace(0.5, 1.5, len(example[0]), device=flat.data.device)

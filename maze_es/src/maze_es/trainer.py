@@ -13,7 +13,8 @@ from maze_es.losses import centered_ranks, gradient, pair_weights
 from maze_es.optimizers import make_optimizer
 from maze_es.options import ESOptions
 from maze_es.population import LocalPopulation, Outcome, Pairs, PooledPopulation, make_noise, policy_parameters
-from maze_kernel.errors import NonFiniteError, SpaceError
+from maze_kernel.errors import NonFiniteError
+from maze_kernel.models.agent_networks import refuse_agent_networks
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.device import resolve_device, threads_for
 from maze_kernel.rollout.episode_statistics import summarize_episodes
@@ -21,26 +22,17 @@ from maze_kernel.training.contract import Progress, Statistics, TrainerContext
 
 
 class EvolutionTrainer:
-    """Evolution strategies on the weights of a flat environment's policy; an epoch is one update.
+    """Evolution strategies on the weights of all policies of an environment; an epoch is one update.
 
     Raises:
-        SpaceError: the environment has more than one policy key or agent.
-        RequestError: the device does not exist, or the noise table is too short.
+        RequestError: the device does not exist, the noise table is too short, or the model has a network an agent.
     """
 
     def __init__(self, context: TrainerContext, options: ESOptions) -> None:
-        if not context.spaces.is_flat:
-            keys = ", ".join(context.spaces.policy_keys)
-            raise SpaceError(
-                "ES trains one policy for one agent",
-                received=f"policy keys {keys}, agents {dict(context.spaces.agent_counts)}",
-                expected="a flat environment",
-                owner="maze-es",
-                help="train it with another trainer: maze list-plugins",
-            )
         self.options = options
         self.model: ActorCritic = context.make_model().to(resolve_device(options.device))  # type: ignore[attr-defined]
         self._context = context
+        refuse_agent_networks(self.model, "maze-es")
         self._flat = policy_parameters(self.model)
         self._optimizer = make_optimizer(len(self._flat.data), options.optimizer)
         self._population = self._make_population()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
+from maze_kernel.models.agent_networks import refuse_agent_networks
 from maze_kernel.models.contract import ActionValueModel
 from maze_kernel.models.device import resolve_device, threads_for
 from maze_kernel.training.contract import Progress, Statistics, TrainerContext
@@ -33,7 +34,7 @@ class SACTrainer:
 
     Raises:
         SpaceError: the number of agents of a policy key changes, or it has a head SAC cannot serve.
-        RequestError: the device does not exist, or the model has no Q networks.
+        RequestError: the device does not exist, or the model has no Q networks, or one network an agent.
     """
 
     def __init__(self, context: TrainerContext, options: SACOptions) -> None:
@@ -42,6 +43,7 @@ class SACTrainer:
         device = resolve_device(options.device)
         model: Any = context.make_model()
         _require_action_values(model)
+        refuse_agent_networks(model, OWNER)
         self.model: ActionValueModel = model.to(device)
         self._context = context
         self._device = device

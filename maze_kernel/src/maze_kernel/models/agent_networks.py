@@ -10,10 +10,26 @@ import torch
 from torch import Tensor, nn
 
 from maze_kernel.env.tick import ArrayDict
-from maze_kernel.errors import MazeError
+from maze_kernel.errors import MazeError, RequestError
 
 TensorDict = dict[str, Tensor]
 Mirror = Callable[[ArrayDict], ArrayDict]
+
+
+def refuse_agent_networks(model: Any, owner: str) -> None:
+    """For trainers whose batches do not say which agent decided.
+
+    Raises:
+        RequestError: the model has networks of single agents.
+    """
+    if any(isinstance(module, AgentNetworks) for module in model.modules()):
+        raise RequestError(
+            "the agents of a policy key have networks of their own",
+            received="separate_agent_nets in [model]",
+            expected="one network for all agents of a key",
+            owner=owner,
+            help="leave separate_agent_nets out, or train with ppo or a2c",
+        )
 
 
 class AgentNetworks(nn.Module):
