@@ -16,7 +16,7 @@ CASES = {
     "pendulum": {"env": {"use": "gym", "id": "Pendulum-v1"}},
     "masked": {"env": {"use": PROBE + "MaskedDict"}},
     "multi-discrete": {"env": {"use": PROBE + "Identity", "kind": "multi-discrete"}},
-    "two keys": {"env": {"use": "cutting-2d", "version": "masked"}},
+    "two keys": {"env": {"use": "maze_kernel.testing.structured_environments:Hierarchy"}},
 }
 
 

@@ -10,6 +10,7 @@ from maze_kernel.errors import MazeError, RequestError
 from maze_kernel.testing.trainers import check_trainer
 
 PROBE = "maze_kernel.testing.environments:"
+STRUCTURED = "maze_kernel.testing.structured_environments:"
 TABLE = {"noise": {"use": "table", "size": 200_000}}
 
 
@@ -159,22 +160,26 @@ def test_running_statistics_are_refused_on_workers(make_trainer):
         pooled.train_epoch()
 
 
-@pytest.mark.parametrize("version", ["structured", "masked"])
-def test_structured_environments_are_trained(assemble, version):
-    env = {"use": "cutting-2d", "version": version, "max_episode_steps": 10}
-    assembly = assemble(env=env, vector={"n_envs": 2})
+@pytest.mark.parametrize("name", ["DoorAndKey", "Pair", "ChangingTeam", "Hierarchy"])
+def test_structured_environments_are_trained(assemble, name):
+    """Sub-steps in turn, agents that share a key, agents that come and go, and environments out of step."""
+    assembly = assemble(env={"use": STRUCTURED + name}, vector={"n_envs": 3})
     check_trainer(lambda: assembly.make_trainer(assembly.trainer_context()))
 
 
 def test_all_policy_keys_move_and_steps_are_flat_steps(make_trainer):
-    env = {"use": "cutting-2d", "version": "structured", "max_episode_steps": 10}
-    trainer = make_trainer(env=env, vector={"n_envs": 2})
+    trainer = make_trainer(env={"use": STRUCTURED + "Hierarchy", "n_steps": 7}, trainer={"n_rollouts_per_update": 20})
     before = {name: tensor.clone() for name, tensor in trainer.model.policy_state_dict().items()}
     statistics = trainer.train_epoch()
-    assert trainer.env_steps == 6 * 10
-    assert statistics["BaseEnvEvents/episode_length/mean"] == 10
+    assert trainer.env_steps == 20 * 7
+    assert statistics["BaseEnvEvents/episode_length/mean"] == 7
     after = trainer.model.policy_state_dict()
     assert all(not torch.equal(after[name], tensor) for name, tensor in before.items())
+
+
+def test_networks_of_single_agents_are_refused(make_trainer):
+    with pytest.raises(RequestError, match="networks of their own"):
+        make_trainer(env={"use": STRUCTURED + "Pair"}, model={"use": "auto", "separate_agent_nets": ["agent"]})
 
 
 def test_options_of_the_other_optimizer_are_refused(kernel):

@@ -212,6 +212,12 @@ def test_policy_keys_have_statistics_and_temperatures_of_their_own(make_trainer)
     assert statistics["SACEvents/entropy/sign"] != statistics["SACEvents/entropy/size"]
 
 
+def test_networks_of_single_agents_are_refused(make_trainer):
+    pair = {"use": "maze_kernel.testing.structured_environments:Pair"}
+    with pytest.raises(RequestError, match="networks of their own"):
+        make_trainer(env=pair, trainer=SMALL, model={**MODEL, "separate_agent_nets": ["agent"]})
+
+
 def test_changing_numbers_of_agents_are_refused(assemble):
     assembly = assemble(**tables("continuous"))
     changing = attrs.evolve(TwoKeys.structured_spaces, agent_counts={"sign": 1, "size": -1})
