@@ -80,6 +80,13 @@ def assemble(context: ModelContext, template: Template, rules: Iterable[Distribu
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(context.seed)
         if context.critic == "state-action":
+            if n_agents:
+                raise RequestError(
+                    "agents cannot have networks of their own where the trainer values actions",
+                    received=f"[model] separate_agent_nets = {list(n_agents)}",
+                    owner="maze-perception",
+                    help="leave separate_agent_nets out, or train with ppo or a2c",
+                )
             networks = {
                 key: _action_value_networks(spaces_.observation[key], spaces_.action[key], own, template.of(key))
                 for key, own in distributions.items()
