@@ -48,3 +48,11 @@ def test_what_was_read_does_not_change_later(boards):
     writer.write(np.zeros(3), 2)
     writer.write(np.zeros(3), 3)
     assert flat.tolist() == [1.0] * 3
+
+
+def test_the_newest_version_is_known_from_the_beginning(boards):
+    writer, reader = boards
+    assert reader.newest() == 0
+    for version in (1, 5, 6):
+        writer.write(np.ones(3), version)
+        assert reader.newest() == version

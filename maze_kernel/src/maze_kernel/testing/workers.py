@@ -61,6 +61,11 @@ class Probe:
     def weights(self) -> tuple[list[float], int] | None:
         return self._weights
 
+    def weights_after(self, seconds: float) -> tuple[list[float], int] | None:
+        weights = self._weights
+        time.sleep(seconds)
+        return weights
+
     def fail(self) -> None:
         raise ValueError("as told")
 
@@ -209,6 +214,17 @@ class WorkerPoolSuite:
         with pytest.raises(ValueError, match="version 3 does not follow 3"):
             group.broadcast(np.ones(1), 3)
 
+    def test_waiting_calls_can_ask_for_the_newest_weights(self, pool: WorkerPool) -> None:
+        group = pool.spawn(Probe, 1, newest_weights=True)
+        assert group.call(0, "weights").result() is None
+        group.broadcast(np.ones(2), 1)
+        busy, waiting = group.call(0, "weights_after", 1.0), group.call(0, "weights")
+        group.broadcast(np.full(2, 2.0), 2)
+        assert busy.result()[1] in (1, 2)
+        newest = ([2.0, 2.0], 2) if group.process_id(0) is not None else ([1.0, 1.0], 1)
+        assert waiting.result() == newest
+        assert group.call(0, "weights").result() == ([2.0, 2.0], 2)
+
     def test_an_exception_names_actor_method_and_traceback(self, pool: WorkerPool) -> None:
         group = pool.spawn(Probe, 2)
         future = group.call(1, "fail")
@@ -328,6 +344,21 @@ class WorkerPoolSuite:
             with pytest.raises(WorkerError):
                 group.call(0, "exit").result()
         assert group.restarts(0) == 2
+        with pytest.raises(WorkerError, match="exited with code 7"):
+            group.call(0, "echo", 1).result()
+
+    def test_a_forgiven_actor_has_all_its_replacements_again(self, pool: WorkerPool) -> None:
+        self._needs_interrupts()
+        group = pool.spawn(Probe, 1, restart=RestartPolicy(max_restarts=1, backoff_seconds=0.01))
+        for n_restarts in (1, 2, 3):
+            with pytest.raises(WorkerError):
+                group.call(0, "exit").result()
+            assert group.call(0, "echo", 1).result() == 1
+            assert group.restarts(0) == n_restarts
+            group.forgive(0)
+        for _ in range(2):
+            with pytest.raises(WorkerError):
+                group.call(0, "exit").result()
         with pytest.raises(WorkerError, match="exited with code 7"):
             group.call(0, "echo", 1).result()
 

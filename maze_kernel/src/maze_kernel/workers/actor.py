@@ -102,6 +102,7 @@ class Actor:
         self.index = index
         self.state = State.WAITING
         self.restarts = 0
+        self._forgiven = 0
         self.closing = False
         self.sent: deque[Call] = deque()
         self.unsent: deque[Call] = deque()
@@ -206,6 +207,10 @@ class Actor:
             else:
                 self._outgoing.popleft()
 
+    def forgive(self) -> None:
+        """The restarts so far count no more."""
+        self._forgiven = self.restarts
+
     def tick(self, now: float) -> None:
         """Replace the process if it is time to; end it if its deadline has passed."""
         if self.state is State.WAITING and now >= self.due:
@@ -307,13 +312,14 @@ class Actor:
 
     def _died(self, error: MazeError) -> None:
         self.deadline = None
-        if self.closing or self.restarts >= self._policy.max_restarts:
+        n_before = self.restarts - self._forgiven
+        if self.closing or n_before >= self._policy.max_restarts:
             self.abandon(error)
             return
         for call in self.sent:
             call.finish(error=error)
         self.sent.clear()
-        wait = min(self._policy.backoff_cap_seconds, self._policy.backoff_seconds * 2**self.restarts)
+        wait = min(self._policy.backoff_cap_seconds, self._policy.backoff_seconds * 2.0 ** min(n_before, 60))
         self.restarts += 1
         self.state = State.WAITING
         self.due = time.monotonic() + wait

@@ -43,6 +43,7 @@ class ActorSpec:
     n_actors: int
     layout: ArrayLayout
     torch_threads: int
+    newest_weights: bool = False
 
 
 def run(descriptors: Descriptors, parent_id: int) -> int:
@@ -75,7 +76,7 @@ class _Server:
         self._board = WeightsBoard(descriptors.weights)
         self._version = 0
         self._actor: Any = None
-        self._torch_threads = 1
+        self._newest_weights = False
 
     def serve(self) -> int:
         while True:
@@ -110,8 +111,9 @@ class _Server:
         if kind == transport.SHARE:
             self._actor.attach_arrays(transport.decode(body).map(self._descriptors.arrays))
             return transport.NONE, b""
-        if version > self._version:
-            flat, self._version = self._board.read(version)
+        wanted = max(version, self._board.newest()) if self._newest_weights else version
+        if wanted > self._version:
+            flat, self._version = self._board.read(wanted)
             self._actor.load_weights(flat, self._version)
         if kind == transport.NAME:
             value = getattr(self._actor, body.decode())()
@@ -121,6 +123,7 @@ class _Server:
         return (transport.NONE, b"") if value is None else (transport.VALUE, transport.encode(value))
 
     def _build(self, spec: ActorSpec) -> None:
+        self._newest_weights = spec.newest_weights
         arrays = spec.layout.map(self._descriptors.arrays)
         factory = transport.decode(spec.factory)
         self._actor = factory(ActorContext(index=spec.index, n_actors=spec.n_actors, arrays=arrays))

@@ -24,7 +24,7 @@ class RestartPolicy:
     """
 
     max_restarts: int = 0
-    """Restarts an actor over the group's life; when they are used up, every pending and later call fails."""
+    """Restarts an actor over the group's life, or since `ActorGroup.forgive`; when they are used up, every pending and later call fails."""  # noqa: E501
     backoff_seconds: float = 0.5
     """Wait before the first restart, doubled at each further one."""
     backoff_cap_seconds: float = 30.0
@@ -101,7 +101,8 @@ class ActorGroup(Protocol):
         Args:
             flat: copied at once; any one number type.
             version: larger than the one before. An actor that lags more than one broadcast behind may get a
-                newer version than its call was made under, and is told which.
+                newer version than its call was made under, and is told which. In a group spawned with
+                `newest_weights` every call gets the newest version there is when it begins.
         """
         ...
 
@@ -115,6 +116,10 @@ class ActorGroup(Protocol):
 
     def restarts(self, actor_index: int) -> int:
         """How often this actor was replaced."""
+        ...
+
+    def forgive(self, actor_index: int) -> None:
+        """Count this actor's restarts and their backoff from zero again, because it has proved to work."""
         ...
 
     def process_id(self, actor_index: int) -> int | None:
@@ -144,6 +149,7 @@ class WorkerPool(Protocol):
         arrays: Mapping[str, ArraySpec] | None = None,
         restart: RestartPolicy | None = None,
         timeout_seconds: float | None = None,
+        newest_weights: bool = False,
     ) -> ActorGroup:
         """Build n actors; returns when all are built.
 
@@ -153,6 +159,8 @@ class WorkerPool(Protocol):
             timeout_seconds: default deadline of construction and of every call, which starts when the call is
                 the actor's oldest; None: the pool's own default. An actor past its deadline is killed, and
                 counts as dead. Pools that cannot interrupt an actor say so.
+            newest_weights: calls wait in an actor's queue for long, and each shall begin with the weights
+                broadcast last by then instead of those broadcast last when it was made.
 
         Raises:
             WorkerError: an actor could not be built, as for a call.

@@ -32,8 +32,9 @@ class InlinePool:
         arrays: Mapping[str, ArraySpec] | None = None,
         restart: RestartPolicy | None = None,
         timeout_seconds: float | None = None,
+        newest_weights: bool = False,
     ) -> InlineGroup:
-        """See `WorkerPool.spawn`; `restart` and `timeout_seconds` have no effect."""
+        """See `WorkerPool.spawn`; `restart` and `timeout_seconds` have no effect, the weights are always the newest."""
         group = InlineGroup(factory, n_actors, arrays or {})
         self._groups.append(group)
         return group
@@ -147,6 +148,9 @@ class InlineGroup:
     def restarts(self, actor_index: int) -> int:
         """Always 0."""
         return 0
+
+    def forgive(self, actor_index: int) -> None:
+        """Nothing: nothing is ever restarted."""
 
     def process_id(self, actor_index: int) -> int | None:
         """None: an inline actor has no process of its own."""

@@ -108,6 +108,14 @@ class WeightsBoard:
             if stamps[slot] and int(header[_FIRST_SLOT + slot]) == stamps[slot]:
                 return copy, stamps[slot]
 
+    def newest(self) -> int:
+        """The newest version that is complete; 0 before the first one is."""
+        if os.fstat(self._descriptor).st_size == 0:
+            return 0
+        self._map()
+        assert self._memory is not None
+        return int(np.frombuffer(self._memory, np.uint64, 3)[_FIRST_SLOT:].max())
+
     def close(self) -> None:
         """Let go of the memory."""
         self._memory = None

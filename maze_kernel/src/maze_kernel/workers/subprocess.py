@@ -45,6 +45,7 @@ class SubprocessPool:
         arrays: Mapping[str, ArraySpec] | None = None,
         restart: RestartPolicy | None = None,
         timeout_seconds: float | None = None,
+        newest_weights: bool = False,
     ) -> SubprocessGroup:
         """See `WorkerPool.spawn`; returns when every actor is built."""
         policy = restart or RestartPolicy(
@@ -54,7 +55,9 @@ class SubprocessPool:
         )
         timeout = self._options.timeout_seconds if timeout_seconds is None else timeout_seconds
         encoded = _encode_factory(factory)
-        group = SubprocessGroup(self._supervisor, self._options, encoded, n_actors, arrays or {}, policy, timeout)
+        group = SubprocessGroup(
+            self._supervisor, self._options, encoded, n_actors, arrays or {}, policy, timeout, newest_weights
+        )
         self._groups = [*(other for other in self._groups if not other.closed), group]
         try:
             group.build()
@@ -102,6 +105,7 @@ class SubprocessGroup:
         arrays: Mapping[str, ArraySpec],
         restart: RestartPolicy,
         timeout_seconds: float | None,
+        newest_weights: bool,
     ) -> None:
         self.n_actors = n_actors
         self._supervisor = supervisor
@@ -116,7 +120,10 @@ class SubprocessGroup:
         self.arrays: dict[str, np.ndarray] = layout.map(shared[0])
         self._arrays_end = layout.end
         self._board = WeightsBoard(shared[1])
-        specs = [ActorSpec(factory, index, n_actors, layout, options.torch_threads) for index in range(n_actors)]
+        specs = [
+            ActorSpec(factory, index, n_actors, layout, options.torch_threads, newest_weights)
+            for index in range(n_actors)
+        ]
         frames = [transport.frame(transport.BUILD, 0, transport.encode(spec)) for spec in specs]
         self._actors = [
             Actor(index, supervisor, restart, frame, timeout_seconds, *shared, pump=self._pump)
@@ -176,6 +183,10 @@ class SubprocessGroup:
     def restarts(self, actor_index: int) -> int:
         """How often this actor has been replaced."""
         return self._actors[actor_index].restarts
+
+    def forgive(self, actor_index: int) -> None:
+        """See `ActorGroup.forgive`."""
+        self._actors[actor_index].forgive()
 
     def process_id(self, actor_index: int) -> int | None:
         """The process of an actor."""
