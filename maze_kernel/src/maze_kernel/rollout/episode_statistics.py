@@ -41,9 +41,14 @@ class EpisodeStatistics:
 
     def drain(self) -> dict[str, Any]:
         """Statistics of the episodes finished since the last call; only the count where there were none."""
-        returns, lengths = np.array(self._finished_returns), np.array(self._finished_lengths)
+        return summarize_episodes(*self.take())
+
+    def take(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns (E,) float64 and lengths (E,) int64 of the episodes finished since the last call, as they ended."""
+        returns = np.array(self._finished_returns, np.float64)
+        lengths = np.array(self._finished_lengths, np.int64)
         self._finished_returns, self._finished_lengths = [], []
-        return summarize_episodes(returns, lengths)
+        return returns, lengths
 
 
 def _sums(values: np.ndarray, carried: np.ndarray, first: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from maze_kernel.env.transform import Transform
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.events.aggregation import EpochAggregator
 from maze_kernel.models.contract import ActorCritic, ModelContext, Policy
+from maze_kernel.run.batch_factory import BatchFactory, NativeForm, wrap_batch
 from maze_kernel.run.env_factory import EnvFactory, adapters_of, is_transform
 from maze_kernel.run.seeding import SeedTree
 from maze_kernel.training.contract import Trainer, TrainerContext
@@ -183,6 +184,8 @@ class Assembly:
             has_workers=self.experiment.workers is not None,
             make_env=self.env_factory(),
             transforms=self.transforms,
+            make_actor_envs=self.batch_factory(self.experiment.vector.mode),
+            add_events=self._training_events.add_episodes,
         )
 
     def make_trainer(self, context: TrainerContext) -> Trainer:
@@ -199,23 +202,18 @@ class Assembly:
 
     def raw_vector_env(self, n_envs: int, mode: str, training: bool = True) -> VectorEnv:
         """A batch in the given mode, without transforms and unchecked."""
-        if mode in ("auto", "native"):
-            native = None if self._env_wrappers else self._native_vector_env(n_envs)
-            if native is not None:
-                return native
-            if mode == "native":
-                raise RequestError(
-                    '[vector] mode = "native" is not possible for this environment',
-                    received="a wrapper that must see single environments" if self._env_wrappers else "no native form",
-                    owner=self.experiment.env.owner,
-                    help='use mode = "auto"',
-                )
-        factories = [self.env_factory(training=training)] * n_envs
         if mode == "subprocess":
-            return self._subprocess_vector_env(factories)
-        from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+            return self._subprocess_vector_env([self.env_factory(training=training)] * n_envs)
+        return self.batch_factory(mode, training=training).raw(n_envs)
 
-        return SequentialVectorEnv(factories)
+    def batch_factory(self, mode: str, *, training: bool = True) -> BatchFactory:
+        """What builds batches in the process that calls it; workers do, so of mode "subprocess" it takes "auto"."""
+        return BatchFactory(
+            self.env_factory(training=training),
+            None if mode == "sequential" else self._native_form(),
+            self.transforms,
+            require_native=mode == "native",
+        )
 
     def _subprocess_vector_env(self, factories: Sequence[Callable[[], StructuredEnv]]) -> VectorEnv:
         from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
@@ -228,7 +226,7 @@ class Assembly:
             max_restarts=options.max_restarts,
         )
 
-    def _native_vector_env(self, n_envs: int) -> VectorEnv | None:
+    def _native_form(self) -> NativeForm | None:
         selection = self.experiment.env
         try:
             component = self.kernel.catalog.find("env", selection.use).component
@@ -236,18 +234,7 @@ class Assembly:
             return None  # an import path or an instance
         if selection.instance is not None or not isinstance(component, EnvComponent) or not component.vector_target:
             return None
-        return load_attribute(component.vector_target)(n_envs, selection.options)  # type: ignore[no-any-return]
-
-
-def wrap_batch(vector_env: VectorEnv, transforms: Sequence[Transform], training: bool) -> VectorEnv:
-    """A batch checked for NaN and inside its transforms, innermost first."""
-    from maze_kernel.env.finite_check import FiniteCheck
-    from maze_kernel.rollout.vector_transform import TransformedVectorEnv
-
-    vector_env = FiniteCheck(vector_env)
-    for transform in transforms:
-        vector_env = TransformedVectorEnv(vector_env, transform, training)
-    return vector_env
+        return NativeForm(component.vector_target, selection.options)
 
 
 def sequential_batch(env_factory: EnvFactory, n_envs: int) -> VectorEnv:

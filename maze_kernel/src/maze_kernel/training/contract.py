@@ -6,7 +6,7 @@ stops for every algorithm alike. Trainers share functions, never a base class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
@@ -14,6 +14,7 @@ import attrs
 from maze_kernel.env.contract import StructuredEnv, StructuredSpaces
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
+from maze_kernel.events.aggregation import EpisodeStatistics
 from maze_kernel.models.contract import ActorCritic, Policy
 from maze_kernel.workers.contract import WorkerPool
 
@@ -55,6 +56,9 @@ class TrainerContext:
             read recordings of MazeStates. The caller closes it.
         transforms: of the training environments, innermost first and with the statistics of the run: recorded
             episodes go through them before they are learnt from.
+        make_actor_envs: (n_envs, number of the first in messages) -> a batch of training environments with their
+            transforms, stepped by whoever calls it; survives transport to a worker. The caller closes it.
+        add_events: takes the event statistics of episodes that were played in batches of `make_actor_envs`.
     """
 
     spaces: StructuredSpaces
@@ -69,6 +73,8 @@ class TrainerContext:
     has_workers: bool = False
     make_env: Callable[[], StructuredEnv] | None = None
     transforms: Sequence[Transform] = ()
+    make_actor_envs: Callable[[int, int], VectorEnv] | None = None
+    add_events: Callable[[Iterable[EpisodeStatistics]], None] = lambda _episodes: None
 
 
 class Trainer(Protocol):

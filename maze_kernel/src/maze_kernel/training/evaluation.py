@@ -19,7 +19,8 @@ from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.env.transform import Transform
 from maze_kernel.events.aggregation import EpochAggregator
 from maze_kernel.rollout.episode_statistics import summarize_episodes
-from maze_kernel.run.assembly import Assembly, load_transforms, wrap_batch
+from maze_kernel.run.assembly import Assembly, load_transforms
+from maze_kernel.run.batch_factory import wrap_batch
 from maze_kernel.run.env_factory import EnvFactory
 
 if TYPE_CHECKING:

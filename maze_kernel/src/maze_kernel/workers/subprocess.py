@@ -135,7 +135,7 @@ class SubprocessGroup:
         now = time.monotonic()
         for actor in self._actors:
             actor.tick(now)
-        while any(actor.state in (State.BUILDING, State.WAITING) for actor in self._actors):
+        while any(actor.state is not State.READY or actor.process_id is None for actor in self._actors):
             self._turn(None)
             for actor in self._actors:
                 if actor.failure is not None:

@@ -1,0 +1,1 @@
+"""IMPALA: asynchronous actors and a learner that corrects with V-trace."""

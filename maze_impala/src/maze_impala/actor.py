@@ -1,0 +1,164 @@
+"""What runs in a worker: steps environments with its own copy of the policy, leaves rollouts in shared arrays."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+
+from maze_impala.batch import LOG_PROB, Truncations, rollout_columns
+from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
+from maze_kernel.env.tick import ArrayDict, VectorEnv
+from maze_kernel.events.aggregation import EpisodeStatistics
+from maze_kernel.models.contract import ActorCritic
+from maze_kernel.models.flat_parameters import FlatParameters
+from maze_kernel.models.network_policy import NetworkPolicy
+from maze_kernel.rollout.buffer import RolloutBuffer
+from maze_kernel.rollout.collector import Collector
+from maze_kernel.workers.contract import ActorContext, ArraySpec
+
+
+@attrs.frozen(kw_only=True)
+class ActorPlan:
+    """What workers are told; the factory of their actors.
+
+    Attributes:
+        make_envs: (n_envs, number of the first one) -> a batch.
+        model: on the CPU; its weights come by broadcast.
+        bounds: worker i acts for environments bounds[i] … bounds[i + 1] − 1.
+        n_steps: of every rollout.
+        n_slots: rollouts of a worker that shared memory holds.
+    """
+
+    make_envs: Callable[[int, int], VectorEnv]
+    model: ActorCritic
+    bounds: Sequence[int]
+    n_steps: int
+    n_slots: int
+
+    def __call__(self, context: ActorContext) -> Actor:
+        """The actor of one worker."""
+        return Actor(self, context)
+
+    def columns(self, worker: int) -> dict[str, ArraySpec]:
+        """The shared arrays of one worker: (n_slots, ...) of every column of a rollout."""
+        n_envs = self.bounds[worker + 1] - self.bounds[worker]
+        columns = rollout_columns(self.model.spaces, self.n_steps, n_envs)
+        return {
+            f"{worker}/{name}": ArraySpec(shape=(self.n_slots, *array.shape), dtype=array.dtype.str)
+            for name, array in columns.items()
+        }
+
+
+def slots_of(arrays: Mapping[str, np.ndarray], worker: int, n_slots: int) -> list[ArrayDict]:
+    """The columns of each slot of a worker, from the arrays that `ActorPlan.columns` asked for."""
+    prefix = f"{worker}/"
+    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    return [{name: array[slot] for name, array in own.items()} for slot in range(n_slots)]
+
+
+@attrs.frozen(kw_only=True)
+class Report:
+    """What comes with a rollout besides its arrays.
+
+    Attributes:
+        version: of the weights it was made with.
+        truncations: final observations of truncated episodes.
+        returns, lengths: (E,) of the episodes that ended in it.
+        events: event statistics of these episodes.
+    """
+
+    version: int
+    truncations: Truncations
+    returns: np.ndarray
+    lengths: np.ndarray
+    events: Sequence[EpisodeStatistics]
+
+
+class Actor:
+    """One worker's environments and policy. Its methods are called by `RolloutQueue`.
+
+    A replacement of an actor that died knows nothing before `begin`; rollouts asked of it until then are None.
+    """
+
+    def __init__(self, plan: ActorPlan, context: ActorContext) -> None:
+        self._plan = plan
+        self._index = context.index
+        self._slots = slots_of(context.arrays, context.index, plan.n_slots)
+        self._envs: VectorEnv | None = None
+        self._has_begun = False
+        self._version = 0
+
+    def begin(self, seeds: Sequence[Sequence[int]], policy_seed: int) -> None:
+        """Start new episodes and a new random stream; builds environments and policy at the first call."""
+        if self._envs is None:
+            self._envs = self._build()
+        self._policy.seed(policy_seed)
+        self._collector.reset(seeds)
+        self._collector.statistics.take()
+        self._events()
+        self._has_begun = True
+
+    def load_weights(self, flat: np.ndarray, version: int) -> None:
+        """Act with these weights from the next rollout on."""
+        if self._envs is None:
+            self._envs = self._build()
+        self._parameters.data.copy_(torch.from_numpy(flat))
+        self._version = version
+
+    def collect(self, slot: int) -> Report | None:
+        """Leave a rollout in a slot."""
+        if not self._has_begun:
+            return None
+        self._collector.collect(self._buffer)
+        shared = self._slots[slot]
+        for name, array in self._columns.items():
+            shared[name][...] = array
+        shared[LOG_PROB][...] = self._log_prob()
+        returns, lengths = self._collector.statistics.take()
+        return Report(
+            version=self._version,
+            truncations=list(self._buffer.truncations),
+            returns=returns,
+            lengths=lengths,
+            events=self._events(),
+        )
+
+    def close(self) -> None:
+        """Close the environments."""
+        if self._envs is not None:
+            self._envs.close()
+
+    def _build(self) -> VectorEnv:
+        """Not in the constructor: what an environment raises is final, an actor that cannot be built is tried again."""
+        plan = self._plan
+        first, last = plan.bounds[self._index], plan.bounds[self._index + 1]
+        envs = plan.make_envs(last - first, first)
+        model: Any = copy.deepcopy(plan.model)  # inline, all actors and the learner get the same object
+        self._model: ActorCritic = model
+        self._parameters = FlatParameters(model)
+        self._policy = NetworkPolicy(model)
+        self._collector = Collector(envs, self._policy)
+        key = self._collector.policy_key
+        self._buffer = RolloutBuffer(envs.structured_spaces, key, plan.n_steps, envs.n_envs)
+        self._columns = self._buffer.columns()
+        return envs
+
+    def _log_prob(self) -> np.ndarray:
+        """(T, N) of the actions just taken: one forward pass with the weights they were drawn with."""
+        buffer, key = self._buffer, self._buffer.policy_key
+        with torch.inference_mode():
+            observation, action = (
+                {name: torch.from_numpy(array.reshape(-1, *array.shape[2:])) for name, array in arrays.items()}
+                for arrays in (buffer.observation, buffer.action)
+            )
+            log_prob = self._model.distributions[key].log_prob(self._model.logits(key, observation), action)
+        return log_prob.numpy().reshape(buffer.reward.shape)
+
+    def _events(self) -> list[EpisodeStatistics]:
+        source = capability(self._envs, ReportsBatchStatistics)  # type: ignore[type-abstract]
+        return [] if source is None else [episode for env in source.drain_batch_statistics() for episode in env]

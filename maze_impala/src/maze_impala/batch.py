@@ -1,0 +1,155 @@
+"""A batch: rollouts side by side, time-major, first in arrays that actors' rollouts are copied to, then as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maze_impala.losses import clip_reward
+from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.env.tick import ArrayDict
+from maze_kernel.models.contract import ActorCritic
+from maze_kernel.rollout.buffer import RolloutBuffer
+
+TensorDict = dict[str, Tensor]
+
+Truncations = Sequence[tuple[int, np.ndarray, ArrayDict]]
+"""As in `RolloutBuffer.truncations`."""
+
+LOG_PROB = "log_prob"
+"""The column that actors add to those of a `RolloutBuffer`: log mu(a|x), (T, N) float32."""
+
+
+def rollout_columns(spaces: StructuredSpaces, n_steps: int, n_envs: int) -> ArrayDict:
+    """The arrays of rollouts of n environments, by name; all but `last_observation/…` are (T, N, ...)."""
+    columns = RolloutBuffer(spaces, spaces.policy_keys[0], n_steps, n_envs).columns()
+    return {**columns, LOG_PROB: np.zeros((n_steps, n_envs), np.float32)}
+
+
+class BatchBuffer:
+    """B rollouts, overwritten by the next batch.
+
+    Attributes:
+        rollouts: the arrays that a `RolloutBuffer` of B environments has.
+        log_prob: (T, B) float32 of the actors.
+        version: (B,) int64, of the weights each rollout was made with.
+        n_filled: rollouts so far.
+    """
+
+    def __init__(self, spaces: StructuredSpaces, n_steps: int, n_rollouts: int) -> None:
+        self.rollouts = RolloutBuffer(spaces, spaces.policy_keys[0], n_steps, n_rollouts)
+        self.log_prob = np.zeros((n_steps, n_rollouts), np.float32)
+        self.version = np.zeros(n_rollouts, np.int64)
+        self.n_filled = 0
+        self._columns = {**self.rollouts.columns(), LOG_PROB: self.log_prob}
+        self._time_major = {*self.rollouts.time_major, LOG_PROB}
+
+    @property
+    def n_free(self) -> int:
+        """Rollouts that are missing."""
+        return self.rollouts.n_envs - self.n_filled
+
+    def clear(self) -> None:
+        """Start a new batch."""
+        self.n_filled = 0
+        self.rollouts.truncations.clear()
+
+    def add(self, columns: Mapping[str, np.ndarray], source: slice, truncations: Truncations, version: int) -> None:
+        """Append environments `source` of rollouts whose arrays are those of `rollout_columns`."""
+        shift = self.n_filled - source.start
+        target = slice(self.n_filled, source.stop + shift)
+        for name, array in self._columns.items():
+            if name in self._time_major:
+                array[:, target] = columns[name][:, source]
+            else:
+                array[target] = columns[name][source]
+        for step, index, observation in truncations:
+            own = (index >= source.start) & (index < source.stop)
+            if own.any():
+                rows = {name: array[own] for name, array in observation.items()}
+                self.rollouts.add_truncation(step, index[own] + shift, rows)
+        self.version[target] = version
+        self.n_filled = target.stop
+
+    def n_env_steps(self) -> int:
+        """Environment steps in the batch; steps that only reset are none."""
+        void = self.rollouts.void
+        return void.size - int(np.count_nonzero(void))
+
+    def arrays(self) -> ArrayDict:
+        """Every array by name, to be saved."""
+        return {name.replace("/", "."): array for name, array in self._columns.items()}
+
+
+class Batch(NamedTuple):
+    """Tensors of one update: dicts of (T·B, ...), all else (T, B); row t·B + b of the dicts is [t, b].
+
+    A NamedTuple, so that torch's function transforms and compiler see through it. `bootstrap` holds V of what
+    followed where `bootstraps`; elsewhere that is the next row. `discount` and `continues` as in `vtrace`.
+    """
+
+    observation: TensorDict
+    action: TensorDict
+    log_prob: Tensor
+    reward: Tensor
+    discount: Tensor
+    continues: Tensor
+    bootstrap: Tensor
+    bootstraps: Tensor
+    weight: Tensor
+
+
+def make_batch(
+    buffer: BatchBuffer, model: ActorCritic, device: torch.device, *, gamma: float, reward_clipping: str
+) -> Batch:
+    """The tensors of a full buffer on `device`; those on the CPU share its memory."""
+    rollouts = buffer.rollouts
+    n_rows = rollouts.n_steps * rollouts.n_envs
+
+    def tensor(array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(device)
+
+    def rows(arrays: ArrayDict) -> TensorDict:
+        return {name: tensor(array.reshape(n_rows, *array.shape[2:])) for name, array in arrays.items()}
+
+    bootstrap, bootstraps = _bootstrap(rollouts, model, device)
+    ended = rollouts.terminated | rollouts.truncated
+    return Batch(
+        rows(rollouts.observation),
+        rows(rollouts.action),
+        tensor(buffer.log_prob),
+        clip_reward(tensor(rollouts.reward), reward_clipping),
+        tensor(np.float32(gamma) * ~rollouts.terminated),
+        tensor((~ended).astype(np.float32)),
+        bootstrap,
+        tensor(bootstraps),
+        tensor((~rollouts.void).astype(np.float32)),
+    )
+
+
+def _bootstrap(rollouts: RolloutBuffer, model: ActorCritic, device: torch.device) -> tuple[Tensor, np.ndarray]:
+    """Values of the observations after the last row and of final ones of truncated episodes, and where they count."""
+    steps, envs, observations = [], [], [rollouts.last_observation]
+    for step, index, observation in rollouts.truncations:
+        steps.append(np.full(len(index), step))
+        envs.append(index)
+        observations.append(observation)
+    joined = {
+        name: torch.from_numpy(np.concatenate([observation[name] for observation in observations])).to(device)
+        for name in rollouts.last_observation
+    }
+    with torch.no_grad():
+        value = model.value(rollouts.policy_key, joined)
+    mask = np.zeros(rollouts.reward.shape, bool)
+    mask[-1] = True
+    values = torch.zeros(mask.shape, device=device)
+    values[-1] = value[: rollouts.n_envs]
+    if steps:
+        at = (np.concatenate(steps), np.concatenate(envs))
+        mask[at] = True
+        values[torch.from_numpy(at[0]).to(device), torch.from_numpy(at[1]).to(device)] = value[rollouts.n_envs :]
+    return values, mask

@@ -1,0 +1,59 @@
+"""The losses of IMPALA: pure functions on (T, B) tensors. `weight` leaves rows out (0) without changing any shape."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
+    """Mean of (T, B) values over the rows with weight 1."""
+    return (values * weight).sum() / weight.sum().clamp(min=1.0)
+
+
+def policy_gradient_loss(log_prob: Tensor, advantages: Tensor, weight: Tensor) -> Tensor:
+    """From log pi(a|x), with gradient, and V-trace advantages. Source: Espeholt et al. 2018, section 4.2."""
+    # L = −E[rho_t log pi(a_t|x_t) (r_t + gamma v_{t+1} − V(x_t))]
+    return -weighted_mean(log_prob * advantages, weight)
+
+
+def value_loss(value: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
+    """Mean squared error against V-trace targets. Source: Espeholt et al. 2018, section 4.2."""
+    # L = E[(v_t − V(x_t))²]
+    return weighted_mean((targets - value).square(), weight)
+
+
+def approximate_kl(log_ratio: Tensor, weight: Tensor) -> Tensor:
+    """KL(mu ‖ pi) from log pi − log mu of actions of mu: how far the learner is ahead of its actors.
+
+    Source: Schulman 2020, "Approximating KL divergence", estimator k3.
+    """
+    # KL ≈ E[(r − 1) − log r]
+    return weighted_mean(log_ratio.expm1() - log_ratio, weight)
+
+
+def explained_variance(value: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
+    """1 − Var(v − V) / Var(v): 1 is perfect, 0 no better than a constant; NaN-free."""
+    return 1.0 - _variance(targets - value, weight) / _variance(targets, weight).clamp(min=1e-8)
+
+
+def clip_reward(reward: Tensor, clipping: str) -> Tensor:
+    """Rewards to learn from.
+
+    Args:
+        reward: of any shape.
+        clipping: "none"; "abs_one": cut to −1 … 1; "soft_asymmetric": squashed to −1.5 … 5, losses less than gains.
+
+    Source: Espeholt et al. 2018, appendix D.2 (figure D.1).
+    """
+    if clipping == "abs_one":
+        return reward.clamp(-1.0, 1.0)
+    if clipping == "soft_asymmetric":
+        # 0.3 min(tanh(r / 5), 0) + max(tanh(r / 5), 0), times 5
+        squashed = torch.tanh(reward / 5.0)
+        return 5.0 * torch.where(reward < 0.0, 0.3 * squashed, squashed)
+    return reward
+
+
+def _variance(values: Tensor, weight: Tensor) -> Tensor:
+    return weighted_mean((values - weighted_mean(values, weight)).square(), weight)

@@ -1,0 +1,293 @@
+"""Training as a user sees it: seeds, resuming, actors in processes that lag behind and die, refusals."""
+
+import os
+import signal
+
+import attrs
+import numpy as np
+import pytest
+import torch
+
+from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.errors import MazeError, NonFiniteError, RequestError, SpaceError, WorkerError
+from maze_kernel.testing.environments import Identity
+from maze_kernel.testing.trainers import check_trainer
+
+PROBE = "maze_kernel.testing.environments:"
+PROCESSES = {"use": "subprocess", "count": 2, "preload": ["maze_impala.actor"]}
+
+
+def weights(trainer):
+    return torch.cat([parameter.detach().reshape(-1) for parameter in trainer.model.parameters()])
+
+
+def kill(trainer, worker, number=signal.SIGKILL):
+    os.kill(trainer._queue._group.process_id(worker), number)
+
+
+def train_until(trainer, condition):
+    while not condition():
+        trainer.train_epoch()
+
+
+def served_workers(trainer):
+    """The worker of every rollout that arrives from now on."""
+    served, group = [], trainer._queue._group
+    forgive = group.forgive
+    group.forgive = lambda worker: (served.append(worker), forgive(worker))
+    return served
+
+
+TAKING_TURNS = [
+    pytest.param({"vector": {"mode": "native"}}, id="native"),
+    pytest.param({"vector": {"mode": "sequential"}}, id="sequential"),
+    pytest.param({"trainer": {"actors_batch_size": 3, "num_actors": 5}}, id="uneven"),
+    pytest.param({"workers": {"use": "inline", "count": 3}}, id="inline-pool"),
+    pytest.param({"workers": PROCESSES, "trainer": {"deterministic": True}}, id="processes", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("tables", TAKING_TURNS)
+class TestTakingTurns:
+    def test_a_restored_trainer_goes_on_bit_for_bit(self, assemble, tables):
+        def make():
+            assembly = assemble(**tables)
+            return assembly.make_trainer(assembly.trainer_context())
+
+        check_trainer(make)
+
+    def test_the_seed_decides(self, make_trainer, tables):
+        trainers = [make_trainer(seed=seed, **tables) for seed in (0, 0, 1)]
+        for trainer in trainers:
+            trainer.train_epoch()
+        assert torch.equal(weights(trainers[0]), weights(trainers[1]))
+        assert not torch.equal(weights(trainers[0]), weights(trainers[2]))
+
+
+def test_every_decision_is_trained_on_once(make_trainer):
+    """Rewards of 1 a step: what reaches the batches is what the actors played, whatever the sizes."""
+    options = {"num_actors": 5, "actors_batch_size": 3, "epoch_length": 5, "n_rollout_steps": 7}
+    trainer = make_trainer(trainer=options, vector={"mode": "sequential"}, workers={"use": "inline", "count": 2})
+    seen = []
+    fill = trainer._queue.fill
+
+    def remember(buffer):
+        fill(buffer)
+        seen.extend(buffer.rollouts.observation["observation"][:, b, 0].copy() for b in range(3))
+
+    trainer._queue.fill = remember
+    trainer.train_epoch()
+    assert trainer.env_steps == 5 * 3 * 7
+    assert len({rollout.tobytes() for rollout in seen}) == 15
+
+
+def test_the_first_batch_is_on_policy_and_later_ones_of_a_round_lag(make_trainer):
+    trainer = make_trainer(trainer={"num_actors": 6, "actors_batch_size": 2, "epoch_length": 3})
+    statistics = trainer.train_epoch()
+    lags = [statistics[f"ImpalaEvents/policy_lag/{name}"] for name in ("min", "mean", "max")]
+    assert lags == [0, 1.0, 2]
+    assert statistics["ImpalaEvents/importance_ratio"] != 1.0
+
+
+def test_without_lag_the_ratios_are_one(make_trainer):
+    statistics = make_trainer().train_epoch()
+    assert statistics["ImpalaEvents/policy_lag/max"] == 0
+    assert statistics["ImpalaEvents/importance_ratio"] == pytest.approx(1.0, abs=1e-5)
+    assert statistics["ActorCriticEvents/approx_kl"] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["discrete", "multi-discrete", "multi-binary", "box"])
+def test_every_action_space(make_trainer, kind):
+    trainer = make_trainer(env={"use": PROBE + "Identity", "kind": kind})
+    before = weights(trainer).clone()
+    statistics = trainer.train_epoch()
+    assert not torch.equal(weights(trainer), before)
+    assert all(np.isfinite(value) for value in statistics.values())
+
+
+def test_masks_and_dict_actions(make_trainer):
+    assert np.isfinite(make_trainer(env={"use": PROBE + "MaskedDict"}).train_epoch()["ActorCriticEvents/grad_norm"])
+
+
+def test_statistics_have_the_documented_tags(make_trainer):
+    statistics = make_trainer(trainer={"n_rollout_steps": 32}).train_epoch()
+    learner = "policy_loss value_loss entropy approx_kl explained_variance grad_norm learning_rate"
+    own = "importance_ratio clip_fraction policy_lag/mean policy_lag/min policy_lag/max actor_restarts"
+    assert {f"ActorCriticEvents/{name}" for name in learner.split()} <= set(statistics)
+    assert {f"ImpalaEvents/{name}" for name in own.split()} <= set(statistics)
+    assert {"Timing/rollout_seconds", "Timing/update_seconds", "Timing/env_steps_per_second"} <= set(statistics)
+    assert statistics["BaseEnvEvents/episode_count"] > 0
+    assert statistics["BaseEnvEvents/reward/mean"] == statistics["BaseEnvEvents/episode_length/mean"]
+
+
+def test_events_of_the_environments_reach_the_run(assemble):
+    assembly = assemble(env={"use": "cutting-2d"}, trainer={"n_rollout_steps": 60})
+    trainer = assembly.make_trainer(assembly.trainer_context())
+    trainer.start_segment(0)
+    trainer.train_epoch()
+    trainer.close()
+    assert any(tag.startswith("CuttingEvents/") for tag in assembly.drain_event_statistics())
+
+
+def test_burn_in_trains_the_critic_alone(make_trainer):
+    trainer = make_trainer(trainer={"critic_burn_in_epochs": 1})
+    before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+    trainer.train_epoch()
+    changed = {name for name, tensor in trainer.model.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert changed
+    assert all("critic" in name for name in changed)
+    trainer.train_epoch()
+    after = trainer.model.state_dict()
+    assert any(not torch.equal(after[name], before[name]) for name in before if "policies" in name)
+
+
+def test_the_learning_rate_follows_its_schedule(make_trainer):
+    trainer = make_trainer(trainer={"n_epochs": 4, "lr": {"start": 0.01, "end": 0.0}})
+    rates = [trainer.train_epoch()["ActorCriticEvents/learning_rate"] for _ in range(4)]
+    assert rates == pytest.approx([0.0075, 0.005, 0.0025, 0.0])
+
+
+def test_clipped_rewards_change_what_is_learnt_and_not_the_statistics(make_trainer):
+    clipped, plain = (
+        make_trainer(trainer={"reward_clipping": clipping, "n_rollout_steps": 32})
+        for clipping in ("soft_asymmetric", "none")
+    )
+    rewards = [trainer.train_epoch()["BaseEnvEvents/reward/mean"] for trainer in (clipped, plain)]
+    assert all(reward == int(reward) or reward > 1 for reward in rewards)
+    assert not torch.equal(weights(clipped), weights(plain))
+
+
+def test_a_non_finite_loss_stops_with_the_batch_and_leaves_the_weights(make_trainer):
+    trainer = make_trainer()
+    trainer.train_epoch()
+    before = weights(trainer).clone()
+    fill = trainer._queue.fill
+
+    def poisoned(buffer):
+        fill(buffer)
+        buffer.rollouts.reward[3, 1] = np.nan
+
+    trainer._queue.fill = poisoned
+    with pytest.raises(NonFiniteError, match="update 1 of epoch 2") as failure:
+        trainer.train_epoch()
+    assert torch.equal(weights(trainer), before)
+    assert np.isnan(failure.value.batch["reward"]).sum() == 1
+
+
+def test_structured_environments_are_refused_by_name(assemble):
+    assembly = assemble()
+    context = assembly.trainer_context()
+    flat = context.spaces
+    two = StructuredSpaces(
+        observation={"pick": flat.observation["0"], "place": flat.observation["0"]},
+        action={"pick": flat.action["0"], "place": flat.action["0"]},
+        agent_counts={"pick": 1, "place": 1},
+    )
+    with pytest.raises(SpaceError, match="pick, place"):
+        assembly.make_trainer(attrs.evolve(context, spaces=two))
+
+
+def test_an_unknown_device_is_refused(make_trainer):
+    with pytest.raises(RequestError, match="device"):
+        make_trainer(trainer={"device": "quantum"})
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_cuda_trains(make_trainer):
+    trainer = make_trainer(trainer={"device": "cuda"})
+    before = weights(trainer).clone()
+    trainer.train_epoch()
+    assert weights(trainer).is_cuda
+    assert not torch.equal(weights(trainer), before)
+
+
+@pytest.mark.slow
+def test_compiled_updates_equal_eager_ones(make_trainer):
+    eager, compiled = (make_trainer(trainer={"compile": compile_, "epoch_length": 4}) for compile_ in (False, True))
+    for trainer in (eager, compiled):
+        trainer.train_epoch()
+    np.testing.assert_allclose(weights(eager), weights(compiled), rtol=1e-4, atol=1e-6)
+
+
+# Actors in processes
+
+
+def test_actors_in_processes_run_ahead_but_no_further_than_the_queue(make_trainer):
+    options = {"num_actors": 4, "actors_batch_size": 4, "queue_out_of_sync_factor": 2.0}
+    trainer = make_trainer(trainer=options, workers=PROCESSES)
+    group, pending = trainer._queue._group, trainer._queue._pending
+    assert len(pending) == 2 * 3  # one in progress and two that wait, a worker
+    for call in pending:
+        call.future.result()  # the learner has taken nothing, yet all of them were made
+    statistics = trainer.train_epoch()
+    assert statistics["ImpalaEvents/policy_lag/max"] == 2
+    assert len(trainer._queue._pending) + len(trainer._queue._arrived) == 2 * 3
+    assert group.restarts(0) == group.restarts(1) == 0
+
+
+def test_an_actor_that_dies_is_replaced_and_training_goes_on(make_trainer):
+    trainer = make_trainer(workers=PROCESSES)
+    queue, served = trainer._queue, served_workers(trainer)
+    for n_restarts in (1, 2):
+        kill(trainer, 1)
+        with pytest.warns(RuntimeWarning, match="actor 1 .*it is replaced"):
+            train_until(trainer, lambda n=n_restarts: queue.n_restarts == n)
+        served.clear()
+        train_until(trainer, lambda: 1 in served)
+    assert trainer.train_epoch()["ImpalaEvents/actor_restarts"] == 2
+    assert torch.isfinite(weights(trainer)).all()
+
+
+class Crashing(Identity):
+    """Ends its process in its first step."""
+
+    def step(self, action):
+        os._exit(3)
+
+
+class Raising(Identity):
+    """Raises in its first step."""
+
+    def step(self, action):
+        raise ZeroDivisionError("nothing to divide by")
+
+
+class NotFinite(Identity):
+    """Rewards NaN."""
+
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, float("nan"), *rest
+
+
+@pytest.mark.slow
+def test_actors_that_die_again_and_again_stop_the_run_with_the_cause(make_trainer):
+    trainer = make_trainer(env={"use": f"{__name__}:Crashing"}, trainer={"max_actor_restarts": 2}, workers=PROCESSES)
+    with pytest.warns(RuntimeWarning, match="replaced"), pytest.raises(WorkerError, match="exited with code 3"):
+        trainer.train_epoch()
+
+
+@pytest.mark.parametrize("workers", [{"use": "inline"}, pytest.param(PROCESSES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("env", "message"), [("Raising", "nothing to divide by"), ("NotFinite", "reward")])
+def test_an_environment_that_raises_stops_the_run(make_trainer, monkeypatch, workers, env, message):
+    trainer = make_trainer(env={"use": f"{__name__}:{env}"}, workers=workers)
+    with pytest.raises(MazeError, match=message) as failure:
+        trainer.train_epoch()
+    assert "environment" in str(failure.value.owner)
+
+
+@pytest.mark.slow
+def test_running_statistics_are_refused_on_processes(make_trainer):
+    running = {"use": "observation-normalization", "statistics": "running"}
+    make_trainer(wrappers=[running]).train_epoch()
+    with pytest.raises(RequestError, match="running statistics"):
+        make_trainer(wrappers=[running], workers=PROCESSES)
+
+
+@pytest.mark.slow
+def test_a_hanging_environment_ends_in_an_error(make_trainer):
+    workers = {**PROCESSES, "timeout_seconds": 5.0}
+    trainer = make_trainer(workers=workers, trainer={"max_actor_restarts": 0})
+    kill(trainer, 0, signal.SIGSTOP)
+    with pytest.raises(WorkerError, match="did not answer"):
+        train_until(trainer, lambda: False)
