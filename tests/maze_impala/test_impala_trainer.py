@@ -276,12 +276,11 @@ def test_an_environment_that_raises_stops_the_run(make_trainer, monkeypatch, wor
     assert "environment" in str(failure.value.owner)
 
 
-@pytest.mark.slow
-def test_running_statistics_are_refused_on_processes(make_trainer):
+def test_running_statistics_are_refused_where_actors_cannot_share_them(make_trainer):
     running = {"use": "observation-normalization", "statistics": "running"}
     make_trainer(wrappers=[running]).train_epoch()
     with pytest.raises(RequestError, match="running statistics"):
-        make_trainer(wrappers=[running], workers=PROCESSES)
+        make_trainer(wrappers=[running], workers={"use": "inline", "count": 2})
 
 
 @pytest.mark.slow

@@ -163,7 +163,7 @@ class RolloutQueue:
             self._plan, self._n_workers, arrays=columns, restart=restart, newest_weights=True
         )
         has_processes = self._group.process_id(0) is not None
-        if has_processes:
+        if has_processes or self._n_workers > 1:
             _refuse_running_statistics(context)
         self._is_asynchronous = has_processes and not options.deterministic
         self._restarts = [0] * self._n_workers
@@ -242,7 +242,7 @@ def _refuse_running_statistics(context: TrainerContext) -> None:
         kind = type(transform)
         if kind.observe_step is not Transform.observe_step or kind.observe_reset is not Transform.observe_reset:
             raise RequestError(
-                f"{kind.__name__} keeps running statistics, which actors in other processes cannot share",
+                f"{kind.__name__} keeps running statistics, which several actors cannot share",
                 owner="maze-impala",
                 help="let the wrapper estimate its statistics before training, or train without a [workers] table",
             )

@@ -1,0 +1,140 @@
+"""IMPALA learns every action space and CartPole-v1, also when somebody keeps killing its actors."""
+
+import os
+import random
+import signal
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import psutil
+import pytest
+
+from maze_kernel.config import load_experiment
+from maze_kernel.training.loop import train
+
+pytestmark = [pytest.mark.learning, pytest.mark.slow]
+
+CARTPOLE = Path(__file__).parents[2] / "examples" / "cartpole_impala.toml"
+SEEDS = [int(seed) for seed in os.environ.get("MAZE_LEARNING_SEEDS", "0").split(",")]
+PROBE = "maze_kernel.testing.environments:"
+TRAINER = {
+    "use": "impala",
+    "n_epochs": 16,
+    "patience": 0,
+    "num_actors": 16,
+    "n_rollout_steps": 16,
+    "actors_batch_size": 8,
+    "lr": {"start": 1e-2, "end": 1e-3},
+    "gamma": 0.9,
+    "entropy_coef": 0.001,
+    "max_grad_norm": 0.5,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "threshold"), [("discrete", 7.5), ("multi-discrete", 7.0), ("multi-binary", 7.4), ("box", 6.8)]
+)
+def test_every_action_space_learns_the_identity(learn, kind, threshold):
+    """Half of the rollouts lag one update behind."""
+    result = learn(env={"use": PROBE + "Identity", "kind": kind}, trainer=TRAINER, evaluation={"n_episodes": 20})
+    assert result.best_metric >= threshold
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cartpole_is_learnt_within_300_000_steps(kernel, tmp_path, seed):
+    overrides = [f"seed={seed}", 'loggers=[{use="csv"}]', "evaluation.n_episodes=100"]
+    loaded = load_experiment(CARTPOLE, overrides=overrides, kernel=kernel)
+    assert train(loaded, kernel, run_dir=tmp_path / "run", verbosity=-1).best_metric >= 450.0
+
+
+class Killer(threading.Thread):
+    """Kills an actor every two seconds for a minute."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.n_killed = 0
+        self.stopped = threading.Event()
+
+    def run(self):
+        rng, end = random.Random(0), time.monotonic() + 60.0
+        while time.monotonic() < end and not self.stopped.wait(2.0):
+            (supervisor, *_) = [
+                child for child in psutil.Process().children() if "supervisor" in " ".join(child.cmdline())
+            ]
+            actors = supervisor.children()
+            if actors:
+                rng.choice(actors).kill()
+                self.n_killed += 1
+
+
+@pytest.mark.timeout(900)
+def test_killing_an_actor_every_two_seconds_does_not_change_that_it_learns(kernel, tmp_path):
+    overrides = ["seed=0", 'loggers=[{use="csv"}]', "evaluation.n_episodes=0", "trainer.max_env_steps=1_000_000"]
+    loaded = load_experiment(CARTPOLE, overrides=overrides, kernel=kernel)
+    killer = Killer()
+    killer.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        result = train(loaded, kernel, run_dir=tmp_path / "run", verbosity=-1)
+    killer.stopped.set()
+    killer.join()
+    assert killer.n_killed >= 5
+    assert result.best_metric >= 450.0
+    assert not psutil.Process().children(recursive=True)
+
+
+def test_memory_and_processes_stay_flat(kernel, tmp_path):
+    """After a warm-up: resident memory, descriptors and threads of the learner, epoch by epoch."""
+    from maze_kernel.run.assembly import Assembly
+
+    loaded = load_experiment(CARTPOLE, overrides=[], kernel=kernel)
+    assembly = Assembly(loaded, kernel)
+    trainer = assembly.make_trainer(assembly.trainer_context())
+    me = psutil.Process()
+    try:
+        trainer.start_segment(0)
+        for _ in range(10):
+            trainer.train_epoch()
+        before = me.memory_info().rss, me.num_fds(), me.num_threads(), len(me.children(recursive=True))
+        for epoch in range(20):
+            trainer.train_epoch()
+            trainer.start_segment(epoch)
+        after = me.memory_info().rss, me.num_fds(), me.num_threads(), len(me.children(recursive=True))
+    finally:
+        trainer.close()
+    assert after[1:] == before[1:]
+    assert after[0] < before[0] * 1.02
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_a_checkpoint_and_leaves_no_process(tmp_path, number):
+    import json
+    import subprocess
+    import sys
+
+    run = tmp_path / "run"
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from maze_kernel.cli import main; sys.exit(main())",
+        "train",
+        str(CARTPOLE),
+        "--out",
+        str(run),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    me = psutil.Process(process.pid)
+    while not list((run / "statistics").glob("train.csv")) if run.exists() else True:
+        time.sleep(0.2)
+        assert process.poll() is None
+    family = me.children(recursive=True)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert list((run / "checkpoints").glob("epoch-*"))
+    assert json.loads((run / "run.json").read_text())
+    psutil.wait_procs(family, timeout=5)
+    assert not [child for child in family if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
