@@ -24,6 +24,7 @@ COMMANDS = [
     ["memory.py"],
     ["recording.py"],
     ["es.py", "--updates", "30"],
+    ["impala.py"],
 ]
 
 
