@@ -70,19 +70,26 @@ class Killer(threading.Thread):
                 self.n_killed += 1
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(300)
 def test_killing_an_actor_every_two_seconds_does_not_change_that_it_learns(kernel, tmp_path):
-    overrides = ["seed=0", 'loggers=[{use="csv"}]', "evaluation.n_episodes=0", "trainer.max_env_steps=1_000_000"]
+    """The reward is that of training, with sampled actions; evaluation would have workers of its own."""
+    overrides = [
+        "seed=0",
+        'loggers=[{use="csv"}]',
+        "evaluation.n_episodes=0",
+        "trainer.max_env_steps=0",
+        "trainer.lr=5e-4",
+    ]
     loaded = load_experiment(CARTPOLE, overrides=overrides, kernel=kernel)
     killer = Killer()
     killer.start()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        result = train(loaded, kernel, run_dir=tmp_path / "run", verbosity=-1)
+        result = train(loaded, kernel, run_dir=tmp_path / "run", verbosity=-1, max_seconds=65.0)
     killer.stopped.set()
     killer.join()
-    assert killer.n_killed >= 5
-    assert result.best_metric >= 450.0
+    assert killer.n_killed >= 20
+    assert result.best_metric >= 400.0
     assert not psutil.Process().children(recursive=True)
 
 
