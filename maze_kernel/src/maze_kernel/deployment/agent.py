@@ -79,7 +79,7 @@ class AgentDeployment:
         deterministic: bool = True,
     ) -> None:
         from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-        from maze_kernel.run.assembly import wrap_batch
+        from maze_kernel.run.batch_factory import wrap_batch
 
         self.policy = policy
         self._outside = Relay()

@@ -16,7 +16,8 @@ import numpy as np
 from maze_kernel.errors import RequestError
 from maze_kernel.models.contract import PolicyContext
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.run.assembly import Assembly, load_transforms, wrap_batch
+from maze_kernel.run.assembly import Assembly, load_transforms
+from maze_kernel.run.batch_factory import wrap_batch
 from maze_kernel.run.directory import encode_json_lenient, open_run
 from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
 from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
