@@ -20,6 +20,7 @@ COMMANDS = [
     ["on_policy.py", "--work", "ppo-growth"],
     ["sac.py", "--compile"],
     ["bc.py", "--compile", "--peer", str(PEER / "bin" / "python")],
+    ["structured.py"],
     ["vector_envs.py"],
     ["memory.py"],
     ["recording.py"],
