@@ -15,6 +15,7 @@ from maze_kernel.env.reward import RewardAggregator
 from maze_kernel.errors import EnvError
 from maze_kernel.events.aggregation import EpisodeStatistics
 from maze_kernel.events.episode import EpisodeRecorder
+from maze_kernel.events.pubsub import Pubsub
 from maze_kernel.events.records import EpisodeEventLog, EventRecord
 
 PartT = TypeVar("PartT")
@@ -28,6 +29,7 @@ class MazeEnv:
         observation_conversion: one conversion, or one a policy key.
         action_conversion: likewise.
         reward_aggregator: makes the reward of the step's events; None: the reward is the core environment's.
+        event_statistics: False: events reach the reward aggregator only; no statistics, KPIs or step events.
 
     Attributes:
         core_env: the simulation.
@@ -44,6 +46,7 @@ class MazeEnv:
         action_conversion: ActionConversion[Any, Any] | Mapping[PolicyKey, ActionConversion[Any, Any]],
         *,
         reward_aggregator: RewardAggregator | None = None,
+        event_statistics: bool = True,
     ) -> None:
         self.core_env = core_env
         keys = tuple(core_env.agent_counts)
@@ -58,7 +61,11 @@ class MazeEnv:
         self._reward_is_given = reward_aggregator is None
         if reward_aggregator is not None:
             core_env.pubsub.register_subscriber(reward_aggregator)
-        self._recorder = EpisodeRecorder(core_env.pubsub, core_env.get_kpi_calculator())
+        self._recorder = (
+            EpisodeRecorder(core_env.pubsub, core_env.get_kpi_calculator())
+            if event_statistics
+            else EpisodeRecorder(Pubsub())
+        )
         self._maze_state: Any = None
         self._acted: tuple[Any, Any | None] = (None, None)
         self._flat_step_ended = True

@@ -7,7 +7,8 @@ tagged statistics that loggers write.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -43,25 +44,36 @@ EpisodeStatistics = list[EventStatistics]
 
 
 class EpisodeAggregator:
-    """Collects the events of one episode, a step at a time."""
+    """Collects the events of one episode: sorted by event as they come in, reduced once an event, not once a step."""
 
     def __init__(self) -> None:
         self._events: dict[tuple[type, EventMethod], _EpisodeEvent] = {}
+        self._by_method: dict[EventMethod, _EpisodeEvent] = {}
         self._interfaces: set[type] = set()
 
-    def add_step(self, records: Iterable[EventRecord]) -> None:
+    def add_step(self, records: Sequence[EventRecord]) -> None:
         """Take the records of one environment step."""
-        events = self._events
-        touched: list[_EpisodeEvent] = []
-        for record in records:
-            event = events.get((record.interface, record.event))
-            if event is None:
-                event = events[(record.interface, record.event)] = _EpisodeEvent(record.interface, record.event)
-            if not event.step:
-                touched.append(event)
-            event.step.append(record.attributes)
-        for event in touched:
-            event.end_step()
+        self.add_steps(records, [len(records)])
+
+    def add_steps(self, records: Sequence[EventRecord], ends: Sequence[int]) -> None:
+        """Take the records of several environment steps.
+
+        Args:
+            records: of all steps, in order.
+            ends: for each step how many records there are up to its end.
+        """
+        by_method = self._by_method
+        for record, step in zip(
+            records, np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0)).tolist(), strict=True
+        ):
+            event = by_method.get(record.event)
+            if event is None or event.interface is not record.interface:
+                event = by_method[record.event] = self._event(record.interface, record.event)
+            event.attributes.append(record.attributes)
+            event.steps.append(step)
+        for event in self._events.values():
+            if event.steps:
+                event.end_steps()
 
     def finish(self, interfaces: Iterable[type] = ()) -> EpisodeStatistics:
         """The statistics of the episode; the next one starts empty.
@@ -74,7 +86,7 @@ class EpisodeAggregator:
             if interface not in self._interfaces:
                 self._interfaces.add(interface)
                 for event in events_of(interface).values():
-                    self._events.setdefault((interface, event), _EpisodeEvent(interface, event))
+                    self._event(interface, event)
         statistics = [event.finish() for event in self._events.values()]
         return [event for event in statistics if event.values]
 
@@ -82,7 +94,12 @@ class EpisodeAggregator:
         """Forget the unfinished episode."""
         for event in self._events.values():
             event.episode.clear()
-            event.step.clear()
+
+    def _event(self, interface: type, event: EventMethod) -> _EpisodeEvent:
+        key = (interface, event)
+        if key not in self._events:
+            self._events[key] = _EpisodeEvent(interface, event)
+        return self._events[key]
 
 
 class EpochAggregator:
@@ -101,14 +118,19 @@ class EpochAggregator:
                     self._events[key] = _EpochEvent(statistics.event)
                 _extend(self._events[key].samples, statistics.values)
 
-    def reduce(self) -> dict[str, Any]:
-        """`Interface/event/output/group…` to number, list (histogram) or figure; the next epoch starts empty."""
+    def reduce(self, *, draw: bool = True) -> dict[str, Any]:
+        """`Interface/event/output/group…` to number, list or array (histogram), or figure; the next epoch starts empty.
+
+        Args:
+            draw: make figures; otherwise the values they would show.
+        """
         tagged: dict[str, Any] = {}
         for (interface, event), state in self._events.items():
             for (output, group), value in state.finish().items():
                 parts = [interface, event, output, *(part for part in group if part is not None)]
                 value = value.item() if isinstance(value, np.generic) else value
-                tagged["/".join(str(part) for part in parts if part is not None)] = state.drawn(output, group, value)
+                tag = "/".join(str(part) for part in parts if part is not None)
+                tagged[tag] = state.drawn(output, group, value) if draw else value
         return tagged
 
 
@@ -118,7 +140,8 @@ class _EpisodeEvent:
     def __init__(self, interface: type, event: EventMethod) -> None:
         rules = rules_of(event)
         self.interface, self.event, self.rules = interface, event, rules
-        self.step: list[dict[str, Any]] = []
+        self.attributes: list[dict[str, Any]] = []
+        self.steps: list[int] = []
         self.episode: Samples = {}
         self.cumulative = any(rule.cumulative for rule in rules.of(Level.EPISODE))
         self._history: Samples = {}
@@ -129,22 +152,31 @@ class _EpisodeEvent:
             for rule in self._episode_rules
             if rule.reduce in (sum, len) and not rule.cumulative and not rules.grouping
         }
-        self._attributes = [name for name in attributes_of(event) if name not in rules.grouping]
+        self._names = [name for name in attributes_of(event) if name not in rules.grouping]
         # The usual declaration needs neither names nor groups: one list of the bare records' reductions.
         self._plain = not rules.grouping and all(rule.input_name is None for rule in self._step_rules)
 
-    def end_step(self) -> None:
-        records = self.step
-        if self._plain and self._step_rules:
-            values = [self._value(attributes) for attributes in records]
-            for rule in self._step_rules:
-                self.episode.setdefault((rule.output_name, ()), []).append(_reduced(rule, values, self.event))
+    def end_steps(self) -> None:
+        """Reduce what was collected, step by step; steps without this event add nothing."""
+        attributes, steps = self.attributes, self.steps
+        self.attributes, self.steps = [], []
+        if not self._step_rules:
+            _extend(self.episode, self._samples(attributes))
+        elif not self._plain:
+            for records in _by_step(attributes, steps):
+                values = _apply(self._step_rules, self._samples(records), self)
+                _extend(self.episode, {key: [value] for key, value in values.items()})
         else:
-            samples = self._samples(records)
-            if self._step_rules:
-                samples = {key: [value] for key, value in _apply(self._step_rules, samples, self).items()}
-            _extend(self.episode, samples)
-        records.clear()
+            for rule in self._step_rules:
+                self.episode.setdefault((rule.output_name, ()), []).extend(self._step_values(rule, attributes, steps))
+
+    def _step_values(self, rule: StatisticRule, attributes: list[dict[str, Any]], steps: list[int]) -> Iterable[Any]:
+        if rule.reduce is len:
+            return Counter(steps).values()
+        values = self._values(attributes)
+        if rule.reduce is None and len(set(steps)) == len(steps):
+            return values
+        return [_reduced(rule, group, self.event) for group in _by_step(values, steps)]
 
     def finish(self) -> EventStatistics:
         values = self.episode
@@ -161,13 +193,17 @@ class _EpisodeEvent:
         samples: Samples = {}
         for attributes in records:
             group = tuple(attributes[name] for name in self.rules.grouping)
-            samples.setdefault((None, group), []).append(self._value(attributes))
-            for name in self._attributes:
+            samples.setdefault((None, group), []).extend(self._values([attributes]))
+            for name in self._names:
                 samples.setdefault((name, group), []).append(attributes[name])
         return samples
 
-    def _value(self, attributes: dict[str, Any]) -> Any:
-        return attributes[self._attributes[0]] if len(self._attributes) == 1 else attributes
+    def _values(self, records: list[dict[str, Any]]) -> list[Any]:
+        """The only attribute of each record, or a dict of all."""
+        if len(self._names) != 1:
+            return records
+        (name,) = self._names
+        return [attributes[name] for attributes in records]
 
 
 class _EpochEvent:
@@ -230,6 +266,13 @@ def _reduced(rule: StatisticRule, values: list[Any], event: EventMethod) -> Any:
             help=f"give define_{rule.level.value}_stats a function that reduces them, such as sum",
         )
     return values[0]
+
+
+def _by_step(values: list[Any], steps: list[int]) -> list[list[Any]]:
+    groups: dict[int, list[Any]] = {}
+    for value, step in zip(values, steps, strict=True):
+        groups.setdefault(step, []).append(value)
+    return list(groups.values())
 
 
 def _extend(target: Samples, source: Samples) -> None:

@@ -13,45 +13,65 @@ from maze_kernel.events.records import EpisodeEventLog, EventRecord
 MAX_EPISODES = 1000
 """Finished episodes that are kept until somebody drains them; older ones are dropped."""
 
+MOST_RECORDS = 5000
+"""Records that are kept before they are aggregated, where nobody needs the log of the whole episode."""
+
 
 class EpisodeRecorder:
     """Listens to all topics of an environment.
 
+    A step costs it no more than an entry in a list: records are aggregated when the episode ends, or when there are
+    many of them.
+
     Attributes:
-        step_events: those of the environment step in progress, or of the last one.
-        log: of the episode so far; kept only where there is a KPI calculator or `keep_log` is set.
+        log: of the episode so far, the finished steps; kept whole only where there is a KPI calculator or
+            `keep_log` is set.
     """
 
     def __init__(self, pubsub: Pubsub, kpi_calculator: KpiCalculator | None = None, *, keep_log: bool = False) -> None:
-        self.step_events: list[EventRecord] = pubsub.record()
-        self.log = EpisodeEventLog()
+        self.log = EpisodeEventLog(pubsub.record())
+        self.keep_log = keep_log or kpi_calculator is not None
         self._pubsub = pubsub
         self._kpi_calculator = kpi_calculator
-        self._keep_log = keep_log or kpi_calculator is not None
         self._aggregator = EpisodeAggregator()
         self._finished: deque[EpisodeStatistics] = deque(maxlen=MAX_EPISODES)
-        self._n_steps = 0
+        self._first = 0
+        self._has_steps = False
+
+    @property
+    def step_events(self) -> list[EventRecord]:
+        """Those of the environment step in progress, or of the last one."""
+        return self.log.records[self._first :]
 
     def begin_step(self) -> None:
         """Before an environment step; the events of `reset` stay for the first step."""
-        if self._n_steps and self.step_events:
-            self.step_events.clear()
+        if self._has_steps:
+            self._first = len(self.log.records)
+            if self._first > MOST_RECORDS and not self.keep_log:
+                self._aggregate()
+                self._forget()
 
     def end_step(self) -> None:
         """After an environment step."""
-        self._n_steps += 1
-        if self._keep_log:
-            self.log.steps.append(list(self.step_events))
-        if self.step_events:
-            self._aggregator.add_step(self.step_events)
+        self._has_steps = True
+        self.log.ends.append(len(self.log.records))
 
-    def end_episode(self, last_maze_state: Any) -> None:
-        """Close the episode, if it has a step; called before the next `reset` fires events."""
-        if self._n_steps:
+    def end_episode(self, last_maze_state: Any) -> EpisodeEventLog | None:
+        """Close the episode, if it has a step; called before the next `reset` fires events.
+
+        Returns:
+            its log, KPIs included, where it is kept whole.
+        """
+        whole = None
+        if self._has_steps:
+            del self.log.records[self.log.ends[-1] if self.log.ends else 0 :]
             if self._kpi_calculator is not None:
                 self._add_kpis(self._kpi_calculator, last_maze_state)
+            self._aggregate()
             self._finished.append(self._aggregator.finish(self._pubsub.interfaces))
+            whole = EpisodeEventLog(list(self.log.records), list(self.log.ends)) if self.keep_log else None
         self._clear()
+        return whole
 
     def discard_episode(self) -> None:
         """Forget the unfinished episode: it was cut off, not ended."""
@@ -67,12 +87,21 @@ class EpisodeRecorder:
     def _add_kpis(self, calculator: KpiCalculator, last_maze_state: Any) -> None:
         kpis = calculator.calculate_kpis(self.log, last_maze_state)
         event = BaseEnvEvents.kpi
-        records = [EventRecord(BaseEnvEvents, event, {"name": name, "value": value}) for name, value in kpis.items()]
-        self.log.steps[-1] += records
-        self._aggregator.add_step(records)
+        self.log.records += [
+            EventRecord(BaseEnvEvents, event, {"name": name, "value": value}) for name, value in kpis.items()
+        ]
+        self.log.ends[-1] = len(self.log.records)
+
+    def _aggregate(self) -> None:
+        if self.log.records:
+            self._aggregator.add_steps(self.log.records, self.log.ends)
+
+    def _forget(self) -> None:
+        # The list of records is the one that topics append to.
+        self.log.records.clear()
+        self.log.ends.clear()
+        self._first = 0
 
     def _clear(self) -> None:
-        self._n_steps = 0
-        self.step_events.clear()
-        if self.log.steps:
-            self.log = EpisodeEventLog()
+        self._has_steps = False
+        self._forget()
