@@ -26,6 +26,7 @@ COMMANDS = [
     ["recording.py"],
     ["es.py", "--updates", "30"],
     ["impala.py"],
+    ["log_stats.py", "--rounds", "5"],
 ]
 
 

@@ -295,3 +295,41 @@ def test_a_time_limit_truncates_and_keeps_the_final_observation():
     unlimited = SequentialVectorEnv([lambda: TimeLimit(Endless(), TimeLimitOptions(max_episode_steps=0))])
     unlimited.reset([[1]])
     assert not any(unlimited.step(_zeros(1)).truncated.any() for _ in range(20))
+
+
+class HalfRange(RunningRange):
+    """A strategy of one's own: (x − middle) / half of the range."""
+
+    @property
+    def offset_and_scale(self):
+        low, width = super().offset_and_scale
+        return low + width / 2, width / 2
+
+
+def test_a_strategy_of_ones_own_is_taken_by_import_path(monkeypatch):
+    import sys
+    import types
+
+    module = types.ModuleType("my_strategies")
+    module.HalfRange = HalfRange
+    monkeypatch.setitem(sys.modules, "my_strategies", module)
+    options = ObservationNormalizationOptions(strategy="my_strategies:HalfRange", exclude=("image",))
+    transform = ObservationNormalization(options)
+    done = []
+    estimate_transforms([transform], _batch, seed=0, progress=done.append)
+    assert done == sorted(done)
+    assert done[-1] == 1.0
+    transform.bind(INNER)
+    envs = TransformedVectorEnv(_batch(), transform, training=True)
+    rows = [envs.reset([[5], [6], [7]]).groups["0"].observation["x"]]
+    rows += [envs.step(_zeros()).groups["0"].observation["x"] for _ in range(50)]
+    assert 0.9 < np.concatenate(rows)[:, :2].max() < 1.1
+    again = ObservationNormalization(options)
+    again.bind(INNER)
+    again.load_state_dict(json.loads(json.dumps(transform.state_dict(), default=np.ndarray.tolist)))
+    probe = {"x": np.array([0.5, 4.0, 9.0], np.float32)}
+    assert (again.observation("0", probe)["x"] == transform.observation("0", probe)["x"]).all()
+    with pytest.raises(RequestError, match="cannot be imported"):
+        ObservationNormalization(ObservationNormalizationOptions(strategy="nowhere:Nothing")).bind(INNER)
+    with pytest.raises(ValueError, match="range-zero-one"):
+        ObservationNormalizationOptions(strategy="mean")

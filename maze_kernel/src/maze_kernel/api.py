@@ -17,8 +17,9 @@ from maze_kernel.api_components import component_table, set_paths
 from maze_kernel.config.load import experiment_from_mapping, select
 from maze_kernel.env.contract import FLAT_KEY, PolicyKey
 from maze_kernel.errors import RequestError
+from maze_kernel.events.log_files import write_event_files
 from maze_kernel.loader import Kernel
-from maze_kernel.rollout.runner import EpisodePlayer, play_episodes, summarize
+from maze_kernel.rollout.runner import EpisodePlayer, play_episodes, summarize, summarize_events, summarize_seconds
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.run.directory import encode_json_lenient
 from maze_kernel.run.seeding import SeedTree
@@ -61,6 +62,10 @@ class RolloutOptions:
     """Write a film of each episode here."""
     record_dir: Path | None = None
     """Record the episodes into this new folder: arrays, and of Maze environments states, actions and events."""
+    events_dir: Path | None = None
+    """Write every event of the episodes here, one CSV file an event."""
+    profile: bool = False
+    """Measure where the time goes: policy, simulation, conversions, each wrapper."""
 
 
 @attrs.frozen(kw_only=True)
@@ -70,10 +75,15 @@ class RolloutResult:
     Attributes:
         episodes: in the order of their seeds; one that failed has an `error`.
         summary: counts, and mean, std, min, max, median, iqm of "reward" and "length".
+        events: event statistics and KPIs over the episodes that ended, by tag as in training, e.g.
+            "BaseEnvEvents/kpi/mean/<name>"; numbers, and arrays where training draws figures.
+        profile: share of the time by section, the largest first; empty where it was not measured.
     """
 
     episodes: Sequence[EpisodeResult]
     summary: Mapping[str, Any]
+    events: Mapping[str, Any] = attrs.field(factory=dict)
+    profile: Mapping[str, float] = attrs.field(factory=dict)
 
 
 def roll_out(
@@ -121,10 +131,19 @@ def roll_out(
         max_steps=options.max_steps,
         video_dir=options.video_dir,
         on_screen=options.render,
+        event_rows=options.events_dir is not None,
+        profile=options.profile,
     )
     with _pool(assembly, options) as pool:
         episodes = play_episodes(pool, player, seeds, on_result=on_result)
-    return RolloutResult(episodes=episodes, summary=summarize(episodes))
+    if options.events_dir is not None:
+        write_event_files(options.events_dir, [(episode.seed, episode.event_rows or ()) for episode in episodes])
+    return RolloutResult(
+        episodes=episodes,
+        summary=summarize(episodes),
+        events=summarize_events(episodes),
+        profile=summarize_seconds(episodes),
+    )
 
 
 def replay(
@@ -275,6 +294,8 @@ class RunContext:
         n_workers: int | None = None,
         video_dir: Path | str | None = None,
         record_dir: Path | str | None = None,
+        events_dir: Path | str | None = None,
+        profile: bool = False,
     ) -> RolloutResult:
         """Play episodes with the trained policy, or with `policy`; see `roll_out`."""
         options = RolloutOptions(
@@ -283,6 +304,8 @@ class RunContext:
             deterministic=deterministic,
             n_workers=n_workers,
             video_dir=None if video_dir is None else Path(video_dir),
+            events_dir=None if events_dir is None else Path(events_dir),
+            profile=profile,
             record_dir=None if record_dir is None else Path(record_dir),
         )
         if policy is not None:

@@ -11,6 +11,7 @@ import typer
 
 from maze_kernel.cli.experiments import Overrides, read_experiment
 from maze_kernel.cli.guard import guarded
+from maze_kernel.cli.rollout_report import print_rollout, rollout_as_data
 from maze_kernel.cli.tables import print_table
 from maze_kernel.errors import (
     EXIT_DONE,
@@ -23,7 +24,6 @@ from maze_kernel.errors import (
 )
 
 if TYPE_CHECKING:
-    from maze_kernel.api import RolloutOptions, RolloutResult
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.loader import Kernel
     from maze_kernel.rollout.episodes import EpisodeResult
@@ -115,6 +115,10 @@ def rollout(
             "--replay", metavar="DIR", help="Take the actions of these recorded episodes again, seed by seed."
         ),
     ] = None,
+    events: Annotated[
+        bool, typer.Option("--events", help="Write every event as CSV into RUN/events/TIME, or events/NAME/TIME.")
+    ] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Show where the time goes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> int:
     """Play episodes with a trained policy or another one."""
@@ -125,7 +129,8 @@ def rollout(
         raise RequestError("--replay and --policy exclude each other", help="leave one out")
     loaded, kernel, weights = what_to_play(source, experiment, "replay" if replayed else policy, checkpoint)
     if record and record_to is None:
-        record_to = new_recording(source, loaded.experiment.name)
+        record_to = new_folder(source, "trajectories", loaded.experiment.name)
+    events_to = new_folder(source, "events", loaded.experiment.name) if events else None
     options = RolloutOptions(
         n_episodes=episodes,
         seed=seed,
@@ -135,6 +140,8 @@ def rollout(
         render=render,
         video_dir=video,
         record_dir=record_to,
+        events_dir=events_to,
+        profile=profile,
     )
     different: list[int] = []
     if replayed is not None:
@@ -147,13 +154,15 @@ def rollout(
         )
         player = policy or ("random" if weights is None else f"{source} at epoch {weights.epoch}")
     if as_json:
-        print(json.dumps(_as_data(result, player, options), indent=2))
+        print(json.dumps(rollout_as_data(result, player, options), indent=2))
     else:
-        _print_summary(result, player)
+        print_rollout(result, player)
         if video is not None:
             print(f"films in {video}")
         if replayed is not None:
             _compare_with_recording(len(result.episodes), different)
+        if events_to is not None:
+            print(f"events in {events_to}")
         if record_to is not None:
             print(f"recorded in {record_to}; look at it with: maze view {record_to}")
     for episode in result.episodes:
@@ -162,11 +171,11 @@ def rollout(
     return EXIT_FAILED if result.summary["n_failed"] else EXIT_DONE
 
 
-def new_recording(source: Path, name: str) -> Path:
-    """A new folder to record into: in the run directory, or for an experiment file beside all others."""
+def new_folder(source: Path, kind: str, name: str) -> Path:
+    """A new folder for "trajectories" or "events": in the run directory, or for an experiment file beside all others."""
     from maze_kernel.run.directory import new_path
 
-    return new_path(Path("trajectories"), name) if source.is_file() else new_path(newest_run(source), "trajectories")
+    return new_path(Path(kind), name) if source.is_file() else new_path(newest_run(source), kind)
 
 
 def _compare_with_recording(n_episodes: int, different: list[int]) -> None:
@@ -295,31 +304,6 @@ def _report_progress(n_episodes: int) -> Any:
         print(f"\repisode {done} of {n_episodes}", end="" if done < n_episodes else "\r\033[K", file=sys.stderr)
 
     return report
-
-
-def _print_summary(result: RolloutResult, player: str) -> None:
-    summary = result.summary
-    failed = f", {summary['n_failed']} failed" if summary["n_failed"] else ""
-    print(f"{summary['n_episodes']} episodes played by {player}{failed}")
-    columns = ("mean", "std", "min", "max", "median", "iqm")
-    rows = [
-        (name, *(f"{summary[name][column]:.6g}" for column in columns))
-        for name in ("reward", "length")
-        if summary[name]
-    ]
-    if rows:
-        print_table(("", *columns), rows)
-
-
-def _as_data(result: RolloutResult, player: str, options: RolloutOptions) -> dict[str, Any]:
-    from maze_kernel.run.stored_data import to_data
-
-    episodes = [to_data(episode) for episode in result.episodes]
-    for episode in episodes:
-        reward = episode.pop("total_reward")
-        episode["reward"] = None if episode["error"] else reward
-    about = {"policy": player, "seed": options.seed, "deterministic": options.deterministic}
-    return {**about, **result.summary, "episodes": episodes}
 
 
 def _describe(table: Any) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from maze_kernel.cli.experiments import read_experiment
 from maze_kernel.cli.guard import guarded
-from maze_kernel.cli.runs import new_recording, newest_run
+from maze_kernel.cli.runs import new_folder, newest_run
 from maze_kernel.errors import RequestError
 
 
@@ -68,7 +68,7 @@ def _play(run: Path, experiment: Path | None, n_episodes: int) -> None:
 
     print(f"{run} has no recorded episodes: playing {n_episodes}", file=sys.stderr)
     loaded = stored_experiment(run) if experiment is None else read_experiment(experiment)
-    options = RolloutOptions(n_episodes=n_episodes, record_dir=new_recording(run, loaded.experiment.name))
+    options = RolloutOptions(n_episodes=n_episodes, record_dir=new_folder(run, "trajectories", loaded.experiment.name))
     roll_out(loaded, loaded.kernel, options, checkpoint=load_checkpoint(run, "best"))
 
 

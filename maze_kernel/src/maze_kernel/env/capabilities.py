@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from maze_kernel.env.contract import Action, Observation, PolicyKey
 from maze_kernel.events.aggregation import EpisodeStatistics
-from maze_kernel.events.records import EventRecord
+from maze_kernel.events.records import EpisodeEventLog, EventRecord
 
 
 @runtime_checkable
@@ -29,6 +29,17 @@ class ReportsBatchStatistics(Protocol):
 
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
         """For each environment the episodes that ended since the last call; `reset` forgets unfinished ones."""
+        ...
+
+
+@runtime_checkable
+class KeepsEventLogs(Protocol):
+    """Can keep every event of its episodes, not their statistics alone."""
+
+    def keep_event_logs(self) -> None: ...
+
+    def drain_event_logs(self) -> list[EpisodeEventLog]:
+        """Those of the episodes that ended since the last call."""
         ...
 
 

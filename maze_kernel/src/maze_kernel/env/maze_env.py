@@ -34,6 +34,7 @@ class MazeEnv:
     Attributes:
         core_env: the simulation.
         observation_conversions, action_conversions: by policy key.
+        reward_aggregator: None where the reward is the core environment's.
 
     Raises:
         EnvError: policy keys without a conversion, or conversions without a policy key.
@@ -57,7 +58,7 @@ class MazeEnv:
             action={key: part.space() for key, part in self.action_conversions.items()},
             agent_counts=dict(core_env.agent_counts),
         )
-        self._reward_aggregator = reward_aggregator
+        self.reward_aggregator = reward_aggregator
         self._reward_is_given = reward_aggregator is None
         if reward_aggregator is not None:
             core_env.pubsub.register_subscriber(reward_aggregator)
@@ -86,7 +87,7 @@ class MazeEnv:
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Take one decision of the current actor."""
-        core_env, aggregator = self.core_env, self._reward_aggregator
+        core_env, aggregator = self.core_env, self.reward_aggregator
         before = self._maze_state
         maze_action = self.action_conversions[core_env.actor_id().step_key].space_to_maze(action, before)
         if self._flat_step_ended:
@@ -197,6 +198,14 @@ class MazeEnv:
     def drain_statistics(self) -> list[EpisodeStatistics]:
         """Event statistics of the episodes that ended since the last call."""
         return self._recorder.drain()
+
+    def keep_event_logs(self) -> None:
+        """Keep the events of finished episodes from now on, for `drain_event_logs`."""
+        self._recorder.keep_logs()
+
+    def drain_event_logs(self) -> list[EpisodeEventLog]:
+        """All events of the episodes that ended since the last call."""
+        return self._recorder.drain_logs()
 
     def discard_episode(self) -> None:
         """Forget the statistics of the unfinished episode."""

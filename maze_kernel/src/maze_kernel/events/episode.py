@@ -24,13 +24,13 @@ class EpisodeRecorder:
     many of them.
 
     Attributes:
-        log: of the episode so far, the finished steps; kept whole only where there is a KPI calculator or
-            `keep_log` is set.
+        log: of the episode so far; kept whole only where there is a KPI calculator, or after `keep_logs`.
     """
 
-    def __init__(self, pubsub: Pubsub, kpi_calculator: KpiCalculator | None = None, *, keep_log: bool = False) -> None:
+    def __init__(self, pubsub: Pubsub, kpi_calculator: KpiCalculator | None = None) -> None:
         self.log = EpisodeEventLog(pubsub.record())
-        self.keep_log = keep_log or kpi_calculator is not None
+        self._keeps_log = kpi_calculator is not None
+        self._logs: deque[EpisodeEventLog] | None = None
         self._pubsub = pubsub
         self._kpi_calculator = kpi_calculator
         self._aggregator = EpisodeAggregator()
@@ -47,7 +47,7 @@ class EpisodeRecorder:
         """Before an environment step; the events of `reset` stay for the first step."""
         if self._has_steps:
             self._first = len(self.log.records)
-            if self._first > MOST_RECORDS and not self.keep_log:
+            if self._first > MOST_RECORDS and not self._keeps_log:
                 self._aggregate()
                 self._forget()
 
@@ -56,27 +56,34 @@ class EpisodeRecorder:
         self._has_steps = True
         self.log.ends.append(len(self.log.records))
 
-    def end_episode(self, last_maze_state: Any) -> EpisodeEventLog | None:
-        """Close the episode, if it has a step; called before the next `reset` fires events.
-
-        Returns:
-            its log, KPIs included, where it is kept whole.
-        """
-        whole = None
+    def end_episode(self, last_maze_state: Any) -> None:
+        """Close the episode, if it has a step; called before the next `reset` fires events."""
         if self._has_steps:
             del self.log.records[self.log.ends[-1] if self.log.ends else 0 :]
             if self._kpi_calculator is not None:
                 self._add_kpis(self._kpi_calculator, last_maze_state)
             self._aggregate()
             self._finished.append(self._aggregator.finish(self._pubsub.interfaces))
-            whole = EpisodeEventLog(list(self.log.records), list(self.log.ends)) if self.keep_log else None
+            if self._logs is not None:
+                self._logs.append(EpisodeEventLog(list(self.log.records), list(self.log.ends)))
         self._clear()
-        return whole
 
     def discard_episode(self) -> None:
         """Forget the unfinished episode: it was cut off, not ended."""
         self._aggregator.discard()
         self._clear()
+
+    def keep_logs(self) -> None:
+        """Keep the logs of finished episodes from now on, until `drain_logs`."""
+        self._keeps_log = True
+        self._logs = deque(maxlen=MAX_EPISODES)
+
+    def drain_logs(self) -> list[EpisodeEventLog]:
+        """The logs of the episodes finished since the last call, KPIs included."""
+        logs = list(self._logs or ())
+        if self._logs is not None:
+            self._logs.clear()
+        return logs
 
     def drain(self) -> list[EpisodeStatistics]:
         """The episodes finished since the last call, one entry each, be it empty."""

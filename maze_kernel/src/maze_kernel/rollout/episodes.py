@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
 
 from maze_kernel.env.tick import Tick, VectorEnv
 from maze_kernel.events.aggregation import EpisodeStatistics
+from maze_kernel.events.log_files import EventRows
 from maze_kernel.models.contract import Policy
 
 
@@ -23,6 +24,8 @@ class EpisodeResult:
         terminated, truncated: how it ended; both false where `max_steps` or an error cut it.
         error: what failed, or None.
         events: the statistics of its events, where it was asked for and the environment reports any.
+        event_rows: every event, where it was asked for.
+        seconds: where the time went, by section, where it was asked for.
     """
 
     seed: int
@@ -32,6 +35,8 @@ class EpisodeResult:
     truncated: bool
     error: str | None = None
     events: EpisodeStatistics | None = attrs.field(default=None, repr=False)
+    event_rows: Sequence[EventRows] | None = attrs.field(default=None, repr=False)
+    seconds: Mapping[str, float] | None = attrs.field(default=None, repr=False)
 
 
 def run_episodes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -15,8 +16,12 @@ from maze_kernel.models.contract import PolicyContext
 from maze_kernel.rollout.random_policy import RandomPolicy
 from maze_kernel.rollout.vector_transform import TransformedVectorEnv
 from maze_kernel.workers.contract import ActorContext, WorkerPool
+from maze_kernel.workers.inline import InlinePool
 
 MakeVectorEnv = Callable[[], VectorEnv]
+
+_PARTS = 20
+"""How often progress is told."""
 
 
 def estimate_transforms(
@@ -26,6 +31,7 @@ def estimate_transforms(
     seed: int,
     pool: WorkerPool | None = None,
     report: Callable[[str], None] = lambda _text: None,
+    progress: Callable[[float], None] = lambda _fraction: None,
 ) -> None:
     """Give every transform that asks for it (`estimation_steps > 0`) its statistics.
 
@@ -38,25 +44,39 @@ def estimate_transforms(
         seed: of the sampled episodes and the random actions.
         pool: where to sample; None: here.
         report: told what is being done, a line a transform.
+        progress: told how much of the transform at hand is done, 0 to 1.
     """
-    n_workers = 1 if pool is None else max(1, pool.n_workers)
     for index, transform in enumerate(transforms):
         if not transform.estimation_steps:
             continue
         report(f"estimating {type(transform).__name__} from {transform.estimation_steps} random steps")
         factory = partial(Sampler, make_vector_env, tuple(transforms[: index + 1]))
-        steps = [len(part) for part in np.array_split(np.arange(transform.estimation_steps), n_workers)]
-        seeds = [int(word) >> 1 for word in np.random.SeedSequence([seed, index]).generate_state(n_workers)]
-        if pool is None:
-            sampler = factory(None)
-            partials = [sampler.collect(steps[0], seeds[0])]
-            sampler.close()
-        else:
-            group = pool.spawn(factory, n_workers)
-            futures = [group.call(i, "collect", steps[i], seeds[i]) for i in range(n_workers) if steps[i]]
-            partials = [future.result() for future in futures]
-            group.close()
+        partials = _sample(factory, transform.estimation_steps, [seed, index], pool, progress)
         transform.finish_estimation(partials)
+
+
+def _sample(
+    factory: Callable[[Any], Sampler],
+    n_steps: int,
+    entropy: Sequence[int],
+    pool: WorkerPool | None,
+    progress: Callable[[float], None],
+) -> list[Any]:
+    """Partial statistics, worker by worker in each part of the work, so that progress can be told in between."""
+    n_workers = 1 if pool is None else max(1, pool.n_workers)
+    shares = [len(part) for part in np.array_split(np.arange(n_steps), n_workers)]
+    seeds = [int(word) >> 1 for word in np.random.SeedSequence(list(entropy)).generate_state(n_workers)]
+    with InlinePool() if pool is None else nullcontext(pool) as workers:
+        group = workers.spawn(factory, n_workers)
+        for i in range(n_workers):
+            group.call(i, "begin", seeds[i]).result()
+        partials: list[Any] = []
+        for part in range(1, _PARTS + 1):
+            futures = [group.call(i, "collect_until", shares[i] * part // _PARTS) for i in range(n_workers)]
+            partials += [future.result() for future in futures]
+            progress(part / _PARTS)
+        group.close()
+    return partials
 
 
 class Sampler:
@@ -72,24 +92,31 @@ class Sampler:
         self._transform = transforms[-1]
         self._transform.bind(vector_env.structured_spaces)
 
-    def collect(self, n_steps: int, seed: int) -> Any:
-        """A partial statistic over at least `n_steps` decisions."""
-        return self._transform.collect(random_observations(self._vector_env, n_steps, seed))
+    def begin(self, seed: int) -> None:
+        """Start new episodes and the random policy."""
+        self._batches = random_observations(self._vector_env, seed)
+        self._taken = 0
+
+    def collect_until(self, n_steps: int) -> Any:
+        """A partial statistic over the next decisions, until there are at least `n_steps` since `begin`."""
+        return self._transform.collect(self._until(n_steps))
+
+    def _until(self, n_steps: int) -> Iterator[dict[PolicyKey, ArrayDict]]:
+        while self._taken < n_steps:
+            batch = next(self._batches)
+            self._taken += sum(len(next(iter(rows.values()))) for rows in batch.values())
+            yield batch
 
     def close(self) -> None:
         """Close the batch."""
         self._vector_env.close()
 
 
-def random_observations(vector_env: VectorEnv, n_steps: int, seed: int) -> Iterator[dict[PolicyKey, ArrayDict]]:
-    """Observations by policy key on which a uniformly random policy decides.
-
-    Ends after the tick with the `n_steps`-th decision of all environments together; void rows are left out.
-    """
+def random_observations(vector_env: VectorEnv, seed: int) -> Iterator[dict[PolicyKey, ArrayDict]]:
+    """Observations by policy key on which a uniformly random policy decides, without end; void rows are left out."""
     episodes = np.random.SeedSequence(seed).generate_state(vector_env.n_envs)
     tick = vector_env.reset([[int(word) >> 1] for word in episodes])
     policy = RandomPolicy(PolicyContext(spaces=vector_env.structured_spaces, seed=seed))
-    taken = 0
     while True:
         batch = {key: group.observation for key, group in tick.groups.items()}
         if tick.awaiting_reset is not None:
@@ -97,7 +124,4 @@ def random_observations(vector_env: VectorEnv, n_steps: int, seed: int) -> Itera
                 live = ~tick.awaiting_reset[group.env_index]
                 batch[key] = {name: array[live] for name, array in group.observation.items()}
         yield batch
-        taken += vector_env.n_envs - (0 if tick.awaiting_reset is None else int(tick.awaiting_reset.sum()))
-        if taken >= n_steps:
-            return
         tick = vector_env.step({key: policy.act(key, group) for key, group in tick.groups.items()})

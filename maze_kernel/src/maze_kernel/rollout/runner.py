@@ -14,9 +14,12 @@ from typing import Any
 import attrs
 import numpy as np
 
+from maze_kernel.env.profiling import shares
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.errors import MazeError, WorkerError
+from maze_kernel.events.aggregation import EpochAggregator
 from maze_kernel.models.contract import Policy
+from maze_kernel.rollout.episode_observer import EpisodeObserver
 from maze_kernel.rollout.episodes import EpisodeResult, run_episodes
 from maze_kernel.rollout.video import FilmedVectorEnv, write_video
 from maze_kernel.workers.contract import ActorContext, ActorGroup, Future, RestartPolicy, WorkerPool
@@ -33,6 +36,8 @@ class EpisodePlayer:
         max_steps: cut episodes after so many steps; None: never.
         video_dir: write the frames of every episode here.
         on_screen: show every step in a window.
+        event_rows: keep every event, not the statistics alone.
+        profile: measure where the time goes.
     """
 
     make_env: Callable[[], VectorEnv]
@@ -41,6 +46,8 @@ class EpisodePlayer:
     max_steps: int | None = None
     video_dir: Path | None = None
     on_screen: bool = False
+    event_rows: bool = False
+    profile: bool = False
 
     def __call__(self, _context: ActorContext) -> EpisodeActor:
         return EpisodeActor(self)
@@ -53,6 +60,7 @@ class EpisodeActor:
         self._player = player
         self._env: VectorEnv | None = None
         self._policy: Policy | None = None
+        self._observer = EpisodeObserver(event_rows=player.event_rows, profile=player.profile)
 
     def play(self, index: int, seed: int) -> EpisodeResult:
         """Play the episode with this seed; whatever the environment or the policy raises becomes its error."""
@@ -67,8 +75,10 @@ class EpisodeActor:
         player = self._player
         if self._env is None:
             self._env = player.make_env()
+            self._observer.watch_env(self._env)
         if self._policy is None:
             self._policy = player.make_policy(seed)
+            self._observer.watch_policy(self._policy)
         self._policy.seed(seed)
         film = None
         env = self._env
@@ -79,7 +89,7 @@ class EpisodeActor:
         )
         if film is not None and player.video_dir is not None:
             write_video(player.video_dir / f"episode-{index + 1:04d}-seed-{seed}", film.frames, film.frames_per_second)
-        return result
+        return self._observer.with_observations(result)
 
     def _discard_env(self) -> None:
         env, self._env = self._env, None
@@ -159,6 +169,22 @@ def summarize(results: Sequence[EpisodeResult]) -> dict[str, Any]:
         "reward": describe_sample([result.total_reward for result in played]),
         "length": describe_sample([result.length for result in played]),
     }
+
+
+def summarize_events(results: Sequence[EpisodeResult]) -> dict[str, Any]:
+    """Event statistics over the episodes that ended, by tag; figures stay the values they would show."""
+    epoch = EpochAggregator()
+    epoch.add_episodes(result.events for result in results if result.events)
+    return epoch.reduce(draw=False)
+
+
+def summarize_seconds(results: Sequence[EpisodeResult]) -> dict[str, float]:
+    """Shares of the time of all episodes by section, the largest first."""
+    total: dict[str, float] = {}
+    for result in results:
+        for section, seconds in (result.seconds or {}).items():
+            total[section] = total.get(section, 0.0) + seconds
+    return shares(total)
 
 
 def describe_sample(values: Sequence[float]) -> dict[str, float] | None:

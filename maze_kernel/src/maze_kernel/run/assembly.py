@@ -88,7 +88,11 @@ class Assembly:
         """
         load_transforms(self.transforms, states)
 
-    def estimate_transforms(self, report: Callable[[str], None] = lambda _text: None) -> None:
+    def estimate_transforms(
+        self,
+        report: Callable[[str], None] = lambda _text: None,
+        progress: Callable[[float], None] = lambda _fraction: None,
+    ) -> None:
         """Give the training transforms the statistics they want before training, in the worker pool if there is one.
 
         Does nothing where they have them, e.g. after `load_transform_states`.
@@ -100,10 +104,10 @@ class Assembly:
         make = partial(sequential_batch, self.env_factory(), self.experiment.vector.n_envs)
         seed = self.seeds.seed("estimation")
         if self.experiment.workers is None:
-            estimate_transforms(self.transforms, make, seed=seed, report=report)
+            estimate_transforms(self.transforms, make, seed=seed, report=report, progress=progress)
             return
         with self.make_workers() as pool:
-            estimate_transforms(self.transforms, make, seed=seed, pool=pool, report=report)
+            estimate_transforms(self.transforms, make, seed=seed, pool=pool, report=report, progress=progress)
 
     def make_vector_env(
         self, n_envs: int, training: bool = True, *, mode: str | None = None, transforms: list[Transform] | None = None

@@ -34,7 +34,7 @@ class Progress:
     fraction: float
     """Of the current epoch, 0 to 1."""
     phase: str = "train"
-    """"compile", "rollout", "update", "train", "evaluate"."""
+    """"estimate", "compile", "rollout", "update", "train", "evaluate"."""
 
 
 @attrs.frozen(kw_only=True)

@@ -22,6 +22,7 @@ from maze_kernel.run.fan_out import FanOut
 from maze_kernel.run.figures import draw_networks
 from maze_kernel.run.logging_contract import Logger, LoggerContext, Outcome
 from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
+from maze_kernel.training.contract import Progress
 from maze_kernel.training.epochs import Budget, Loop, LoopState, write_batch
 from maze_kernel.training.evaluation import MEAN_REWARD, Evaluator
 from maze_kernel.training.initialization import initialize_from, open_source
@@ -130,7 +131,10 @@ class _Run:
                 self._loggers.message(line)
         if checkpoint is None:
             draw_networks(trainer.model, self._path, self._loggers)
-        assembly.estimate_transforms(self._loggers.message)
+        assembly.estimate_transforms(
+            self._loggers.message,
+            lambda fraction: self._loggers.progress(Progress(env_steps=0, fraction=fraction, phase="estimate")),
+        )
         return Loop(
             assembly=assembly,
             trainer=trainer,

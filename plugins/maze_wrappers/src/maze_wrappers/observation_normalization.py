@@ -9,18 +9,19 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
+from maze_kernel.components import load_attribute
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError
 from maze_wrappers.options import KeyNormalization, ObservationNormalizationOptions
-from maze_wrappers.running_statistics import RunningMoments, RunningRange
+from maze_wrappers.running_statistics import RunningMoments, RunningRange, RunningStatistics
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 OWNER = "maze-wrappers: observation-normalization"
 Batches = Iterable[Mapping[PolicyKey, dict[str, np.ndarray]]]
-Running = RunningMoments | RunningRange
+_STRATEGIES: dict[str, Any] = {"mean-zero-std-one": RunningMoments, "range-zero-one": RunningRange}
 
 _FAR = 1e4
 """Offset over scale from which float32 loses more than three digits."""
@@ -39,7 +40,7 @@ class ObservationNormalization(Transform):
     def __init__(self, options: ObservationNormalizationOptions) -> None:
         self.options = options
         self._names: tuple[str, ...] = ()
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, RunningStatistics] = {}
         self._numbers: dict[str, _Numbers] = {}
         self._is_running = options.statistics == "running"
         self._bound = False
@@ -64,19 +65,20 @@ class ObservationNormalization(Transform):
             return 0
         return self.options.n_estimation_steps
 
-    def collect(self, batches: Batches) -> dict[str, Running]:
+    def collect(self, batches: Batches) -> dict[str, RunningStatistics]:
         """Statistics of these batches alone."""
-        fresh = {name: type(running)(running.axis) for name, running in self._running.items()}
+        fresh: dict[str, Any] = {name: type(running)(running.axis) for name, running in self._running.items()}
         for batch in batches:
             _update(fresh, batch)
         return fresh
 
-    def finish_estimation(self, partials: Sequence[dict[str, Running]]) -> None:
+    def finish_estimation(self, partials: Sequence[dict[str, RunningStatistics]]) -> None:
         """Merge the workers' statistics."""
         for partial in partials:
             for name, running in partial.items():
-                own = self._running.setdefault(name, type(running)(running.axis))
-                own.merge(running)  # type: ignore[arg-type]
+                empty: Any = type(running)
+                own = self._running.setdefault(name, empty(running.axis))
+                own.merge(running)
         self._estimated = True
         self._refresh()
 
@@ -137,7 +139,7 @@ class ObservationNormalization(Transform):
         """Restore what `state_dict` returned; values given by hand come from the options."""
         for name, saved in state["estimated"].items():
             running = self._running.setdefault(name, self._empty(name))
-            if ("m2" in saved) != isinstance(running, RunningMoments):
+            if saved.keys() != running.state_dict().keys():
                 raise RequestError(
                     f"the saved statistics of {name!r} were made with the other strategy",
                     received=", ".join(saved),
@@ -194,11 +196,13 @@ class ObservationNormalization(Transform):
         offset, scale = (part.reshape(()) if part.size == 1 else part for part in manual)
         self._numbers[name] = _Numbers(offset, scale, self._clip(name))
 
-    def _empty(self, name: str) -> Running:
+    def _empty(self, name: str) -> RunningStatistics:
         own = self._settings(name)
         axis = own.axis if own.axis is not None else self.options.axis
-        kind = RunningMoments if (own.strategy or self.options.strategy) == "mean-zero-std-one" else RunningRange
-        return kind(tuple(sorted({0, *axis})))
+        strategy = own.strategy or self.options.strategy
+        kind = _STRATEGIES.get(strategy) or _imported(strategy)
+        statistics: RunningStatistics = kind(tuple(sorted({0, *axis})))
+        return statistics
 
     def _settings(self, name: str) -> KeyNormalization:
         return self.options.keys.get(name, KeyNormalization())
@@ -274,6 +278,15 @@ def _given(settings: KeyNormalization) -> tuple[np.ndarray, np.ndarray] | None:
     return None
 
 
+def _imported(path: str) -> Any:
+    try:
+        return load_attribute(path)
+    except (ImportError, AttributeError) as error:
+        raise RequestError(
+            f"the strategy {path!r} cannot be imported: {error}", expected=", ".join(_STRATEGIES), owner=OWNER
+        ) from error
+
+
 def _boxes(inner: StructuredSpaces) -> dict[str, spaces.Box]:
     boxes: dict[str, spaces.Box] = {}
     for space in inner.observation.values():
@@ -291,7 +304,7 @@ def _boxes(inner: StructuredSpaces) -> dict[str, spaces.Box]:
     return boxes
 
 
-def _update(running: dict[str, Running], batch: Mapping[PolicyKey, dict[str, np.ndarray]]) -> None:
+def _update(running: dict[str, RunningStatistics], batch: Mapping[PolicyKey, dict[str, np.ndarray]]) -> None:
     for observation in batch.values():
         for name, statistics in running.items():
             if name in observation:

@@ -8,7 +8,13 @@ from typing import Any, Literal
 import attrs
 from attrs import validators
 
-Strategy = Literal["mean-zero-std-one", "range-zero-one"]
+STRATEGIES = ("mean-zero-std-one", "range-zero-one")
+
+
+def _strategy(_instance: object, attribute: attrs.Attribute[Any], value: str | None) -> None:
+    if value is not None and value not in STRATEGIES and ":" not in value:
+        known = ", ".join(map(repr, STRATEGIES))
+        raise ValueError(f'{attribute.name} must be {known} or "package.module:Class", not {value!r}')
 
 
 def _ordered(_instance: object, attribute: attrs.Attribute[Any], value: tuple[float, float] | None) -> None:
@@ -20,8 +26,8 @@ def _ordered(_instance: object, attribute: attrs.Attribute[Any], value: tuple[fl
 class KeyNormalization:
     """Settings of one observation key; what is unset follows the wrapper's own settings."""
 
-    strategy: Strategy | None = None
-    """"mean-zero-std-one" or "range-zero-one" for this key."""
+    strategy: str | None = attrs.field(default=None, validator=_strategy)
+    """"mean-zero-std-one", "range-zero-one" or the import path of a class, for this key."""
     axis: tuple[int, ...] | None = None
     """Axes of the stacked samples to take statistics over, for this key."""
     clip_range: tuple[float, float] | None = attrs.field(default=None, validator=_ordered)
@@ -49,8 +55,8 @@ class KeyNormalization:
 class ObservationNormalizationOptions:
     """Options of `observation-normalization`."""
 
-    strategy: Strategy = "mean-zero-std-one"
-    """"mean-zero-std-one": (x − mean) / std; "range-zero-one": (x − min) / (max − min). A divisor of 0 counts as 1."""
+    strategy: str = attrs.field(default="mean-zero-std-one", validator=_strategy)
+    """"mean-zero-std-one": (x − mean) / std; "range-zero-one": (x − min) / (max − min); a divisor of 0 counts as 1. Or "package.module:Class", a class with the methods of `maze_wrappers.running_statistics.RunningStatistics`."""  # noqa: E501
     statistics: Literal["estimated", "running"] = "estimated"
     """"estimated": from random steps before training, then fixed; "running": updated by every training step, frozen in evaluation. Keys with values given by hand keep those."""  # noqa: E501
     n_estimation_steps: int = attrs.field(default=1000, validator=validators.gt(0))

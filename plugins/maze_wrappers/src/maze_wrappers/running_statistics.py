@@ -7,12 +7,44 @@ for computing sample variances": exact up to rounding, whatever the batch sizes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 _CONSTANT = 1e-10
 """A standard deviation below this share of the mean is rounding: the feature is constant."""
+
+
+class RunningStatistics(Protocol):
+    """What `observation-normalization` needs of a strategy: x' = (x − offset) / scale, from samples seen so far.
+
+    Built with `axis`, the axes of the batches to reduce, of which 0 counts the samples.
+    """
+
+    axis: tuple[int, ...]
+    count: float
+    """Samples seen; 0: nothing is known."""
+
+    def update(self, batch: np.ndarray) -> None:
+        """Add a batch, `(n, *shape)`."""
+        ...
+
+    def merge(self, other: Self) -> None:
+        """Add all samples that another one has seen."""
+        ...
+
+    @property
+    def offset_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """What to subtract, and what to divide by; broadcast to the shape of an observation."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on bit for bit: arrays and JSON values, `count` among them."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state_dict`."""
+        ...
 
 
 class RunningMoments:

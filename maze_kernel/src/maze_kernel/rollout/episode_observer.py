@@ -1,0 +1,65 @@
+"""What a rollout keeps of an episode beside its reward: event statistics, the events themselves, a time profile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from maze_kernel.env.capabilities import KeepsEventLogs, ReportsBatchStatistics, capability
+from maze_kernel.env.profiling import Stopwatch, profile_batch
+from maze_kernel.env.tick import VectorEnv
+from maze_kernel.events.log_files import event_rows
+from maze_kernel.models.contract import Policy
+from maze_kernel.rollout.episodes import EpisodeResult
+
+
+class EpisodeObserver:
+    """Watches a batch of one environment, and the policy that plays in it.
+
+    Args:
+        event_rows: keep every event.
+        profile: measure time; the policy's own is the section "policy".
+    """
+
+    def __init__(self, *, event_rows: bool, profile: bool) -> None:
+        self._event_rows = event_rows
+        self._stopwatch = Stopwatch() if profile else None
+        self._statistics: ReportsBatchStatistics | None = None
+        self._logs: KeepsEventLogs | None = None
+
+    def watch_env(self, vector_env: VectorEnv) -> None:
+        """From now on it is this batch."""
+        self._statistics = capability(vector_env, ReportsBatchStatistics)  # type: ignore[type-abstract]
+        self._logs = _event_logs(vector_env) if self._event_rows else None
+        if self._logs is not None:
+            self._logs.keep_event_logs()
+        if self._stopwatch is not None:
+            profile_batch(vector_env, self._stopwatch)
+
+    def watch_policy(self, policy: Policy) -> None:
+        """Time this policy, if anything is timed."""
+        if self._stopwatch is not None:
+            self._stopwatch.watch("policy", policy, "act")
+
+    def with_observations(self, result: EpisodeResult) -> EpisodeResult:
+        """The result of the episode that was just played with what was kept of it.
+
+        An episode that `max_steps` cut has no event statistics: they are complete only when it ends.
+        """
+        episodes = [] if self._statistics is None else self._statistics.drain_batch_statistics()[0]
+        logs = [] if self._logs is None else self._logs.drain_event_logs()
+        return attrs.evolve(
+            result,
+            events=episodes[0] if episodes else None,
+            event_rows=event_rows(logs[0]) if logs else None,
+            seconds=None if self._stopwatch is None else self._stopwatch.drain(),
+        )
+
+
+def _event_logs(vector_env: Any) -> KeepsEventLogs | None:
+    """What keeps the events of the first environment of a batch in this process."""
+    layer = vector_env
+    while layer is not None and not hasattr(layer, "envs"):
+        layer = getattr(layer, "vector_env", None)
+    return None if layer is None else capability(layer.envs[0], KeepsEventLogs)  # type: ignore[type-abstract]
