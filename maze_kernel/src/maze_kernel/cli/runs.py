@@ -172,7 +172,7 @@ def rollout(
 
 
 def new_folder(source: Path, kind: str, name: str) -> Path:
-    """A new folder for "trajectories" or "events": in the run directory, or for an experiment file beside all others."""
+    """A new folder for "trajectories" or "events": in the run directory, or beside those of other experiments."""
     from maze_kernel.run.directory import new_path
 
     return new_path(Path(kind), name) if source.is_file() else new_path(newest_run(source), kind)

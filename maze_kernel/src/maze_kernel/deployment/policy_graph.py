@@ -53,7 +53,7 @@ class PolicyGraph(nn.Module):
 
 def _require_torch_form(transform: Transform) -> None:
     kind = type(transform)
-    if kind.memory is not Transform.memory and transform.memory(1) is not None:
+    if not transform.reports and kind.memory is not Transform.memory and transform.memory(1) is not None:
         raise RequestError(
             f"the wrapper {kind.__name__} remembers earlier steps, so a policy inside it cannot be exported",
             owner=kind.__module__,

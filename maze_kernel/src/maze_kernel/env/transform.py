@@ -121,7 +121,7 @@ class Transform:
     """False while evaluating and deploying: statistics stay as they are. Read by `TransformedEnv`."""
 
     reports: bool = False
-    """Whether its memory reports statistics of the batch, so that it cannot stand inside an env wrapper."""
+    """Whether its memory only reports statistics of the batch: it changes no tick, and cannot stand inside an env wrapper."""  # noqa: E501
 
     estimation_steps: int = 0
     """Decisions of a random policy wanted before training, while statistics are missing; 0: nothing to estimate.
