@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from PIL import Image
 
@@ -115,3 +116,39 @@ def test_pre_processors_chain_by_name_and_keep_originals(kernel):
 def test_what_cannot_be_served_is_refused_in_words(kernel, name, space, options, message):
     with pytest.raises(RequestError, match=message):
         bound(kernel, name, space, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "space", "options"),
+    [
+        ("flatten", spaces.Box(0, 1, (3, 4, 2)), {"n_dims": 2}),
+        ("one-hot", spaces.Discrete(4, start=1), {}),
+        ("one-hot", spaces.MultiDiscrete([2, 3]), {"keep_original": True}),
+        ("resize-img", spaces.Box(0, 255, (9, 8, 3), np.uint8), {"target_size": [4, 11]}),
+        ("resize-img", spaces.Box(-1, 1, (9, 8)), {"target_size": [4, 11]}),
+        ("transpose", spaces.Box(0, 1, (3, 4, 2)), {"axes": [2, 0, 1]}),
+        ("unsqueeze", spaces.Box(0, 1, (3, 4)), {"dim": -2}),
+        ("rgb2gray", spaces.Box(0, 255, (9, 8, 3), np.uint8), {}),
+    ],
+)
+def test_exported_policies_pre_process_alike(kernel, name, space, options):
+    transform = build(select(kernel, "wrapper", {"use": name, "observation": "x", **options}))
+    transform.bind(flat_spaces(spaces.Dict(x=space), ACTION))
+    batch = np.stack([np.asarray(space.sample()) for _ in range(5)])
+    wanted = transform.observation("0", {"x": batch})
+    exported = transform.export_observation("0", {"x": torch.from_numpy(batch)})
+    assert wanted.keys() == exported.keys()
+    for key, value in wanted.items():
+        tolerance = 1 if value.dtype == np.uint8 else 1e-5
+        np.testing.assert_allclose(exported[key].numpy().astype(float), value.astype(float), atol=tolerance)
+        assert exported[key].numpy().dtype == value.dtype
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 2)], ids=str)
+def test_exported_policies_choose_the_same_bins(kernel, shape):
+    transform = build(select(kernel, "wrapper", {"use": "discretize-actions", "n_bins": 4}))
+    outer = transform.bind(flat_spaces(spaces.Dict(), spaces.Dict(action=spaces.Box(-2, 6, shape)))).action["0"]
+    batch = np.stack([outer["action"].sample() for _ in range(7)])
+    wanted = transform.action("0", {"action": batch})["action"]
+    exported = transform.export_action("0", {"action": torch.from_numpy(batch)})["action"]
+    np.testing.assert_allclose(exported.numpy(), wanted, atol=1e-6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -12,6 +12,9 @@ from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
 from maze_wrappers.options import DiscretizeActionsOptions, HeadBins
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 OWNER = "maze-wrappers: discretize-actions"
 
@@ -45,6 +48,13 @@ class DiscretizeActions(Transform):
     def action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outer action to inner."""
         return {head: self._converted(policy_key, head, value, "centres") for head, value in action.items()}
+
+    def export_action(self, policy_key: PolicyKey, action: dict[str, Tensor]) -> dict[str, Tensor]:
+        """`action` in torch operations."""
+        bins = {head: self._bins.get((policy_key, head)) for head in action}
+        return {
+            head: value if (own := bins[head]) is None else own.centres_tensor(value) for head, value in action.items()
+        }
 
     def reverse_action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inner action to outer."""
@@ -103,6 +113,13 @@ class _Bins:
         return values.reshape(*index.shape[: index.ndim - (not self._is_single)], *self._box.shape).astype(
             self._box.dtype
         )
+
+    def centres_tensor(self, index: Tensor) -> Tensor:
+        import torch
+
+        flat = index.unsqueeze(-1) if self._is_single else index
+        values = torch.from_numpy(self._low) + (flat + 0.5) * torch.from_numpy(self._width)
+        return values.unflatten(-1, self._box.shape or (1,)).to(torch.float32)
 
     def indices(self, value: np.ndarray) -> np.ndarray:
         lead = value.shape[: value.ndim - len(self._box.shape)]

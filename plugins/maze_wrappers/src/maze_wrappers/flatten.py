@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -11,6 +11,9 @@ from maze_kernel.errors import SpaceError
 from maze_wrappers.box_spaces import rearranged
 from maze_wrappers.one_key import OneKey
 from maze_wrappers.options import FlattenOptions
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Flatten(OneKey):
@@ -40,3 +43,7 @@ class Flatten(OneKey):
     def convert(self, value: np.ndarray) -> np.ndarray:
         """(…, a, b, c) to (…, a·b·c)."""
         return value.reshape(*value.shape[: value.ndim - self._n_dims], -1)
+
+    def convert_tensor(self, value: Tensor) -> Tensor:
+        """The same in torch."""
+        return value.flatten(value.ndim - self._n_dims)

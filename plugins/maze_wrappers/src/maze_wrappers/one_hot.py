@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -10,6 +10,9 @@ from gymnasium import spaces
 from maze_kernel.errors import SpaceError
 from maze_wrappers.one_key import OneKey
 from maze_wrappers.options import OneHotOptions
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class OneHot(OneKey):
@@ -48,3 +51,12 @@ class OneHot(OneKey):
         result = np.zeros((*lead, int(self._edges[-1])), np.float32)
         np.put_along_axis(result, index, 1.0, axis=-1)
         return result
+
+    def convert_tensor(self, value: Tensor) -> Tensor:
+        """The same in torch."""
+        import torch
+
+        index = value.to(torch.int64).reshape(*value.shape[: value.ndim - self._inner_dims], -1)
+        sizes = (self._edges[1:] - self._edges[:-1]).tolist()
+        parts = [torch.nn.functional.one_hot(index[..., i] - int(self._start[i]), size) for i, size in enumerate(sizes)]
+        return torch.cat(parts, dim=-1).to(torch.float32)

@@ -6,7 +6,7 @@ The outcome is called `<key>-<tag>`, so pre-processors chain by name: `image`, `
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import attrs
 import numpy as np
@@ -15,6 +15,9 @@ from gymnasium import spaces
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class OneKeyOptions(Protocol):
@@ -30,7 +33,7 @@ class OneKeyOptions(Protocol):
 class OneKey(Transform):
     """Replaces one key of the observation, under whichever policy keys observe it.
 
-    A subclass names itself in `tag` and writes `outer_space` and `convert`.
+    A subclass names itself in `tag` and writes `outer_space`, `convert` and `convert_tensor`.
 
     Raises:
         RequestError: from `bind`, where no policy observes the key.
@@ -66,12 +69,25 @@ class OneKey(Transform):
         result[self.outer_name] = self.convert(np.asarray(value))
         return result
 
+    def export_observation(self, policy_key: PolicyKey, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        """`observation` in torch operations."""
+        if self._name not in observation:
+            return observation
+        result = dict(observation)
+        value = result[self._name] if self._keep_original else result.pop(self._name)
+        result[self.outer_name] = self.convert_tensor(value)
+        return result
+
     def outer_space(self, space: spaces.Space[Any]) -> spaces.Box:
         """The outcome's space; called before `convert`, which may rely on what is remembered here."""
         raise NotImplementedError
 
     def convert(self, value: np.ndarray) -> np.ndarray:
         """The outcome for a value with any number of leading batch dimensions."""
+        raise NotImplementedError
+
+    def convert_tensor(self, value: Tensor) -> Tensor:
+        """`convert` in torch operations, for `maze export`."""
         raise NotImplementedError
 
     def _outer(self, space: spaces.Dict) -> spaces.Dict:

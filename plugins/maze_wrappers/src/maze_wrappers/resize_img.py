@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -11,6 +11,9 @@ from maze_kernel.errors import SpaceError
 from maze_wrappers.box_spaces import require_box
 from maze_wrappers.one_key import OneKey
 from maze_wrappers.options import ResizeImgOptions
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 OWNER = "maze-wrappers: resize-img"
 
@@ -59,6 +62,17 @@ class ResizeImg(OneKey):
             resized = np.rint(resized)
         resized = np.clip(resized, self._low, self._high)
         return np.asarray(np.moveaxis(resized, -3, -1) if last else resized, self._dtype)
+
+    def convert_tensor(self, value: Tensor) -> Tensor:
+        """The same in torch."""
+        import torch
+
+        last = self._has_channels and not self._channels_first
+        images = (value.movedim(-1, -3) if last else value).to(torch.float32)
+        resized = torch.from_numpy(self._rows) @ images @ torch.from_numpy(self._columns).T
+        resized = resized.round() if self._dtype.kind in "iu" else resized
+        resized = resized.clamp(float(self._low), float(self._high)).to(value.dtype)
+        return resized.movedim(-3, -1) if last else resized
 
 
 def interpolation(size: int, target: int) -> np.ndarray:

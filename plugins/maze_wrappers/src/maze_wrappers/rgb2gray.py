@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -11,6 +11,9 @@ from maze_kernel.errors import SpaceError
 from maze_wrappers.box_spaces import axis_of, require_box
 from maze_wrappers.one_key import OneKey
 from maze_wrappers.options import Rgb2GrayOptions
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 OWNER = "maze-wrappers: rgb2gray"
 WEIGHTS = np.array([0.299, 0.587, 0.114], np.float32)
@@ -48,3 +51,11 @@ class Rgb2Gray(OneKey):
         if self._dtype.kind in "iu":
             gray = np.rint(gray)
         return gray.astype(self._dtype)
+
+    def convert_tensor(self, value: Tensor) -> Tensor:
+        """The same in torch."""
+        import torch
+
+        gray = torch.tensordot(value.to(torch.float32), torch.from_numpy(WEIGHTS), dims=([self._dim], [0]))
+        gray = gray.round() if self._dtype.kind in "iu" else gray
+        return gray.to(value.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -11,6 +12,9 @@ from gymnasium import spaces
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_wrappers.options import SortedSpacesOptions
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class SortedSpaces(Transform):
@@ -33,6 +37,14 @@ class SortedSpaces(Transform):
 
     def action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outer action to inner."""
+        return {head: action[head] for head in self._inner_heads[policy_key]}
+
+    def export_observation(self, policy_key: PolicyKey, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The same in torch."""
+        return dict(sorted(observation.items()))
+
+    def export_action(self, policy_key: PolicyKey, action: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The same in torch."""
         return {head: action[head] for head in self._inner_heads[policy_key]}
 
     def reverse_action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -11,6 +11,9 @@ from maze_kernel.errors import SpaceError
 from maze_wrappers.box_spaces import rearranged, require_box
 from maze_wrappers.one_key import OneKey
 from maze_wrappers.options import TransposeOptions
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 OWNER = "maze-wrappers: transpose"
 
@@ -40,3 +43,8 @@ class Transpose(OneKey):
         """(…, *shape) with the last dimensions in the new order."""
         lead = value.ndim - len(self._axes)
         return value.transpose(*range(lead), *(lead + axis for axis in self._axes))
+
+    def convert_tensor(self, value: Tensor) -> Tensor:
+        """The same in torch."""
+        lead = value.ndim - len(self._axes)
+        return value.permute(*range(lead), *(lead + axis for axis in self._axes))

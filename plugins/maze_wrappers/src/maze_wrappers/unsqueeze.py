@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -10,6 +10,9 @@ from gymnasium import spaces
 from maze_wrappers.box_spaces import axis_of, rearranged, require_box
 from maze_wrappers.one_key import OneKey
 from maze_wrappers.options import UnsqueezeOptions
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 OWNER = "maze-wrappers: unsqueeze"
 
@@ -32,3 +35,7 @@ class Unsqueeze(OneKey):
     def convert(self, value: np.ndarray) -> np.ndarray:
         """(…, a, b) to (…, a, 1, b) and the like."""
         return np.expand_dims(value, self._dim)
+
+    def convert_tensor(self, value: Tensor) -> Tensor:
+        """The same in torch."""
+        return value.unsqueeze(self._dim)
