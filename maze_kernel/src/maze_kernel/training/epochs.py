@@ -159,8 +159,8 @@ class Loop:
         return False
 
     def _log(self, train: Statistics, evaluation: Statistics | None, is_best: bool) -> None:
-        statistics = [Statistic(tag=f"train_{tag}", value=value) for tag, value in train.items()]
-        statistics += [Statistic(tag=f"eval_{tag}", value=value) for tag, value in (evaluation or {}).items()]
+        statistics = [Statistic(tag=f"train_{tag}", value=_written(value)) for tag, value in train.items()]
+        statistics += [Statistic(tag=f"eval_{tag}", value=_written(value)) for tag, value in (evaluation or {}).items()]
         record = EpochRecord(
             epoch=self.state.epoch,
             env_steps=self.trainer.env_steps,
@@ -258,6 +258,14 @@ def write_batch(run_dir: Path, error: NonFiniteError) -> Path | None:
 def _weights(trainer: Trainer) -> dict[str, Any]:
     model: Any = trainer.model
     return model.state_dict()  # type: ignore[no-any-return]
+
+
+def _written(value: Any) -> Any:
+    """As loggers take it: a list that an event's epoch statistic gave is a histogram if it holds numbers, else text."""
+    if not isinstance(value, list):
+        return value
+    array = np.asarray(value, dtype=None if all(np.ndim(part) == 0 for part in value) else object)
+    return array if array.dtype.kind in "biuf" else str(value)
 
 
 def _copied(state: Any) -> Any:
