@@ -70,7 +70,7 @@ def test_the_command_prints_tables_and_json_and_writes_events(tmp_path, monkeypa
     told = CliRunner().invoke(app, ["rollout", "cut.toml", "--episodes", "2", "--json"])
     data = json.loads(told.stdout)
     assert data["events"]["InventoryEvents/pieces_in_inventory/step_max"] >= 1
-    assert sum(data["events"]["ActionEvents/discrete_action/0/rotate"]) == 24
+    assert sum(data["events"]["ActionEvents/discrete_action/0/cut_rotation"]) == 24
     assert {"seed", "reward", "length", "terminated", "truncated", "error"} == data["episodes"][0].keys()
 
 
@@ -81,7 +81,7 @@ def play(n_steps, **options):
     total = 0.0
     env.reset(seed=1)
     for step in range(n_steps):
-        total += env.step({"piece_idx": step % 3, "rotate": step % 2, "cut_order": 0})[1]
+        total += env.step({"piece_idx": step % 3, "cut_rotation": step % 2, "cut_order": 0})[1]
     env.reset()
     return env, total
 
