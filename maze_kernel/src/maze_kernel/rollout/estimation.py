@@ -20,8 +20,8 @@ from maze_kernel.workers.inline import InlinePool
 
 MakeVectorEnv = Callable[[], VectorEnv]
 
-_PARTS = 20
-"""How often progress is told."""
+_MOST_PARTS = 20
+"""How often progress is told, at most."""
 
 
 def estimate_transforms(
@@ -64,6 +64,7 @@ def _sample(
 ) -> list[Any]:
     """Partial statistics, worker by worker in each part of the work, so that progress can be told in between."""
     n_workers = 1 if pool is None else max(1, pool.n_workers)
+    n_parts = min(_MOST_PARTS, max(1, n_steps // 100))
     shares = [len(part) for part in np.array_split(np.arange(n_steps), n_workers)]
     seeds = [int(word) >> 1 for word in np.random.SeedSequence(list(entropy)).generate_state(n_workers)]
     with InlinePool() if pool is None else nullcontext(pool) as workers:
@@ -71,10 +72,10 @@ def _sample(
         for i in range(n_workers):
             group.call(i, "begin", seeds[i]).result()
         partials: list[Any] = []
-        for part in range(1, _PARTS + 1):
-            futures = [group.call(i, "collect_until", shares[i] * part // _PARTS) for i in range(n_workers)]
-            partials += [future.result() for future in futures]
-            progress(part / _PARTS)
+        for part in range(1, n_parts + 1):
+            futures = [group.call(i, "collect_until", shares[i] * part // n_parts) for i in range(n_workers)]
+            partials += [found for future in futures if (found := future.result()) is not None]
+            progress(part / n_parts)
         group.close()
     return partials
 
@@ -98,7 +99,9 @@ class Sampler:
         self._taken = 0
 
     def collect_until(self, n_steps: int) -> Any:
-        """A partial statistic over the next decisions, until there are at least `n_steps` since `begin`."""
+        """A partial statistic over the next decisions, until there are `n_steps` since `begin`; None if there are."""
+        if self._taken >= n_steps:
+            return None
         return self._transform.collect(self._until(n_steps))
 
     def _until(self, n_steps: int) -> Iterator[dict[PolicyKey, ArrayDict]]:
