@@ -153,3 +153,7 @@ def test_inputs_that_do_not_fit_are_refused(name, options, in_shapes, words):
         build(name, options, in_shapes)
     for word in words:
         assert word in caught.value.render()
+
+
+def test_forward_and_backward_trace_as_one_graph():
+    check_compiled_block(lambda: build(*CASES["cross masked"]), backend="aot_eager")

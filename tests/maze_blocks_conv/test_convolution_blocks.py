@@ -234,3 +234,7 @@ def test_images_that_do_not_fit_are_refused(name, options, shape, words):
 def test_layers_that_do_not_match_are_refused(options):
     with pytest.raises(RequestError):
         select(KERNEL, "block", {"use": "strided-convolution", **options})
+
+
+def test_forward_and_backward_trace_as_one_graph():
+    check_compiled_block(lambda: build("self-attention-conv", *CASES["self-attention-conv"]), backend="aot_eager")

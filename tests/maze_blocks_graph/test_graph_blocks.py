@@ -200,3 +200,7 @@ def test_inputs_that_do_not_fit_are_refused(name, in_shapes, words):
 def test_three_outputs_are_refused():
     with pytest.raises(BlockError, match="1 to 2 outputs"):
         build("message-passing", {}, [(5, 3), (7, 2)], ("a", "b", "c"))
+
+
+def test_forward_and_backward_trace_as_one_graph():
+    check_compiled_block(lambda: build(*CASES["masked edges"]), backend="aot_eager")

@@ -134,3 +134,7 @@ def test_vectors_are_no_histories():
 def test_sizes_of_zero_are_refused(options):
     with pytest.raises(RequestError):
         select(KERNEL, "block", {"use": "gru", **options})
+
+
+def test_forward_and_backward_trace_as_one_graph():
+    check_compiled_block(lambda: build("gru", STACKED, (3, 4)), backend="aot_eager")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -71,8 +72,14 @@ def _check_state(factory: Callable[[], Any], block: Any, inputs: dict[str, torch
         require(same(block(inputs), again(inputs)), "a block restored from state_dict() gives other outputs")
 
 
-def check_compiled_block(factory: Callable[[], Any], *, device: str = "cpu") -> None:
-    """torch.compile gives one graph with the block's outputs and gradients. Takes seconds: mark its test `slow`.
+def check_compiled_block(factory: Callable[[], Any], *, device: str = "cpu", backend: str = "inductor") -> None:
+    """torch.compile gives one graph with the block's outputs and gradients.
+
+    Args:
+        factory: builds the block.
+        device: where it runs.
+        backend: "inductor" generates code and takes seconds, so mark its test `slow`; "aot_eager" traces forward and
+            backward and runs them in torch.
 
     Raises:
         ConformanceError: naming the rule that is broken.
@@ -82,7 +89,7 @@ def check_compiled_block(factory: Callable[[], Any], *, device: str = "cpu") -> 
     inputs = {key: tensor.to(device) for key, tensor in _inputs(block, (3, 4)).items()}
     eager = _outputs_and_gradients(block, block, inputs)
     torch.compiler.reset()
-    compiled = _outputs_and_gradients(block, torch.compile(block, fullgraph=True), inputs)
+    compiled = _outputs_and_gradients(block, torch.compile(block, fullgraph=True, backend=backend), inputs)
     for name, expected in eager.items():
         agrees = torch.allclose(compiled[name], expected, rtol=1e-3, atol=1e-4)
         require(agrees, f"torch.compile changes the {name}")
@@ -96,3 +103,45 @@ def _outputs_and_gradients(block: Any, forward: Any, inputs: dict[str, torch.Ten
         sum(outputs[key].square().sum() for key in block.out_keys).backward()
         found |= {f"gradient of {name}": parameter.grad.clone() for name, parameter in block.named_parameters()}
     return found
+
+
+class _Positional(torch.nn.Module):
+    """A block from tensors to a tuple of tensors, which is what ONNX knows."""
+
+    def __init__(self, block: Any) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        outputs = self.block(dict(zip(self.block.in_keys, tensors, strict=True)))
+        return tuple(outputs[key] for key in self.block.out_keys)
+
+
+def check_exported_block(factory: Callable[[], Any], folder: Path) -> None:
+    """The block in ONNX gives the same outputs for any batch size. Needs onnx, onnxscript and onnxruntime.
+
+    Args:
+        factory: builds the block.
+        folder: where the file is written.
+
+    Raises:
+        ConformanceError: ONNX Runtime computes something else.
+    """
+    import onnxruntime
+
+    block = factory()
+    block.eval()
+    tensors = tuple(_inputs(block, (2,)).values())
+    batch = tuple({0: torch.export.Dim("batch")} for _ in tensors)
+    program = torch.onnx.export(_Positional(block).eval(), tensors, dynamo=True, dynamic_shapes=(batch,), verbose=False)
+    assert program is not None
+    program.save(folder / "block.onnx")
+    session = onnxruntime.InferenceSession(folder / "block.onnx", providers=["CPUExecutionProvider"])
+    inputs = _inputs(block, (5,))
+    expected = block(inputs)
+    arrays = [tensor.numpy() for tensor in inputs.values()]
+    names = [node.name for node in session.get_inputs()]
+    found = session.run(None, dict(zip(names, arrays, strict=True)))
+    for key, array in zip(block.out_keys, found, strict=True):
+        agrees = torch.allclose(torch.from_numpy(array), expected[key], rtol=1e-3, atol=1e-4)
+        require(agrees, f"ONNX changes the output {key!r}")

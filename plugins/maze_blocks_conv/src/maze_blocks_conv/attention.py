@@ -35,8 +35,9 @@ class SelfAttentionConv(FeatureMapBlock):
 
     def features(self, x: Tensor) -> Tensor:
         """(B, C, H, W) to (B, C, H, W)."""
-        query, key, value = (layer(x).flatten(2).mT for layer in (self.query, self.key, self.value))
+        # one head: ONNX knows attention with a dimension of heads only
+        query, key, value = (layer(x).flatten(2).mT.unsqueeze(1) for layer in (self.query, self.key, self.value))
         # o_j = Σ_i softmax_i(q_j · k_i) v_i, without the scale of transformers
         attended = functional.scaled_dot_product_attention(query, key, value, scale=1.0)
-        attended = attended.mT.reshape(x.shape)
+        attended = attended.squeeze(1).mT.reshape(x.shape)
         return attended if self.gamma is None else x + self.gamma * attended

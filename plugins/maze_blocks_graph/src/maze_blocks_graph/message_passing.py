@@ -12,8 +12,6 @@ from maze_perception.block import TensorDict
 from maze_perception.blocks.dense import Layers
 from maze_perception.shape_normalization import ShapeNormalizationBlock
 
-_REDUCTIONS = {"mean": "mean", "sum": "sum", "max": "amax"}
-
 
 class MessagePassing(ShapeNormalizationBlock):
     """Nodes (B, N, D) and links (B, E, 2), pairs of node numbers (source, target), to nodes (B, N, H).
@@ -45,7 +43,7 @@ class MessagePassing(ShapeNormalizationBlock):
             self.edge_networks.append(Layers(n_edge_features + 2 * n_features, units, options.non_lin, bias=True))
             self.node_networks.append(Layers(n_features + units[-1], units, options.non_lin, bias=True))
             n_features = n_edge_features = units[-1]
-        self._reduction = _REDUCTIONS[options.aggregation]
+        self._aggregation = options.aggregation
 
     def normalized_forward(self, inputs: TensorDict) -> TensorDict:
         """The features of nodes, and of edges where they are asked for."""
@@ -71,8 +69,15 @@ class MessagePassing(ShapeNormalizationBlock):
     def _join(self, edges: Tensor, receiver: Tensor, n_nodes: int) -> Tensor:
         """(B, E, H) messages to (B, N, H), zeros for nodes without any."""
         index = receiver.unsqueeze(-1).expand_as(edges)
-        zeros = edges.new_zeros(edges.shape[0], n_nodes + 1, edges.shape[2])
-        joined = zeros.scatter_reduce(1, index, edges, self._reduction, include_self=False)
+        shape = (edges.shape[0], n_nodes + 1, edges.shape[2])
+        if self._aggregation == "max":
+            highest = edges.new_full(shape, -torch.inf).scatter_reduce(1, index, edges, "amax")
+            return torch.where(highest.isinf(), torch.zeros_like(highest), highest)[:, :n_nodes]
+        joined = edges.new_zeros(shape).scatter_add(1, index, edges)
+        if self._aggregation == "mean":
+            one = index[..., :1]
+            counts = edges.new_zeros(*shape[:2], 1).scatter_add(1, one, torch.ones_like(edges[..., :1]))
+            joined = joined / counts.clamp(min=1.0)
         return joined[:, :n_nodes]
 
 
