@@ -112,6 +112,8 @@ class TrainerComponent(Component):
         default="state-value", validator=attrs.validators.in_(("state-value", "state-action", "none"))
     )
     """The critic it trains: "state-value", V(s); "state-action", twin Q networks; or "none": its models have state values that nobody trains, and `initialize_from` leaves them out."""  # noqa: E501
+    recurrent: bool = False
+    """Whether it trains models that carry state from step to step, as a sequence; others are refused such models."""
 
 
 @attrs.frozen(kw_only=True)

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from maze_kernel.errors import MazeError
+from maze_kernel.models.recurrence import BEGINS, STATE
 from maze_perception.block import BlockError, Shape
 from maze_perception.blocks.dense import initialise
 from maze_perception.inference import InferenceBlock, block_out_shapes
@@ -37,7 +38,7 @@ class GraphBuilder:
         return 2.0**0.5 if self._init == "orthogonal" else 1.0
 
     def add(self, name: str, build: BuildBlock, in_keys: Sequence[str], out_key: str, gain: float | None = None) -> str:
-        """Build a block with one output and return that output's key.
+        """Build a block with one output and return that output's key; a block may carry state besides.
 
         Raises:
             MazeError: the block cannot be built for its inputs; names the block and who gives the inputs.
@@ -45,13 +46,16 @@ class GraphBuilder:
         in_shapes = [self.shapes[key] for key in in_keys]
         try:
             block = build(in_keys, (out_key,), in_shapes)
-            (shape,) = block_out_shapes(block)
+            shape, *_ = block_out_shapes(block)
         except MazeError as error:
             sources = ", ".join(f"{key!r} {self.shapes[key]} from {self._source(key)}" for key in in_keys)
             error.what = f"block {name!r}: {error.what}"
             error.received = f"{error.received}; inputs: {sources}" if error.received else sources
             raise
         initialise(block, self._init, self.body_gain if gain is None else gain)
+        for key, in_shape in zip(block.in_keys, block.in_shapes, strict=True):
+            if key == BEGINS or key.startswith(STATE):
+                self.inputs[key] = self.shapes[key] = tuple(in_shape)
         self._blocks[name] = block
         self._producers[out_key] = name
         self.shapes[out_key] = shape

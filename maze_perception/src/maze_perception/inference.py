@@ -9,13 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from maze_kernel.models.network_graph import BlockNode, count_parameters
+from maze_kernel.models.recurrence import NEXT_STATE, STATE
 from maze_perception.block import BlockError, Mirror, Shape, TensorDict, infer_out_shapes
 
 
 class InferenceBlock(nn.Module):
     """Runs blocks in the order their keys demand and returns only the outputs asked for.
 
-    Blocks that no output needs are left out, with their parameters.
+    Blocks that no output needs are left out, with their parameters. The states of blocks that carry any are among the
+    outputs (`maze_kernel.models.recurrence`).
 
     Args:
         blocks: name to block.
@@ -33,6 +35,8 @@ class InferenceBlock(nn.Module):
         renamed = dict(outputs) if isinstance(outputs, Mapping) else {name: name for name in outputs}
         producers = _producers(blocks, inputs)
         order = _execution_order(blocks, producers, inputs, renamed.values())
+        states = [key for name in order for key in blocks[name].out_keys if key.startswith(NEXT_STATE)]
+        renamed |= {key: key for key in states}
         self.blocks = nn.ModuleDict({_module_name(name): blocks[name] for name in order})
         self.order = tuple(order)
         self._in_order: tuple[Any, ...] = tuple(blocks[name] for name in order)
@@ -41,6 +45,7 @@ class InferenceBlock(nn.Module):
         read = {key for block in self._in_order for key in block.in_keys} | set(renamed.values())
         self.in_shapes = {name: tuple(shape) for name, shape in inputs.items() if name in read}
         self._in_keys = tuple(self.in_shapes)
+        self.state_shapes = {name: shape for name, shape in self.in_shapes.items() if name.startswith(STATE)}
         self.shapes = self._check_shapes(producers)
         self.producers = {key: name for key, name in producers.items() if name in order}
 

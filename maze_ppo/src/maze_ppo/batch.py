@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maze_kernel.env.tick import ArrayDict
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.rollout.advantages import generalized_advantages
 from maze_kernel.rollout.buffer import RolloutBuffer
@@ -94,10 +95,14 @@ def rollout_batch(
         logits, value = model.logits_and_value(key, observation)
         log_prob = model.distributions[key].log_prob(logits, action)
     value_array = value.cpu().numpy().reshape(buffer.reward.shape)
+
+    def values_of(final: ArrayDict, _steps: np.ndarray, _env_index: np.ndarray) -> np.ndarray:
+        return _values(model, key, final, device)
+
     advantages = generalized_advantages(
         buffer.reward,
         value_array,
-        next_values(buffer, model, value_array, device),
+        next_values(buffer, value_array, values_of),
         buffer.terminated,
         buffer.terminated | buffer.truncated,
         gamma=gamma,
@@ -127,7 +132,11 @@ def minibatches(batch: Batch, size: int, rng: np.random.Generator) -> Iterator[B
         yield shuffled.map(lambda column, start=start: column[start : start + size])  # type: ignore[misc]
 
 
-def next_values(buffer: RolloutBuffer, model: ActorCritic, value: np.ndarray, device: torch.device) -> np.ndarray:
+ValuesOf = Callable[[ArrayDict, np.ndarray, np.ndarray], np.ndarray]
+"""Observations (m, ...), the steps after which they were made and the environments that made them, to values (m,)."""
+
+
+def next_values(buffer: RolloutBuffer, value: np.ndarray, values_of: ValuesOf) -> np.ndarray:
     """(T, N) values of what followed each decision.
 
     That is the next observation; the final observation where the episode was truncated; the observation after
@@ -135,13 +144,14 @@ def next_values(buffer: RolloutBuffer, model: ActorCritic, value: np.ndarray, de
     """
     following = np.empty_like(value)
     following[:-1] = value[1:]
-    following[-1] = _values(model, buffer.policy_key, buffer.last_observation, device)
+    last_step = np.full(buffer.n_envs, buffer.n_steps - 1)
+    following[-1] = values_of(buffer.last_observation, last_step, np.arange(buffer.n_envs))
     if buffer.truncations:
         names = buffer.last_observation
         final = {name: np.concatenate([rows[name] for _, _, rows in buffer.truncations]) for name in names}
-        final_value = _values(model, buffer.policy_key, final, device)
         steps = np.concatenate([np.full(len(index), step) for step, index, _ in buffer.truncations])
-        following[steps, np.concatenate([index for _, index, _ in buffer.truncations])] = final_value
+        env_index = np.concatenate([index for _, index, _ in buffer.truncations])
+        following[steps, env_index] = values_of(final, steps, env_index)
     return following
 
 

@@ -17,11 +17,13 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         name="ppo",
         target="maze_ppo.ppo:make_ppo",
         options="maze_ppo.options:PPOOptions",
+        recurrent=True,
         summary="Proximal policy optimisation: clipped policy updates from on-policy rollouts.",
     )
     yield TrainerComponent(
         name="a2c",
         target="maze_ppo.a2c:make_a2c",
         options="maze_ppo.options:A2COptions",
+        recurrent=True,
         summary="Advantage actor-critic: one synchronous gradient step a rollout.",
     )

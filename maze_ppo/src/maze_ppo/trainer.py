@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.errors import NonFiniteError
-from maze_kernel.models.contract import ActorCritic
+from maze_kernel.errors import NonFiniteError, RequestError
+from maze_kernel.models.contract import ActorCritic, RecurrentModel
 from maze_kernel.models.device import resolve_device, threads_for
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
 from maze_kernel.training.contract import Progress, Statistics, TrainerContext
@@ -22,13 +22,14 @@ from maze_kernel.training.stopwatch import Stopwatch
 from maze_ppo.batch import Batch, rollout_batch
 from maze_ppo.experience import Experience
 from maze_ppo.losses import explained_variance
+from maze_ppo.sequences import SequenceBatch, SequenceValuer
 from maze_ppo.structured_batch import KeyedBatch, StructuredRows, summed_loss
 
 Options = Any
 """`PPOOptions` or `A2COptions`: the fields used here are those they have in common."""
 
-Rows = Batch | KeyedBatch
-"""Rows to train on: one batch, or one a policy key in structured environments."""
+Rows = Batch | KeyedBatch | SequenceBatch
+"""Rows to train on: one batch, one a policy key in structured environments, or whole sequences for recurrent models."""
 
 Step = Callable[[Rows], Tensor]
 """Takes a gradient step on rows; returns its statistics."""
@@ -77,6 +78,7 @@ class OnPolicyTrainer:
             gae_lambda=options.gae_lambda,
             fixed_size=options.compile,
         )
+        self._sequences = self._make_sequences(context.spaces)
         self._rng = np.random.default_rng()
         self._epoch = 0
         self._env_steps = 0
@@ -90,6 +92,8 @@ class OnPolicyTrainer:
         """Re-seed environments, action samples and minibatches from the run's seed and `epoch`."""
         self._experience.start_segment(epoch)
         self._structured.begin()
+        if self._sequences is not None:
+            self._sequences.begin()
         self._rng = self._context.seeds.generator("minibatches", epoch)
 
     def train_epoch(self) -> Statistics:
@@ -108,6 +112,23 @@ class OnPolicyTrainer:
         self._epoch += 1
         return self._summary(statistics, batch, clock, self._env_steps - steps_before)
 
+    def _make_sequences(self, spaces: StructuredSpaces) -> SequenceValuer | None:
+        """What trains a model that carries state; None for feed-forward ones."""
+        model, options = cast(RecurrentModel, self.model), self.options
+        shapes_of = getattr(model, "state_shapes", lambda _key: {})
+        recurrent = [key for key in spaces.policy_keys if shapes_of(key)]
+        if not recurrent:
+            return None
+        if not spaces.is_flat or options.compile:
+            raise RequestError(
+                "a model that carries state from step to step cannot be trained here",
+                received="compile = true" if spaces.is_flat else f"policy keys {', '.join(spaces.policy_keys)}",
+                expected="compile = false, and an environment with one policy key and one agent",
+                owner="maze-ppo",
+                help="read a stacked history with stateful = false",
+            )
+        return SequenceValuer(model, recurrent[0], self._device, gamma=options.gamma, gae_lambda=options.gae_lambda)
+
     def _rows_a_step(self) -> int:
         n_rows: int = self.options.n_rollout_steps * self._context.n_envs
         return min(n_rows, int(getattr(self.options, "batch_size", n_rows)))
@@ -118,6 +139,8 @@ class OnPolicyTrainer:
         self._env_steps += self._experience.collector.env_steps - steps_before
         if isinstance(buffer, StructuredBuffer):
             return self._structured.batch(buffer)
+        if self._sequences is not None:
+            return self._sequences.batch(buffer)
         options = self.options
         return rollout_batch(
             buffer,

@@ -18,6 +18,7 @@ from maze_kernel.models.action_value_critic import TAKEN_ACTION, ActionValueCrit
 from maze_kernel.models.agent_networks import AgentNetworks, mirror_by_agent
 from maze_kernel.models.network_graph import NetworkGraph, graph_of
 from maze_kernel.models.observation_encoding import ObservationEncoder
+from maze_kernel.models.recurrence import next_state_name, state_shapes_of
 from maze_kernel.models.shared_critic import SharedStateCritic
 
 TensorDict = dict[str, Tensor]
@@ -78,6 +79,7 @@ class StructuredActorCritic(nn.Module):
         self.shared = nn.ModuleDict({name: parts.shared for name, parts in named if parts.shared is not None})
         self.policies = nn.ModuleDict({name: parts.policy for name, parts in named})
         self.critics = nn.ModuleDict({name: parts.critic for name, parts in named if parts.critic is not None})
+        self._states = _states_by_role(networks)
         # In a tuple, because a module that is an attribute too would be registered twice.
         self._shared_critic: tuple[SharedStateCritic, ...] = () if shared_critic is None else (shared_critic,)
         if shared_critic is not None:
@@ -85,7 +87,8 @@ class StructuredActorCritic(nn.Module):
 
     def logits(self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None) -> TensorDict:
         """Head name to (B, L) logits, masks applied."""
-        return _run(self._policy[policy_key], self._features(policy_key, observation, agent_id), agent_id)
+        features = self._features(policy_key, observation, agent_id)
+        return self._logits(policy_key, features, agent_id)
 
     def value(self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None) -> Tensor:
         """State values, (B,)."""
@@ -96,7 +99,21 @@ class StructuredActorCritic(nn.Module):
     ) -> tuple[TensorDict, Tensor]:
         """Both in one pass; the encoding and shared layers run once."""
         features = self._features(policy_key, observation, agent_id)
-        return _run(self._policy[policy_key], features, agent_id), self._value(policy_key, features, agent_id)
+        return self._logits(policy_key, features, agent_id), self._value(policy_key, features, agent_id)
+
+    def state_shapes(self, policy_key: PolicyKey) -> dict[str, tuple[int, ...]]:
+        """See `RecurrentModel`; empty for feed-forward networks."""
+        states = self._states.get(policy_key, {})
+        return {f"{role}:{name}": shape for role, own in states.items() for name, shape in own.items()}
+
+    def advance(
+        self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None, *, with_value: bool = True
+    ) -> tuple[TensorDict, Tensor | None, TensorDict]:
+        """Logits, values (None without `with_value`) and the states after each row; see `RecurrentModel`."""
+        after: TensorDict = {}
+        features = self._features(policy_key, observation, agent_id, after)
+        logits = self._logits(policy_key, features, agent_id, after)
+        return logits, self._value(policy_key, features, agent_id, after) if with_value else None, after
 
     def numpy_logits(self, policy_key: PolicyKey) -> Callable[..., ArrayDict] | None:
         """`logits` in NumPy for float32 weights on the CPU; None where a block has no such form.
@@ -135,10 +152,38 @@ class StructuredActorCritic(nn.Module):
         """State without the critics, names as in `state_dict()`: load it with `strict=False`."""
         return {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("critics.")}
 
-    def _features(self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None) -> TensorDict:
+    def _features(
+        self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None, after: TensorDict | None = None
+    ) -> TensorDict:
         encoded = self._encoders[policy_key].encode(observation)
         shared = self._shared.get(policy_key)
-        return encoded if shared is None else {**encoded, **_run(shared, encoded, agent_id)}
+        if shared is None:
+            return encoded
+        return {**encoded, **self._through("shared", shared, policy_key, encoded, agent_id, after)}
+
+    def _logits(
+        self, policy_key: PolicyKey, features: TensorDict, agent_id: Tensor | None, after: TensorDict | None = None
+    ) -> TensorDict:
+        return self._through("policy", self._policy[policy_key], policy_key, features, agent_id, after)
+
+    def _through(
+        self,
+        role: str,
+        network: nn.Module,
+        policy_key: PolicyKey,
+        inputs: TensorDict,
+        agent_id: Tensor | None,
+        after: TensorDict | None,
+    ) -> TensorDict:
+        """A network's outputs; one with state reads it from `inputs` and leaves the next one in `after`."""
+        states = self._states.get(policy_key)
+        if states is None or role not in states:
+            return _run(network, inputs, agent_id)
+        outputs = network({**inputs, **{name: inputs[f"{role}:{name}"] for name in states[role]}})
+        following = {f"{role}:{name}": outputs.pop(next_state_name(name)) for name in states[role]}
+        if after is not None:
+            after |= following
+        return outputs  # type: ignore[no-any-return]
 
     def _graph_of_policy(self, key: PolicyKey) -> NetworkGraph:
         heads = list(self.distributions[key].logits_shapes())
@@ -162,15 +207,28 @@ class StructuredActorCritic(nn.Module):
             return chain, ""
         return _by_agent(chain, 1)[0], f"one of {len(network.networks)} alike, one an agent"
 
-    def _value(self, policy_key: PolicyKey, features: TensorDict, agent_id: Tensor | None) -> Tensor:
+    def _value(
+        self, policy_key: PolicyKey, features: TensorDict, agent_id: Tensor | None, after: TensorDict | None = None
+    ) -> Tensor:
         critic = self._critic.get(policy_key)
         if isinstance(critic, ActionValueCritic):
             raise MazeError("this model values actions, not states", owner="maze-kernel")
         if critic is not None:
-            return _run(critic, features, agent_id)["value"].squeeze(-1)
+            return self._through("critic", critic, policy_key, features, agent_id, after)["value"].squeeze(-1)
         (shared_critic,) = self._shared_critic
         value: Tensor = shared_critic(policy_key, features)["value"]
         return value.squeeze(-1)
+
+
+def _states_by_role(networks: Mapping[PolicyKey, KeyNetworks]) -> dict[PolicyKey, dict[str, dict[str, Any]]]:
+    """Policy key to role to the states of its network; only what carries state is in it."""
+    found: dict[PolicyKey, dict[str, dict[str, Any]]] = {}
+    for key, parts in networks.items():
+        for role in ("shared", "policy", "critic"):
+            shapes = state_shapes_of(getattr(parts, role))
+            if shapes:
+                found.setdefault(key, {})[role] = shapes
+    return found
 
 
 def _run(network: nn.Module, inputs: TensorDict, agent_id: Tensor | None) -> TensorDict:

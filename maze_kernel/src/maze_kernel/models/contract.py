@@ -151,6 +151,24 @@ class ActionValueModel(ActorCritic, Protocol):
         ...
 
 
+class RecurrentModel(ActorCritic, Protocol):
+    """An actor-critic whose networks may carry state from step to step of an episode; see `models.recurrence`.
+
+    Where `state_shapes` is not empty, every method of `ActorCritic` wants more in `observation`: each state (B, S)
+    before the first of T steps of B sequences, and `recurrence.BEGINS` (T·B,). All other entries have T·B rows.
+    """
+
+    def state_shapes(self, policy_key: PolicyKey) -> dict[str, tuple[int, ...]]:
+        """Name to shape (S,) of each state, zero where an episode begins; those of the critic begin with "critic:"."""
+        ...
+
+    def advance(
+        self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None, *, with_value: bool = True
+    ) -> tuple[TensorDict, Tensor | None, TensorDict]:
+        """Logits, values (T·B,) and each state (T·B, S) after each row; without values, without the critic's states."""
+        ...
+
+
 class Policy(Protocol):
     """Decides for a group of environments; NumPy in, NumPy out."""
 

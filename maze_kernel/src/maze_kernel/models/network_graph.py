@@ -103,13 +103,14 @@ def graph_of(
         else:
             named = {name: f"model/{name}" for name in outputs}
             blocks.append(_one_block(module, tuple(known), tuple(named.values())))
-    read = {key for block in blocks for key in block.in_keys}
+    read = {key: None for block in blocks for key in block.in_keys}
+    made = {key for block in blocks for key in block.out_keys}
     return NetworkGraph(
         role=role,
         policy_key=policy_key,
         blocks=tuple(blocks),
         shapes=known,
-        inputs=tuple(key for key in shapes if key in read or key in named.values()),
+        inputs=tuple(key for key in {**shapes, **read} if key not in made and (key in read or key in named.values())),
         outputs={name: key for name, key in named.items() if name in outputs},
         note=note,
     )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict, Group
-from maze_kernel.models.contract import ActorCritic
+from maze_kernel.models.contract import ActorCritic, RecurrentModel
+from maze_kernel.models.recurrence import BEGINS, CRITIC_ROLE, ActingStates
 
 
 class NetworkPolicy:
@@ -31,6 +33,7 @@ class NetworkPolicy:
         self._is_flat = model.spaces.is_flat
         self._mirrors = {key: model.numpy_logits(key) if mirror else None for key in model.spaces.policy_keys}
         self._device = next(iter(model.parameters()), torch.empty(0)).device  # type: ignore[attr-defined]
+        self._states = _acting_states(model)
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
@@ -48,7 +51,9 @@ class NetworkPolicy:
         return all(mirror is not None for mirror in self._mirrors.values())
 
     def begin_episodes(self, env_index: np.ndarray) -> None:
-        """Feed-forward networks carry nothing from step to step."""
+        """Forget the states of these environments; feed-forward networks have none."""
+        for states in self._states.values():
+            states.clear(env_index)
 
     def act(self, policy_key: PolicyKey, group: Group, *, deterministic: bool = False) -> ArrayDict:
         """Actions (n, ...) by head for the rows of `group`."""
@@ -67,13 +72,46 @@ class NetworkPolicy:
                 for name, array in group.observation.items()
             }
             agent_id = None if self.model.spaces.is_flat else torch.from_numpy(group.agent_id).to(self._device)
-            logits = self.model.logits(policy_key, observation, agent_id)
+            if policy_key in self._states:
+                logits = self._advance(policy_key, group, observation, agent_id)
+            else:
+                logits = self.model.logits(policy_key, observation, agent_id)
             return {name: tensor.cpu().numpy() for name, tensor in logits.items()}
 
+    def _advance(
+        self, policy_key: PolicyKey, group: Group, observation: dict[str, Tensor], agent_id: Tensor | None
+    ) -> dict[str, Tensor]:
+        """Logits of one step, from the states of the group's rows, which are kept for the next one."""
+        states, model = self._states[policy_key], cast(RecurrentModel, self.model)
+        before = states.read(group.env_index, group.agent_id)
+        inputs = {name: torch.from_numpy(rows).to(self._device) for name, rows in before.items()}
+        inputs[BEGINS] = torch.zeros(len(group.env_index), device=self._device)
+        logits, _, after = model.advance(policy_key, {**observation, **inputs}, agent_id, with_value=False)
+        states.write(group.env_index, group.agent_id, {name: after[name].cpu().numpy() for name in before})
+        return logits
+
     def state_dict(self) -> dict[str, Any]:
-        """The random state."""
-        return {"rng": self._rng.bit_generator.state}
+        """The random state, and the states of recurrent networks."""
+        state: dict[str, Any] = {"rng": self._rng.bit_generator.state}
+        if self._states:
+            state["states"] = {key: states.state_dict() for key, states in self._states.items()}
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self._rng.bit_generator.state = state["rng"]
+        for key, states in self._states.items():
+            states.load_state_dict(state["states"][key])
+
+
+def _acting_states(model: ActorCritic) -> dict[PolicyKey, ActingStates]:
+    """Where states are kept, for the policy keys whose networks carry any."""
+    shapes_of = getattr(model, "state_shapes", None)
+    if shapes_of is None:
+        return {}
+    shapes = {key: _without_critic(shapes_of(key)) for key in model.spaces.policy_keys}
+    return {key: ActingStates(own) for key, own in shapes.items() if own}
+
+
+def _without_critic(shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    return {name: shape for name, shape in shapes.items() if not name.startswith(f"{CRITIC_ROLE}:")}

@@ -94,6 +94,7 @@ class Collector:
             buffer.truncated[t] = tick.truncated
             if awaiting_reset is not None:
                 buffer.void[t] = awaiting_reset
+                self._policy.begin_episodes(np.flatnonzero(awaiting_reset))
             if tick.final_observation:
                 self._end_episodes(buffer, t, tick)
             if now() >= end:
@@ -116,6 +117,7 @@ class Collector:
                         array[rows] = action[name]
             if tick.awaiting_reset is not None:
                 buffer.void[t] = tick.awaiting_reset
+                self._policy.begin_episodes(np.flatnonzero(tick.awaiting_reset))
             tick = step(actions)
             buffer.add_outcome(t, tick)
             for key, final in tick.final_observation.items():

@@ -104,6 +104,8 @@ class _Wave:
         finished = ended if self._max_steps is None else ended | (self._length >= self._max_steps)
         if finished.any():
             self._finish(np.flatnonzero(finished), tick)
+        if awaiting_reset is not None:
+            ended = ended | awaiting_reset
         if ended.any():
             self._policy.begin_episodes(np.flatnonzero(ended))
         return tick

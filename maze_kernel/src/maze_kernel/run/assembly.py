@@ -139,24 +139,41 @@ class Assembly:
         if selection is None:
             entry = self.kernel.catalog.default("model")
             selection = select(self.kernel, "model", entry.component.name)
-        critic = self._critic_kind()
+        critic = str(self._trainer_field("critic", "state-value"))
         context = ModelContext(
             spaces=self.spaces,
             catalog=self.kernel.catalog,
             seed=self.seeds.seed("model"),
             critic="state-value" if critic == "none" else critic,
         )
-        return self.kernel.catalog.build(selection, context)  # type: ignore[no-any-return]
+        model: ActorCritic = self.kernel.catalog.build(selection, context)
+        self._refuse_state(model)
+        return model
 
-    def _critic_kind(self) -> str:
-        """What the trainer's component asks for; a trainer given by its import path may say so in `critic`."""
+    def _refuse_state(self, model: ActorCritic) -> None:
+        """Refuse a model that carries state from step to step where the trainer does not train such models."""
+        shapes_of = getattr(model, "state_shapes", None)
+        if shapes_of is None or self._trainer_field("recurrent", False):
+            return
+        if any(shapes_of(key) for key in self.spaces.policy_keys):
+            trainer = self.experiment.trainer
+            raise RequestError(
+                f"trainer {trainer.use!r} does not train models that carry state from step to step",
+                received="a recurrent block with stateful = true",
+                location=trainer.location,
+                owner=trainer.owner,
+                help='train with "ppo" or "a2c", or stack observations and read the history with stateful = false',
+            )
+
+    def _trainer_field(self, name: str, default: Any) -> Any:
+        """What the trainer's component says of its models; a trainer given by its import path says it itself."""
         trainer = self.experiment.trainer
         try:
             component = self.kernel.catalog.find("trainer", trainer.use).component
         except PluginError:
             target = trainer.instance if trainer.instance is not None else load_attribute(trainer.target)
-            return str(getattr(target, "critic", "state-value"))
-        return component.critic if isinstance(component, TrainerComponent) else "state-value"
+            return getattr(target, name, default)
+        return getattr(component, name) if isinstance(component, TrainerComponent) else default
 
     def make_policy(self, model: ActorCritic, seed: int) -> Policy:
         """A policy that acts with the weights of a model."""

@@ -96,6 +96,32 @@ class ActionReward(FlatEnv):
         return _vector(0.0), 1.0 if int(action["action"]) == 1 else -1.0, True, False, {}
 
 
+class RepeatFirst(FlatEnv):
+    """The first observation says which action to repeat to the end; later ones say nothing. Fails without a memory.
+
+    Reward 1 / `n_steps` for each right action: 1 a whole episode; without a memory 1 / `n_choices` on average. After
+    popgym's task of this name (Morad et al. 2023).
+    """
+
+    def __init__(self, *, n_choices: int = 4, n_steps: int = 12) -> None:
+        self._n_choices, self._n_steps = n_choices, n_steps
+        self._rng = np.random.default_rng()
+        self.structured_spaces = flat_spaces(_box(n_choices), _discrete(n_choices))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        if seed is not None:
+            self._rng = np.random.default_rng(seed)
+        self._t, self._first = 0, int(self._rng.integers(self._n_choices))
+        return _vector(*(np.arange(self._n_choices) == self._first)), {}
+
+    def step(self, action: Action) -> StepResult:
+        self._t += 1
+        reward = float(int(action["action"]) == self._first) / self._n_steps
+        return _vector(*[0.0] * self._n_choices), reward, self._t == self._n_steps, False, {}
+
+
 class TimeLimit(FlatEnv):
     """Reward 1 a step, cut after `n_steps`, never terminated: V = 1 / (1 − gamma).
 

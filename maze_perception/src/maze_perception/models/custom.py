@@ -1,6 +1,6 @@
 """The `custom` model: policy and critic networks are classes of the user's, by import path.
 
-What surrounds them stays Maze's: encoding of observations, masks, distributions, twins. Neither class needs a base of ours.
+What surrounds them stays Maze's: encoding of observations, masks, distributions, twins. No class needs a base of ours.
 """
 
 from __future__ import annotations

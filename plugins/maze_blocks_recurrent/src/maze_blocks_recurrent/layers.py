@@ -51,6 +51,47 @@ class RecurrentLayers(nn.Module):
         outputs, final = self._stepwise(x) if torch.compiler.is_compiling() else self._fused(x)
         return outputs, final
 
+    @property
+    def state_size(self) -> int:
+        """Numbers of the state of all layers: h, and c of an LSTM."""
+        return self.num_layers * self.hidden_size * (2 if self.cell == "lstm" else 1)
+
+    def advance(self, x: Tensor, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
+        """Read on from a state, which is forgotten where an episode begins; one direction only.
+
+        Args:
+            x: (T, B, D).
+            state: (B, S) before the first step.
+            begins: (T, B), not zero where the state is zero before the step.
+
+        Returns:
+            Every step's output (T, B, H), and the state after it (T, B, S).
+        """
+        keep = (begins == 0).to(x.dtype).unsqueeze(-1)
+        weights, n_weights = list(self.weights), 4 if self.bias else 2
+        states: list[Tensor] = []
+        for layer, before in enumerate(state.chunk(self.num_layers, -1)):
+            own = weights[layer * n_weights : (layer + 1) * n_weights]
+            x, after = self._advance_layer(x, before, keep, own)
+            states.append(after)
+        return x, torch.cat(states, -1)
+
+    def _advance_layer(self, x: Tensor, state: Tensor, keep: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
+        w_in, w_state, b_in, b_state = weights if self.bias else (*weights, None, None)
+        gates = functional.linear(x, w_in, b_in)
+        steps = []
+        for t in range(x.shape[0]):
+            state = state * keep[t]
+            hidden = state[:, : self.hidden_size]
+            recurrent = functional.linear(hidden, w_state, b_state)
+            if self.cell == "lstm":
+                state = torch.cat(_lstm_step(gates[t] + recurrent, state[:, self.hidden_size :]), -1)
+            else:
+                state = _gru_step(gates[t], recurrent, hidden)
+            steps.append(state)
+        states = torch.stack(steps)
+        return states[..., : self.hidden_size], states
+
     def _fused(self, x: Tensor) -> tuple[Tensor, Tensor]:
         zeros = x.new_zeros(self.num_layers * self.n_directions, x.shape[0], self.hidden_size)
         settings = (self.bias, self.num_layers, 0.0, self.training, self.n_directions == 2, True)

@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class RecurrentOptions:
-    """Options of `lstm`, `gru`, `lstm-last-step` and `gru-last-step`."""
+    """Options of `lstm-last-step` and `gru-last-step`."""
 
     hidden_size: int = attrs.field(default=64, validator=attrs.validators.ge(1))
     """Units of each layer and direction."""
@@ -17,3 +17,17 @@ class RecurrentOptions:
     """Read time in both directions; outputs are twice as wide: forward, then backward."""
     bias: bool = True
     """Whether the layers add biases."""
+
+
+@attrs.frozen(kw_only=True)
+class StatefulOptions(RecurrentOptions):
+    """Options of `lstm` and `gru`."""
+
+    stateful: bool = attrs.field(default=False)
+    """Read one vector (D,) a step and carry the state from step to step of an episode, in place of reading a stacked
+    history (T, D); for trainers that replay sequences (`ppo`, `a2c`)."""
+
+    @stateful.validator
+    def _one_direction(self, _attribute: object, value: bool) -> None:
+        if value and self.bidirectional:
+            raise ValueError("stateful and bidirectional exclude each other: the future is not known yet")

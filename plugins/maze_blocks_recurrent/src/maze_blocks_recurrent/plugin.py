@@ -1,4 +1,4 @@
-"""What this distribution gives to Maze: recurrent blocks over stacked time."""
+"""What this distribution gives to Maze: recurrent blocks, over stacked time or carried from step to step."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def maze_blocks() -> Iterable[BlockComponent]:
     """All steps, or the last one."""
     yield BlockComponent(
         name="lstm",
-        target="maze_blocks_recurrent.blocks:LSTM",
-        options="maze_blocks_recurrent.options:RecurrentOptions",
-        summary="Long short-term memory over stacked time; gives every step.",
+        target="maze_blocks_recurrent.stateful:make_lstm",
+        options="maze_blocks_recurrent.options:StatefulOptions",
+        summary="Long short-term memory over stacked time, giving every step; or carried from step to step.",
     )
     yield BlockComponent(
         name="gru",
-        target="maze_blocks_recurrent.blocks:GRU",
-        options="maze_blocks_recurrent.options:RecurrentOptions",
-        summary="Gated recurrent units over stacked time; gives every step.",
+        target="maze_blocks_recurrent.stateful:make_gru",
+        options="maze_blocks_recurrent.options:StatefulOptions",
+        summary="Gated recurrent units over stacked time, giving every step; or carried from step to step.",
     )
     yield BlockComponent(
         name="lstm-last-step",

@@ -1,0 +1,78 @@
+"""State that networks carry from step to step of an episode: how it travels, and where it is kept while acting.
+
+State enters a network like an observation and leaves it like an output. A block that carries state reads, beside its
+inputs, `STATE + name` (B, S) and `BEGINS` (T·B,), and gives, beside its outputs, `NEXT_STATE + name` (T·B, S): the
+state after each row. Rows are T steps of B sequences, time-major, `t·B + b`; acting is the case T = 1. Where `BEGINS`
+is not zero an episode begins, and the state is zero before that row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from maze_kernel.env.tick import ArrayDict
+
+STATE = "state/"
+NEXT_STATE = "next_state/"
+BEGINS = "episode/begins"
+
+CRITIC_ROLE = "critic"
+"""States of the critic are called "critic:state/…"; acting needs those of other roles only."""
+
+Shape = tuple[int, ...]
+
+
+def state_shapes_of(network: Any) -> dict[str, Shape]:
+    """Name to shape (S,) of the states a network reads; empty for feed-forward networks."""
+    return dict(getattr(network, "state_shapes", {}))
+
+
+def next_state_name(name: str) -> str:
+    """The output that follows the state `name`."""
+    return NEXT_STATE + name.removeprefix(STATE)
+
+
+class ActingStates:
+    """The states of every environment and agent of one policy key; zero where an episode begins.
+
+    Args:
+        shapes: state to shape of one row.
+    """
+
+    def __init__(self, shapes: Mapping[str, Shape]) -> None:
+        self._shapes = dict(shapes)
+        self._arrays: ArrayDict = {name: np.zeros((0, 0, *shape), np.float32) for name, shape in shapes.items()}
+
+    def read(self, env_index: np.ndarray, agent_id: np.ndarray) -> ArrayDict:
+        """Rows (n, S) of these environments and agents, copies."""
+        self._reserve(int(env_index.max()) + 1, int(agent_id.max()) + 1)
+        return {name: array[env_index, agent_id] for name, array in self._arrays.items()}
+
+    def write(self, env_index: np.ndarray, agent_id: np.ndarray, states: ArrayDict) -> None:
+        """Keep the states (n, S) after these rows."""
+        for name, array in self._arrays.items():
+            array[env_index, agent_id] = states[name]
+
+    def clear(self, env_index: np.ndarray) -> None:
+        """Episodes begin in these environments."""
+        for array in self._arrays.values():
+            array[env_index[env_index < len(array)]] = 0.0
+
+    def state_dict(self) -> ArrayDict:
+        """Copies of all states, (E, A, S) each."""
+        return {name: array.copy() for name, array in self._arrays.items()}
+
+    def load_state_dict(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Restore what `state_dict` returned."""
+        self._arrays = {name: np.array(arrays[name], np.float32) for name in self._shapes}
+
+    def _reserve(self, n_envs: int, n_agents: int) -> None:
+        for name, array in self._arrays.items():
+            if array.shape[0] < n_envs or array.shape[1] < n_agents:
+                size = (max(n_envs, array.shape[0]), max(n_agents, array.shape[1]))
+                larger = np.zeros((*size, *self._shapes[name]), np.float32)
+                larger[: array.shape[0], : array.shape[1]] = array
+                self._arrays[name] = larger

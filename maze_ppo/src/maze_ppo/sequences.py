@@ -1,0 +1,146 @@
+"""Rollouts of recurrent models: valued and trained on as sequences, with the state that each of them starts from.
+
+The networks' states are replayed, not stored at every step: a rollout keeps the state before its first row, a pass over
+its T rows gives all others, and the last ones start the next rollout. With the same arithmetic the policy acted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+from torch import Tensor
+
+from maze_kernel.env.tick import ArrayDict
+from maze_kernel.models.contract import RecurrentModel
+from maze_kernel.models.recurrence import BEGINS
+from maze_kernel.rollout.advantages import generalized_advantages
+from maze_kernel.rollout.buffer import RolloutBuffer
+from maze_ppo.batch import Batch, TensorDict, next_values
+
+
+@attrs.frozen
+class SequenceBatch:
+    """T rows of N environments, time-major, and the states (N, S) before the first of them.
+
+    Attributes:
+        rows: T·N rows; `BEGINS` is among the observations.
+        states: name to (N, S).
+    """
+
+    rows: Batch
+    states: TensorDict
+
+    @property
+    def value(self) -> Tensor:
+        """(T·N,)."""
+        return self.rows.value
+
+    @property
+    def returns(self) -> Tensor:
+        """(T·N,)."""
+        return self.rows.returns
+
+    @property
+    def weight(self) -> Tensor | None:
+        """(T·N,), or None."""
+        return self.rows.weight
+
+    def columns(self) -> dict[str, Tensor]:
+        """Columns by name, for a report."""
+        return {**self.rows.columns(), **self.states}
+
+    def whole(self) -> Batch:
+        """All sequences as one minibatch."""
+        return self.rows._replace(observation={**self.rows.observation, **self.states})
+
+    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Batch]:
+        """One pass over whole sequences in random order, as many at a time as have `size` rows, but at least one."""
+        n_envs = len(next(iter(self.states.values())))
+        n_steps = self.rows.n_rows() // n_envs
+        n_sequences = max(1, size // n_steps)
+        permutation = torch.from_numpy(rng.permutation(n_envs)).to(self.value.device)
+        steps = torch.arange(n_steps, device=self.value.device)
+        for chosen in permutation.split(n_sequences):
+            rows = self.rows.select((steps[:, None] * n_envs + chosen).reshape(-1))
+            states = {name: state.index_select(0, chosen) for name, state in self.states.items()}
+            yield rows._replace(observation={**rows.observation, **states})
+
+
+class SequenceValuer:
+    """Turns rollouts into `SequenceBatch`es and carries the states from one rollout to the next.
+
+    Args:
+        model: being trained.
+        policy_key: the only one of a flat environment.
+        device: of the model.
+    """
+
+    def __init__(
+        self, model: RecurrentModel, policy_key: str, device: torch.device, *, gamma: float, gae_lambda: float
+    ) -> None:
+        self._model, self._key, self._device = model, policy_key, device
+        self._gamma, self._gae_lambda = gamma, gae_lambda
+        self._states: TensorDict = {}
+
+    def begin(self) -> None:
+        """Episodes begin in every environment: forget all states."""
+        self._states = {}
+
+    def batch(self, buffer: RolloutBuffer) -> SequenceBatch:
+        """Value the rollout that follows the last one."""
+        n_steps, n_envs = buffer.n_steps, buffer.n_envs
+        states = self._states or self._zeros(n_envs)
+        ended = buffer.terminated | buffer.truncated | buffer.void
+        begins = np.concatenate([np.zeros((1, n_envs), bool), ended[:-1]])
+        observation = {name: self._rows(array) for name, array in buffer.observation.items()}
+        observation[BEGINS] = self._rows(begins).float()
+        action = {name: self._rows(array) for name, array in buffer.action.items()}
+        with torch.no_grad():
+            logits, value, after = self._model.advance(self._key, {**observation, **states})
+            log_prob = self._model.distributions[self._key].log_prob(logits, action)
+        assert value is not None
+        advantages = self._rows(self._advantages(buffer, value, after, ended[-1]))
+        last = {name: rows.view(n_steps, n_envs, -1)[-1] for name, rows in after.items()}
+        going_on = torch.from_numpy(~ended[-1]).to(self._device)[:, None]
+        self._states = {name: state * going_on for name, state in last.items()}
+        weight = self._rows(~buffer.void).float() if buffer.void.any() else None
+        return SequenceBatch(
+            Batch(observation, action, log_prob, value, advantages, advantages + value, weight), states
+        )
+
+    def _advantages(self, buffer: RolloutBuffer, value: Tensor, after: TensorDict, ended: np.ndarray) -> np.ndarray:
+        value_array = value.cpu().numpy().reshape(buffer.reward.shape)
+
+        def values_of(observation: ArrayDict, steps: np.ndarray, env_index: np.ndarray) -> np.ndarray:
+            # an observation that follows a step is valued from the state after it: a last one before the reset too
+            begins = ended[env_index] if observation is buffer.last_observation else np.zeros(len(steps), bool)
+            return self._values(observation, after, steps * buffer.n_envs + env_index, begins)
+
+        return generalized_advantages(
+            buffer.reward,
+            value_array,
+            next_values(buffer, value_array, values_of),
+            buffer.terminated,
+            buffer.terminated | buffer.truncated,
+            gamma=self._gamma,
+            gae_lambda=self._gae_lambda,
+        )
+
+    def _values(self, observation: ArrayDict, after: TensorDict, rows: np.ndarray, begins: np.ndarray) -> np.ndarray:
+        index = torch.from_numpy(rows).to(self._device)
+        inputs: dict[str, Any] = {name: torch.from_numpy(a).to(self._device) for name, a in observation.items()}
+        inputs |= {name: states.index_select(0, index) for name, states in after.items()}
+        inputs[BEGINS] = torch.from_numpy(begins).to(self._device).float()
+        with torch.no_grad():
+            return self._model.value(self._key, inputs).cpu().numpy()
+
+    def _zeros(self, n_envs: int) -> TensorDict:
+        shapes = self._model.state_shapes(self._key)
+        return {name: torch.zeros(n_envs, *shape, device=self._device) for name, shape in shapes.items()}
+
+    def _rows(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(self._device)

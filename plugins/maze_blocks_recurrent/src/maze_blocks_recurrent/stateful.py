@@ -1,0 +1,75 @@
+"""Recurrent blocks that carry their state from step to step of an episode, and the targets of `lstm` and `gru`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from maze_blocks_recurrent.blocks import GRU, LSTM
+from maze_blocks_recurrent.layers import Cell, RecurrentLayers
+from maze_blocks_recurrent.options import StatefulOptions
+from maze_kernel.models.recurrence import BEGINS, NEXT_STATE, STATE
+from maze_perception.block import BlockError, PerceptionBlock, Shape, TensorDict
+
+
+def make_lstm(
+    in_keys: Sequence[str], out_keys: Sequence[str], in_shapes: Sequence[Sequence[int]], options: StatefulOptions
+) -> PerceptionBlock:
+    """The target of the block `lstm`."""
+    if options.stateful:
+        return StatefulRecurrent("lstm", in_keys, out_keys, in_shapes, options)
+    return LSTM(in_keys, out_keys, in_shapes, options)
+
+
+def make_gru(
+    in_keys: Sequence[str], out_keys: Sequence[str], in_shapes: Sequence[Sequence[int]], options: StatefulOptions
+) -> PerceptionBlock:
+    """The target of the block `gru`."""
+    if options.stateful:
+        return StatefulRecurrent("gru", in_keys, out_keys, in_shapes, options)
+    return GRU(in_keys, out_keys, in_shapes, options)
+
+
+class StatefulRecurrent(PerceptionBlock):
+    """One vector a step: T steps of B sequences, (T·B, D) time-major, to (T·B, H).
+
+    Besides it reads the state before the first step and where episodes begin, and gives the state after each step; see
+    `maze_kernel.models.recurrence`. A state holds h, and with LSTM then c, of one layer behind the other.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        in_keys: Sequence[str],
+        out_keys: Sequence[str],
+        in_shapes: Sequence[Sequence[int]],
+        options: StatefulOptions,
+    ) -> None:
+        super().__init__(in_keys, out_keys, in_shapes)
+        self.require_one_in_one_out()
+        if len(self.in_shapes[0]) != 1:
+            raise BlockError(
+                f"a stateful {cell} reads one vector a step",
+                received=f"{self.in_keys[0]!r} of shape {self.in_shapes[0]}",
+                expected="one dimension without the batch",
+                help="put a block that flattens before it, or read the stacked history with stateful = false",
+            )
+        self.layers = RecurrentLayers(
+            cell, self.in_shapes[0][0], options.hidden_size, options.num_layers, bidirectional=False, bias=options.bias
+        )
+        name = self.out_keys[0]
+        self.in_keys = (*self.in_keys, STATE + name, BEGINS)
+        self.in_shapes = (*self.in_shapes, (self.layers.state_size,), ())
+        self.out_keys = (name, NEXT_STATE + name)
+
+    def forward(self, inputs: TensorDict) -> TensorDict:
+        """Outputs (T·B, H) and the states after each row (T·B, S)."""
+        x, state, begins = (inputs[key] for key in self.in_keys)
+        n_sequences = state.shape[0]
+        outputs, states = self.layers.advance(
+            x.reshape(-1, n_sequences, x.shape[-1]), state, begins.reshape(-1, n_sequences)
+        )
+        return {self.out_keys[0]: outputs.flatten(0, 1), self.out_keys[1]: states.flatten(0, 1)}
+
+    def out_shapes(self) -> tuple[Shape, ...]:
+        """The output, and the state."""
+        return ((self.layers.hidden_size,), (self.layers.state_size,))

@@ -1,0 +1,195 @@
+"""Recurrent models under PPO and A2C: sequences are replayed as they were acted, resets and all."""
+
+import numpy as np
+import pytest
+import torch
+
+from maze_kernel.config import experiment_from_mapping
+from maze_kernel.errors import RequestError
+from maze_kernel.loader import Kernel
+from maze_kernel.models.network_policy import NetworkPolicy
+from maze_kernel.models.recurrence import BEGINS
+from maze_kernel.run.assembly import Assembly
+from maze_kernel.training.loop import train
+
+MODEL = {
+    "use": "concat",
+    "blocks": {"feature": {"use": "dense", "hidden_units": [8], "non_lin": "tanh"}},
+    "recurrence": {"use": "lstm", "hidden_size": 6, "stateful": True},
+}
+
+
+@pytest.fixture(scope="module")
+def everything():
+    return Kernel.installed()
+
+
+PLAIN = {
+    "name": "recurrent",
+    "seed": 3,
+    "env": {"use": "maze_kernel.testing.environments:RepeatFirst", "n_steps": 5},
+    "vector": {"n_envs": 4},
+    "model": MODEL,
+    "trainer": {"use": "ppo", "n_rollout_steps": 12, "batch_size": 24, "epoch_length": 2},
+    "evaluation": {"n_episodes": 4},
+    "loggers": [{"use": "csv"}],
+}
+
+
+def experiment(kernel, trainer=None, **tables):
+    data = {**PLAIN, **tables, "trainer": {**PLAIN["trainer"], **(trainer or {})}}
+    return experiment_from_mapping(data, kernel=kernel)
+
+
+def trainer_of(kernel, **changes):
+    assembly = Assembly(experiment(kernel, **changes), kernel)
+    trainer = assembly.make_trainer(assembly.trainer_context())
+    trainer.start_segment(0)
+    return trainer
+
+
+ENVS = [
+    {"use": "maze_kernel.testing.environments:RepeatFirst", "n_steps": 5},
+    {"use": "gym", "id": "CartPole-v1", "max_episode_steps": 9},  # native: rows that only reset
+]
+
+
+@pytest.mark.parametrize("env", ENVS, ids=["sequential", "native"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_replay_gives_the_logits_the_policy_acted_on(everything, env, shared):
+    trainer = trainer_of(everything, env=env, model={**MODEL, "critic": {"share_embedding": shared}})
+    acted = []
+    model = trainer.model
+    advance = model.advance
+
+    def spy(key, observation, agent_id=None, *, with_value=True):
+        logits, value, after = advance(key, observation, agent_id, with_value=with_value)
+        if not with_value:
+            acted.append(logits["action"].clone())
+        return logits, value, after
+
+    model.advance = spy
+    for _ in range(2):
+        acted.clear()
+        batch = trainer._rollout()
+        rows = batch.whole()
+        logits, value = model.logits_and_value("0", rows.observation)
+        torch.testing.assert_close(logits["action"], torch.cat(acted), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(value, batch.value)
+    assert any(bool((state != 0).any()) for state in batch.states.values())
+
+
+def values_one_by_one(model, buffer):
+    """Values (T, N) and what follows each row (T, N), one environment and one step at a time from zero states."""
+    shapes = model.state_shapes("0")
+    value, following = np.zeros_like(buffer.reward), np.zeros_like(buffer.reward)
+    finals = {
+        (t, n): {name: array[i] for name, array in rows.items()}
+        for t, index, rows in buffer.truncations
+        for i, n in enumerate(index)
+    }
+
+    def one(observation, states, begins):
+        inputs = {name: torch.as_tensor(array)[None] for name, array in observation.items()}
+        with torch.no_grad():
+            _, estimate, after = model.advance("0", {**inputs, **states, BEGINS: torch.tensor([float(begins)])})
+        return float(estimate), after
+
+    for n in range(buffer.n_envs):
+        states = {name: torch.zeros(1, *shape) for name, shape in shapes.items()}
+        begins = True
+        for t in range(buffer.n_steps):
+            value[t, n], states = one({k: a[t, n] for k, a in buffer.observation.items()}, states, begins)
+            begins = buffer.terminated[t, n] or buffer.truncated[t, n] or buffer.void[t, n]
+            if (t, n) in finals:
+                following[t, n] = one(finals[t, n], states, False)[0]
+            elif t == buffer.n_steps - 1:
+                following[t, n] = one({k: a[n] for k, a in buffer.last_observation.items()}, states, begins)[0]
+            else:
+                following[t, n] = one({k: a[t + 1, n] for k, a in buffer.observation.items()}, states, begins)[0]
+    return value, following
+
+
+@pytest.mark.parametrize("env", ENVS, ids=["sequential", "native"])
+def test_values_and_advantages_equal_a_slow_loop(everything, env):
+    trainer = trainer_of(everything, env=env, trainer={"gamma": 0.9, "gae_lambda": 0.8})
+    batch = trainer._rollout()
+    buffer = trainer._experience.buffer
+    value, following = values_one_by_one(trainer.model, buffer)
+    np.testing.assert_allclose(batch.value.view(value.shape), value, atol=1e-5)
+    assert buffer.truncations
+    advantages, carried = np.zeros_like(value), np.zeros(buffer.n_envs)
+    ended = buffer.terminated | buffer.truncated
+    for t in reversed(range(buffer.n_steps)):
+        # δ = r + γ (1 − terminated) V' − V;  A = δ + γ λ (1 − ended) A'
+        delta = buffer.reward[t] + 0.9 * ~buffer.terminated[t] * following[t] - value[t]
+        carried = delta + 0.9 * 0.8 * ~ended[t] * carried
+        advantages[t] = carried
+    live = ~buffer.void
+    np.testing.assert_allclose(batch.rows.advantages.view(value.shape)[live], advantages[live], atol=1e-5)
+
+
+def test_minibatches_are_whole_sequences_with_their_states(everything):
+    trainer = trainer_of(everything)
+    trainer._rollout()
+    batch = trainer._rollout()
+    seen = []
+    for rows in batch.minibatches(24, np.random.default_rng(0)):
+        assert rows.n_rows() == 24
+        (name, state), *_ = [(n, s) for n, s in rows.observation.items() if "state/" in n]
+        for column, start in enumerate(state):
+            (n,) = [i for i in range(4) if torch.equal(batch.states[name][i], start)]
+            torch.testing.assert_close(rows.returns.view(12, 2)[:, column], batch.returns.view(12, 4)[:, n])
+            seen.append(n)
+    assert sorted(seen) == [0, 1, 2, 3]
+
+
+def test_acting_forgets_at_episode_ends_and_restores_its_states(everything):
+    trainer = trainer_of(everything)
+    policy = NetworkPolicy(trainer.model, seed=1)
+    tick = trainer._experience.vector_env.reset([[1], [2], [3], [4]])
+    group = tick.groups["0"]
+    policy.begin_episodes(np.arange(4))
+    first = policy._torch_logits("0", group)["action"]
+    second = policy._torch_logits("0", group)["action"]
+    assert not np.allclose(first, second)
+    saved = policy.state_dict()
+    third = policy._torch_logits("0", group)["action"]
+    policy.begin_episodes(np.array([0, 2]))
+    mixed = policy._torch_logits("0", group)["action"]
+    np.testing.assert_allclose(mixed[[0, 2]], first[[0, 2]], atol=1e-6)
+    assert not np.allclose(mixed[[1, 3]], first[[1, 3]])
+    other = NetworkPolicy(trainer.model, seed=5)
+    other.load_state_dict(saved)
+    np.testing.assert_allclose(other._torch_logits("0", group)["action"], third, atol=1e-6)
+
+
+@pytest.mark.parametrize("use", ["ppo", "a2c"])
+def test_a_resumed_recurrent_run_equals_the_uninterrupted_one(everything, tmp_path, use):
+    trainer = {"use": use, "n_epochs": 4, "n_rollout_steps": 7, "epoch_length": 2}
+    trainer |= {"batch_size": 14} if use == "ppo" else {}
+
+    def run(run_dir=None, n_epochs=4, resume=None):
+        loaded = experiment_from_mapping(
+            {**PLAIN, "trainer": {**trainer, "n_epochs": n_epochs}, "checkpoint": {"every_epochs": 2}},
+            kernel=everything,
+        )
+        return train(loaded, everything, run_dir=run_dir, resume=resume, verbosity=-1).model.state_dict()
+
+    whole = run(tmp_path / "whole")
+    run(tmp_path / "cut", n_epochs=2)
+    resumed = run(resume=tmp_path / "cut")
+    assert all(torch.equal(tensor, resumed[name]) for name, tensor in whole.items())
+
+
+def test_compiled_training_of_state_is_refused(everything):
+    with pytest.raises(RequestError, match="state") as caught:
+        trainer_of(everything, trainer={"compile": True})
+    assert "compile" in caught.value.render()
+
+
+def test_trainers_without_sequences_are_refused_models_with_state(everything):
+    loaded = experiment_from_mapping({**PLAIN, "trainer": {"use": "sac"}}, kernel=everything)
+    with pytest.raises(RequestError, match="'sac'") as caught:
+        Assembly(loaded, everything).make_model()
+    assert "stateful" in caught.value.render()
