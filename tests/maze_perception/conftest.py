@@ -2,6 +2,7 @@ import pytest
 
 import maze_blocks_attention.plugin
 import maze_blocks_graph.plugin
+import maze_blocks_recurrent.plugin
 import maze_distributions.plugin
 import maze_perception.plugin
 from maze_kernel.config.load import select
@@ -21,6 +22,7 @@ def kernel_with_blocks():
         maze_distributions.plugin,
         maze_blocks_attention.plugin,
         maze_blocks_graph.plugin,
+        maze_blocks_recurrent.plugin,
     )
     return Kernel.of(*plugins)
 

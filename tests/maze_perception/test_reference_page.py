@@ -13,6 +13,7 @@ from maze_kernel.config.description import describe
 from maze_kernel.config.load import select
 from maze_kernel.env.contract import flat_spaces
 from maze_kernel.models.contract import ModelContext
+from maze_kernel.models.recurrence import BEGINS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/models.md").read_text()
@@ -48,6 +49,7 @@ EXPECTED = [
     (SEVERAL, 2 * (4 * 32 + 32) + 25 * 64 + 64 + 128 * 64 + 64 + 64 * 2 + 2),
     (SET, 4 * (4 * 4 + 4) + 2 * VECTOR_BLOCK + (4 + 128) * 2 + 2),
     (GRAPH, FIRST_ROUND + SECOND_ROUND + 2 * (64 * 64 + 64) + 64 * 2 + 2),
+    (PLAIN, 32 * 2 + 2),  # the rest is shared
     (PLAIN, 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2),
     (PLAIN, 4 * 2 + 2),
     (BOXES, None),
@@ -74,6 +76,9 @@ def test_models_of_the_page_have_the_stated_policy(kernel_with_blocks, text, exp
         name: np.zeros((2, *space.shape), space.dtype) for name, space in structured.observation["0"].items()
     }
     batch = {name: torch.from_numpy(rows) for name, rows in observation.items()}
+    batch |= {name: torch.zeros(2, *shape) for name, shape in model.state_shapes("0").items()} | {
+        BEGINS: torch.zeros(2)
+    }
     assert set(model.logits("0", batch)) == set(heads)
 
 

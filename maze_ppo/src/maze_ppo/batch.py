@@ -95,14 +95,10 @@ def rollout_batch(
         logits, value = model.logits_and_value(key, observation)
         log_prob = model.distributions[key].log_prob(logits, action)
     value_array = value.cpu().numpy().reshape(buffer.reward.shape)
-
-    def values_of(final: ArrayDict, _steps: np.ndarray, _env_index: np.ndarray) -> np.ndarray:
-        return _values(model, key, final, device)
-
     advantages = generalized_advantages(
         buffer.reward,
         value_array,
-        next_values(buffer, value_array, values_of),
+        next_values(buffer, model, value_array, device),
         buffer.terminated,
         buffer.terminated | buffer.truncated,
         gamma=gamma,
@@ -132,11 +128,16 @@ def minibatches(batch: Batch, size: int, rng: np.random.Generator) -> Iterator[B
         yield shuffled.map(lambda column, start=start: column[start : start + size])  # type: ignore[misc]
 
 
+def next_values(buffer: RolloutBuffer, model: ActorCritic, value: np.ndarray, device: torch.device) -> np.ndarray:
+    """`following_values` of a feed-forward model, which values an observation by itself."""
+    return following_values(buffer, value, lambda rows, _steps, _envs: _values(model, buffer.policy_key, rows, device))
+
+
 ValuesOf = Callable[[ArrayDict, np.ndarray, np.ndarray], np.ndarray]
 """Observations (m, ...), the steps after which they were made and the environments that made them, to values (m,)."""
 
 
-def next_values(buffer: RolloutBuffer, value: np.ndarray, values_of: ValuesOf) -> np.ndarray:
+def following_values(buffer: RolloutBuffer, value: np.ndarray, values_of: ValuesOf) -> np.ndarray:
     """(T, N) values of what followed each decision.
 
     That is the next observation; the final observation where the episode was truncated; the observation after

@@ -19,7 +19,7 @@ from maze_kernel.models.contract import RecurrentModel
 from maze_kernel.models.recurrence import BEGINS
 from maze_kernel.rollout.advantages import generalized_advantages
 from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_ppo.batch import Batch, TensorDict, next_values
+from maze_ppo.batch import Batch, TensorDict, following_values
 
 
 @attrs.frozen
@@ -123,7 +123,7 @@ class SequenceValuer:
         return generalized_advantages(
             buffer.reward,
             value_array,
-            next_values(buffer, value_array, values_of),
+            following_values(buffer, value_array, values_of),
             buffer.terminated,
             buffer.terminated | buffer.truncated,
             gamma=self._gamma,
