@@ -115,8 +115,8 @@ class OnPolicyTrainer:
     def _make_sequences(self, spaces: StructuredSpaces) -> SequenceValuer | None:
         """What trains a model that carries state; None for feed-forward ones."""
         model, options = cast(RecurrentModel, self.model), self.options
-        shapes_of = getattr(model, "state_shapes", lambda _key: {})
-        recurrent = [key for key in spaces.policy_keys if shapes_of(key)]
+        has_states = hasattr(model, "state_shapes")
+        recurrent = [key for key in spaces.policy_keys if has_states and model.state_shapes(key)]
         if not recurrent:
             return None
         if not spaces.is_flat or options.compile:
