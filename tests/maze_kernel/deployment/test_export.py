@@ -192,6 +192,34 @@ def test_images_go_through_convolutions(format_name, tmp_path):
     assert_acts_alike(loaded, checkpoint_of(loaded), format_name, tmp_path)
 
 
+@pytest.mark.parametrize("format_name", [pytest.param("onnx", marks=pytest.mark.slow), "torch-export"])
+def test_pre_processing_goes_into_the_file(format_name, tmp_path):
+    class Camera(FlatEnv):
+        structured_spaces = flat_spaces(
+            spaces.Dict(
+                image=spaces.Box(0, 255, (12, 10, 3), np.uint8),
+                grid=spaces.Box(-1.0, 1.0, (2, 3)),
+                kind=spaces.Discrete(3, start=1),
+                pair=spaces.MultiDiscrete([2, 4]),
+            ),
+            spaces.Dict(turn=spaces.Discrete(3), go=spaces.Discrete(4)),
+        )
+
+    wrappers = [
+        {"use": "rgb2gray", "observation": "image"},
+        {"use": "resize-img", "observation": "image-rgb2gray", "target_size": [6, 5]},
+        {"use": "flatten", "observation": "image-rgb2gray-resize_img"},
+        {"use": "transpose", "observation": "grid", "axes": [1, 0]},
+        {"use": "unsqueeze", "observation": "grid-transpose", "dim": 0},
+        {"use": "flatten", "observation": "grid-transpose-unsqueeze"},
+        {"use": "one-hot", "observation": "kind"},
+        {"use": "one-hot", "observation": "pair"},
+        {"use": "sorted-spaces"},
+    ]
+    loaded = experiment(Camera, wrappers=wrappers)
+    assert_acts_alike(loaded, checkpoint_of(loaded), format_name, tmp_path)
+
+
 def test_critics_stay_at_home(tmp_path):
     loaded = experiment({"use": "gym", "id": "CartPole-v1"})
     checkpoint = checkpoint_of(loaded)

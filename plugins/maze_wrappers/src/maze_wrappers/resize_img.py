@@ -49,6 +49,8 @@ class ResizeImg(OneKey):
             interpolation(size, target) for size, target in zip((height, width), self._target, strict=True)
         )
         self._low, self._high, self._dtype = box.low.min(), box.high.max(), np.dtype(box.dtype)
+        if self._dtype.kind in "iu":
+            self._rows, self._columns = exact(self._rows), exact(self._columns)
         shape = self.convert(box.low).shape
         return spaces.Box(self._low, self._high, shape, self._dtype.type)
 
@@ -57,7 +59,7 @@ class ResizeImg(OneKey):
         last = self._has_channels and not self._channels_first
         images = np.moveaxis(value, -1, -3) if last else value
         # Y = R X Cᵀ, R and C the weights of rows and columns
-        resized = self._rows @ images.astype(np.float32) @ self._columns.T
+        resized = self._rows @ images.astype(self._rows.dtype) @ self._columns.T
         if self._dtype.kind in "iu":
             resized = np.rint(resized)
         resized = np.clip(resized, self._low, self._high)
@@ -68,8 +70,9 @@ class ResizeImg(OneKey):
         import torch
 
         last = self._has_channels and not self._channels_first
-        images = (value.movedim(-1, -3) if last else value).to(torch.float32)
-        resized = torch.from_numpy(self._rows) @ images @ torch.from_numpy(self._columns).T
+        images = value.movedim(-1, -3) if last else value
+        rows, columns = torch.from_numpy(self._rows), torch.from_numpy(self._columns)
+        resized = rows @ images.to(rows.dtype) @ columns.T
         resized = resized.round() if self._dtype.kind in "iu" else resized
         resized = resized.clamp(float(self._low), float(self._high)).to(value.dtype)
         return resized.movedim(-3, -1) if last else resized
@@ -83,3 +86,10 @@ def interpolation(size: int, target: int) -> np.ndarray:
     distance = np.abs(np.arange(size) + 0.5 - centres[:, None]) / width
     weights = np.clip(1.0 - distance, 0.0, None)
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def exact(weights: np.ndarray) -> np.ndarray:
+    """The weights in steps of 2⁻¹², float64: sums over integer images are exact, so NumPy and torch round alike."""
+    steps = np.rint(weights * 4096.0).astype(np.float64)
+    steps[np.arange(len(steps)), weights.argmax(axis=1)] += 4096.0 - steps.sum(axis=1)
+    return steps / 4096.0

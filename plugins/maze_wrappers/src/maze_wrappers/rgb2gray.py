@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 OWNER = "maze-wrappers: rgb2gray"
-WEIGHTS = np.array([0.299, 0.587, 0.114], np.float32)
+THOUSANDTHS = np.array([299.0, 587.0, 114.0])
 """Share of red, green and blue in the brightness, ITU-R BT.601."""
 
 
@@ -29,6 +29,7 @@ class Rgb2Gray(OneKey):
         super().__init__(options)
         self._dim = options.rgb_dim
         self._dtype: np.dtype[Any] = np.dtype(np.float32)
+        self._weights = THOUSANDTHS.astype(np.float32)
 
     def outer_space(self, space: spaces.Space[Any]) -> spaces.Box:
         """The brightness of the bounds, which brightness keeps in order."""
@@ -42,12 +43,14 @@ class Rgb2Gray(OneKey):
                 owner=OWNER,
             )
         self._dtype = np.dtype(box.dtype)
+        # Sums over integers are exact in float64, so that NumPy and torch round halves alike.
+        self._weights = THOUSANDTHS if self._dtype.kind in "iu" else THOUSANDTHS.astype(np.float32)
         low, high = self.convert(box.low), self.convert(box.high)
         return spaces.Box(low, high, low.shape, self._dtype.type)
 
     def convert(self, value: np.ndarray) -> np.ndarray:
         """(…, 3, …) to (…, …)."""
-        gray = np.tensordot(value.astype(np.float32), WEIGHTS, axes=(self._dim, 0))
+        gray = np.tensordot(value.astype(self._weights.dtype), self._weights, axes=(self._dim, 0)) / 1000.0
         if self._dtype.kind in "iu":
             gray = np.rint(gray)
         return gray.astype(self._dtype)
@@ -56,6 +59,7 @@ class Rgb2Gray(OneKey):
         """The same in torch."""
         import torch
 
-        gray = torch.tensordot(value.to(torch.float32), torch.from_numpy(WEIGHTS), dims=([self._dim], [0]))
+        weights = torch.from_numpy(self._weights)
+        gray = torch.tensordot(value.to(weights.dtype), weights, dims=([self._dim], [0])) / 1000.0
         gray = gray.round() if self._dtype.kind in "iu" else gray
         return gray.to(value.dtype)
