@@ -27,6 +27,7 @@ COMMANDS = [
     ["es.py", "--updates", "30"],
     ["impala.py"],
     ["log_stats.py", "--rounds", "5"],
+    ["scaling.py"],
 ]
 
 

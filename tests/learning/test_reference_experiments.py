@@ -32,7 +32,7 @@ SEEDS = [int(seed) for seed in os.environ.get("MAZE_LEARNING_SEEDS", "0").split(
     ],
 )
 def test_an_example_reaches_its_reward(kernel, tmp_path, name, seed, reward, max_env_steps):
-    overrides = [f"seed={seed}", 'loggers=[{use="csv"}]']
+    overrides = [f"seed={seed}", 'loggers=[{use="csv"}]', "evaluation.n_episodes=100"]
     loaded = load_experiment(EXAMPLES / name, overrides=overrides, kernel=kernel)
     result = train(loaded, kernel, run_dir=tmp_path / "run", verbosity=-1)
     assert result.best_metric >= reward
