@@ -21,12 +21,12 @@ SEEDS = [int(seed) for seed in os.environ.get("MAZE_LEARNING_SEEDS", "0").split(
 PROBE = "maze_kernel.testing.environments:"
 TRAINER = {
     "use": "impala",
-    "n_epochs": 16,
+    "n_epochs": 32,
     "patience": 0,
     "num_actors": 16,
     "n_rollout_steps": 16,
     "actors_batch_size": 8,
-    "lr": {"start": 1e-2, "end": 1e-3},
+    "lr": {"start": 3e-3, "end": 3e-4},
     "gamma": 0.9,
     "entropy_coef": 0.001,
     "max_grad_norm": 0.5,
@@ -34,11 +34,18 @@ TRAINER = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "threshold"), [("discrete", 7.5), ("multi-discrete", 7.0), ("multi-binary", 7.4), ("box", 6.8)]
+    ("kind", "threshold"), [("discrete", 7.0), ("multi-discrete", 7.0), ("multi-binary", 7.0), ("box", 6.0)]
 )
 def test_every_action_space_learns_the_identity(learn, kind, threshold):
-    """Half of the rollouts lag one update behind."""
-    result = learn(env={"use": PROBE + "Identity", "kind": kind}, trainer=TRAINER, evaluation={"n_episodes": 20})
+    """Half of the rollouts lag one update behind. Of 8 seeds the worst box has 6.7, all others 8 of 8.
+
+    An action that does not look at the observation earns at most 2, 2.3, 4 and 4.8.
+    """
+    result = learn(
+        env={"use": PROBE + "Identity", "kind": kind},
+        trainer=TRAINER,
+        evaluation={"n_episodes": 20, "every_epochs": 4},
+    )
     assert result.best_metric >= threshold
 
 

@@ -5,16 +5,10 @@ import pytest
 
 from maze_kernel.components import load_attribute
 from maze_kernel.config import experiment_from_mapping
-from maze_kernel.loader import Kernel
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
 
 PROBE = "maze_kernel.testing.environments:"
-
-
-@pytest.fixture(scope="session")
-def kernel():
-    return Kernel.installed()
 
 
 @pytest.fixture

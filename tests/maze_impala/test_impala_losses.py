@@ -161,3 +161,10 @@ def test_the_gradient_of_a_batch_treats_targets_and_ratios_as_constants():
             below = frozen()
             flat[i] = before
             assert float(gradient[i]) == pytest.approx((above - below) / 2e-5, rel=1e-5, abs=1e-8)
+
+
+def test_a_ratio_beyond_float_is_cut_and_does_not_look_like_a_failed_update():
+    model, rows = Linear(), make_rows()
+    rows.log_prob[1, 0] = -1e10
+    _, statistics = impala_loss("0", ImpalaOptions())(model, rows, COEFFICIENTS)
+    assert statistics.isfinite().all()

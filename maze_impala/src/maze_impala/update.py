@@ -25,6 +25,9 @@ STATISTICS = (
 )
 """What a gradient step returns, in this order."""
 
+LARGEST_LOG_RATIO = 50.0
+"""In statistics: V-trace cuts what is larger, so a ratio beyond float32 must not look like a failure of the update."""
+
 
 def impala_loss(policy_key: str, options: ImpalaOptions) -> LossFunction:
     """The loss of one batch; its statistics are those of `STATISTICS` without the gradient norm.
@@ -56,6 +59,7 @@ def _describe(
     log_ratio: Tensor, value: Tensor, targets: Tensor, weight: Tensor, threshold: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """KL divergence, mean importance ratio, part of the ratios that are cut, explained variance."""
+    log_ratio = log_ratio.clamp(max=LARGEST_LOG_RATIO)
     ratio = log_ratio.exp()
     cut = (ratio > threshold).to(ratio.dtype) if threshold > 0.0 else torch.zeros_like(ratio)
     return (
