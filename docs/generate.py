@@ -1,11 +1,13 @@
 """Writes the pages and tables that follow from the source: `make reference`. A test holds them equal.
 
 The command line (docs/reference/cli.md), every option of every component (docs/reference/options.md), the hooks
-(docs/reference/hooks.md), the plugin table of the README, and the JSON Schema beside the examples.
+(docs/reference/hooks.md), the plugin table of the README, the JSON Schema beside the examples, and the code that the
+tutorial shows, which is that of the files it names.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
@@ -136,6 +138,62 @@ def with_plugin_table(readme: str, table: str) -> str:
     return re.sub(r"(<!-- plugins -->\n).*?(\n<!-- /plugins -->)", rf"\g<1>{table}\g<2>", readme, flags=re.S)
 
 
+SHOWN = re.compile(r"(<!-- code: (?P<file>\S+)(?P<names>[^\n]*) -->\n```(?P<language>\w+)\n).*?(^```$)", re.S | re.M)
+
+
+def with_shown_code(page: str) -> str:
+    """A page whose blocks under `<!-- code: FILE NAMES -->` are the file, or what it defines by these names."""
+
+    def replaced(match: re.Match[str]) -> str:
+        code = shown(ROOT / match["file"], match["names"].split())
+        return f"{match[1]}{code}\n{match[5]}"
+
+    return SHOWN.sub(replaced, page)
+
+
+def shown(file: Path, names: list[str]) -> str:
+    """The source of functions, classes, constants (`name`) and of some methods of a class (`Class.method`)."""
+    source = file.read_text(encoding="utf-8")
+    if not names:
+        return source.rstrip()
+    lines, found, parts = source.splitlines(), _definitions(ast.parse(source)), []
+    heading = None
+    for name in names:
+        owner, _, method = name.rpartition(".")
+        if owner and owner != heading:
+            first = found[owner]
+            parts.append("\n".join(lines[_first_line(first) - 1 : first.body[0].lineno - 1]).rstrip())
+        heading = owner
+        text = "\n".join(lines[_first_line(found[name]) - 1 : found[name].end_lineno])
+        parts.append(text if method and owner else f"\n{text}" if parts else text)
+    return re.sub(r"(class [^\n]*:\n)\n+", r"\1", "\n\n".join(parts))
+
+
+def _definitions(tree: ast.Module) -> dict[str, ast.stmt]:
+    """What a module defines; methods as Class.method."""
+    found: dict[str, ast.stmt] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            found[ast.unparse(target)] = node
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = node
+            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+            found |= {f"{node.name}.{part.name}": part for part in methods}
+    return found
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def tutorial_pages() -> dict[Path, str]:
+    """The pages that show code of the repository."""
+    pages = {page: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").rglob("*.md"))}
+    return {page: with_shown_code(text) for page, text in pages.items() if SHOWN.search(text)}
+
+
 def generated() -> dict[Path, str]:
     """Every generated file and its content."""
     from maze_kernel.config import schema
@@ -151,6 +209,7 @@ def generated() -> dict[Path, str]:
         ROOT / "docs/reference/hooks.md": hooks_page(),
         ROOT / "examples/maze.schema.json": f"{json.dumps(schema(kernel), indent=2, sort_keys=True)}\n",
         readme: with_plugin_table(readme.read_text(encoding="utf-8"), plugin_table(kernel)),
+        **tutorial_pages(),
     }
 
 

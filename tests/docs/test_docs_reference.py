@@ -33,6 +33,17 @@ def test_generated_files_are_up_to_date(pages, name):
     assert (ROOT / name).read_text(encoding="utf-8") == pages[ROOT / name], f"{name} is out of date: run make reference"
 
 
+def test_code_that_pages_show_is_that_of_the_files(pages):
+    shown = [file for file in pages if file.parent.name == "tutorial"]
+    assert len(shown) >= 5
+    for file in shown:
+        text = file.read_text(encoding="utf-8")
+        assert text == pages[file], f"{file.name} shows code that is out of date: run make reference"
+        blocks = [match[0] for match in generate.SHOWN.finditer(text)]
+        assert blocks
+        assert all(block.count("\n") > 5 for block in blocks)
+
+
 def prose():
     """The pages that people wrote, without the generated ones."""
     files = [ROOT / "README.md", *(file for file in (ROOT / "docs").rglob("*.md") if file.parent.name != "reference")]

@@ -177,7 +177,7 @@ class InventoryCritic(nn.Module):
         pieces, order = inputs["inventory"], inputs["ordered_piece"]
         pairs = torch.cat([pieces, order.unsqueeze(-2).expand_as(pieces)], dim=-1)
         is_piece = (pieces.sum(dim=-1, keepdim=True) > 0).to(pieces.dtype)
-        stock = (torch.relu(self.piece(pairs)) * is_piece).sum(dim=-2)
+        stock = (torch.relu(self.piece(pairs)) * is_piece).sum(dim=-2) / is_piece.sum(dim=-2).clamp(min=1.0)
         return {"value": self.value(torch.cat([stock, order, inputs["inventory_size"]], dim=-1))}
 
 
