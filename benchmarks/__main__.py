@@ -28,6 +28,7 @@ COMMANDS = [
     ["impala.py"],
     ["log_stats.py", "--rounds", "5"],
     ["scaling.py"],
+    ["blocks.py"],
 ]
 
 

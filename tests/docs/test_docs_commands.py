@@ -1,6 +1,7 @@
 """Every command of README and docs runs, in the order of its page, and every TOML and Python block holds."""
 
 import importlib.util
+import os
 import shlex
 import shutil
 import subprocess
@@ -60,9 +61,10 @@ def test_commands_of_a_page_run_in_order(page, folder):
 
 
 TOML = [b for page in markdown.PAGES for b in markdown.blocks(page) if b.language == "toml" and "skip" not in b.mark]
+NEEDS_FILES = ("file", "example")
 
 
-@pytest.mark.parametrize("block", [b for b in TOML if not b.mark.startswith("file")], ids=str)
+@pytest.mark.parametrize("block", [b for b in TOML if not b.mark.startswith(NEEDS_FILES)], ids=str)
 def test_experiments_shown_are_valid(block):
     """A block without name, environment or trainer is a part of an experiment, completed here."""
     import tomli
@@ -73,11 +75,19 @@ def test_experiments_shown_are_valid(block):
     experiment_from_mapping({**around, **tomli.loads(block.text)}, kernel=None)
 
 
+SHOWN_FILES = [b for page in markdown.PAGES for b in markdown.blocks(page) if b.mark.startswith("example ")]
+
+
+@pytest.mark.parametrize("block", SHOWN_FILES, ids=str)
+def test_files_shown_are_the_examples(block):
+    assert block.text == (ROOT / "examples" / block.mark.removeprefix("example ")).read_text(encoding="utf-8")
+
+
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_examples_are_valid_and_name_their_schema(example):
+def test_examples_are_valid_and_name_their_schema(example, monkeypatch):
     import json
 
     import tomli
@@ -85,6 +95,7 @@ def test_examples_are_valid_and_name_their_schema(example):
 
     from maze_kernel.config import load_experiment
 
+    monkeypatch.syspath_prepend(str(example.parent))
     load_experiment(example)
     assert example.read_text().splitlines()[0] == "#:schema ./maze.schema.json"
     schema = json.loads((ROOT / "examples/maze.schema.json").read_text())
@@ -96,13 +107,16 @@ PYTHON = [
     b
     for page in markdown.PAGES
     for b in markdown.blocks(page)
-    if b.language == "python" and (b.mark == "run" or page.name == "README.md")
+    if b.language == "python" and (b.mark in ("run", "run examples") or page.name == "README.md")
 ]
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)
 def test_python_examples_run(block, tmp_path):
-    done = subprocess.run([sys.executable, "-c", block.text], cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    """Those marked "run examples" import modules of that folder."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "examples")} if block.mark == "run examples" else None
+    command = [sys.executable, "-c", block.text]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
 

@@ -51,6 +51,7 @@ EXPECTED = [
     (GRAPH, FIRST_ROUND + SECOND_ROUND + 2 * (64 * 64 + 64) + 64 * 2 + 2),
     (PLAIN, 32 * 2 + 2),  # the rest is shared
     (PLAIN, 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2),
+    (PLAIN, 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2),
     (PLAIN, 4 * 2 + 2),
     (BOXES, None),
 ]

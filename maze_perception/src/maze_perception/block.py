@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -104,27 +104,43 @@ def infer_out_shapes(
     Raises:
         BlockError: the forward pass fails, or does not give an output.
     """
-    parameter = next(module.parameters(), torch.empty(0))
-    inputs = {
-        key: torch.zeros(2, *shape, device=parameter.device) for key, shape in zip(in_keys, in_shapes, strict=True)
-    }
-    was_training = module.training
-    module.eval()
-    try:
-        with torch.no_grad():
-            outputs = module(inputs)
-    except (RuntimeError, IndexError, ValueError, TypeError, KeyError) as error:
-        raise BlockError(
-            f"{type(module).__name__} fails on zeros of its input shapes: {error}",
-            received=", ".join(f"{key} {tuple(shape)}" for key, shape in zip(in_keys, in_shapes, strict=True)),
-        ) from error
-    finally:
-        module.train(was_training)
+    name = type(module).__name__
+    outputs = run_on_zeros(name, module, module, dict(zip(in_keys, in_shapes, strict=True)))
     missing = [key for key in out_keys if key not in outputs]
     if missing:
         raise BlockError(
-            f"{type(module).__name__} does not give its output {missing[0]!r}",
+            f"{name} does not give its output {missing[0]!r}",
             received=str(sorted(outputs)),
             expected=str(list(out_keys)),
         )
     return tuple(tuple(outputs[key].shape[1:]) for key in out_keys)
+
+
+def run_on_zeros(
+    name: str, module: nn.Module, forward: Callable[[TensorDict], TensorDict], in_shapes: Mapping[str, Shape]
+) -> TensorDict:
+    """What a network gives for two samples of zeros, without gradients and in evaluation mode.
+
+    Args:
+        name: of the network, for the error.
+        module: whose mode is set meanwhile, and whose device the zeros are on.
+        forward: is called with them.
+        in_shapes: input to shape of one sample.
+
+    Raises:
+        BlockError: it fails; names the network and the shapes.
+    """
+    device = next(module.parameters(), torch.empty(0)).device
+    inputs = {key: torch.zeros(2, *shape, device=device) for key, shape in in_shapes.items()}
+    was_training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            return forward(inputs)
+    except (RuntimeError, IndexError, ValueError, TypeError, KeyError) as error:
+        raise BlockError(
+            f"{name} fails on zeros of its input shapes: {error}",
+            received=", ".join(f"{key} {tuple(shape)}" for key, shape in in_shapes.items()),
+        ) from error
+    finally:
+        module.train(was_training)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from maze_kernel.errors import MazeError
 from maze_kernel.models.recurrence import BEGINS, STATE
@@ -60,6 +61,12 @@ class GraphBuilder:
         self._producers[out_key] = name
         self.shapes[out_key] = shape
         return out_key
+
+    def set_bias(self, name: str, bias: Tensor) -> None:
+        """Give the linear layer of a `linear-output` block its initial bias (L,)."""
+        block: Any = self._blocks[name]
+        with torch.no_grad():
+            block.linear.bias.copy_(bias)
 
     def require_vector(self, key: str) -> str:
         """Refuse a tensor that is not one vector a sample.

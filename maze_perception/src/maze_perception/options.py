@@ -229,6 +229,10 @@ class ConcatOptions:
     init: Initialisation = "orthogonal"
     """Initial weights: "orthogonal" (gain √2 in bodies), "normc" (columns of norm 1) or "torch" (its defaults). The
     first two give policy heads 0.01, the value head 1, and zero biases."""
+    action_frequencies: dict[str, tuple[float, ...]] = attrs.field(factory=dict)
+    """Action head to how often each choice is taken before training: the probability of every value of a Discrete, of
+    the values of every dimension of a MultiDiscrete one behind the other, of a 1 for every bit of a MultiBinary. The
+    head's bias starts there."""
     distributions: tuple[DistributionRule, ...] = ()
     """Distributions of action heads in place of the defaults; later entries are more specific."""
 
@@ -241,11 +245,45 @@ class AutoOptions:
     """Units a layer of the dense block of vectors, of each network."""
     non_lin: NonLinearity = "tanh"
     """Activation of the dense blocks."""
+    recurrence: BlockSelection | None = None
+    """Block after these stacks, e.g. a `gru` with stateful = true, of each network."""
     critic: CriticKind = "shared-state"
     """Kind of critic, as in `concat`."""
     separate_agent_nets: tuple[str, ...] = ()
     """Policy keys whose agents have networks of their own, as in `concat`."""
     init: Initialisation = "orthogonal"
     """Initial weights, as in `concat`."""
+    action_frequencies: dict[str, tuple[float, ...]] = attrs.field(factory=dict)
+    """Action head to how often each choice is taken before training, as in `concat`."""
+    distributions: tuple[DistributionRule, ...] = ()
+    """Distributions of action heads in place of the defaults; later entries are more specific."""
+
+
+@attrs.frozen(kw_only=True)
+class NetworkOptions:
+    """A network of the `custom` model: a class of torch.nn.Module by import path."""
+
+    use: str
+    """"package.module:Class". Its constructor may take `obs_shapes`, and `action_logits_shapes` (policies) or
+    `output_shapes` (critics): name to shape of one sample."""
+    kwargs: dict[str, Any] = attrs.field(factory=dict)
+    """Further keyword arguments of its constructor."""
+
+
+@attrs.frozen(kw_only=True)
+class CustomOptions:
+    """Options of the `custom` model: networks by import path."""
+
+    policy: NetworkOptions | None = None
+    """The policy: observations to the logits of every action head."""
+    critic: NetworkOptions | None = None
+    """The critic: observations, and what the policy gives besides logits, to `value`. Trainers that value actions get
+    two of them, which may read `taken_action` too."""
+    policies: dict[str, NetworkOptions] = attrs.field(factory=dict)
+    """Policy key to its policy, in place of `policy`."""
+    critics: dict[str, NetworkOptions] = attrs.field(factory=dict)
+    """Policy key to its critic, in place of `critic`."""
+    critic_kind: CriticKind = "step-state"
+    """What the values of the critics mean in structured environments, as in `concat`; each policy key has one."""
     distributions: tuple[DistributionRule, ...] = ()
     """Distributions of action heads in place of the defaults; later entries are more specific."""

@@ -120,3 +120,9 @@ def maze_models() -> Iterable[ModelComponent]:
         options="maze_perception.options:ConcatOptions",
         summary="One block an observation, concatenated, hidden layers, heads.",
     )
+    yield ModelComponent(
+        name="custom",
+        target="maze_perception.models.custom:make_custom_model",
+        options="maze_perception.options:CustomOptions",
+        summary="Policy and critic networks of your own, by import path.",
+    )

@@ -55,14 +55,23 @@ class Choices:
             summary=entry.component.summary,
         )
 
-    def _imported(self, kind: str, use: str, location: Location | None) -> Choice:
+    def check_text(self, text: str, location: Location | None) -> None:
+        """Refuse an option that may be an import path, where these are forbidden; components import some themselves.
+
+        Raises:
+            RequestError: naming the text.
+        """
         typed_now = location is not None and location.file == COMMAND_LINE
-        if not self.import_paths and not typed_now:
-            raise RequestError(
-                f"{use} names code to import, which is not done for a file inside a run directory",
-                location=location,
-                help="name the experiment file too: maze train FILE --resume RUN, maze rollout RUN --experiment FILE",
-            )
+        if self.import_paths or typed_now or not _IMPORT_PATH.fullmatch(text) or self.catalog.names_plugin(text):
+            return
+        raise RequestError(
+            f"{text} names code to import, which is not done for a file inside a run directory",
+            location=location,
+            help="name the experiment file too: maze train FILE --resume RUN, maze rollout RUN --experiment FILE",
+        )
+
+    def _imported(self, kind: str, use: str, location: Location | None) -> Choice:
+        self.check_text(use, location)
         target = import_target(use, location)
         fields = target_fields(target, use, owner=use, location=location)
         return Choice(target=use, owner=use, fields=fields, describe=f"maze describe {kind} {use}")

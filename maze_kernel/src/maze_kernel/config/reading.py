@@ -36,11 +36,13 @@ class Reader:
     Attributes:
         choose: (kind, use, location) -> Choice; raises RequestError where `use` names nothing that can be built.
         choices: kind -> names a user can choose from.
+        check_text: (option of a component, location); raises RequestError where it names code that may not be imported.
     """
 
     problems: Problems
     choose: Callable[[str, str, Location | None], Choice]
     choices: Callable[[str], tuple[str, ...]]
+    check_text: Callable[[str, Location | None], None] = lambda _text, _location: None
 
     @property
     def python(self) -> bool:

@@ -264,7 +264,20 @@ def _structure_scalar(value: Any, annotation: Any, scope: Scope, reader: Reader)
         return INVALID
     if type(value) is not annotation and not _widens(value, annotation, reader):
         return complaints.wrong_type(value, annotation, scope, reader)
+    if annotation is str:
+        return _checked_text(value, scope, reader)
     return _checked_number(annotation(value), annotation, scope, reader)
+
+
+def _checked_text(value: str, scope: Scope, reader: Reader) -> Any:
+    if scope.advice is None:  # the kernel's own tables import nothing
+        return value
+    try:
+        reader.check_text(value, reader.problems.origin.value(scope.path))
+    except RequestError as error:
+        reader.problems.add_error(scope.path, error)
+        return INVALID
+    return value
 
 
 def _checked_number(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
@@ -363,7 +376,9 @@ def _structure_plain(value: Any, scope: Scope, reader: Reader) -> Any:
         return _structure_mapping(value, dict, Any, scope, reader)
     if isinstance(value, (list, tuple)):
         return _structure_list(value, list, (Any, None), scope, reader)
-    if type(value) in (bool, str) or (value is None and reader.python):
+    if type(value) is str:
+        return _checked_text(value, scope, reader)
+    if type(value) is bool or (value is None and reader.python):
         return value
     if type(value) in (int, float):
         return _checked_number(value, type(value), scope, reader)

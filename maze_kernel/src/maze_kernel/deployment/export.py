@@ -89,6 +89,7 @@ def export_policy(
     assembly = Assembly(loaded, kernel)
     inner, transforms = _bound_transforms(assembly, checkpoint)
     model = load_weights(assembly.make_model(), weights_of(checkpoint))
+    _refuse_state(model)
     files = []
     for key in inner.policy_keys:
         graph = PolicyGraph(model, key, transforms, heads=tuple(inner.action[key].spaces))
@@ -99,6 +100,18 @@ def export_policy(
     data = about | describe_export(assembly, model, inner, {file.policy_key: file.path for file in files})
     description.write_text(f"{json.dumps(data, indent=2)}\n", encoding="utf-8")
     return Export(files=tuple(files), description=description)
+
+
+def _refuse_state(model: ActorCritic) -> None:
+    shapes_of = getattr(model, "state_shapes", None)
+    if shapes_of is not None and any(shapes_of(key) for key in model.spaces.policy_keys):
+        raise RequestError(
+            "a policy that carries state from step to step cannot be exported",
+            received="a recurrent block with stateful = true",
+            expected="a policy whose actions follow from one observation",
+            owner="maze-kernel",
+            help="deploy the run with AgentDeployment, or read a stacked history with stateful = false",
+        )
 
 
 def _bound_transforms(assembly: Assembly, checkpoint: Checkpoint) -> tuple[StructuredSpaces, list[Transform]]:

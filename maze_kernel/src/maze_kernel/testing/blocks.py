@@ -35,6 +35,7 @@ def check_block(factory: Callable[[], Any], *, leading: tuple[tuple[int, ...], .
             found = tuple(outputs[key].shape)
             require(found == (*dims, *shape), f"output {key!r} has shape {found}, announced {(*dims, *shape)}")
     _check_rows(block, inputs, leading[-1])
+    _check_mirror(block)
     _check_gradients(block, leading[0])
     _check_state(factory, block, inputs)
 
@@ -52,6 +53,23 @@ def _check_rows(block: Any, inputs: dict[str, torch.Tensor], dims: tuple[int, ..
     for key in block.out_keys:
         agrees = torch.allclose(whole[key].flatten(0, len(dims) - 1), rows[key], atol=1e-5)
         require(agrees, f"output {key!r} depends on how the samples are arranged in leading dimensions")
+
+    first = block({key: tensor[:1] for key, tensor in flat.items()})
+    for key in block.out_keys:
+        agrees = torch.allclose(first[key], rows[key][:1], atol=1e-5)
+        require(agrees, f"output {key!r} of a sample depends on the others of its batch")
+
+
+def _check_mirror(block: Any) -> None:
+    make = getattr(block, "make_mirror", None)
+    mirror = make() if make is not None else None
+    if mirror is None:
+        return
+    inputs = _inputs(block, (5,))
+    arrays = mirror({key: tensor.numpy() for key, tensor in inputs.items()})
+    for key, expected in block(inputs).items():
+        agrees = torch.allclose(torch.from_numpy(arrays[key]), expected, rtol=1e-4, atol=1e-5)
+        require(agrees, f"the NumPy form of the block gives another output {key!r}")
 
 
 def _check_gradients(block: Any, dims: tuple[int, ...]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
 import torch
 from gymnasium import spaces
+from torch import Tensor
 
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.errors import RequestError, SpaceError
@@ -24,6 +25,7 @@ from maze_perception.blocks.dense import LinearOutput
 from maze_perception.blocks.general import ActionMasking
 from maze_perception.graph import GraphBuilder
 from maze_perception.inference import InferenceBlock
+from maze_perception.models.head_bias import head_biases
 from maze_perception.options import LinearOutputOptions
 
 POLICY_HEAD_GAIN = 0.01
@@ -37,6 +39,7 @@ class Template(Protocol):
     """The part that templates differ in: the layers between encoded observations and heads."""
 
     init: str
+    action_frequencies: Mapping[str, Sequence[float]]
     critic_kind: str
     separate_agent_nets: tuple[str, ...]
 
@@ -92,7 +95,7 @@ def assemble(context: ModelContext, template: Template, rules: Iterable[Distribu
                 for key, own in distributions.items()
             }
             return StructuredActorCritic(spaces_, distributions, networks, critic_kind="state-action")
-        inputs = {key: _inputs(spaces_.observation[key], space) for key, space in spaces_.action.items()}
+        inputs = {key: find_inputs(spaces_.observation[key], space) for key, space in spaces_.action.items()}
         shares = {key: template.of(key).shares_body(spaces_.observation[key], inputs[key][1]) for key in inputs}
         one_critic = template.critic_kind == "shared-state" and len(inputs) > 1 and not any(shares.values())
         networks = {
@@ -105,6 +108,7 @@ def assemble(context: ModelContext, template: Template, rules: Iterable[Distribu
                     own,
                     template.of(key),
                     with_critic=not one_critic,
+                    biases=head_biases(spaces_.action[key], template.action_frequencies),
                 ),
                 one_critic=template.critic_kind == "shared-state" and not shares[key],
             )
@@ -184,7 +188,7 @@ Inputs = tuple[dict[str, str], tuple[str, ...], ObservationEncoder]
 """Masks by head, the observations that networks read, and the encoder of all."""
 
 
-def _inputs(observation: spaces.Dict, action: spaces.Dict) -> Inputs:
+def find_inputs(observation: spaces.Dict, action: spaces.Dict) -> Inputs:
     """Masks by head, the observations that networks read, and the encoder of all."""
     masks = find_masks(observation, action)
     features = tuple(name for name in observation.spaces if name not in masks.values())
@@ -196,11 +200,12 @@ def _action_value_networks(
     observation: spaces.Dict, action: spaces.Dict, distribution: ProductDistribution, template: Template
 ) -> KeyNetworks:
     """A policy and twin Q networks, which share nothing."""
-    masks, features, encoder = _inputs(observation, action)
+    masks, features, encoder = find_inputs(observation, action)
     action_encoder = ActionEncoder(action)
     body = GraphBuilder(encoder.shapes, template.init)
     latent = body.require_vector(template.policy_body(body, observation, features))
-    policy = body.build(_add_heads(body, latent, distribution, masks))
+    biases = head_biases(action, template.action_frequencies)
+    policy = body.build(_add_heads(body, latent, distribution, masks, biases))
     twins = [_q_network(encoder, action_encoder, observation, features, template) for _ in range(N_TWINS)]
     return KeyNetworks(encoder=encoder, policy=policy, critic=ActionValueCritic(encoder, action_encoder, twins))
 
@@ -230,6 +235,7 @@ def _key_networks(
     template: Template,
     *,
     with_critic: bool,
+    biases: Mapping[str, Tensor],
 ) -> KeyNetworks:
     """The policy of one policy key, and its critic where the policy keys do not share one."""
     masks, features, encoder = inputs
@@ -247,7 +253,7 @@ def _key_networks(
         shared, policy_graph, critic_graph = None, body, GraphBuilder(shapes, template.init)
         if with_critic:
             critic_latent = critic_graph.require_vector(template.critic_body(critic_graph, observation, features))
-    policy = policy_graph.build(_add_heads(policy_graph, latent, distribution, masks))
+    policy = policy_graph.build(_add_heads(policy_graph, latent, distribution, masks, biases))
     if not with_critic:
         return KeyNetworks(encoder=encoder, policy=policy, critic=None, shared=shared)
     value = _add_linear(critic_graph, "value", critic_latent, 1, VALUE_HEAD_GAIN)
@@ -255,12 +261,18 @@ def _key_networks(
 
 
 def _add_heads(
-    graph: GraphBuilder, latent: str, distribution: ProductDistribution, masks: Mapping[str, str]
+    graph: GraphBuilder,
+    latent: str,
+    distribution: ProductDistribution,
+    masks: Mapping[str, str],
+    biases: Mapping[str, Tensor],
 ) -> dict[str, str]:
-    """Linear heads, masked where there is a mask; returns head name to key."""
+    """Linear heads, with initial biases where there are any, masked where there is a mask; returns head name to key."""
     outputs = {}
     for head, (n_logits,) in distribution.logits_shapes().items():
         outputs[head] = _add_linear(graph, f"{head}_logits", latent, n_logits, POLICY_HEAD_GAIN)
+        if head in biases:
+            graph.set_bias(f"{head}_logits", biases[head])
         if head in masks:
             name = f"{head}_masking"
             outputs[head] = graph.add(name, ActionMasking, (outputs[head], masks[head]), f"model/{name}")

@@ -2,11 +2,13 @@
 
 Graphs, masked sets, sequences and images each pass a stack of their own (`models.modalities`). Vectors (numbers, bits,
 one-hots; flattened where they have more dimensions) are concatenated with the features of graphs, sets and sequences,
-and pass dense layers. Policy and critic are separate networks, except that they share one body where there is an image.
+and pass dense layers; `recurrence` follows. Policy and critic are separate networks, except that they share one body
+where there is an image.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -40,6 +42,10 @@ class _AutoTemplate:
         return self.options.init
 
     @property
+    def action_frequencies(self) -> Mapping[str, tuple[float, ...]]:
+        return self.options.action_frequencies
+
+    @property
     def critic_kind(self) -> str:
         return self.options.critic
 
@@ -68,14 +74,23 @@ class _AutoTemplate:
         images, vectors = self._stacks(graph, observation, features)
         vectors += extra
         latents = [*images, self._dense(graph, vectors)] if vectors else images
-        return latents[0] if len(latents) == 1 else add_concatenation(graph, latents, "features")
+        latent = latents[0] if len(latents) == 1 else add_concatenation(graph, latents, "features")
+        return self._remember(graph, latent)
+
+    def _remember(self, graph: GraphBuilder, latent: str) -> str:
+        selection = self.options.recurrence
+        if selection is None:
+            return latent
+        return graph.add(
+            "recurrence", lambda *arguments: self.catalog.build(selection, *arguments), (latent,), "model/recurrence"
+        )
 
     def action_value_body(
         self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...], action: str
     ) -> str:
         """Dense layers over the features of all observations and the action."""
         images, vectors = self._stacks(graph, observation, features)
-        return self._dense(graph, [*images, *vectors, action])
+        return self._remember(graph, self._dense(graph, [*images, *vectors, action]))
 
     def _stacks(
         self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]

@@ -64,6 +64,10 @@ class _ConcatTemplate:
         return self.options.init
 
     @property
+    def action_frequencies(self) -> Mapping[str, tuple[float, ...]]:
+        return self.options.action_frequencies
+
+    @property
     def critic_kind(self) -> str:
         return self.options.critic.use
 

@@ -1,0 +1,143 @@
+"""A network of the user's as a block: imported, constructed with the shapes it asks for, checked on zeros."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from maze_kernel.components import load_attribute
+from maze_kernel.errors import RequestError
+from maze_perception.block import BlockError, PerceptionBlock, Shape, TensorDict, run_on_zeros
+from maze_perception.options import NetworkOptions
+
+
+class UserNetwork(PerceptionBlock):
+    """A module of the user's, called with what it understands.
+
+    A class whose constructor takes `obs_shapes` gets a dict of tensors; another one the tensors, one behind the other.
+
+    Args:
+        module: the user's.
+        in_shapes: observation to shape of one sample.
+        out_shapes: output to shape that it must give; what it gives besides is found by a pass of zeros.
+        takes_dict: how it is called.
+
+    Attributes:
+        name: of its class.
+        found_shapes: all that it gives, to the shape of one sample.
+    """
+
+    def __init__(
+        self, module: nn.Module, in_shapes: Mapping[str, Shape], out_shapes: Mapping[str, Shape], takes_dict: bool
+    ) -> None:
+        super().__init__(tuple(in_shapes), tuple(map(self.out_key, out_shapes)), tuple(in_shapes.values()))
+        self.module, self.name = module, type(module).__name__
+        self._required, self._takes_dict = tuple(out_shapes), takes_dict
+        self.found_shapes = self._check(out_shapes)
+        self._names = tuple(self.found_shapes)
+        self.out_keys = tuple(map(self._key_of, self._names))
+
+    @staticmethod
+    def out_key(name: str) -> str:
+        """The tensor that holds the output `name` that was asked for; an observation may have the same name."""
+        return f"network/{name}"
+
+    @classmethod
+    def build(
+        cls, options: NetworkOptions, in_shapes: Mapping[str, Shape], out_name: str, out_shapes: Mapping[str, Shape]
+    ) -> UserNetwork:
+        """Import and construct the user's class; `out_name` is the argument that `out_shapes` is given as."""
+        make = _imported(options.use)
+        offered = {"obs_shapes": dict(in_shapes), out_name: dict(out_shapes)}
+        accepted = {name: value for name, value in offered.items() if _accepts(make, name)}
+        try:
+            module = make(**{**accepted, **options.kwargs})
+        except (TypeError, KeyError, IndexError, ValueError, AttributeError) as error:
+            raise RequestError(
+                f"{options.use!r} cannot be constructed: {type(error).__name__}: {error}",
+                received=", ".join(f"{name}={value!r}" for name, value in {**accepted, **options.kwargs}.items()),
+                owner="maze-perception",
+                help="its constructor may take obs_shapes and " + out_name + "; give the rest in kwargs",
+            ) from error
+        if not isinstance(module, nn.Module):
+            raise RequestError(
+                f"{options.use!r} does not make a torch.nn.Module",
+                received=type(module).__name__,
+                owner="maze-perception",
+            )
+        return cls(module, in_shapes, out_shapes, takes_dict="obs_shapes" in accepted)
+
+    def forward(self, inputs: TensorDict) -> TensorDict:
+        """(B, ...) tensors by name to (B, ...) tensors by `out_keys`: what it gives besides keeps its name."""
+        outputs = self._call(inputs)
+        return dict(zip(self.out_keys, (outputs[name] for name in self._names), strict=True))
+
+    def out_shapes(self) -> tuple[Shape, ...]:
+        """Shapes of one sample, in the order of `out_keys`."""
+        return tuple(self.found_shapes.values())
+
+    def _key_of(self, name: str) -> str:
+        return self.out_key(name) if name in self._required else name
+
+    def _call(self, inputs: TensorDict) -> TensorDict:
+        if self._takes_dict:
+            result = self.module({key: inputs[key] for key in self.in_keys})
+        else:
+            result = self.module(*(inputs[key] for key in self.in_keys))
+        return result if isinstance(result, dict) else self._named(result)
+
+    def _named(self, result: Any) -> TensorDict:
+        tensors = (result,) if isinstance(result, Tensor) else result
+        if not isinstance(tensors, (tuple, list)) or len(tensors) != len(self._required):
+            raise BlockError(
+                f"{self.name} gives other outputs than it was asked for",
+                received=f"{len(tensors)} tensors" if isinstance(tensors, (tuple, list)) else type(result).__name__,
+                expected=f"a dict, or a tensor for each of {list(self._required)}",
+            )
+        return dict(zip(self._required, tensors, strict=True))
+
+    def _check(self, out_shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+        """Shapes of everything it gives: what it must give, then the rest."""
+        outputs = run_on_zeros(self.name, self.module, self._call, dict(zip(self.in_keys, self.in_shapes, strict=True)))
+        found = {name: tuple(tensor.shape[1:]) for name, tensor in outputs.items()}
+        for name, shape in out_shapes.items():
+            if found.get(name) != tuple(shape):
+                raise BlockError(
+                    f"{self.name} gives {name!r} in the wrong shape",
+                    received=f"{found[name]}" if name in found else f"only {', '.join(map(repr, found))}",
+                    expected=f"{name!r} of shape {tuple(shape)} for each sample",
+                    help="build the layer from the shapes that the constructor is given",
+                )
+        extra = {name: shape for name, shape in found.items() if name not in out_shapes}
+        for name in extra:
+            if name in self.in_keys:
+                raise BlockError(
+                    f"{self.name} gives {name!r}, which is an observation already",
+                    help="return what the critic shall share under a name of its own",
+                )
+        return {**{name: tuple(shape) for name, shape in out_shapes.items()}, **extra}
+
+
+def _imported(path: str) -> Any:
+    try:
+        return load_attribute(path)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise RequestError(
+            f"cannot import {path!r}: {error}",
+            received=repr(path),
+            expected='"package.module:Class"',
+            owner="maze-perception",
+            help="a module beside the experiment file can be imported",
+        ) from error
+
+
+def _accepts(make: Any, name: str) -> bool:
+    """Whether a constructor takes an argument, by name or by **kwargs."""
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(parameter.name == name or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
