@@ -224,16 +224,15 @@ def test_films_are_written(kernel, tmp_path):
         def render(self):
             return np.full((16, 16, 3), 20 * self._step, np.uint8)
 
-    selection = select(
-        kernel, "wrapper", {"use": "video-recording", "folder": str(tmp_path / "films"), "every_episodes": 2}
-    )
+    selection = select(kernel, "wrapper", {"use": "video-recording", "folder": "films", "every_episodes": 2})
     env = build(selection, Film())
+    env.write_below(tmp_path)
     for _ in range(3):
         env.reset()
         while not env.step({"action": 0})[2]:
             pass
     assert env.actor_id() == ActorID("0", 0)
-    names = sorted(path.stem[-6:] for path in (tmp_path / "films").iterdir())
-    assert names == ["000000", "000002"]
+    names = sorted(path.stem[:14] for path in (tmp_path / "films").iterdir())
+    assert names == ["episode-000001", "episode-000003"]
     with pytest.raises(EnvError, match="draws nothing"):
         build(selection, Count()).reset()

@@ -94,6 +94,7 @@ def roll_out(
     checkpoint: Checkpoint | None = None,
     policy: Any = "random",
     seeds: Sequence[int] | None = None,
+    run_dir: Path | None = None,
     on_result: Callable[[EpisodeResult], None] = lambda _result: None,
 ) -> RolloutResult:
     """Play episodes of an experiment with the weights of a checkpoint, or with a policy that needs no training.
@@ -102,6 +103,7 @@ def roll_out(
         checkpoint: of a run of this experiment; None: `policy` plays.
         policy: name, options table or import path of a policy component; read without a checkpoint.
         seeds: one an episode; None: those that follow from `options.seed`.
+        run_dir: wrappers that write files do so below it; None: below the current directory.
         on_result: called after each episode.
 
     Raises:
@@ -125,7 +127,7 @@ def roll_out(
     if options.record_dir is not None:
         recording = playing.new_recording(loaded, options.record_dir, player_name, seeds)
     player = EpisodePlayer(
-        make_env=playing.PlayingEnv(*parts, states, recording),
+        make_env=playing.PlayingEnv(*parts, states, recording, run_dir),
         make_policy=make_policy,
         deterministic=options.deterministic,
         max_steps=options.max_steps,
@@ -152,6 +154,7 @@ def replay(
     recording: Path,
     options: RolloutOptions,
     *,
+    run_dir: Path | None = None,
     on_result: Callable[[EpisodeResult], None] = lambda _result: None,
 ) -> tuple[RolloutResult, list[int]]:
     """Take the recorded actions again, all episodes of a recording with their seeds.
@@ -159,6 +162,7 @@ def replay(
     Args:
         recording: see `TrajectoryDataset.open`.
         options: of the replay; `n_episodes` and `seed` are the recording's.
+        run_dir: see `roll_out`.
 
     Returns:
         The result, and the seeds of the episodes whose reward or length differs from the recorded one.
@@ -176,7 +180,7 @@ def replay(
     if options.max_steps is None and any(not (info.terminated or info.truncated) for info in infos):
         options = attrs.evolve(options, max_steps=max(info.n_env_steps for info in infos))
     policy = {"use": "replay", "path": str(recording)}
-    result = roll_out(loaded, kernel, options, policy=policy, seeds=seeds, on_result=on_result)
+    result = roll_out(loaded, kernel, options, policy=policy, seeds=seeds, run_dir=run_dir, on_result=on_result)
     pairs = zip(infos, result.episodes, strict=True)
     return result, [episode.seed for info, episode in pairs if not _same(info, episode)]
 
@@ -309,8 +313,9 @@ class RunContext:
             record_dir=None if record_dir is None else Path(record_dir),
         )
         if policy is not None:
-            return roll_out(self._loaded, self._kernel, options, policy=policy)
-        return roll_out(self._loaded, self._kernel, options, checkpoint=self._checkpoint(checkpoint))
+            return roll_out(self._loaded, self._kernel, options, policy=policy, run_dir=self._trained_in())
+        weights = self._checkpoint(checkpoint)
+        return roll_out(self._loaded, self._kernel, options, checkpoint=weights, run_dir=self._run_dir)
 
     def evaluate(self, n_episodes: int | None = None, *, checkpoint: str = "best") -> dict[str, Any]:
         """Statistics of the evaluation episodes, the same ones as during training, by tag."""
@@ -351,6 +356,7 @@ class RunContext:
             checkpoint=self._checkpoint(checkpoint) if self._trained or policy is None else None,
             policy=policy,
             deterministic=deterministic,
+            run_dir=self._trained_in(),
         )
 
     def begin_episode(self) -> None:
@@ -368,6 +374,9 @@ class RunContext:
             raise RequestError("there is nothing trained yet", help="call train() first, or give a policy by name")
         return playing.load_checkpoint(self._run_dir, name)
 
+    def _trained_in(self) -> Path | None:
+        return self._run_dir if self._trained else None
+
     def _epochs_so_far(self) -> int:
         return self._checkpoint("last").epoch if self._trained else 0
 
@@ -382,7 +391,7 @@ class RunContext:
         return self._acting
 
     def _restored(self, loaded: LoadedExperiment, checkpoint: Checkpoint) -> tuple[Assembly, Any]:
-        assembly = Assembly(loaded, self._kernel)
+        assembly = Assembly(loaded, self._kernel, self._run_dir)
         assembly.load_transform_states(checkpoint.state.get("transforms", []))
         return assembly, playing.load_weights(assembly.make_model(), playing.weights_of(checkpoint))
 

@@ -143,14 +143,21 @@ def rollout(
         events_dir=events_to,
         profile=profile,
     )
+    run_dir = None if source.is_file() else newest_run(source)
     different: list[int] = []
     if replayed is not None:
-        result, different = replay(loaded, kernel, replayed, options)
+        result, different = replay(loaded, kernel, replayed, options, run_dir=run_dir)
         player = f"the recording {replayed}"
     else:
         player_selection = select(kernel, "policy", policy or "random", origin="--policy")
         result = roll_out(
-            loaded, kernel, options, checkpoint=weights, policy=player_selection, on_result=_report_progress(episodes)
+            loaded,
+            kernel,
+            options,
+            checkpoint=weights,
+            policy=player_selection,
+            run_dir=run_dir,
+            on_result=_report_progress(episodes),
         )
         player = policy or ("random" if weights is None else f"{source} at epoch {weights.epoch}")
     if as_json:

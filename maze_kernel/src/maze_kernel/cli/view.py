@@ -69,7 +69,7 @@ def _play(run: Path, experiment: Path | None, n_episodes: int) -> None:
     print(f"{run} has no recorded episodes: playing {n_episodes}", file=sys.stderr)
     loaded = stored_experiment(run) if experiment is None else read_experiment(experiment)
     options = RolloutOptions(n_episodes=n_episodes, record_dir=new_folder(run, "trajectories", loaded.experiment.name))
-    roll_out(loaded, loaded.kernel, options, checkpoint=load_checkpoint(run, "best"))
+    roll_out(loaded, loaded.kernel, options, checkpoint=load_checkpoint(run, "best"), run_dir=run)
 
 
 def _pairs(items: list[str]) -> dict[str, str]:

@@ -127,7 +127,12 @@ class AgentDeployment:
             loaded = stored_experiment(source, kernel=kernel)
         weights = None if source.is_file() else load_checkpoint(source, checkpoint)
         return cls.of_experiment(
-            loaded, kernel or loaded.kernel, checkpoint=weights, policy=policy, deterministic=deterministic
+            loaded,
+            kernel or loaded.kernel,
+            checkpoint=weights,
+            policy=policy,
+            deterministic=deterministic,
+            run_dir=None if source.is_file() else source,
         )
 
     @classmethod
@@ -139,13 +144,14 @@ class AgentDeployment:
         checkpoint: Checkpoint | None,
         policy: Any = None,
         deterministic: bool = True,
+        run_dir: Path | None = None,
     ) -> AgentDeployment:
-        """The agent of an experiment that was read already; see `load`."""
+        """The agent of an experiment that was read already; see `load`, and `Assembly` on `run_dir`."""
         from maze_kernel.config.load import select
         from maze_kernel.run.assembly import Assembly, load_transforms
         from maze_kernel.training import playing
 
-        assembly = Assembly(loaded, kernel)
+        assembly = Assembly(loaded, kernel, run_dir)
         transforms = assembly.make_transforms()
         if checkpoint is not None:
             load_transforms(transforms, checkpoint.state.get("transforms", []))

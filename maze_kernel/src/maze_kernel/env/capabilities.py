@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from maze_kernel.env.contract import Action, Observation, PolicyKey
@@ -83,6 +84,15 @@ class HasNoop(Protocol):
     """Knows an action of the current actor that changes nothing."""
 
     def noop_action(self) -> Action: ...
+
+
+@runtime_checkable
+class WritesFiles(Protocol):
+    """Writes files of its own; told where when an experiment has built it, before its first `reset`."""
+
+    def write_below(self, folder: Path | None) -> None:
+        """Write below the run directory (the current one where there is no run), or nothing at all (None)."""
+        ...
 
 
 CapabilityT = TypeVar("CapabilityT")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_kernel.catalog import build
@@ -38,15 +39,18 @@ class Assembly:
     Args:
         loaded: the checked experiment.
         kernel: where its components are found.
+        run_dir: see the attribute.
 
     Attributes:
+        run_dir: wrappers that write files do so below it; None: below the current directory.
         transforms: of the training environments, innermost first; `transform_states` saves their statistics.
     """
 
-    def __init__(self, loaded: LoadedExperiment, kernel: Kernel) -> None:
+    def __init__(self, loaded: LoadedExperiment, kernel: Kernel, run_dir: Path | None = None) -> None:
         self.loaded = loaded
         self.experiment = loaded.experiment
         self.kernel = kernel
+        self.run_dir = run_dir
         self.seeds = SeedTree(self.experiment.seed)
         inner, outer = _split_wrappers(self.experiment.wrappers)
         _refuse_statistics_inside(inner)
@@ -56,9 +60,15 @@ class Assembly:
         self._training_batches: list[VectorEnv] = []
         self._training_events = EpochAggregator()
 
-    def env_factory(self, *, training: bool = True) -> EnvFactory:
+    def env_factory(self, *, training: bool = True, writes_files: bool = True) -> EnvFactory:
         """What builds one environment with the wrappers that must see a single one; picklable by the worker pools."""
-        return EnvFactory(self.experiment.env, self._env_wrappers, training, adapters_of(self.kernel.catalog))
+        return EnvFactory(
+            self.experiment.env,
+            self._env_wrappers,
+            training,
+            adapters_of(self.kernel.catalog),
+            (self.run_dir or Path()).resolve() if writes_files else None,
+        )
 
     @cached_property
     def spaces(self) -> StructuredSpaces:
@@ -101,7 +111,7 @@ class Assembly:
 
         if not any(transform.estimation_steps for transform in self.transforms):
             return
-        make = partial(sequential_batch, self.env_factory(), self.experiment.vector.n_envs)
+        make = partial(sequential_batch, self.env_factory(writes_files=False), self.experiment.vector.n_envs)
         seed = self.seeds.seed("estimation")
         if self.experiment.workers is None:
             estimate_transforms(self.transforms, make, seed=seed, report=report, progress=progress)

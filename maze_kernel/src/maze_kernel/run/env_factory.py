@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,6 +12,7 @@ from maze_kernel.catalog import build
 from maze_kernel.components import EnvComponent, load_attribute
 from maze_kernel.config.experiment import Selection
 from maze_kernel.env.batching import spaces_of
+from maze_kernel.env.capabilities import WritesFiles
 from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.env.transform import Transform
 
@@ -28,17 +30,21 @@ class EnvFactory:
         wrappers: innermost first; the transforms outside the last of the env wrappers are not among them.
         training: transforms shape rewards for training only; otherwise rewards are the environment's own.
         adapters: each is asked in turn to wrap what `env` builds if that is no StructuredEnv.
+        files_below: where wrappers that write files do so, the run directory if there is one; None: they write nothing.
     """
 
     env: Selection
     wrappers: tuple[Selection, ...] = ()
     training: bool = True
     adapters: tuple[Selection, ...] = ()
+    files_below: Path | None = Path()
 
     def __call__(self) -> StructuredEnv:
         env = adapted(build(self.env), self.adapters)
         for wrapper in self.wrappers:
             env = wrap_env(env, wrapper, self.training)
+            if isinstance(env, WritesFiles):
+                env.write_below(self.files_below)
         return env
 
 

@@ -81,6 +81,7 @@ def train(
     with ExitStack() as stack:
         assembly = Assembly(loaded, kernel)
         path, checkpoint, notes = _directory(assembly, run_dir, resume)
+        assembly.run_dir = path
         on_run_dir(path)
         epoch = checkpoint.epoch if checkpoint else 0
         loggers = FanOut(

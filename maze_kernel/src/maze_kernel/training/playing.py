@@ -36,15 +36,17 @@ class PlayingEnv:
     Attributes:
         states: statistics of the transforms; None: as they are when built.
         recording: where its episodes are recorded, inside of the transforms; None: nowhere.
+        run_dir: see `Assembly`.
     """
 
     loaded: LoadedExperiment
     kernel: Kernel
     states: Sequence[Mapping[str, Any]] | None = None
     recording: Recording | None = None
+    run_dir: Path | None = None
 
     def __call__(self) -> VectorEnv:
-        assembly = Assembly(self.loaded, self.kernel)
+        assembly = Assembly(self.loaded, self.kernel, self.run_dir)
         transforms = assembly.make_transforms()
         if self.states is not None:
             load_transforms(transforms, self.states)

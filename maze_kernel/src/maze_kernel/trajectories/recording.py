@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from maze_kernel.config.paths import path_inside
 from maze_kernel.env.capabilities import Recordable, capability
 from maze_kernel.env.contract import Action, Observation, StructuredEnv
 from maze_kernel.env.wrapper import EnvWrapper
@@ -26,7 +27,7 @@ class RecordingEnv(EnvWrapper):
 
     Args:
         env: what is recorded.
-        writer: where to.
+        writer: where to; None: nowhere.
         policy: who plays, as text.
         numbers: seed to place in the recording, where the seeds are known in advance; None: in the order of the
             episodes of this environment, with a part of the episode's id in the name.
@@ -37,7 +38,7 @@ class RecordingEnv(EnvWrapper):
     def __init__(
         self,
         env: StructuredEnv,
-        writer: TrajectoryWriter,
+        writer: TrajectoryWriter | None,
         *,
         policy: str = "",
         numbers: Mapping[int, int] | None = None,
@@ -65,7 +66,7 @@ class RecordingEnv(EnvWrapper):
         """Start an episode; one that was cut off is written first."""
         self._write()
         observation, info = self.env.reset(seed=seed, options=options)
-        self._active = self._n_resets % self._every_episodes == 0
+        self._active = self._writer is not None and self._n_resets % self._every_episodes == 0
         self._n_resets += 1
         if not self._active:
             return observation, info
@@ -106,6 +107,15 @@ class RecordingEnv(EnvWrapper):
             builder.observe(env.actor_id(), observation)
         return observation, reward, terminated, truncated, info
 
+    def record_below(self, root: Path | None, folder: str) -> None:
+        """Record the following episodes into a folder below another one; `root` None: nowhere.
+
+        Raises:
+            RequestError: `folder` leads out of `root`.
+        """
+        spaces = self.env.structured_spaces
+        self._writer = None if root is None else TrajectoryWriter(path_inside(root, folder), spaces)
+
     def close(self) -> None:
         """Write an unfinished episode and close the environment."""
         self._write()
@@ -120,7 +130,7 @@ class RecordingEnv(EnvWrapper):
     def _write(self, error: str | None = None) -> None:
         """Write the episode so far, if it has a step, and forget it."""
         builder, maze_steps = self._builder, self._maze_steps
-        if len(builder):
+        if len(builder) and self._writer is not None:
             info = {"episode_id": self._episode_id(), "seed": self._seed, "error": error, "policy": self._policy}
             last = None if error is not None else (self.env.actor_id(), self._last)
             objects = None if maze_steps is None else maze_steps.arrays(failed=error is not None)

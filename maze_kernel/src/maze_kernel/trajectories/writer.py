@@ -100,6 +100,8 @@ class TrajectoryWriter:
     def write(self, name: str, episode: Episode, objects: Mapping[str, np.ndarray] | None = None) -> Path:
         """Write one episode under a name without ending; returns its file.
 
+        A name that is taken gets a number behind it: nothing is ever written over.
+
         Raises:
             TrajectoryError: the disk refused, or the name leads out of the folder.
         """
@@ -108,10 +110,9 @@ class TrajectoryWriter:
         self.open()
         path = self.folder / f"{name}{SUFFIX}"
         try:
-            _replace_unsynced(path, encode_episode(episode, objects))
+            return _add_unsynced(path, encode_episode(episode, objects))
         except OSError as error:
             raise _cannot_write(path, error) from error
-        return path
 
     def _manifest(self) -> RecordingManifest:
         return RecordingManifest(
@@ -144,18 +145,34 @@ def read_manifest(folder: Path) -> RecordingManifest:
     return manifest
 
 
-def _replace_unsynced(path: Path, data: bytes) -> None:
-    """Write a file that is whole when it appears, whatever happens to this process.
+def _add_unsynced(path: Path, data: bytes) -> Path:
+    """Write a new file that is whole when it appears, whatever happens to this process; returns what it is called.
 
     It is not flushed to the disk, which would take longer than most episodes: a power cut may cost the last ones.
     """
     temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}")
     try:
         temporary.write_bytes(data)
-        os.replace(temporary, path)
-    except OSError:
+        target, number = path, 1
+        while not _appears_as(temporary, target):
+            number += 1
+            target = path.with_name(f"{path.name.removesuffix(SUFFIX)}-{number}{SUFFIX}")
+        return target
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
+
+
+def _appears_as(temporary: Path, target: Path) -> bool:
+    """Give a whole file its name; False where the name is taken, by another process at this moment too."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links
+        if target.exists():
+            return False
+        os.replace(temporary, target)
+    return True
 
 
 def _cannot_write(path: Path, error: OSError) -> TrajectoryError:

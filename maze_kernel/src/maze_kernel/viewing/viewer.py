@@ -10,6 +10,7 @@ import attrs
 
 from maze_kernel.errors import MazeError, RequestError
 from maze_kernel.run.assembly import Assembly
+from maze_kernel.run.directory import open_run
 from maze_kernel.training.playing import with_drawing
 from maze_kernel.trajectories.dataset import TrajectoryDataset
 from maze_kernel.trajectories.writer import RecordingManifest, read_manifest
@@ -57,7 +58,7 @@ def view_page(
     """
     options = options or ViewOptions()
     dataset = _chosen(TrajectoryDataset.open(source), options)
-    manifest = read_manifest(dataset.files[0].parent)
+    manifest = _described(dataset.files[0].parent)
     scene = _Scene(manifest, experiment, options)
     episodes = []
     for index in range(len(dataset)):
@@ -105,7 +106,7 @@ class _Scene:
         return shown_episode(episode, maze_episode, frames)
 
     def _find(self, loaded: LoadedExperiment) -> None:
-        factory = Assembly(loaded, loaded.kernel).env_factory(training=False)
+        factory = Assembly(loaded, loaded.kernel).env_factory(training=False, writes_files=False)
         env = factory()
         try:
             self._core_env = core_env_of(env)
@@ -116,11 +117,20 @@ class _Scene:
             self._note = "no pictures: the environment has no renderer"
         elif self._renderer is None:
             drawing = with_drawing(loaded, "rgb_array")
-            self._replay = Assembly(drawing, loaded.kernel).env_factory(training=False)
+            self._replay = Assembly(drawing, loaded.kernel).env_factory(training=False, writes_files=False)
+
+
+def _described(folder: Path) -> RecordingManifest:
+    """What a recording says about itself; one that a wrapper made does not say of which experiment: its run does."""
+    manifest = read_manifest(folder)
+    run = next((parent for parent in folder.absolute().parents if (parent / "run.json").is_file()), None)
+    if manifest.experiment is not None or run is None:
+        return manifest
+    return attrs.evolve(manifest, experiment=open_run(run).resolved)
 
 
 def _chosen(dataset: TrajectoryDataset, options: ViewOptions) -> TrajectoryDataset:
-    newest = dataset.files[-1].parent
+    newest = max({file.parent for file in dataset.files}, key=lambda folder: (read_manifest(folder).created, folder))
     indices = [index for index, file in enumerate(dataset.files) if file.parent == newest]
     if options.seeds:
         seeds = [info.seed for info in dataset.subset(indices).infos()]

@@ -17,3 +17,7 @@ class ActionRecording(RecordingEnv):
         writer = TrajectoryWriter(Path(options.folder), env.structured_spaces)
         super().__init__(env, writer, actions_only=True, every_episodes=options.every_episodes)
         self.options = options
+
+    def write_below(self, folder: Path | None) -> None:
+        """See `WritesFiles`."""
+        self.record_below(folder, self.options.folder)

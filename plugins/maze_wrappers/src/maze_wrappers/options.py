@@ -8,6 +8,8 @@ from typing import Any, Literal
 import attrs
 from attrs import validators
 
+from maze_kernel.config import inside_run_dir
+
 STRATEGIES = ("mean-zero-std-one", "range-zero-one")
 
 
@@ -337,8 +339,8 @@ class StepSkipOptions:
 class TrajectoryRecordingOptions:
     """Options of `trajectory-recording`."""
 
-    folder: str = "trajectories"
-    """Where the recording goes; made when it is missing. Several environments and processes may share it."""
+    folder: str = attrs.field(default="trajectories/recording", validator=inside_run_dir)
+    """Where the recording goes, in the run directory. All environments and processes of a run share it."""
     every_episodes: int = attrs.field(default=1, validator=validators.gt(0))
     """Records the first episode of every environment and then each one after so many."""
 
@@ -347,8 +349,8 @@ class TrajectoryRecordingOptions:
 class ActionRecordingOptions:
     """Options of `action-recording`."""
 
-    folder: str = "actions"
-    """Where the recording goes; made when it is missing. Several environments and processes may share it."""
+    folder: str = attrs.field(default="actions", validator=inside_run_dir)
+    """Where the recording goes, in the run directory. All environments and processes of a run share it."""
     every_episodes: int = attrs.field(default=1, validator=validators.gt(0))
     """Records the first episode of every environment and then each one after so many."""
 
@@ -357,8 +359,8 @@ class ActionRecordingOptions:
 class VideoRecordingOptions:
     """Options of `video-recording`."""
 
-    folder: str = "videos"
-    """Where the films go; made when it is missing."""
+    folder: str = attrs.field(default="videos", validator=inside_run_dir)
+    """Where the films go, in the run directory."""
     every_episodes: int = attrs.field(default=100, validator=validators.gt(0))
     """Films the first episode of every environment and then each one after so many."""
     max_frames: int = attrs.field(default=10_000, validator=validators.gt(0))

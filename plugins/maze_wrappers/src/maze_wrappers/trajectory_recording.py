@@ -17,3 +17,7 @@ class TrajectoryRecording(RecordingEnv):
         writer = TrajectoryWriter(Path(options.folder), env.structured_spaces)
         super().__init__(env, writer, every_episodes=options.every_episodes)
         self.options = options
+
+    def write_below(self, folder: Path | None) -> None:
+        """See `WritesFiles`."""
+        self.record_below(folder, self.options.folder)

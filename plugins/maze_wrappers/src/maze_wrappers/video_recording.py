@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import os
+import secrets
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from maze_kernel.config import path_inside
 from maze_kernel.env.contract import Action, Observation, StructuredEnv
 from maze_kernel.env.wrapper import EnvWrapper
 from maze_kernel.errors import EnvError
 from maze_kernel.rollout.video import FRAMES_PER_SECOND, write_video
+from maze_kernel.trajectories.writer import episode_name
 from maze_wrappers.options import VideoRecordingOptions
-
-_NUMBERS = itertools.count()
 
 
 class VideoRecording(EnvWrapper):
@@ -29,9 +28,15 @@ class VideoRecording(EnvWrapper):
     def __init__(self, env: StructuredEnv, options: VideoRecordingOptions) -> None:
         super().__init__(env)
         self.options = options
-        self._number = next(_NUMBERS)
+        self._token = secrets.token_hex(4)  # films of other environments and processes are called otherwise
         self._episode = -1
+        self._seed: int | None = None
         self._frames: list[np.ndarray] | None = None
+        self._folder: Path | None = Path(options.folder)
+
+    def write_below(self, folder: Path | None) -> None:
+        """See `WritesFiles`."""
+        self._folder = None if folder is None else path_inside(folder, self.options.folder)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -40,7 +45,8 @@ class VideoRecording(EnvWrapper):
         self._write()
         result = self.env.reset(seed=seed, options=options)
         self._episode += 1
-        if self._episode % self.options.every_episodes == 0:
+        self._seed = seed
+        if self._folder is not None and self._episode % self.options.every_episodes == 0:
             self._frames = []
             self._draw()
         return result
@@ -77,6 +83,6 @@ class VideoRecording(EnvWrapper):
 
     def _write(self) -> None:
         frames, self._frames = self._frames, None
-        if frames:
-            name = f"process-{os.getpid()}-env-{self._number}-episode-{self._episode:06d}"
-            write_video(Path(self.options.folder) / name, frames, FRAMES_PER_SECOND)
+        if frames and self._folder is not None:
+            name = f"{episode_name(self._episode, self._seed)}-{self._token}"
+            write_video(self._folder / name, frames, FRAMES_PER_SECOND)
