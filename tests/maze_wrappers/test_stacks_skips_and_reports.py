@@ -126,6 +126,34 @@ def test_random_beginnings_follow_from_the_seed(kernel):
     assert all(short.reset(seed=seed)[0]["x"][0] % 10 in (0, 1) for seed in range(20))
 
 
+@pytest.mark.parametrize("next_step_resets", [False, True])
+def test_log_stats_equal_sums_taken_one_environment_at_a_time(kernel, next_step_resets):
+    rng, n_envs, n_ticks = np.random.default_rng(3), 5, 700
+    memory = transform(kernel, "log-stats").memory(n_envs)
+    memory.reset(
+        Tick(groups={}, reward=np.zeros(n_envs), terminated=np.zeros(n_envs, bool), truncated=np.zeros(n_envs, bool))
+    )
+    expected, running, resets = [[] for _ in range(n_envs)], [[0.0, 0] for _ in range(n_envs)], np.zeros(n_envs, bool)
+    found = [[] for _ in range(n_envs)]
+    for t in range(n_ticks):
+        reward = np.where(resets, 0.0, rng.normal(size=n_envs))
+        ended = (rng.random(n_envs) < 0.05) & ~resets
+        awaiting = ended if next_step_resets else None
+        memory.step({}, Tick(groups={}, reward=reward, terminated=ended, truncated=ended, awaiting_reset=awaiting))
+        for env in range(n_envs):
+            if not resets[env]:
+                running[env] = [running[env][0] + reward[env], running[env][1] + 1]
+            if ended[env]:
+                expected[env].append(running[env])
+                running[env] = [0.0, 0]
+        resets = ended if next_step_resets else resets
+        if t in (100, 101, 640, n_ticks - 1):
+            for env, episodes in enumerate(memory.drain_batch_statistics()):
+                found[env] += [[next(iter(event.values.values()))[0] for event in episode] for episode in episodes]
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
 def test_log_stats_show_rewards_before_and_after_scaling(kernel):
     envs = SequentialVectorEnv([Count, lambda: Count(length=2)])
     for wrapper in (

@@ -55,7 +55,7 @@ def record(maze, tmp_path):
 
 @pytest.fixture
 def cutting(record):
-    return lambda *options, **more: record(CUTTING, *options, policy="cutting-2d-greedy", **more)
+    return lambda *options, extra="", **more: record(CUTTING + extra, *options, policy="cutting-2d-greedy", **more)
 
 
 @pytest.fixture

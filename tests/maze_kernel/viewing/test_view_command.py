@@ -38,6 +38,12 @@ def test_a_maze_environment_is_drawn_from_its_recorded_states(maze, cutting):
     assert second["seed"] != first["seed"]
 
 
+def test_a_model_given_by_its_import_path_does_not_stand_in_the_way(maze, cutting):
+    folder = cutting(extra='[model]\nuse = "maze_cutting2d.networks:make_cutting_model"\n', episodes=1)
+    assert maze("view", folder, "--draw", "dpi=60").exit_code == 0
+    assert "no pictures" not in (folder / "view.html").read_text(encoding="utf-8")
+
+
 def test_a_gymnasium_environment_is_played_again_to_be_drawn(maze, cartpole):
     folder = cartpole(episodes=3)
     assert maze("view", folder, "--episodes", 2, "--out", "page.html").exit_code == 0

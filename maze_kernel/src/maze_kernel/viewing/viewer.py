@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from maze_kernel.run.env_factory import EnvFactory
 
 
+_FOR_DRAWING = ("name", "env", "wrappers", "trainer")
+"""The parts of an experiment that are built again; a model given by its import path does not stand in the way."""
+
+
 @attrs.frozen(kw_only=True)
 class ViewOptions:
     """What of a recording is shown."""
@@ -149,9 +153,8 @@ def _stored_experiment(manifest: RecordingManifest) -> LoadedExperiment:
     if manifest.experiment is None:
         raise RequestError("the recording does not say which experiment it is of", help="give it: --experiment FILE")
     try:
-        return experiment_from_mapping(
-            manifest.experiment, kernel=None, origin="the recorded experiment", import_paths=False
-        )
+        needed = {name: manifest.experiment[name] for name in _FOR_DRAWING if name in manifest.experiment}
+        return experiment_from_mapping(needed, kernel=None, origin="the recorded experiment", import_paths=False)
     except RequestError as error:
         raise RequestError(
             "the recorded experiment cannot be built from the installed plugins", help="give it: --experiment FILE"

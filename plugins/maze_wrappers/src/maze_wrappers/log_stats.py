@@ -86,7 +86,7 @@ class EpisodeSums:
         if tick.flat_step_end is not None:
             self._steps[t] = tick.flat_step_end
         if self._awaiting is not None:
-            self._steps[t] = ~self._awaiting
+            np.logical_not(self._awaiting, out=self._steps[t])
         self._awaiting = tick.awaiting_reset
         self._t = t + 1
         if self._t == _BLOCK:
@@ -100,29 +100,31 @@ class EpisodeSums:
         return finished
 
     def _sum_up(self) -> None:
-        """Cut the block at the ends of episodes, environment by environment."""
+        """Cut the block into parts of episodes, all environments at once, and sum up each part."""
         n_ticks, self._t = self._t, 0
-        rewards, ended, steps = (block[:n_ticks] for block in (self._reward, self._ended, self._steps))
-        for env in range(self._n_envs if n_ticks else 0):
-            first = 0
-            for end in np.flatnonzero(ended[:, env]).tolist():
-                self._add(env, rewards[first : end + 1, env], steps[first : end + 1, env])
-                self._finish(env)
-                first = end + 1
-            self._add(env, rewards[first:, env], steps[first:, env])
+        if not n_ticks:
+            return
+        reward, ended, steps = (block[:n_ticks].T.ravel() for block in (self._reward, self._ended, self._steps))
+        is_start = np.zeros(len(ended) + 1, np.bool_)
+        is_start[::n_ticks] = True  # of each environment's ticks, which stand one environment after the other
+        is_start[1:] |= ended
+        starts = np.flatnonzero(is_start[:-1])
+        rewards = np.add.reduceat(reward, starts)
+        lengths = np.add.reduceat(steps, starts, dtype=np.int64)
+        first = np.flatnonzero(starts % n_ticks == 0)
+        rewards[first] += self._open_reward
+        lengths[first] += self._open_steps
+        closed = ended[np.append(starts[1:], len(ended)) - 1]
+        last = np.append(first[1:], len(starts)) - 1
+        self._open_reward = np.where(closed[last], 0.0, rewards[last])
+        self._open_steps = np.where(closed[last], 0, lengths[last])
+        envs = starts[closed] // n_ticks
+        for env, total, length in zip(envs.tolist(), rewards[closed].tolist(), lengths[closed].tolist(), strict=True):
+            self._finished[env].append(self._statistics(total, length))
         self._steps.fill(True)
 
-    def _add(self, env: int, rewards: np.ndarray, steps: np.ndarray) -> None:
-        self._open_reward[env] += rewards.sum()
-        self._open_steps[env] += np.count_nonzero(steps)
-
-    def _finish(self, env: int) -> None:
-        values: list[tuple[Any, Any]] = [
-            (LogStatsEvents.reward, float(self._open_reward[env])),
-            (LogStatsEvents.episode_length, int(self._open_steps[env])),
-        ]
-        statistics = [
+    def _statistics(self, reward: float, length: int) -> EpisodeStatistics:
+        values: list[tuple[Any, Any]] = [(LogStatsEvents.reward, reward), (LogStatsEvents.episode_length, length)]
+        return [
             EventStatistics(LogStatsEvents.__name__, event, {(None, self._group): [value]}) for event, value in values
         ]
-        self._finished[env].append(statistics)
-        self._open_reward[env], self._open_steps[env] = 0.0, 0
