@@ -11,6 +11,9 @@ from maze_kernel.cli.tables import print_table
 if TYPE_CHECKING:
     from maze_kernel.api import RolloutOptions, RolloutResult
 
+_MOST_SHOWN = 8
+"""So many numbers of an array are shown, e.g. how often each discrete action was taken."""
+
 _SAMPLE = ("mean", "std", "min", "max", "median", "iqm")
 
 
@@ -61,6 +64,8 @@ def _shown(value: Any) -> str:
         return f"{float(value):.6g}"
     if isinstance(value, str) or not hasattr(value, "__len__"):
         return str(value)
+    if getattr(value, "ndim", 0) == 1 and len(value) <= _MOST_SHOWN:
+        return " ".join(f"{float(number):.6g}" for number in value)
     return f"{' x '.join(map(str, getattr(value, 'shape', (len(value),))))} values"
 
 
