@@ -1,4 +1,4 @@
-"""The cutting problem: PPO solves it with masks, and two decisions a step learn it better than one."""
+"""The cutting problem: PPO solves it with masks at once, and in two decisions a step without them."""
 
 from pathlib import Path
 
@@ -10,27 +10,26 @@ from maze_kernel.training.loop import train
 pytestmark = [pytest.mark.learning, pytest.mark.slow]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-INVALID_EVERY_TIME = -360.0
-"""The return of a policy whose every action fails."""
 
 
 @pytest.fixture
 def best_return(kernel, tmp_path):
-    def of(version, n_epochs):
-        overrides = ["seed=0", 'loggers=[{use="csv"}]', f"trainer.n_epochs={n_epochs}"]
-        loaded = load_experiment(EXAMPLES / f"cutting2d_{version}.toml", overrides=overrides, kernel=kernel)
+    def of(version, *overrides):
+        settings = ["seed=0", 'loggers=[{use="csv"}]', *overrides]
+        loaded = load_experiment(EXAMPLES / f"cutting2d_{version}.toml", overrides=settings, kernel=kernel)
         return train(loaded, kernel, run_dir=tmp_path / version, verbosity=-1).best_metric
 
     return of
 
 
 @pytest.mark.timeout(900)
-def test_with_masks_33_raw_pieces_or_fewer_are_used(best_return):
+def test_masks_find_33_raw_pieces_where_structured_is_far_from_it(best_return):
+    masked, structured = (best_return(version, "trainer.n_epochs=6") for version in ("masked", "structured"))
     # A return of -32: 32 raw pieces were cut, and one more replaced the last of them.
-    assert best_return("masked", 6) >= -32.0
+    assert masked >= -32.0 > structured
 
 
 @pytest.mark.timeout(1800)
-def test_structured_learns_what_flat_does_not_in_the_same_steps(best_return):
-    structured, flat = best_return("structured", 20), best_return("flat", 20)
-    assert structured > flat > INVALID_EVERY_TIME
+def test_structured_learns_without_masks(best_return):
+    # -360: every action fails; -180: a raw piece for each order. Measured with seeds 0 to 2: -30, -45, -45.
+    assert best_return("structured") >= -100.0
