@@ -26,7 +26,7 @@ COMMANDS = [
     ["recording.py"],
     ["es.py", "--updates", "30"],
     ["impala.py"],
-    ["log_stats.py", "--rounds", "5"],
+    ["log_stats.py", "--rounds", "40"],
     ["scaling.py"],
     ["blocks.py"],
 ]
