@@ -1,5 +1,8 @@
 """What the tests of every algorithm share: trainers built from an experiment, as the loop builds them."""
 
+import gc
+
+import psutil
 import pytest
 
 from maze_kernel.config import experiment_from_mapping
@@ -46,3 +49,25 @@ def make_trainer(assemble):
     yield build
     for trainer in trainers:
         trainer.close()
+
+
+@pytest.fixture
+def assert_flat():
+    """`assert_flat(step, warm_up, n)`: calling `step` n times more takes no memory, files, threads or children."""
+
+    def used():
+        gc.collect()
+        me = psutil.Process()
+        return me.memory_info().rss, me.num_fds(), me.num_threads(), len(me.children(recursive=True))
+
+    def check(step, warm_up, n, bytes_allowed=4 << 20):
+        for _ in range(warm_up):
+            step()
+        before = used()
+        for _ in range(n):
+            step()
+        after = used()
+        assert after[0] - before[0] < bytes_allowed
+        assert after[1:] == before[1:]
+
+    return check

@@ -21,4 +21,4 @@ def test_the_readme_lists_every_option(kernel):
 def test_the_fragment_of_the_readme_holds(kernel):
     (text,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
     data = {"name": "readme", "env": {"use": "gym", "id": "CartPole-v1"}, **tomllib.loads(text)}
-    assert experiment_from_mapping(data, kernel=kernel).experiment.trainer.options.n_epochs == 40
+    assert experiment_from_mapping(data, kernel=kernel).experiment.trainer.options.n_epochs == 100

@@ -1,10 +1,6 @@
 """Whole runs: selection, resume bit for bit, numbers that are not finite, masks that forbid what was done."""
 
-import gc
-import os
-
 import numpy as np
-import psutil
 import pytest
 import torch
 from safetensors.numpy import load_file
@@ -147,15 +143,6 @@ def cartpole_recording(record, kernel):
 
 
 @pytest.mark.slow
-def test_memory_is_flat(identity_recording, make_trainer):
+def test_memory_is_flat(identity_recording, make_trainer, assert_flat):
     trainer = make_trainer(identity_recording(n_episodes=10), trainer={"batch_size": 10})
-    process = psutil.Process(os.getpid())
-    for _ in range(100):
-        trainer.train_epoch()
-    gc.collect()
-    before, files = process.memory_info().rss, process.num_fds()
-    for _ in range(400):
-        trainer.train_epoch()
-    gc.collect()
-    assert process.memory_info().rss - before < 4 << 20
-    assert process.num_fds() == files
+    assert_flat(trainer.train_epoch, warm_up=100, n=400)

@@ -5,6 +5,7 @@ import pytest
 from gymnasium import spaces
 
 from maze_bc.data import Decisions, check_demonstrations, estimate_transforms, through
+from maze_bc.minari_data import MinariEpisodes
 from maze_bc.recorded_data import RecordedEpisodes, RecordedStates
 from maze_bc.sources import open_demonstrations
 from maze_kernel.api import RolloutOptions, roll_out
@@ -14,6 +15,7 @@ from maze_kernel.env.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.trajectories.dataset import TrajectoryDataset
+from maze_kernel.trajectories.minari_source import MinariSource
 
 
 class OneEpisode:
@@ -197,9 +199,7 @@ WANTED = flat_spaces(
 
 
 def test_minari_datasets_come_in_the_spaces_of_the_environment(minari_dataset):
-    from maze_bc.minari_data import open_minari
-
-    episodes = open_minari(minari_dataset, WANTED)
+    episodes = MinariEpisodes(MinariSource(minari_dataset), WANTED)
     assert list(episodes.lengths) == [5, 3]
     decisions = episodes.read(1)["0"]
     np.testing.assert_allclose(decisions.observation["at"], [[5.0, 5.1], [5.2, 5.3], [5.4, 5.5]])
@@ -209,21 +209,17 @@ def test_minari_datasets_come_in_the_spaces_of_the_environment(minari_dataset):
 
 
 def test_a_minari_dataset_may_be_named_by_its_folder(minari_dataset, tmp_path):
-    from maze_bc.minari_data import open_minari
-
-    assert list(open_minari(str(tmp_path / "minari" / minari_dataset), WANTED).lengths) == [5, 3]
+    assert list(MinariSource(str(tmp_path / "minari" / minari_dataset)).lengths) == [5, 3]
 
 
 def test_minari_datasets_that_do_not_fit_are_refused(minari_dataset):
-    from maze_bc.minari_data import open_minari
-
     narrow = flat_spaces(
         spaces.Dict({"at": spaces.Box(-10, 10, (3,), np.float32), "eye_left": spaces.Discrete(4)}), WANTED.action["0"]
     )
     with pytest.raises(SpaceError, match="'at'"):
-        open_minari(minari_dataset, narrow).read(0)
+        MinariEpisodes(MinariSource(minari_dataset), narrow)
     with pytest.raises(RequestError, match="toy/none-v0"):
-        open_minari("toy/none-v0", WANTED)
+        MinariSource("toy/none-v0")
 
 
 def test_recorded_arrays_are_taken_as_they_are_where_there_are_no_states(identity_recording, assemble):

@@ -268,6 +268,13 @@ def test_a_non_finite_batch_stops_and_leaves_the_weights(make_trainer):
     assert np.isnan(failure.value.batch["reward"]).any()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["continuous", "two keys"])
+def test_memory_is_flat_once_the_replay_buffer_is_full(make_trainer, assert_flat, kind):
+    trainer = make_trainer(**tables(kind))
+    assert_flat(trainer.train_epoch, warm_up=50, n=200)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_cuda_trains(make_trainer):
     trainer = make_trainer(**tables("continuous", device="cuda"))

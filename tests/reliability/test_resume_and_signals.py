@@ -34,6 +34,7 @@ epoch_length = 2
 n_rollout_steps = 32
 lr = {{ start = 1e-3, end = 1e-4, shape = "cosine" }}
 max_env_steps = 10_000
+{more}
 [evaluation]
 n_episodes = 2
 [checkpoint]
@@ -41,6 +42,14 @@ every_epochs = 2
 [[loggers]]
 use = "csv"
 """
+
+MORE = {"ppo": "", "a2c": "", "sac": "initial_buffer_size = 200\nbatch_size = 16"}
+"""Options of a trainer beyond those that all have."""
+
+
+def cartpole(trainer, mode, n_epochs):
+    return CARTPOLE.format(trainer=trainer, mode=mode, n_epochs=n_epochs, more=MORE[trainer])
+
 
 TOY = """
 name = "toy"
@@ -87,9 +96,9 @@ def saved(run_dir, epoch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "sequential", "subprocess"])
-@pytest.mark.parametrize("trainer", ["ppo", "a2c"])
+@pytest.mark.parametrize("trainer", list(MORE))
 def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, trainer, mode):
-    (tmp_path / "e.toml").write_text(CARTPOLE.format(trainer=trainer, mode=mode, n_epochs=4))
+    (tmp_path / "e.toml").write_text(cartpole(trainer, mode, n_epochs=4))
     maze("train", "e.toml", "--out", "whole", cwd=tmp_path)
     shutil.copytree(tmp_path / "whole", tmp_path / "part", symlinks=True)
     shutil.rmtree(tmp_path / "part" / "checkpoints" / "epoch-000004")  # as if it had crashed before saving
@@ -104,7 +113,7 @@ def test_hash_seed_and_working_directory_change_nothing(tmp_path):
     for index in range(2):
         folder = tmp_path / str(index)
         folder.mkdir()
-        (folder / "e.toml").write_text(CARTPOLE.format(trainer="ppo", mode="auto", n_epochs=2))
+        (folder / "e.toml").write_text(cartpole("ppo", "auto", n_epochs=2))
         cwd = folder if index else tmp_path
         maze("train", folder / "e.toml", "--out", folder / "run", cwd=cwd, PYTHONHASHSEED=str(index + 1))
         results.append(saved(folder / "run", 2))

@@ -58,19 +58,20 @@ behaviour = "{behaviour}"
 n_envs = 2
 mode = "{mode}"
 [trainer]
-use = "ppo"
 n_epochs = 3
 n_rollout_steps = 32
 epoch_length = 1
+{trainer}
 [evaluation]
 n_episodes = 0
 """
+TRAINERS = {"ppo": 'use = "ppo"', "sac": 'use = "sac"\ninitial_buffer_size = 40\nbatch_size = 64'}
 COMMAND = [sys.executable, "-c", "import sys; from maze_kernel.cli import main; sys.exit(main())"]
 
 
-def start(tmp_path, behaviour, mode="sequential"):
+def start(tmp_path, behaviour, mode="sequential", trainer="ppo"):
     (tmp_path / "weird_env.py").write_text(ENVIRONMENT)
-    (tmp_path / "weird.toml").write_text(EXPERIMENT.format(behaviour=behaviour, mode=mode))
+    (tmp_path / "weird.toml").write_text(EXPERIMENT.format(behaviour=behaviour, mode=mode, trainer=TRAINERS[trainer]))
     return subprocess.Popen(
         [*COMMAND, "train", "weird.toml", "--out", "run"],
         cwd=tmp_path,
@@ -99,10 +100,11 @@ def test_a_second_interrupt_leaves_at_once(tmp_path, mode):
     assert len(lines) <= 3, lines
 
 
+@pytest.mark.parametrize("trainer", list(TRAINERS))
 @pytest.mark.parametrize("mode", ["sequential", "subprocess"])
 @pytest.mark.parametrize(("behaviour", "key"), [("nan observation", "level"), ("infinite reward", "reward")])
-def test_a_number_that_is_not_finite_names_environment_step_and_seed(tmp_path, behaviour, key, mode):
-    _, stderr = start(tmp_path, behaviour, mode).communicate(timeout=120)
+def test_a_number_that_is_not_finite_names_environment_step_and_seed(tmp_path, behaviour, key, mode, trainer):
+    _, stderr = start(tmp_path, behaviour, mode, trainer).communicate(timeout=120)
     assert "Traceback" not in stderr
     assert "Warning" not in stderr
     for word in (key, "environment 0", "step 5", "seed"):
@@ -110,8 +112,9 @@ def test_a_number_that_is_not_finite_names_environment_step_and_seed(tmp_path, b
     assert not list((tmp_path / "run").glob("checkpoints/epoch-*"))
 
 
-def test_a_loss_that_is_not_finite_leaves_the_batch_in_the_run_directory(tmp_path):
-    process = start(tmp_path, "huge reward")
+@pytest.mark.parametrize("trainer", list(TRAINERS))
+def test_a_loss_that_is_not_finite_leaves_the_batch_in_the_run_directory(tmp_path, trainer):
+    process = start(tmp_path, "huge reward", trainer=trainer)
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "Traceback" not in stderr

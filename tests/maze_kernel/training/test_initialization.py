@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from maze_kernel.api import RolloutOptions, roll_out
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
@@ -14,6 +15,9 @@ SHORT = {
     "ppo": {"use": "ppo", "n_epochs": 1, "epoch_length": 1, "n_rollout_steps": 16},
     "es": {"use": "es", "n_epochs": 1, "n_rollouts_per_update": 2, "max_steps": 20, "noise": {"use": "seeded"}},
     "sac": {"use": "sac", "n_epochs": 1, "epoch_length": 1, "batch_size": 8, "initial_buffer_size": 8},
+    "impala": {"use": "impala", "n_epochs": 1, "epoch_length": 1, "num_actors": 2, "actors_batch_size": 2}
+    | {"n_rollout_steps": 16, "deterministic": True},
+    "bc": {"use": "bc", "n_epochs": 1, "device": "cpu", "demonstrations": {"path": "played"}},
 }
 NORMALIZATION = {"use": "observation-normalization", "n_estimation_steps": 50}
 CARTPOLE = {"use": "gym", "id": "CartPole-v1"}
@@ -24,14 +28,26 @@ def kernel():
     return Kernel.installed()
 
 
-@pytest.fixture
-def run(kernel, tmp_path):
-    """`run(name, trainer, **tables)` trains a moment; "frozen" is PPO that trains nothing but its critic."""
+@pytest.fixture(scope="module")
+def played(kernel, tmp_path_factory):
+    """A folder with two recorded episodes of the random policy."""
+    data = {"name": "played", "env": CARTPOLE, "trainer": SHORT["ppo"]}
+    folder = tmp_path_factory.mktemp("recording") / "played"
+    options = RolloutOptions(n_episodes=2, n_workers=1, record_dir=folder)
+    roll_out(experiment_from_mapping(data, kernel=kernel), kernel, options, policy="random")
+    return folder
 
-    def go(name, trainer, **tables):
+
+@pytest.fixture(scope="module")
+def train_a_moment(kernel, played):
+    """`train_a_moment(run_dir, trainer, **tables)`; "frozen" is PPO that trains nothing but its critic."""
+
+    def go(run_dir, trainer, **tables):
         options = {**SHORT["ppo"], "critic_burn_in_epochs": 1} if trainer == "frozen" else SHORT[trainer]
+        if trainer == "bc":
+            options = {**options, "demonstrations": {"path": str(played)}}
         data = {
-            "name": name,
+            "name": run_dir.name,
             "env": CARTPOLE,
             "vector": {"n_envs": 2},
             "trainer": options,
@@ -40,9 +56,29 @@ def run(kernel, tmp_path):
             "loggers": [{"use": "csv"}],
             **{key: str(value) if key == "initialize_from" else value for key, value in tables.items()},
         }
-        return train(experiment_from_mapping(data, kernel=kernel), kernel, run_dir=tmp_path / name, verbosity=-1)
+        return train(experiment_from_mapping(data, kernel=kernel), kernel, run_dir=run_dir, verbosity=-1)
 
     return go
+
+
+@pytest.fixture
+def run(train_a_moment, tmp_path):
+    """`run(name, trainer, **tables)` -> the result."""
+    return lambda name, trainer, **tables: train_a_moment(tmp_path / name, trainer, **tables)
+
+
+@pytest.fixture(scope="module")
+def normalised_run(train_a_moment, tmp_path_factory):
+    """`normalised_run(trainer)` -> the directory of a run with a normaliser, trained once."""
+    runs = {}
+
+    def of(trainer):
+        if trainer not in runs:
+            folder = tmp_path_factory.mktemp("source") / trainer
+            runs[trainer] = train_a_moment(folder, trainer, wrappers=[NORMALIZATION]).run_dir
+        return runs[trainer]
+
+    return of
 
 
 def policy_of(result):
@@ -53,7 +89,10 @@ def log_of(result):
     return (result.run_dir / "log.txt").read_text()
 
 
-@pytest.mark.parametrize("trainer", ["ppo", "es", "sac"])
+TRAINERS = ["ppo", "es", "sac", "impala", "bc"]
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
 def test_the_policy_of_any_trainer_is_taken_over(run, trainer):
     first = run("first", trainer)
     saved = CheckpointStore(first.run_dir).load_named("best").model
@@ -67,8 +106,27 @@ def test_the_policy_of_any_trainer_is_taken_over(run, trainer):
         "ppo": "critic: all 4 tensors",
         "es": "critic: new, because es trains none",
         "sac": "critic: new, nothing",
+        "impala": "critic: all 4 tensors",
+        "bc": "critic: new, because bc trains none",
     }
     assert critic[trainer] in log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TRAINERS)
+@pytest.mark.parametrize("source", TRAINERS)
+def test_any_trainer_goes_on_from_any_other_with_its_normaliser(run, normalised_run, source, target):
+    first = normalised_run(source)
+    second = run("second", target, wrappers=[NORMALIZATION], initialize_from=first, seed=5)
+    log = log_of(second)
+    assert f"initialised from epoch 1 of {first} ({source})" in log
+    assert "policy: all 4 tensors taken over" in log
+    assert "wrapper observation-normalization: statistics taken over" in log
+    theirs, ours = (
+        CheckpointStore(folder).load_named("last").state["transforms"] for folder in (first, second.run_dir)
+    )
+    for part, expected in theirs[0]["estimated"]["observation"].items():
+        np.testing.assert_array_equal(ours[0]["estimated"]["observation"][part], expected)
 
 
 def test_the_critic_of_a_run_that_trained_one_comes_along(run):
@@ -110,6 +168,14 @@ def test_a_model_that_does_not_fit_at_all_is_refused_with_both_shapes(run):
         run("second", "ppo", initialize_from=first.run_dir, model={"use": "auto", "hidden_units": [6, 5]})
     assert "instead of" in caught.value.received
     assert "[model]" in caught.value.help
+
+
+def test_a_run_without_a_policy_in_common_is_refused_with_the_names_of_both(run):
+    first = run("first", "ppo", env={"use": "maze_kernel.testing.structured_environments:Pair"})
+    with pytest.raises(RequestError, match="no weight of the policy") as caught:
+        run("second", "ppo", initialize_from=first.run_dir)
+    assert "key_agent" in caught.value.received
+    assert "key_0" in caught.value.expected
 
 
 def test_a_folder_that_is_no_run_is_refused_before_anything_is_created(run, tmp_path):

@@ -80,3 +80,26 @@ def test_what_cannot_travel_is_refused(maze, cutting_file, record_counter):
     assert "already" in maze("to-minari", "recording", "one-v0").stderr
     assert "no Minari dataset 'two-v0'" in maze("from-minari", "two-v0", "--out", "x").stderr
     assert "not empty" in maze("from-minari", "one-v0", "--out", "recording").stderr
+
+
+def test_nested_spaces_become_one_array_a_leaf(maze):
+    from gymnasium import spaces
+    from minari.data_collector import EpisodeBuffer
+
+    eye = spaces.Tuple((spaces.Discrete(4), spaces.Box(0, 1, (2,), np.float64)))
+    observation = spaces.Dict({"at": spaces.Box(-1, 1, (1,), np.float32), "eye": eye})
+    buffer = EpisodeBuffer(
+        observations={"at": np.zeros((3, 1), np.float32), "eye": (np.array([1, 2, 3]), np.full((3, 2), 0.5))},
+        actions=(np.array([0, 1]), np.array([1, 0])),
+        rewards=np.ones(2),
+        terminations=np.array([False, True]),
+        truncations=np.zeros(2, bool),
+    )
+    action = spaces.Tuple((spaces.Discrete(2), spaces.Discrete(2)))
+    minari.create_dataset_from_buffers("nested-v0", [buffer], observation_space=observation, action_space=action)
+    assert "imported 1 episodes" in maze("from-minari", "nested-v0", "--out", "nested").stdout
+    (episode,) = TrajectoryDataset.open("nested")
+    assert set(episode.observation["0"]) == {"at", "eye_0", "eye_1"}
+    np.testing.assert_array_equal(episode.observation["0"]["eye_0"], [1, 2])
+    np.testing.assert_array_equal(episode.action["0"]["action_1"], [1, 0])
+    np.testing.assert_array_equal(episode.final_observation["eye_1"], [0.5, 0.5])

@@ -5,8 +5,7 @@ Minari knows neither policy keys nor MazeStates, so only observations, actions, 
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,19 +13,16 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.batching import layout
-from maze_kernel.env.contract import FLAT_KEY, StructuredSpaces, flat_spaces
+from maze_kernel.env.contract import FLAT_KEY
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.errors import RequestError
 from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.episode import Episode, EpisodeInfo, flat_transitions
+from maze_kernel.trajectories.episode import flat_transitions
+from maze_kernel.trajectories.minari_source import PLAIN, MinariSource, require_minari
 from maze_kernel.trajectories.writer import TrajectoryWriter, episode_name
 
 _CHUNK = 100
 """Episodes in memory at a time."""
-
-_PLAIN = ("observation", "action")
-"""The only name in a Dict space that stands for what has no name in Minari."""
 
 
 def export_to_minari(dataset: TrajectoryDataset, dataset_id: str, *, policy: str = "") -> int:
@@ -43,7 +39,7 @@ def export_to_minari(dataset: TrajectoryDataset, dataset_id: str, *, policy: str
     Raises:
         RequestError: the environment is structured, Minari is not installed, or the id is malformed or taken.
     """
-    minari = _minari()
+    minari = require_minari()
     if not dataset.spaces.is_flat:
         raise RequestError(
             "a Minari dataset cannot hold a structured environment",
@@ -70,27 +66,14 @@ def import_from_minari(dataset_id: str, folder: Path) -> int:
         RequestError: Minari is not installed or has no such dataset, or the folder is not empty.
         SpaceError: a space has no array form.
     """
-    minari = _minari()
     if folder.exists() and any(folder.iterdir()):
         raise RequestError(f"the folder to record into, {folder}, exists and is not empty", help="name another one")
-    try:
-        source = minari.load_dataset(dataset_id)
-    except (FileNotFoundError, ValueError) as error:
-        raise RequestError(
-            f"there is no Minari dataset {dataset_id!r} on this machine: {error}",
-            nearest=tuple(sorted(minari.list_local_datasets())[:3]),
-            help=f"fetch it with: minari download {dataset_id}",
-        ) from error
-    structured = flat_spaces(_named(source.observation_space, _PLAIN[0]), _named(source.action_space, _PLAIN[1]))
-    for space in (*structured.observation.values(), *structured.action.values()):
-        layout(space)
-    writer = TrajectoryWriter(folder, structured, policy=f"Minari dataset {dataset_id}")
-    indices = [int(index) for index in source.episode_indices]
-    metadata = source.storage.get_episode_metadata(indices)
-    for number, (about, data) in enumerate(zip(metadata, source.iterate_episodes(indices), strict=True)):
-        episode = _episode(data, structured, about.get("seed"), dataset_id)
+    source = MinariSource(dataset_id)
+    writer = TrajectoryWriter(folder, source.spaces, policy=f"Minari dataset {dataset_id}")
+    for number in range(len(source)):
+        episode = source[number]
         writer.write(episode_name(number, episode.info.seed), episode)
-    return len(indices)
+    return len(source)
 
 
 def _write(minari: Any, dataset: TrajectoryDataset, dataset_id: str, policy: str) -> int:
@@ -101,8 +84,8 @@ def _write(minari: Any, dataset: TrajectoryDataset, dataset_id: str, policy: str
     made = minari.create_dataset_from_buffers(
         dataset_id,
         [first],
-        observation_space=_unnamed(dataset.spaces.observation[FLAT_KEY], _PLAIN[0]),
-        action_space=_unnamed(dataset.spaces.action[FLAT_KEY], _PLAIN[1]),
+        observation_space=_unnamed(dataset.spaces.observation[FLAT_KEY], PLAIN[0]),
+        action_space=_unnamed(dataset.spaces.action[FLAT_KEY], PLAIN[1]),
         algorithm_name=policy or None,
         data_format="hdf5",
         jpeg_encoding=False,
@@ -125,69 +108,17 @@ def _buffers(dataset: TrajectoryDataset) -> Iterator[Any]:
             }
             yield EpisodeBuffer(
                 seed=episode.info.seed,
-                observations=_bare(seen, observation, _PLAIN[0]),
-                actions=_bare(steps.action, action, _PLAIN[1]),
+                observations=_bare(seen, observation, PLAIN[0]),
+                actions=_bare(steps.action, action, PLAIN[1]),
                 rewards=list(episode.reward[: len(steps)]),
                 terminations=list(steps.terminated),
                 truncations=list(steps.truncated),
             )
 
 
-def _episode(data: Any, structured: StructuredSpaces, seed: int | None, dataset_id: str) -> Episode:
-    n = len(data.rewards)
-    seen = _arrays(data.observations, structured.observation[FLAT_KEY], _PLAIN[0])
-    terminated, truncated = (np.asarray(flags, np.bool_) for flags in (data.terminations, data.truncations))
-    reward = np.asarray(data.rewards, np.float64)
-    return Episode(
-        info=EpisodeInfo(
-            episode_id=str(uuid.uuid4()),
-            seed=seed,
-            n_decisions=n,
-            n_env_steps=n,
-            total_reward=float(reward.sum()),
-            terminated=bool(terminated[-1:].any()),
-            truncated=bool(truncated[-1:].any()),
-            policy=f"Minari dataset {dataset_id}",
-        ),
-        policy_keys=(FLAT_KEY,),
-        key_index=np.zeros(n, np.int64),
-        agent_id=np.zeros(n, np.int64),
-        reward=reward,
-        terminated=terminated,
-        truncated=truncated,
-        flat_step_end=np.ones(n, np.bool_),
-        actor_done=np.zeros(n, np.bool_),
-        actor_reward=None,
-        observation={FLAT_KEY: {name: array[:n] for name, array in seen.items()}},
-        action={FLAT_KEY: _arrays(data.actions, structured.action[FLAT_KEY], _PLAIN[1])},
-        final_key=FLAT_KEY,
-        final_observation={name: array[n] for name, array in seen.items()},
-    )
-
-
 def _unnamed(space: spaces.Dict, name: str) -> spaces.Space[Any]:
     return space[name] if list(space.spaces) == [name] else space
 
 
-def _named(space: spaces.Space[Any], name: str) -> spaces.Dict:
-    return space if isinstance(space, spaces.Dict) else spaces.Dict({name: space})
-
-
 def _bare(arrays: ArrayDict, space: spaces.Dict, name: str) -> Any:
     return arrays[name] if list(space.spaces) == [name] else arrays
-
-
-def _arrays(values: Any, space: spaces.Dict, name: str) -> ArrayDict:
-    named: Mapping[str, Any] = values if isinstance(values, Mapping) else {name: values}
-    return {key: np.asarray(named[key], leaf.dtype) for key, leaf in layout(space).items()}
-
-
-def _minari() -> Any:
-    try:
-        import h5py  # noqa: F401
-        import minari
-    except ImportError as error:
-        raise RequestError(
-            "Minari datasets need the package minari, which is not installed", help="pip install 'maze-kernel[minari]'"
-        ) from error
-    return minari
