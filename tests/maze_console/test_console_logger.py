@@ -5,7 +5,7 @@ from rich.console import Console
 
 from maze_console.logger import ConsoleLogger
 from maze_console.options import ConsoleOptions
-from maze_console.view import sparkline
+from maze_console.view import RunView, sparkline
 from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome, Statistic
 from maze_kernel.training.contract import Progress
 
@@ -89,3 +89,13 @@ def test_fast_epochs_are_thinned_out_but_the_last_one_is_shown():
 @pytest.mark.parametrize(("values", "bars"), [([], ""), ([1, 1], "▄▄"), ([0, 7], "▁█")])
 def test_sparkline(values, bars):
     assert sparkline(values) == bars
+
+
+def test_time_left_does_not_count_what_was_estimated_before_training():
+    view = RunView(LoggerContext(run_dir=None, name="cartpole", n_epochs=4, max_env_steps=0, verbosity=0))
+    view.see_progress(Progress(env_steps=0, fraction=0.1, phase="estimate"))
+    view.seconds_left(0.0)
+    view.see_progress(Progress(env_steps=0, fraction=0.0, phase="rollout"))
+    assert view.seconds_left(60.0) is None
+    view.see_progress(Progress(env_steps=10, fraction=0.5, phase="rollout"))
+    assert view.seconds_left(61.0) is not None

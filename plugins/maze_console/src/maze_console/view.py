@@ -78,6 +78,8 @@ class RunView:
 
     def see_progress(self, progress: Progress) -> None:
         """Take over a sign of life."""
+        if self.phase == "estimate" and progress.phase != "estimate":
+            self.start_fraction = self.start_seconds = None  # how long estimating took says nothing about training
         self.env_steps, self.epoch_fraction, self.phase = progress.env_steps, progress.fraction, progress.phase
 
     def fraction(self) -> float | None:
