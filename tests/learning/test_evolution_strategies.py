@@ -47,11 +47,11 @@ def test_masks_and_dict_actions(learn):
     assert result.best_metric >= 13.0
 
 
-@pytest.mark.timeout(900)
-def test_cartpole_is_solved_within_60_000_steps(kernel, tmp_path):
+@pytest.mark.timeout(1800)
+def test_cartpole_is_solved_within_100_000_steps(kernel, tmp_path):
     rewards = []
     for seed in range(5):
-        overrides = [f"seed={seed}", 'loggers=[{use="csv"}]']
+        overrides = [f"seed={seed}", 'loggers=[{use="csv"}]', "trainer.max_env_steps=100_000"]
         loaded = load_experiment(EXAMPLES / "cartpole_es.toml", overrides=overrides, kernel=kernel)
         rewards.append(train(loaded, kernel, run_dir=tmp_path / str(seed), verbosity=-1).best_metric)
     assert min(rewards) >= 475.0, rewards

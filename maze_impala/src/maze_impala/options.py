@@ -38,6 +38,8 @@ class ImpalaOptions:
     """Finished rollouts that may wait for the learner, in batches; rounded up to the same number for each worker."""
     max_actor_restarts: int = attrs.field(default=10, validator=ge(0))
     """Replacements of one dead or hanging worker without a rollout from it in between before the run stops."""
+    rollout_timeout_seconds: float = attrs.field(default=300.0, validator=gt(0.0))
+    """Deadline of a rollout where `workers.timeout_seconds` sets none; a worker that takes longer is replaced."""
     lr: float | Schedule = attrs.field(default=0.0005, validator=positive_rate)
     """Learning rate of Adam: a number, or a schedule over the run's budget."""
     adam_epsilon: float = attrs.field(default=1e-8, validator=gt(0.0))

@@ -160,7 +160,12 @@ class RolloutQueue:
             backoff_cap_seconds=_BACKOFF_CAP_SECONDS,
         )
         self._group: ActorGroup = self._pool.spawn(
-            self._plan, self._n_workers, arrays=columns, restart=restart, newest_weights=True
+            self._plan,
+            self._n_workers,
+            arrays=columns,
+            restart=restart,
+            timeout_seconds=self._pool.timeout_seconds or options.rollout_timeout_seconds,
+            newest_weights=True,
         )
         has_processes = self._group.process_id(0) is not None
         if has_processes or self._n_workers > 1:

@@ -140,6 +140,8 @@ class WorkerPool(Protocol):
 
     n_workers: int
     """How many actors run at the same time at best; what `[workers] count` says."""
+    timeout_seconds: float | None
+    """Deadline of a construction and of a call where `spawn` is given none; None: none, or none is possible."""
 
     def spawn(
         self,

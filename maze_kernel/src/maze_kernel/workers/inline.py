@@ -22,6 +22,7 @@ class InlinePool:
 
     def __init__(self, options: WorkersOptions | None = None) -> None:
         self.n_workers = (options or WorkersOptions()).count
+        self.timeout_seconds: float | None = None
         self._groups: list[InlineGroup] = []
 
     def spawn(

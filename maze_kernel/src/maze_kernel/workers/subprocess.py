@@ -36,6 +36,7 @@ class SubprocessPool:
         self._supervisor = SupervisorClient(self._options)
         self._groups: list[SubprocessGroup] = []
         self.n_workers = self._options.count
+        self.timeout_seconds = self._options.timeout_seconds
 
     def spawn(
         self,
