@@ -150,16 +150,8 @@ def _tagged(tag):
 def test_a_killed_training_leaves_no_process(name, tmp_path):
     run, tag = tmp_path / "run", uuid.uuid4().hex
     example = Path(__file__).parents[2] / "examples" / f"cartpole_{name}.toml"
-    arguments = [
-        "train",
-        str(example),
-        "--out",
-        str(run),
-        "--set",
-        "workers.use=subprocess",
-        "--set",
-        "workers.count=2",
-    ]
+    workers = 'workers={use="subprocess", count=2}'
+    arguments = ["train", str(example), "--out", str(run), "--set", workers]
     process = subprocess.Popen(
         [sys.executable, "-c", "import sys; from maze_kernel.cli import main; sys.exit(main())", *arguments],
         env={**os.environ, TAG: tag},
