@@ -1,6 +1,7 @@
 """What the tests of every algorithm share: trainers built from an experiment, as the loop builds them."""
 
 import gc
+import time
 
 import psutil
 import pytest
@@ -8,6 +9,28 @@ import pytest
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
 from maze_kernel.run.assembly import Assembly
+
+STARTED = pytest.StashKey[float]()
+"""When this run of the tests began."""
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--seconds",
+        type=float,
+        default=float("inf"),
+        help="tests that have not begun after so many seconds are skipped",
+    )
+
+
+def pytest_configure(config):
+    config.stash[STARTED] = time.monotonic()
+
+
+def pytest_runtest_setup(item):
+    """`.ci/run` gives the slow tests a share of the day's time; what a run has begun it ends."""
+    if time.monotonic() - item.config.stash[STARTED] > item.config.getoption("--seconds"):
+        pytest.skip("no time left for this test today")
 
 
 @pytest.fixture(scope="session")

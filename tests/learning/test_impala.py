@@ -37,7 +37,7 @@ TRAINER = {
     ("kind", "threshold"), [("discrete", 7.0), ("multi-discrete", 7.0), ("multi-binary", 7.0), ("box", 6.0)]
 )
 def test_every_action_space_learns_the_identity(learn, kind, threshold):
-    """Half of the rollouts lag one update behind. Of 8 seeds the worst box has 6.7, all others 8 of 8.
+    """Half of the rollouts lag one update behind. Of 8 seeds the worst box had 6.9, of 6 all others had 8.
 
     An action that does not look at the observation earns at most 2, 2.3, 4 and 4.8.
     """

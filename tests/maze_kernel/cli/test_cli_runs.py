@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -234,9 +235,17 @@ def test_a_run_that_fails_says_how_to_go_on(tmp_path):
     text = text.replace("n_epochs = 2", "n_epochs = 200").replace("n_episodes = 1", "n_episodes = 0")
     (tmp_path / "queue.toml").write_text(f"{text}[checkpoint]\nevery_epochs = 1\n")
     command = [sys.executable, "-c", "from maze_kernel.cli import main; main()", "train", "queue.toml", "--out", "run"]
+    command += ["--set", "trainer.lr={start=1e-3, end=0.0}"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "with: maze train queue.toml --resume run" in done.stderr
+    hint = " ".join(done.stderr.split()).partition("with: ")[2]
+    arguments = ["train", "queue.toml", "--set", "trainer.lr={start=1e-3, end=0.0}", "--resume", "run"]
+    assert shlex.split(hint)[:7] == ["maze", *arguments], done.stderr
+    (tmp_path / "my_simulation.py").write_text(SIMULATION)
+    done = subprocess.run(
+        [*command[:3], *arguments, "--max-seconds", "1"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_film_can_be_read(maze, experiment, tmp_path):

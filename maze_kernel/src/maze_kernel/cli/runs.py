@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,11 +62,12 @@ def train(
             on_run_dir=announce,
         )
     except (EnvError, WorkerError) as error:
-        _say_how_to_go_on(error, run_dirs, file)
+        _say_how_to_go_on(error, run_dirs, file, overrides)
         raise
     if result.outcome.status == "interrupted":
-        name = f"{file} " if _experiment_option(result.run_dir, file) else ""
-        print(f"interrupted after epoch {result.epochs}; go on with: maze train {name}--resume {result.run_dir}")
+        print(
+            f"interrupted after epoch {result.epochs}; go on with: {_resume_command(result.run_dir, file, overrides)}"
+        )
         return EXIT_INTERRUPTED
     steps = f" and {result.env_steps} environment steps" if result.env_steps else ""
     print(f"{result.outcome.status} after epoch {result.epochs}{steps}{_best(result.outcome)}")
@@ -264,16 +266,23 @@ def _experiment_option(run: Path, file: Path | None) -> str:
     return ""
 
 
-def _say_how_to_go_on(error: MazeError, run_dirs: list[Path], file: Path | None) -> None:
+def _resume_command(run: Path, file: Path | None, overrides: list[str] | None) -> str:
+    """What goes on from the last checkpoint of `run`; a file is read again with the overrides that it had."""
+    if not _experiment_option(run, file):
+        return f"maze train --resume {run}"
+    settings = "".join(f" --set {shlex.quote(item)}" for item in overrides or ())
+    return f"maze train {file}{settings} --resume {run}"
+
+
+def _say_how_to_go_on(error: MazeError, run_dirs: list[Path], file: Path | None, overrides: list[str] | None) -> None:
     """Name the command that goes on from the last checkpoint of a run that failed, if it has one."""
     from maze_kernel.training.checkpoint import CheckpointStore
 
     epochs = CheckpointStore(run_dirs[0]).epochs() if run_dirs else []
     if not epochs:
         return
-    name = f"{file} " if _experiment_option(run_dirs[0], file) else ""
     error.help = f"{error.help}; " if error.help else ""
-    error.help += f"go on from epoch {epochs[-1]} with: maze train {name}--resume {run_dirs[0]}"
+    error.help += f"go on from epoch {epochs[-1]} with: {_resume_command(run_dirs[0], file, overrides)}"
 
 
 def _and_kernel(loaded: LoadedExperiment) -> tuple[LoadedExperiment, Kernel]:
