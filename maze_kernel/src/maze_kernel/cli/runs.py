@@ -76,10 +76,10 @@ def train(
 
 
 def _best(outcome: Outcome) -> str:
-    """The best value and, where it is not the mean reward, what it is a value of."""
+    """The best value and what it is a value of: of evaluations or, in a run without any, of training episodes."""
     if outcome.best_metric is None:
         return ""
-    what = "evaluation" if outcome.metric == "BaseEnvEvents/reward/mean" else outcome.metric
+    what = "mean reward" if outcome.metric == "BaseEnvEvents/reward/mean" else outcome.metric
     return f", best {what} {outcome.best_metric:.6g}"
 
 

@@ -18,6 +18,20 @@ from maze_perception.shape_normalization import ShapeNormalizationBlock
 
 _N_BUFFERED_SIZES = 8
 
+_FEW_INPUTS = 16
+
+
+def _affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """`functional.linear`, (..., in_features) to (..., out_features).
+
+    The gradient of a tall, narrow weight costs three to six times that of the same numbers laid out wide (256 rows, 4
+    inputs, 256 units: 102 instead of 17 microseconds), and autograd follows the layout met in the forward pass.
+    """
+    out_features, in_features = weight.shape
+    if bias is None or x.ndim != 2 or in_features > min(_FEW_INPUTS, out_features) or not torch.is_grad_enabled():
+        return functional.linear(x, weight, bias)
+    return torch.addmm(bias, x, weight.t().contiguous())
+
 
 class Layers(nn.Module):
     """Linear layers with an activation after each."""
@@ -35,7 +49,7 @@ class Layers(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(..., in_features) to (..., hidden_units[-1])."""
         for layer in self._in_order:
-            x = self._activation(functional.linear(x, layer.weight, layer.bias))
+            x = self._activation(_affine(x, layer.weight, layer.bias))
         return x
 
     def make_mirror(self) -> Callable[[np.ndarray], np.ndarray] | None:
