@@ -156,7 +156,7 @@ def replay(
     *,
     run_dir: Path | None = None,
     on_result: Callable[[EpisodeResult], None] = lambda _result: None,
-) -> tuple[RolloutResult, list[int]]:
+) -> tuple[RolloutResult, list[int], int]:
     """Take the recorded actions again, all episodes of a recording with their seeds.
 
     Args:
@@ -164,25 +164,39 @@ def replay(
         options: of the replay; `n_episodes` and `seed` are the recording's.
         run_dir: see `roll_out`.
 
+    Left out are episodes that were cut off earlier than others, as those that training did not finish: they would go
+    on where their recordings end. Where seeds repeat, one worker plays, since their episodes come in turn.
+
     Returns:
-        The result, and the seeds of the episodes whose reward or length differs from the recorded one.
+        The result, the seeds of the episodes whose reward or length differs from the recorded one, and how many
+        episodes were left out.
 
     Raises:
         RequestError: an episode was recorded without a seed.
     """
     infos = TrajectoryDataset.open(recording).infos()
-    seeds = [info.seed for info in infos if info.seed is not None]
-    if len(seeds) < len(infos):
+    if n_unseeded := sum(info.seed is None for info in infos):
         raise RequestError(
-            f"{len(infos) - len(seeds)} episodes of {recording} were recorded without a seed and cannot be replayed",
+            f"{n_unseeded} episodes of {recording} were recorded without a seed and cannot be replayed",
             help="look at them with: maze view",
         )
-    if options.max_steps is None and any(not (info.terminated or info.truncated) for info in infos):
-        options = attrs.evolve(options, max_steps=max(info.n_env_steps for info in infos))
+    played = infos
+    if options.max_steps is None and any(map(_was_cut, infos)):
+        longest = max(info.n_env_steps for info in infos)
+        played = [info for info in infos if not _was_cut(info) or info.n_env_steps == longest]
+        options = attrs.evolve(options, max_steps=longest)
+    seeds = [info.seed for info in played if info.seed is not None]
+    if len(set(seeds)) < len(seeds):
+        options = attrs.evolve(options, n_workers=1)
     policy = {"use": "replay", "path": str(recording)}
     result = roll_out(loaded, kernel, options, policy=policy, seeds=seeds, run_dir=run_dir, on_result=on_result)
-    pairs = zip(infos, result.episodes, strict=True)
-    return result, [episode.seed for info, episode in pairs if not _same(info, episode)]
+    pairs = zip(played, result.episodes, strict=True)
+    return result, [episode.seed for info, episode in pairs if not _same(info, episode)], len(infos) - len(played)
+
+
+def _was_cut(info: EpisodeInfo) -> bool:
+    """Whether an episode neither ended nor failed."""
+    return not (info.terminated or info.truncated or info.error)
 
 
 def _same(info: EpisodeInfo, episode: EpisodeResult) -> bool:

@@ -86,8 +86,8 @@ def test_a_trained_run_records_observations_inside_of_its_wrappers_and_replays(t
     kernel = Kernel.installed()
     mapping = {**PENDULUM, "env": {**PENDULUM["env"], "max_episode_steps": 20}}
     loaded = experiment_from_mapping(mapping, kernel=kernel)
-    again, different = replay(loaded, kernel, tmp_path / "recording", RolloutOptions())
-    assert different == []
+    again, different, n_left_out = replay(loaded, kernel, tmp_path / "recording", RolloutOptions())
+    assert (different, n_left_out) == ([], 0)
     assert [result.total_reward for result in again.episodes] == [result.total_reward for result in played.episodes]
 
 
@@ -141,6 +141,28 @@ def test_episodes_cut_by_max_steps_replay_as_far_as_they_were_recorded(maze, cut
     maze("rollout", cutting_file, "--episodes", 2, "--max-steps", 3, "--record-to", "rec")
     assert [info.n_env_steps for info in TrajectoryDataset.open("rec").infos()] == [3, 3]
     assert "2 of 2 episodes" in maze("rollout", cutting_file, "--replay", "rec").stdout
+
+
+def test_episodes_of_training_can_be_played_again(maze):
+    """Also those that began by themselves; two evaluations play the same seed with other actions."""
+    Path("pole.toml").write_text(
+        """
+name = "pole"
+wrappers = [{ use = "trajectory-recording" }]
+env = { use = "gym", id = "CartPole-v1" }
+vector = { n_envs = 2 }
+trainer = { use = "ppo", n_epochs = 2, epoch_length = 1, n_rollout_steps = 60 }
+evaluation = { n_episodes = 1 }
+"""
+    )
+    assert maze("train", "pole.toml", "--out", "run").exit_code == 0
+    infos = TrajectoryDataset.open("run").infos()
+    n_cut = sum(not info.terminated for info in infos)
+    assert len({info.seed for info in infos}) == len(infos) - 1
+    assert len(infos) - n_cut >= 6
+    done = maze("rollout", "pole.toml", "--replay", "run")
+    assert f"{len(infos) - n_cut} of {len(infos) - n_cut} episodes came out as they were recorded" in done.stdout
+    assert f"{n_cut} left out" in done.stderr
 
 
 def test_wrong_requests_start_nothing(maze, cutting_file, tmp_path):

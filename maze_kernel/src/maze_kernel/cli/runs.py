@@ -147,8 +147,9 @@ def rollout(
     )
     run_dir = None if source.is_file() else newest_run(source)
     different: list[int] = []
+    n_left_out = 0
     if replayed is not None:
-        result, different = replay(loaded, kernel, replayed, options, run_dir=run_dir)
+        result, different, n_left_out = replay(loaded, kernel, replayed, options, run_dir=run_dir)
         player = f"the recording {replayed}"
     else:
         player_selection = select(kernel, "policy", policy or "random", origin="--policy")
@@ -169,7 +170,7 @@ def rollout(
         if video is not None:
             print(f"films in {video}")
         if replayed is not None:
-            _compare_with_recording(len(result.episodes), different)
+            _compare_with_recording(len(result.episodes), different, n_left_out)
         if events_to is not None:
             print(f"events in {events_to}")
         if record_to is not None:
@@ -187,11 +188,13 @@ def new_folder(source: Path, kind: str, name: str) -> Path:
     return new_path(Path(kind), name) if source.is_file() else new_path(newest_run(source), kind)
 
 
-def _compare_with_recording(n_episodes: int, different: list[int]) -> None:
+def _compare_with_recording(n_episodes: int, different: list[int], n_left_out: int) -> None:
     print(f"{n_episodes - len(different)} of {n_episodes} episodes came out as they were recorded")
     if different:
         shown = ", ".join(map(str, different[:10])) + (" …" if len(different) > 10 else "")
         print(f"different: the episodes with seeds {shown}", file=sys.stderr)
+    if n_left_out:
+        print(f"{n_left_out} left out, which were cut off before their end", file=sys.stderr)
 
 
 @guarded

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 
 from maze_kernel.config.paths import path_inside
 from maze_kernel.env.capabilities import Recordable, capability
@@ -23,7 +24,8 @@ class RecordingEnv(EnvWrapper):
     """Writes every episode when it ends: with its last step, with the next `reset`, with `close`, or when it fails.
 
     Observations, actions and rewards are those seen here, so wrappers outside of it do not change them. What was
-    never stepped is not written.
+    never stepped is not written. An episode that begins without a seed after one that had one, as they do in
+    training, is given a seed that follows from that one if it is recorded: so it can be played again.
 
     Args:
         env: what is recorded.
@@ -58,6 +60,8 @@ class RecordingEnv(EnvWrapper):
         self._maze_steps = MazeStepRecorder(self._recordable) if has_steps and self._recordable else None
         self._n_episodes = 0
         self._seed: int | None = None
+        self._given_seed: int | None = None
+        self._n_since_seed = 0
         self._last: Observation = {}
 
     def reset(
@@ -65,9 +69,10 @@ class RecordingEnv(EnvWrapper):
     ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode; one that was cut off is written first."""
         self._write()
-        observation, info = self.env.reset(seed=seed, options=options)
         self._active = self._writer is not None and self._n_resets % self._every_episodes == 0
         self._n_resets += 1
+        seed = self._seed_for(seed)
+        observation, info = self.env.reset(seed=seed, options=options)
         if not self._active:
             return observation, info
         self._seed, self._last = seed, observation
@@ -126,6 +131,17 @@ class RecordingEnv(EnvWrapper):
         self._write()
         self._active = False
         super().clone_from(other)
+
+    def _seed_for(self, seed: int | None) -> int | None:
+        """The seed of the episode that begins: the given one, or, for a recorded episode, one that follows from it."""
+        if seed is not None:
+            self._given_seed, self._n_since_seed = seed, 0
+            return seed
+        self._n_since_seed += 1
+        if self._given_seed is None or not self._active:
+            return None
+        sequence = np.random.SeedSequence(self._given_seed, spawn_key=(self._n_since_seed,))
+        return int(sequence.generate_state(1, np.uint32)[0]) >> 1
 
     def _write(self, error: str | None = None) -> None:
         """Write the episode so far, if it has a step, and forget it."""

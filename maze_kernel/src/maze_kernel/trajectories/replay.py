@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,7 +32,8 @@ class ReplayPolicy:
     """Finds the episode by the seed it is given, and takes its actions in their order.
 
     Of several environments the first one to begin gets that episode, the next one the one recorded after it, and so
-    on. Actions that were recorded inside of the experiment's wrappers are mapped back through them.
+    on. A seed that was recorded several times, as those of evaluations are, stands for these episodes in turn. Actions
+    that were recorded inside of the experiment's wrappers are mapped back through them.
 
     Raises:
         RequestError: there is no such recording.
@@ -49,7 +51,9 @@ class ReplayPolicy:
             )
         self._dataset = recording
         self._transforms = context.transforms
-        self._index = {info.seed: index for index, info in reversed(list(enumerate(recording.infos())))}
+        self._by_seed: dict[int | None, deque[int]] = {}
+        for index, info in enumerate(recording.infos()):
+            self._by_seed.setdefault(info.seed, deque()).append(index)
         self._path = options.path
         self._next = 0
         self._cursors: dict[int, _Cursor | int] = {}
@@ -69,17 +73,18 @@ class ReplayPolicy:
             self._next += 1
 
     def seed(self, seed: int) -> None:
-        """Go on with the episode that was recorded with this seed.
+        """Go on with the episode that was recorded with this seed; of several with the next one.
 
         Raises:
             RequestError: there is none.
         """
-        if seed not in self._index:
+        if seed not in self._by_seed:
             raise RequestError(
                 f"no episode in {self._path} was recorded with seed {seed}",
                 help=f"play the recorded seeds: maze rollout EXPERIMENT --replay {self._path}",
             )
-        self._next = self._index[seed]
+        self._next = self._by_seed[seed][0]
+        self._by_seed[seed].rotate(-1)
 
     def state_dict(self) -> dict[str, Any]:
         """Which episode comes next; the ones in progress are not kept."""
