@@ -3,6 +3,9 @@
 CartPole-v1, population 64, one hidden layer of 64 tanh units, Adam, centred ranks. Each round is several updates
 from the same kind of policy: the weights are put back before it, so every round plays episodes of similar length.
 Start-up is excluded: every contender warms up once. One torch thread.
+
+"bare ticks" does what cannot be left out: as many ticks of the same batch of environments as ours took just before,
+each with a batched forward pass in NumPy and nothing else. It is credited with our steps, so it is our ceiling.
 """
 
 from __future__ import annotations
@@ -10,9 +13,10 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import attrs
 import gymnasium
 import numpy as np
 import torch
@@ -29,8 +33,38 @@ STDDEV = 0.1
 STEP_SIZE = 0.05
 
 
-def ours(env: str, n_updates: int, *, trainer: Mapping[str, Any] | None = None, **tables: Any) -> Contender:
-    """A contender that makes `n_updates` updates with ours."""
+class Ticking:
+    """A batch that counts its ticks; everything else is the batch's own."""
+
+    def __init__(self, vector_env: Any) -> None:
+        self.vector_env = vector_env
+        self.n_ticks = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.vector_env, name)
+
+    def step(self, actions: Any) -> Any:
+        self.n_ticks += 1
+        return self.vector_env.step(actions)
+
+
+@attrs.define
+class Work:
+    """What ours did in its last round."""
+
+    n_steps: int = 0
+    n_ticks: int = 0
+
+
+def ours(
+    env: str,
+    n_updates: int,
+    *,
+    trainer: Mapping[str, Any] | None = None,
+    work: Work | None = None,
+    **tables: Any,
+) -> Contender:
+    """A contender that makes `n_updates` updates with ours, and says in `work` what that took."""
     kernel = Kernel.installed()
     data = {
         "name": "benchmark",
@@ -48,18 +82,48 @@ def ours(env: str, n_updates: int, *, trainer: Mapping[str, Any] | None = None, 
         **tables,
     }
     assembly = Assembly(experiment_from_mapping(data, kernel=kernel), kernel)
-    trainer_object = assembly.make_trainer(assembly.trainer_context())
+    context, batches = assembly.trainer_context(), []
+
+    def make_vector_env() -> Ticking:
+        batches.append(Ticking(context.make_vector_env()))
+        return batches[-1]
+
+    counted = context if "workers" in tables else attrs.evolve(context, make_vector_env=make_vector_env)
+    trainer_object = assembly.make_trainer(counted)
     start_weights = {name: tensor.clone() for name, tensor in trainer_object.model.state_dict().items()}
 
     def run() -> float:
         trainer_object.model.load_state_dict(start_weights)
         trainer_object.start_segment(0)
+        n_ticks = sum(batch.n_ticks for batch in batches)
         before, start = trainer_object.env_steps, time.perf_counter()
         for _ in range(n_updates):
             trainer_object.train_epoch()
-        return float((trainer_object.env_steps - before) / (time.perf_counter() - start))
+        seconds, n_steps = time.perf_counter() - start, trainer_object.env_steps - before
+        if work is not None:
+            work.n_steps, work.n_ticks = n_steps, sum(batch.n_ticks for batch in batches) - n_ticks
+        return float(n_steps / seconds)
 
     run()
+    return run
+
+
+def bare_ticks(env: str, n_envs: int, work: Work) -> Contender:
+    """A contender that makes the ticks of `work` with the environment's own batch and a bare forward pass."""
+    batch = gymnasium.make_vec(env, n_envs, vectorization_mode="vector_entry_point").unwrapped
+    rng = np.random.default_rng(0)
+    n_inputs, n_outputs = batch.single_observation_space.shape[0], batch.single_action_space.n
+    first = rng.normal(size=(n_envs, n_inputs, HIDDEN)).astype(np.float32)
+    second = rng.normal(size=(n_envs, HIDDEN, n_outputs)).astype(np.float32)
+
+    def run() -> float:
+        start = time.perf_counter()
+        observation, _ = batch.reset(seed=0)
+        for _ in range(work.n_ticks):
+            hidden = np.tanh(np.matmul(observation[:, None], first))
+            observation, *_ = batch.step(np.matmul(hidden, second)[:, 0].argmax(-1))
+        return work.n_steps / (time.perf_counter() - start)
+
     return run
 
 
@@ -129,6 +193,27 @@ def evotorch(env: str, n_updates: int) -> Contender:
     return run
 
 
+def contenders(env: str, n_updates: int) -> dict[str, Callable[[], Contender]]:
+    """What makes each contender, by name; the first one is the yardstick."""
+    apart, together = Work(), Work()
+    modes = {"deterministic": True}
+    both = {"trainer": {**modes, "halves_together": True}, "vector": {"n_envs": POPULATION}, "work": together}
+    table: dict[str, Callable[[], Contender]] = {
+        "evotorch": lambda: evotorch(env, n_updates),
+        "plain loop": lambda: plain_loop(env, n_updates),
+        "maze": lambda: ours(env, n_updates),
+        "maze, modes": lambda: ours(env, n_updates, trainer=modes, work=apart),
+        "bare ticks": lambda: bare_ticks(env, POPULATION // 2, apart),
+        "maze, modes, halves together": lambda: ours(env, n_updates, **both),
+        "bare ticks, halves together": lambda: bare_ticks(env, POPULATION, together),
+        "maze sequential envs": lambda: ours(env, n_updates, vector={"n_envs": 8, "mode": "sequential"}),
+        "maze, 2 processes": lambda: ours(env, n_updates, workers={"use": "subprocess", "count": 2}),
+    }
+    if importlib.util.find_spec("evotorch") is None:
+        del table["evotorch"]
+    return table
+
+
 def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -137,23 +222,14 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, default=10, help="updates a round")
-    parser.add_argument("--processes", action="store_true", help="add ours on two worker processes")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these contenders; the first is the yardstick")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print(
         f"# {arguments.env}: population {POPULATION}, one hidden layer of {HIDDEN}, {arguments.updates} updates a round"
     )
-    table: dict[str, Contender] = {}
-    if importlib.util.find_spec("evotorch") is not None:
-        table["evotorch"] = evotorch(arguments.env, arguments.updates)
-    table["plain loop"] = plain_loop(arguments.env, arguments.updates)
-    table["maze"] = ours(arguments.env, arguments.updates)
-    table["maze, modes"] = ours(arguments.env, arguments.updates, trainer={"deterministic": True})
-    table["maze sequential envs"] = ours(arguments.env, arguments.updates, vector={"n_envs": 8, "mode": "sequential"})
-    if arguments.processes:
-        pool = {"use": "subprocess", "count": 2}
-        table["maze 2 processes"] = ours(arguments.env, arguments.updates, workers=pool)
-    compare(table, arguments.rounds)
+    table = contenders(arguments.env, arguments.updates)
+    compare({name: table[name]() for name in arguments.only or table}, arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,6 @@ def test_the_readme_states_the_options_of_the_other_optimizer():
 
 
 def test_the_fragment_of_the_readme_holds(kernel):
-    (text,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    text = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)[0]
     data = {"name": "readme", "env": {"use": "gym", "id": "CartPole-v1"}, **tomllib.loads(text)}
     assert experiment_from_mapping(data, kernel=kernel).experiment.trainer.options.n_rollouts_per_update == 64

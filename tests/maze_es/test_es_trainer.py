@@ -225,6 +225,34 @@ def test_the_relay_plays_what_the_waves_play(make_trainer):
     np.testing.assert_array_equal(one.lengths, other.lengths)
 
 
+def test_halves_together_play_what_halves_apart_play(make_trainer):
+    """Where every row has a seed of its own; with pairs beyond the batch and rows without a member."""
+    tables = {"mode": "sequential"}
+    options = {"deterministic": True, "max_steps": 10_000}
+    apart = make_trainer(vector={"n_envs": 5, **tables}, trainer=options)
+    together = make_trainer(vector={"n_envs": 5, **tables}, trainer={**options, "halves_together": True})
+    center, pairs = apart._flat.data.numpy().copy(), apart._draw(3)
+    one, other = apart._population.play(center, pairs), together._population.play(center, pairs)
+    np.testing.assert_array_equal(one.returns, other.returns)
+    np.testing.assert_array_equal(one.lengths, other.lengths)
+
+
+def test_native_halves_together_take_the_ticks_of_the_longest_episode(make_trainer):
+    trainer = make_trainer(
+        vector={"n_envs": 6}, trainer={"halves_together": True, "deterministic": True, "noise_stddev": 1.0}
+    )
+    population, loaded, ticks = trainer._population, [], []
+    load, step = population._members.load, population._vector_env.step
+    population._members.load = lambda weights: (loaded.append(weights), load(weights))[1]
+    population._vector_env.step = lambda actions: (ticks.append(1), step(actions))[1]
+    center, pairs = trainer._flat.data.numpy().copy(), trainer._draw(3)
+    outcome = population.play(center, pairs)
+    assert len(ticks) == outcome.lengths.max()
+    (weights,) = loaded
+    noise = population.noise.vectors(pairs.noise_indices)
+    np.testing.assert_allclose(weights, center + np.concatenate([noise, -noise]), rtol=1e-6)
+
+
 @pytest.mark.slow
 def test_processes_play_what_one_process_plays(make_trainer):
     tables = {"trainer": {**TABLE, "deterministic": True}, "vector": {"n_envs": 2, "mode": "sequential"}}

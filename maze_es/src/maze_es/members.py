@@ -1,96 +1,19 @@
-"""N policies with weights of their own, evaluated together: row i of a batch passes through network i.
-
-Three ways, the fastest that works for a model is taken: a trace of the `vmap`ped network, the `vmap`ped network itself,
-one member after the other.
-"""
+"""N policies with weights of their own that act together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
-from torch import Tensor, nn
-from torch.func import functional_call, vmap
 
-from maze_es.tracing import trace_in_two
+from maze_es.networks import MemberNetworks, choose_networks
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict, Group
-from maze_kernel.models.contract import ActorCritic
+from maze_kernel.models.contract import ActorCritic, Policy
 from maze_kernel.models.flat_parameters import FlatParameters
-
-Function = Callable[..., tuple[Tensor, ...]]
-"""(N, P) weights and (N, …) observations to (N, L) logits, in the order of names."""
-
-
-class MemberNetworks(Protocol):
-    """Row i of the observations through the network with row i of the weights."""
-
-    def load(self, weights: Tensor) -> None:
-        """Take the weights (N, P), in the order of `FlatParameters`."""
-        ...
-
-    def __call__(self, observations: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """(N, …) observations to (N, L) logits, in the order of names."""
-        ...
-
-
-class Batched:
-    """All members in one call of a `vmap`ped network."""
-
-    def __init__(self, function: Function) -> None:
-        self._function = function
-
-    def load(self, weights: Tensor) -> None:
-        """See `MemberNetworks.load`."""
-        self._weights = weights
-
-    def __call__(self, observations: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """See `MemberNetworks`."""
-        return self._function(self._weights, *observations)
-
-
-class Traced:
-    """The tensor operations of a `vmap`ped network; what depends on weights alone is computed when they change."""
-
-    def __init__(self, function: Function, weights: Tensor, observations: tuple[Tensor, ...]) -> None:
-        self._prepare, self._run = trace_in_two(function, weights, observations)
-
-    def load(self, weights: Tensor) -> None:
-        """See `MemberNetworks.load`."""
-        self._prepared = self._prepare(weights)
-
-    def __call__(self, observations: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """See `MemberNetworks`."""
-        logits: tuple[Tensor, ...] = self._run(*self._prepared, *observations)
-        return logits
-
-
-class OneByOne:
-    """One member after the other, for networks that cannot be batched; leaves the model's weights as they were."""
-
-    def __init__(self, function: Function, flat: FlatParameters) -> None:
-        self._function = function
-        self._flat = flat
-
-    def load(self, weights: Tensor) -> None:
-        """See `MemberNetworks.load`."""
-        self._weights = weights
-
-    def __call__(self, observations: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """See `MemberNetworks`."""
-        center = self._flat.data.clone()
-        try:
-            rows = [self._row(i, observations) for i in range(len(self._weights))]
-        finally:
-            self._flat.data.copy_(center)
-        return tuple(torch.cat(column) for column in zip(*rows, strict=True))
-
-    def _row(self, index: int, observations: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        self._flat.data.copy_(self._weights[index])
-        return self._function(*(tensor[index : index + 1] for tensor in observations))
 
 
 class MemberPolicy:
@@ -100,7 +23,7 @@ class MemberPolicy:
         model: gives the architecture and the action distributions; its weights are left as they are.
         flat: the perturbed weights of `model`.
         n_members: N.
-        how: "traced", "vmap" or "one-by-one"; None: the fastest that agrees with one-by-one.
+        how: "numpy", "traced", "vmap" or "one-by-one"; None: the fastest that agrees with one-by-one.
 
     Attributes:
         how: the ways that were taken, by policy key.
@@ -113,18 +36,17 @@ class MemberPolicy:
         self.how: dict[PolicyKey, str] = {}
         self._networks: dict[PolicyKey, MemberNetworks] = {}
         self._rows = {key: _examples(space, n_members) for key, space in model.spaces.observation.items()}
+        self._names = {key: tuple(rows) for key, rows in self._rows.items()}
         for key in model.spaces.policy_keys:
-            example = self._tensors(key, self._rows[key])
-            with torch.no_grad():
-                self.how[key], self._networks[key] = _choose(_Logits(model, key), flat, example, how)
+            example = tuple(self._rows[key].values())
+            self.how[key], self._networks[key] = choose_networks(model, key, flat, example, how)
         self.seed(0)
 
     def load(self, weights: np.ndarray) -> None:
         """Take the members' weights, (N, P) float32."""
         tensor = torch.from_numpy(weights).to(self._device)
-        with torch.no_grad():
-            for networks in self._networks.values():
-                networks.load(tensor)
+        for networks in self._networks.values():
+            networks.load(tensor)
 
     def seed(self, seed: int) -> None:
         """Restart the stream of action samples."""
@@ -141,10 +63,8 @@ class MemberPolicy:
             observation = self._rows[policy_key]
             for name, array in observation.items():
                 array[group.env_index] = group.observation[name]
-        with torch.no_grad():
-            logits = self._networks[policy_key](self._tensors(policy_key, observation))
-        heads = self._model.distributions[policy_key].heads
-        arrays = {name: tensor.cpu().numpy() for name, tensor in zip(heads, logits, strict=True)}
+        logits = self._networks[policy_key](tuple(observation[name] for name in self._names[policy_key]))
+        arrays = dict(zip(self._model.distributions[policy_key].heads, logits, strict=True))
         if observation is group.observation:
             return arrays
         return {name: array[group.env_index] for name, array in arrays.items()}
@@ -163,11 +83,6 @@ class MemberPolicy:
         """Restore what `state_dict` returned."""
         self._rng.bit_generator.state = state["rng"]
 
-    def _tensors(self, key: PolicyKey, observation: ArrayDict) -> tuple[Tensor, ...]:
-        names = self._model.spaces.observation[key].spaces
-        tensors = tuple(torch.from_numpy(np.ascontiguousarray(observation[name])) for name in names)
-        return tensors if self._device.type == "cpu" else tuple(tensor.to(self._device) for tensor in tensors)
-
 
 def _examples(space: spaces.Dict, n_rows: int) -> ArrayDict:
     """Observations of the right shapes."""
@@ -178,15 +93,22 @@ class Relay:
     """A `Policy` that hands an environment to its next member when an episode ends: environment i to i, i + N, ….
 
     Args:
-        policy: plays N members at a time.
+        members: take the weights of N members at a time.
+        policy: acts; `members`, or what is around them.
         weights: member numbers (n,) to their weights (n, P).
         n_members: to be played in all.
         n_envs: N.
     """
 
     def __init__(
-        self, policy: MemberPolicy, weights: Callable[[np.ndarray], np.ndarray], n_members: int, n_envs: int
+        self,
+        members: MemberPolicy,
+        policy: Policy,
+        weights: Callable[[np.ndarray], np.ndarray],
+        n_members: int,
+        n_envs: int,
     ) -> None:
+        self._members = members
         self._policy = policy
         self._weights_of = weights
         self._n_members = n_members
@@ -204,66 +126,5 @@ class Relay:
         rows = env_index[self._member[env_index] < self._n_members]
         if len(rows):
             self._weights[rows] = self._weights_of(self._member[rows])
-            self._policy.load(self._weights)
-
-
-class _Logits(nn.Module):
-    """A model's logits as a forward pass: observations in the order of names, logits in the order of heads."""
-
-    def __init__(self, model: ActorCritic, key: PolicyKey) -> None:
-        super().__init__()
-        self.model = model
-        self._key = key
-        self._names = tuple(model.spaces.observation[key].spaces)
-        self._heads = tuple(model.distributions[key].heads)
-
-    def forward(self, *observations: Tensor) -> tuple[Tensor, ...]:
-        logits = self.model.logits(self._key, dict(zip(self._names, observations, strict=True)))
-        return tuple(logits[head] for head in self._heads)
-
-
-def _stacked(network: _Logits, flat: FlatParameters) -> Function:
-    """The network as a function of stacked weights."""
-    trained = {id(parameter) for parameter in flat.parameters}
-    names = [name for name, parameter in network.named_parameters() if id(parameter) in trained]
-
-    def one(weights: Tensor, *observation: Tensor) -> tuple[Tensor, ...]:
-        parameters = dict(zip(names, flat.split(weights), strict=True))
-        logits = functional_call(network, parameters, tuple(tensor.unsqueeze(0) for tensor in observation))
-        return tuple(tensor.squeeze(0) for tensor in logits)
-
-    stacked: Function = vmap(one)
-    return stacked
-
-
-def _choose(
-    network: _Logits, flat: FlatParameters, example: tuple[Tensor, ...], how: str | None
-) -> tuple[str, MemberNetworks]:
-    """The networks, and how they are evaluated; a way that fails or disagrees with one-by-one is passed over."""
-    one_by_one = OneByOne(network, flat)
-    # Weights unlike each other, so that a mix-up of members cannot pass.
-    factors = torch.linspace(0.5, 1.5, len(example[0]), device=flat.data.device)
-    weights = factors[:, None] * flat.data
-    ways: dict[str, Callable[[], MemberNetworks]] = {
-        "traced": lambda: Traced(_stacked(network, flat), weights, example),
-        "vmap": lambda: Batched(_stacked(network, flat)),
-        "one-by-one": lambda: one_by_one,
-    }
-    if how is not None:
-        return how, ways[how]()
-    one_by_one.load(weights)
-    expected = one_by_one(example)
-    for name in ("traced", "vmap"):
-        try:
-            networks = ways[name]()
-            networks.load(weights)
-            agree = all(_equal(networks(example), expected) for _ in range(2))
-        except Exception:  # whatever torch raises for an operation it cannot trace or batch
-            continue
-        if agree:
-            return name, networks
-    return "one-by-one", one_by_one
-
-
-def _equal(logits: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> bool:
-    return all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(logits, expected, strict=True))
+            self._members.load(self._weights)
+        self._policy.begin_episodes(env_index)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import attrs
 from attrs.validators import ge, gt, lt
+
+from maze_kernel.config.experiment import Selection
 
 
 @attrs.frozen(kw_only=True)
@@ -76,11 +78,15 @@ class ESOptions:
     """Cut episodes of the training after so many steps; 0: only the environment ends them."""
     deterministic: bool = False
     """Act by the mode of the action distribution instead of samples: only the weights explore, as in the paper."""
+    halves_together: bool = False
+    """Play both halves of the pairs in one batch: natively vectorised environments are faster, but each member meets an episode of its own."""  # noqa: E501
     optimizer: AdamOptions | SGDOptions = attrs.field(factory=AdamOptions)
     """What turns gradients into updates: a table with `use = "adam"` or `use = "sgd"` and the options of either."""
     l2_penalty: float = attrs.field(default=0.005, validator=ge(0.0))
     """Weight decay: this times the weights is subtracted from the gradient of the fitness."""
     noise_stddev: float = attrs.field(default=0.02, validator=gt(0.0))
     """Standard deviation of the perturbations, the same for every weight."""
+    policy_wrapper: Annotated[Selection, "policy-wrapper"] | None = None
+    """Rules around the policy, in training, evaluation, rollouts and deployment: a table with `use`, the import path "package.module:Class" of what takes a policy and returns one, and its options."""  # noqa: E501
     noise: TableNoise | SeededNoise = attrs.field(factory=TableNoise)
     """Where perturbations come from: a table with `use = "table"` and `size`, or with `use = "seeded"`."""

@@ -19,6 +19,7 @@ from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError, WorkerError
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters, train_policy_only
+from maze_kernel.models.policy_wrapper import wrap_policy
 from maze_kernel.rollout.episodes import EpisodeResult, run_episodes
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
@@ -90,7 +91,8 @@ class LocalPopulation:
     Where every episode can have its own seed, an environment that ends one is handed to the next member at once.
     Else (natively vectorised environments read one seed, `max_steps` needs resets) N pairs play at a time, first
     one half, then the other, each from a reset with the same seeds. Either way both halves of a pair meet the same
-    episode; in the second way they also share the stream of action samples.
+    episode; in the second way they also share the stream of action samples. With `halves_together` N / 2 pairs play
+    at a time, both halves in one batch, and where the batch reads one seed every member meets an episode of its own.
 
     Args:
         model, flat: the architecture.
@@ -105,7 +107,8 @@ class LocalPopulation:
         self.noise = noise
         self._vector_env = vector_env
         self._options = options
-        self._policy = MemberPolicy(model, flat, vector_env.n_envs)
+        self._members = MemberPolicy(model, flat, vector_env.n_envs)
+        self._policy = wrap_policy(self._members, options.policy_wrapper)
         self._in_relay = not options.max_steps and _seeds_every_episode(vector_env)
 
     def play(self, center: np.ndarray, pairs: Pairs) -> Outcome:
@@ -124,28 +127,38 @@ class LocalPopulation:
             return members_weights
 
         self._policy.seed(pairs.policy_seed)
-        relay = Relay(self._policy, weights, 2 * n_pairs, self._vector_env.n_envs)
+        relay = Relay(self._members, self._policy, weights, 2 * n_pairs, self._vector_env.n_envs)
         seeds = [int(seed) for seed in np.tile(pairs.env_seeds, 2)]
         return run_episodes(self._vector_env, relay, seeds, deterministic=self._options.deterministic)
 
     def _play_in_waves(self, center: np.ndarray, pairs: Pairs) -> list[EpisodeResult]:
-        n_envs = self._vector_env.n_envs
+        together = self._options.halves_together and self._vector_env.n_envs > 1
+        n_pairs = self._vector_env.n_envs // 2 if together else self._vector_env.n_envs
         halves: tuple[list[EpisodeResult], list[EpisodeResult]] = ([], [])
-        for start in range(0, len(pairs.env_seeds), n_envs):
-            rows = slice(start, start + n_envs)
+        for start in range(0, len(pairs.env_seeds), n_pairs):
+            rows = slice(start, start + n_pairs)
             scaled = np.float32(self._options.noise_stddev) * self.noise.vectors(pairs.noise_indices[rows])
-            seeds = [int(seed) for seed in pairs.env_seeds[rows]]
+            seeds, policy_seed = pairs.env_seeds[rows].tolist(), pairs.policy_seed + start
+            if together:
+                results = self._play_wave(center + np.concatenate([scaled, -scaled]), 2 * seeds, policy_seed)
+                halves[0].extend(results[: len(seeds)])
+                halves[1].extend(results[len(seeds) :])
+                continue
             for half, perturbation in zip(halves, (scaled, -scaled), strict=True):
-                self._policy.load(_fill_rows(center + perturbation, n_envs))
-                self._policy.seed(pairs.policy_seed + start)
-                half += run_episodes(
-                    self._vector_env,
-                    self._policy,
-                    seeds,
-                    deterministic=self._options.deterministic,
-                    max_steps=self._options.max_steps or None,
-                )
+                half.extend(self._play_wave(center + perturbation, seeds, policy_seed))
         return halves[0] + halves[1]
+
+    def _play_wave(self, weights: np.ndarray, seeds: list[int], policy_seed: int) -> list[EpisodeResult]:
+        """An episode for each row of weights, all from one reset."""
+        self._members.load(_fill_rows(weights, self._vector_env.n_envs))
+        self._policy.seed(policy_seed)
+        return run_episodes(
+            self._vector_env,
+            self._policy,
+            seeds,
+            deterministic=self._options.deterministic,
+            max_steps=self._options.max_steps or None,
+        )
 
     def close(self) -> None:
         """Close the environments."""

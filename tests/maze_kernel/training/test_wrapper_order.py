@@ -1,4 +1,4 @@
-"""A wrapper that keeps statistics must see the whole batch."""
+"""A wrapper that keeps statistics must see the whole batch; a limit may hold in training alone."""
 
 import pytest
 
@@ -29,3 +29,16 @@ def test_statistics_inside_an_env_wrapper_are_refused_with_the_way_out():
 
 def test_statistics_outside_of_it_are_shared_by_the_batch():
     assert len(assemble(LIMIT, NORMALIZATION).transforms) == 1
+
+
+@pytest.mark.parametrize(("training_only", "limited"), [(False, True), (True, False)])
+def test_a_limit_of_the_training_is_not_one_of_the_evaluation(training_only, limited):
+    assembly = assemble({**LIMIT, "training_only": training_only})
+    lengths = []
+    for training in (True, False):
+        env = assembly.env_factory(training=training)()
+        env.reset(seed=0)
+        ended = [any(env.step({"action": step % 2})[2:4]) for step in range(12)]
+        lengths.append(ended.index(True) + 1 if any(ended) else None)
+        env.close()
+    assert lengths == [9, 9 if limited else None]

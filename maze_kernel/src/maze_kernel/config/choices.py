@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from maze_kernel import __version__
-from maze_kernel.components import load_attribute
+from maze_kernel.components import COMPONENT_TYPES, load_attribute
 from maze_kernel.config.fields import OptionFields, fields_of_class, fields_of_target
 from maze_kernel.config.origin import COMMAND_LINE
 from maze_kernel.config.problems import nearest
@@ -74,7 +74,8 @@ class Choices:
         self.check_text(use, location)
         target = import_target(use, location)
         fields = target_fields(target, use, owner=use, location=location)
-        return Choice(target=use, owner=use, fields=fields, describe=f"maze describe {kind} {use}")
+        describe = f"maze describe {kind} {use}" if kind in COMPONENT_TYPES else f"the signature of {use}"
+        return Choice(target=use, owner=use, fields=fields, describe=describe)
 
 
 def owner_of(entry: Any) -> str:

@@ -27,7 +27,7 @@ from maze_kernel.run.assembly import Assembly
 from maze_kernel.training.playing import load_weights, weights_of
 
 if TYPE_CHECKING:
-    from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.config.experiment import LoadedExperiment, Selection
     from maze_kernel.env.transform import Transform
     from maze_kernel.loader import Kernel
     from maze_kernel.models.contract import ActorCritic
@@ -87,6 +87,7 @@ def export_policy(
     if format_name == "onnx":
         onnx_file.require_packages()
     assembly = Assembly(loaded, kernel)
+    _refuse_wrapper(assembly.policy_wrapper)
     inner, transforms = _bound_transforms(assembly, checkpoint)
     model = load_weights(assembly.make_model(), weights_of(checkpoint))
     _refuse_state(model)
@@ -100,6 +101,18 @@ def export_policy(
     data = about | describe_export(assembly, model, inner, {file.policy_key: file.path for file in files})
     description.write_text(f"{json.dumps(data, indent=2)}\n", encoding="utf-8")
     return Export(files=tuple(files), description=description)
+
+
+def _refuse_wrapper(wrapper: Selection | None) -> None:
+    if wrapper is not None:
+        raise RequestError(
+            "a policy with rules around it cannot be exported",
+            received=f"trainer.policy_wrapper = {wrapper.use!r}",
+            expected="a policy that is a network alone",
+            location=wrapper.location,
+            owner=wrapper.owner,
+            help="deploy the run with AgentDeployment, which acts through the wrapper",
+        )
 
 
 def _refuse_state(model: ActorCritic) -> None:

@@ -102,12 +102,13 @@ class _Wave:
         self._length += _flat_steps(tick, awaiting_reset)
         ended = tick.terminated | tick.truncated
         finished = ended if self._max_steps is None else ended | (self._length >= self._max_steps)
-        if finished.any():
-            self._finish(np.flatnonzero(finished), tick)
+        # `count_nonzero` costs a fifth of `any` on a small batch.
+        if np.count_nonzero(finished):
+            self._finish(finished.nonzero()[0], tick)
         if awaiting_reset is not None:
             ended = ended | awaiting_reset
-        if ended.any():
-            self._policy.begin_episodes(np.flatnonzero(ended))
+        if np.count_nonzero(ended):
+            self._policy.begin_episodes(ended.nonzero()[0])
         return tick
 
     def _finish(self, env_index: np.ndarray, tick: Tick) -> None:
@@ -125,6 +126,9 @@ class _Wave:
         self._length[env_index] = 0
 
 
-def _flat_steps(tick: Tick, awaiting_reset: np.ndarray | None) -> np.ndarray:
-    steps = np.ones(len(tick.reward), np.int64) if tick.flat_step_end is None else tick.flat_step_end.astype(np.int64)
-    return steps if awaiting_reset is None else steps * ~awaiting_reset
+def _flat_steps(tick: Tick, awaiting_reset: np.ndarray | None) -> np.ndarray | int:
+    """1 where a flat step ended, 0 elsewhere and where an environment was only reset."""
+    ended = tick.flat_step_end
+    if awaiting_reset is None:
+        return 1 if ended is None else ended
+    return ~awaiting_reset if ended is None else ended & ~awaiting_reset

@@ -186,10 +186,16 @@ class Assembly:
         return getattr(component, name) if isinstance(component, TrainerComponent) else default
 
     def make_policy(self, model: ActorCritic, seed: int) -> Policy:
-        """A policy that acts with the weights of a model."""
+        """A policy that acts with the weights of a model, inside the trainer's `policy_wrapper` if it has one."""
         from maze_kernel.models.network_policy import NetworkPolicy
+        from maze_kernel.models.policy_wrapper import wrap_policy
 
-        return NetworkPolicy(model, seed)
+        return wrap_policy(NetworkPolicy(model, seed), self.policy_wrapper)
+
+    @property
+    def policy_wrapper(self) -> Selection | None:
+        """What the trainer's option of that name selects; None for trainers without it."""
+        return getattr(self.experiment.trainer.options, "policy_wrapper", None)
 
     def make_workers(self) -> WorkerPool:
         """The experiment's worker pool; inline without a `[workers]` table."""

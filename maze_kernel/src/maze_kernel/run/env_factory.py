@@ -28,7 +28,8 @@ class EnvFactory:
     Attributes:
         env: what builds the simulation.
         wrappers: innermost first; the transforms outside the last of the env wrappers are not among them.
-        training: transforms shape rewards for training only; otherwise rewards are the environment's own.
+        training: transforms shape rewards for training only, otherwise rewards are the environment's own; wrappers
+            whose options have `training_only` set are left away where this is false.
         adapters: each is asked in turn to wrap what `env` builds if that is no StructuredEnv.
         files_below: where wrappers that write files do so, the run directory if there is one; None: they write nothing.
     """
@@ -77,7 +78,9 @@ def adapted(env: Any, adapters: Sequence[Selection]) -> StructuredEnv:
 
 
 def wrap_env(env: StructuredEnv, wrapper: Selection, training: bool) -> StructuredEnv:
-    """One environment inside one wrapper, be it a transform or an env wrapper."""
+    """One environment inside one wrapper, be it a transform or an env wrapper; one for training may stay away."""
+    if not training and getattr(wrapper.options, "training_only", False):
+        return env
     if not is_transform(wrapper):
         return build(wrapper, env)  # type: ignore[no-any-return]
     from maze_kernel.env.transformed import TransformedEnv

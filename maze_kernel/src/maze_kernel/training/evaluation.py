@@ -122,17 +122,22 @@ class Evaluator:
         make: Callable[[int], VectorEnv] = partial(_sequential, self._assembly.env_factory(training=False))
         if self._assembly.experiment.vector.mode == "native" and self._pool is None:
             make = partial(_native, self._assembly)
-        return partial(EpisodePlayer, make, self._assembly.transform_selections)
+        return partial(EpisodePlayer, make, self._assembly.transform_selections, self._assembly.policy_wrapper)
 
 
 class EpisodePlayer:
     """Plays episodes with one model on environments that it keeps."""
 
     def __init__(
-        self, make_vector_env: Callable[[int], VectorEnv], transforms: Sequence[Selection], model: ActorCritic
+        self,
+        make_vector_env: Callable[[int], VectorEnv],
+        transforms: Sequence[Selection],
+        policy_wrapper: Selection | None,
+        model: ActorCritic,
     ) -> None:
         self._make_vector_env = make_vector_env
         self._transforms: list[Transform] = [build(selection) for selection in transforms]
+        self._policy_wrapper = policy_wrapper
         self._model = model
         self._vector_env: VectorEnv | None = None
 
@@ -141,6 +146,7 @@ class EpisodePlayer:
     ) -> list[EpisodeResult]:
         """One episode a seed, each in an environment of its own."""
         from maze_kernel.models.network_policy import NetworkPolicy
+        from maze_kernel.models.policy_wrapper import wrap_policy
         from maze_kernel.rollout.episodes import run_episodes
 
         if self._vector_env is None:
@@ -150,7 +156,7 @@ class EpisodePlayer:
         was_training = module.training
         module.eval()
         try:
-            policy = NetworkPolicy(self._model, policy_seed)
+            policy = wrap_policy(NetworkPolicy(self._model, policy_seed), self._policy_wrapper)
             results = run_episodes(self._vector_env, policy, seeds, deterministic=deterministic)
             return _with_events(results, self._vector_env)
         finally:

@@ -167,14 +167,14 @@ class NativeVectorEnv:
             observation.update(self._mask_rows)
         tick = self._tick(observation, reward, terminated, truncated)
         if final:
-            tick.final_observation[FLAT_KEY] = FinalObservation(np.flatnonzero(ended), final)
+            tick.final_observation[FLAT_KEY] = FinalObservation(ended.nonzero()[0], final)
             if self._mode is AutoresetMode.NEXT_STEP:
                 tick.awaiting_reset = ended
         return tick
 
     def _final_rows(self, observation: ArrayDict, infos: dict[str, Any]) -> ArrayDict:
         """Copies of the last observations of the episodes that ended, (m, ...)."""
-        rows = np.flatnonzero(self._ended)
+        rows = self._ended.nonzero()[0]
         if self._mode is AutoresetMode.SAME_STEP:
             decoded = [self._observations.decode(infos["final_obs"][index]) for index in rows]
             final = {key: np.stack([np.asarray(row[key]) for row in decoded]) for key in observation}

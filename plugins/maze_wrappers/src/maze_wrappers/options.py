@@ -113,6 +113,8 @@ class TimeLimitOptions:
 
     max_episode_steps: int = attrs.field(validator=validators.ge(0))
     """Environment steps after which an episode is truncated; 0: no limit."""
+    training_only: bool = False
+    """Leave evaluation and rollouts without this limit."""
 
 
 @attrs.frozen(kw_only=True)
