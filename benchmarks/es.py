@@ -173,7 +173,7 @@ def evotorch(env: str, n_updates: int) -> Contender:
 
     layers = f"Linear(obs_length, {HIDDEN}) >> Tanh() >> Linear({HIDDEN}, act_length)"
 
-    def run() -> float:
+    def run(n_updates: int = n_updates) -> float:
         problem = GymNE(env, layers, observation_normalization=False, num_actors=0)
         searcher = PGPE(
             problem,
@@ -189,7 +189,7 @@ def evotorch(env: str, n_updates: int) -> Contender:
             searcher.step()
         return float(problem.status["total_interaction_count"] / (time.perf_counter() - start))
 
-    run()
+    run(1)
     return run
 
 
