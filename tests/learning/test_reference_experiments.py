@@ -29,7 +29,6 @@ SEEDS = [int(seed) for seed in os.environ.get("MAZE_LEARNING_SEEDS", "0").split(
         ("cartpole_sac.toml", 475.0, 35_000),
         ("acrobot_ppo.toml", -90.0, 300_000),
         ("lunarlander_ppo.toml", 200.0, 1_000_000),
-        ("lunarlander_es.toml", 200.0, 1_000_000),
     ],
 )
 def test_an_example_reaches_its_reward(kernel, tmp_path, name, seed, reward, max_env_steps):
