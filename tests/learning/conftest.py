@@ -26,21 +26,34 @@ def learn(kernel, tmp_path):
     return run
 
 
-@pytest.fixture(params=["ppo", "a2c"])
-def trainer(request):
+def small_learner(use):
     """Options of a small, fast learner for probe environments."""
-    common = {
-        "use": request.param,
+    options = {
+        "use": use,
         "n_epochs": 8,
         "epoch_length": 25,
         "patience": 0,
         "n_rollout_steps": 16,
         "lr": 3e-3,
         "gamma": 0.9,
-        "gae_lambda": 0.95,
         "entropy_coef": 0.001,
         "max_grad_norm": 0.5,
     }
-    if request.param == "ppo":
-        common |= {"batch_size": 64, "n_optimization_epochs": 2}
-    return common
+    own = {
+        "ppo": {"gae_lambda": 0.95, "batch_size": 64, "n_optimization_epochs": 2},
+        "a2c": {"gae_lambda": 0.95},
+        "impala": {"num_actors": 16, "actors_batch_size": 8},
+    }
+    return {**options, **own[use]}
+
+
+@pytest.fixture(params=["ppo", "a2c"])
+def trainer(request):
+    """Options of a trainer that collects and learns in turn."""
+    return small_learner(request.param)
+
+
+@pytest.fixture(params=["ppo", "a2c", "impala"])
+def actor_critic(request):
+    """Options of any trainer of an actor-critic that values states. Half of IMPALA's rollouts lag one update behind."""
+    return small_learner(request.param)

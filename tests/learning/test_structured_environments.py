@@ -1,4 +1,4 @@
-"""Structured environments whose best return is known: PPO and A2C reach it, with every critic."""
+"""Structured environments whose best return is known: PPO, A2C and IMPALA reach it, with every critic."""
 
 import pytest
 
@@ -10,8 +10,8 @@ PLACE = "maze_kernel.testing.structured_environments:"
 
 
 @pytest.fixture
-def learner(trainer):
-    return {**trainer, "n_epochs": 10, "n_rollout_steps": 32, "lr": {"start": 1e-2, "end": 1e-3}, "gamma": 0.5}
+def learner(actor_critic):
+    return {**actor_critic, "n_epochs": 10, "n_rollout_steps": 32, "lr": {"start": 1e-2, "end": 1e-3}, "gamma": 0.5}
 
 
 def best(learn, name, learner, model=None, **options):

@@ -3,17 +3,16 @@
 import os
 import signal
 
-import attrs
 import numpy as np
 import pytest
 import torch
 
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.errors import MazeError, NonFiniteError, RequestError, SpaceError, WorkerError
+from maze_kernel.errors import MazeError, NonFiniteError, RequestError, WorkerError
 from maze_kernel.testing.environments import Identity
 from maze_kernel.testing.trainers import check_trainer
 
 PROBE = "maze_kernel.testing.environments:"
+PLACE = "maze_kernel.testing.structured_environments:"
 PROCESSES = {"use": "subprocess", "count": 2, "preload": ["maze_impala.actor"]}
 
 
@@ -38,12 +37,26 @@ def served_workers(trainer):
     return served
 
 
+def structured(name, critic="shared-state", **model):
+    """Tables of a structured environment."""
+    return {"env": {"use": PLACE + name}, "model": {"use": "auto", "hidden_units": [8], "critic": critic, **model}}
+
+
 TAKING_TURNS = [
+    pytest.param(structured("Hierarchy"), id="shared critic"),
+    pytest.param(structured("ChangingTeam", "step-state"), id="step critic"),
+    pytest.param(structured("DoorAndKey", "delta-state"), id="delta critic"),
+    pytest.param(structured("Pair", "step-state", separate_agent_nets=["agent"]), id="own networks"),
     pytest.param({"vector": {"mode": "native"}}, id="native"),
     pytest.param({"vector": {"mode": "sequential"}}, id="sequential"),
     pytest.param({"trainer": {"actors_batch_size": 3, "num_actors": 5}}, id="uneven"),
     pytest.param({"workers": {"use": "inline", "count": 3}}, id="inline-pool"),
     pytest.param({"workers": PROCESSES, "trainer": {"deterministic": True}}, id="processes", marks=pytest.mark.slow),
+    pytest.param(
+        {**structured("Hierarchy", "delta-state"), "workers": PROCESSES, "trainer": {"deterministic": True}},
+        id="structured-processes",
+        marks=pytest.mark.slow,
+    ),
 ]
 
 
@@ -174,17 +187,38 @@ def test_a_non_finite_loss_stops_with_the_batch_and_leaves_the_weights(make_trai
     assert np.isnan(failure.value.batch["reward"]).sum() == 1
 
 
-def test_structured_environments_are_refused_by_name(assemble):
-    assembly = assemble()
-    context = assembly.trainer_context()
-    flat = context.spaces
-    two = StructuredSpaces(
-        observation={"pick": flat.observation["0"], "place": flat.observation["0"]},
-        action={"pick": flat.action["0"], "place": flat.action["0"]},
-        agent_counts={"pick": 1, "place": 1},
-    )
-    with pytest.raises(SpaceError, match="pick, place"):
-        assembly.make_trainer(attrs.evolve(context, spaces=two))
+def test_a_non_finite_reward_of_any_sub_step_stops_with_the_batch(make_trainer):
+    trainer = make_trainer(**structured("Hierarchy"))
+    fill = trainer._queue.fill
+
+    def poisoned(buffer):
+        fill(buffer)
+        step, env = np.argwhere(~buffer.rollouts.flat_step_end)[0]
+        buffer.rollouts.actor_reward[step, env] = np.nan
+
+    trainer._queue.fill = poisoned
+    with pytest.raises(NonFiniteError, match="update 1 of epoch 1") as failure:
+        trainer.train_epoch()
+    assert {"actor_reward", "observation.manager.shown", "action.worker.choice"} <= set(failure.value.batch)
+
+
+def test_environment_steps_are_flat_steps(make_trainer):
+    """Two decisions a flat step, eight flat steps an episode."""
+    trainer = make_trainer(**structured("DoorAndKey"), trainer={"n_rollout_steps": 32})
+    statistics = trainer.train_epoch()
+    assert trainer.env_steps == 3 * 4 * 32 // 2
+    assert statistics["BaseEnvEvents/episode_length/mean"] == 8.0
+
+
+def test_a_policy_key_that_nobody_decides_with_does_no_harm(make_trainer):
+    """A rollout of one decision, and only managers have decided yet."""
+    trainer = make_trainer(**structured("Hierarchy"), trainer={"n_rollout_steps": 1, "epoch_length": 1})
+    before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+    assert all(np.isfinite(value) for value in trainer.train_epoch().values())
+    after = trainer.model.state_dict()
+    changed = {name for name in before if "policies" in name and not torch.equal(before[name], after[name])}
+    assert changed
+    assert all("manager" in name for name in changed)
 
 
 def test_an_unknown_device_is_refused(make_trainer):
@@ -201,9 +235,21 @@ def test_cuda_trains(make_trainer):
     assert not torch.equal(weights(trainer), before)
 
 
+COMPILED = [
+    pytest.param({}, id="flat"),
+    pytest.param(structured("Hierarchy"), id="shared critic"),
+    pytest.param(structured("ChangingTeam", "step-state"), id="step critic"),
+    pytest.param(structured("DoorAndKey", "delta-state"), id="delta critic"),
+]
+
+
 @pytest.mark.slow
-def test_compiled_updates_equal_eager_ones(make_trainer):
-    eager, compiled = (make_trainer(trainer={"compile": compile_, "epoch_length": 4}) for compile_ in (False, True))
+@pytest.mark.parametrize("tables", COMPILED)
+def test_compiled_updates_equal_eager_ones(make_trainer, tables):
+    """The numbers of decisions a policy key differ from batch to batch."""
+    eager, compiled = (
+        make_trainer(**tables, trainer={"compile": compile_, "epoch_length": 4}) for compile_ in (False, True)
+    )
     for trainer in (eager, compiled):
         trainer.train_epoch()
     np.testing.assert_allclose(weights(eager), weights(compiled), rtol=1e-4, atol=1e-6)
@@ -235,6 +281,22 @@ def test_an_actor_that_dies_is_replaced_and_training_goes_on(make_trainer):
         served.clear()
         train_until(trainer, lambda: 1 in served)
     assert trainer.train_epoch()["ImpalaEvents/actor_restarts"] == 2
+    assert torch.isfinite(weights(trainer)).all()
+
+
+def test_structured_rollouts_of_processes_lag_and_survive_a_killed_actor(make_trainer):
+    """Final observations of cut episodes travel beside the arrays."""
+    options = {"actors_batch_size": 3, "n_rollout_steps": 9}
+    wrappers = [{"use": "time-limit", "max_episode_steps": 3}]
+    trainer = make_trainer(**structured("Hierarchy"), trainer=options, wrappers=wrappers, workers=PROCESSES)
+    statistics = trainer.train_epoch()
+    assert statistics["BaseEnvEvents/episode_length/mean"] == 3.0
+    assert statistics["ImpalaEvents/policy_lag/max"] > 0
+    kill(trainer, 1)
+    with pytest.warns(RuntimeWarning, match="actor 1 .*it is replaced"):
+        train_until(trainer, lambda: trainer._queue.n_restarts == 1)
+    served = served_workers(trainer)
+    train_until(trainer, lambda: 1 in served)
     assert torch.isfinite(weights(trainer)).all()
 
 

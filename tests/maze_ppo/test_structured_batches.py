@@ -1,8 +1,15 @@
 """Rows of structured rollouts: values, advantages and log-probabilities against a walk through one environment."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from structured_walk import Walk
 
 from maze_ppo.batch import Batch
 from maze_ppo.structured_batch import KeyedBatch, StructuredRows
@@ -37,88 +44,19 @@ def collected(make_trainer):
     return collect
 
 
-class Walk:
-    """One environment of a rollout, decision by decision; values from the model, one observation at a time."""
-
-    def __init__(self, trainer, buffer, n, carried):
-        self.model, self.buffer, self.n = trainer.model, buffer, n
-        self.kind = trainer.model.critic_kind
-        self.values, self.carried = [], carried
-        for t in range(buffer.n_steps):
-            table = buffer.tables[self.key(t)].observation
-            row = {name: array[buffer.row[t, n]] for name, array in table.items()}
-            self.values.append(self.value(self.key(t), row, buffer.agent_id[t, n], self.carried))
-            over = self.over(t)
-            self.carried = 0.0 if over else self.values[-1]
-
-    def key(self, t):
-        return self.buffer.policy_keys[self.buffer.key_index[t, self.n]]
-
-    def actor(self, t):
-        return self.key(t), int(self.buffer.agent_id[t, self.n])
-
-    def over(self, t):
-        flags = (self.buffer.flat_step_end, self.buffer.terminated, self.buffer.truncated)
-        return any(array[t, self.n] for array in flags)
-
-    def value(self, key, observation, agent_id, before):
-        with torch.no_grad():
-            tensors = {name: torch.as_tensor(array)[None] for name, array in observation.items()}
-            value = float(self.model.value(key, tensors, torch.tensor([int(agent_id)])))
-        return value + before if self.kind == "delta-state" else value
-
-    def final(self, t):
-        """(actor, value) of the final observation of the episode that was cut at t."""
-        for step, index, final in self.buffer.truncations:
-            if step == t and self.n in index:
-                (row,) = np.flatnonzero(index == self.n)
-                observation = {name: array[row] for name, array in final.observation.items()}
-                before = 0.0 if self.buffer.flat_step_end[t, self.n] else self.values[t]
-                agent = int(final.agent_id[row])
-                return (final.policy_key, agent), self.value(final.policy_key, observation, agent, before)
-        raise AssertionError("a cut episode without a final observation")
-
-    def last(self):
-        key, agent = (
-            self.buffer.policy_keys[self.buffer.last_key_index[self.n]],
-            int(self.buffer.last_agent_id[self.n]),
-        )
-        observation = {name: array[self.n] for name, array in self.buffer.last_observation[key].items()}
-        return (key, agent), self.value(key, observation, agent, self.carried)
-
-    def return_from(self, k):
-        """Bootstrapped Monte Carlo return of decision k: for the state's critic, or for the one who decided."""
-        by_actor, actor = self.kind == "step-state", self.actor(k)
-        total, discount, newest = 0.0, 1.0, self.values[k]
-        for t in range(k, self.buffer.n_steps):
-            if by_actor and self.actor(t) == actor:
-                newest = self.values[t]
-            total += discount * float(self.buffer.actor_reward[t, self.n])
-            if by_actor and self.actor(t) == actor and self.buffer.actor_done[t, self.n]:
-                return total
-            discount *= GAMMA if self.buffer.flat_step_end[t, self.n] else 1.0
-            if self.buffer.terminated[t, self.n]:
-                return total
-            if self.buffer.truncated[t, self.n]:
-                follower, value = self.final(t)
-                return total + discount * (value if not by_actor or follower == actor else newest)
-        follower, value = self.last()
-        return total + discount * (value if not by_actor or follower == actor else newest)
-
-
 @pytest.mark.parametrize("critic", ["shared-state", "step-state", "delta-state"])
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_returns_match_a_walk_through_each_environment(collected, name, critic):
     carried = [0.0, 0.0, 0.0]
     n_cut = 0
     for trainer, buffer, rows in collected(name, critic):
-        walks = [Walk(trainer, buffer, n, carried[n]) for n in range(3)]
+        walks = [Walk(trainer.model, buffer, n, carried[n]) for n in range(3)]
         assert sum(batch.n_rows() for batch in rows.batches.values()) == 33
         for key, batch in rows.batches.items():
             own = buffer.decisions(key)
             for i, (t, n) in enumerate(zip(own.step, own.env_index, strict=True)):
                 assert float(batch.value[i]) == pytest.approx(walks[n].values[t], abs=1e-5)
-                assert float(batch.returns[i]) == pytest.approx(walks[n].return_from(t), abs=1e-4)
+                assert float(batch.returns[i]) == pytest.approx(walks[n].return_from(t, GAMMA), abs=1e-4)
                 assert float(batch.advantages[i] + batch.value[i]) == pytest.approx(float(batch.returns[i]), abs=1e-5)
         carried = [walk.carried for walk in walks]
         n_cut += len(buffer.truncations)

@@ -10,15 +10,18 @@ import attrs
 import numpy as np
 import torch
 
-from maze_impala.batch import LOG_PROB, Truncations, rollout_columns
+from maze_impala.batch import CARRIED, LOG_PROB, Truncations, rollout_columns
+from maze_impala.behaviour import log_probabilities
+from maze_impala.stream_batch import delta_values
 from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.env.tick import ArrayDict, VectorEnv
 from maze_kernel.events.aggregation import EpisodeStatistics
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.models.network_policy import NetworkPolicy
-from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.collector import Collector
+from maze_kernel.rollout.collector import Collector, make_buffer
+from maze_kernel.rollout.decision_values import carried_values, critic_kind_of
+from maze_kernel.rollout.structured_buffer import StructuredBuffer
 from maze_kernel.workers.contract import ActorContext, ArraySpec
 
 
@@ -100,6 +103,7 @@ class Actor:
         self._policy.seed(policy_seed)
         self._collector.reset(seeds)
         self._collector.statistics.take()
+        self._carried = np.zeros(self._envs.n_envs, np.float32)
         self._events()
         self._has_begun = True
 
@@ -115,10 +119,7 @@ class Actor:
         if not self._has_begun:
             return None
         self._collector.collect(self._buffer)
-        shared = self._slots[slot]
-        for name, array in self._columns.items():
-            shared[name][...] = array
-        shared[LOG_PROB][...] = self._log_prob()
+        self._leave(self._slots[slot])
         returns, lengths = self._collector.statistics.take()
         return Report(
             version=self._version,
@@ -143,21 +144,27 @@ class Actor:
         self._parameters = FlatParameters(model)
         self._policy = NetworkPolicy(model)
         self._collector = Collector(envs, self._policy)
-        key = self._collector.policy_key
-        self._buffer = RolloutBuffer(envs.structured_spaces, key, plan.n_steps, envs.n_envs)
+        self._buffer = make_buffer(envs.structured_spaces, plan.n_steps, envs.n_envs)
         self._columns = self._buffer.columns()
         return envs
 
-    def _log_prob(self) -> np.ndarray:
-        """(T, N) of the actions just taken: one forward pass with the weights they were drawn with."""
-        buffer, key = self._buffer, self._buffer.policy_key
-        with torch.inference_mode():
-            observation, action = (
-                {name: torch.from_numpy(array.reshape(-1, *array.shape[2:])) for name, array in arrays.items()}
-                for arrays in (buffer.observation, buffer.action)
-            )
-            log_prob = self._model.distributions[key].log_prob(self._model.logits(key, observation), action)
-        return log_prob.numpy().reshape(buffer.reward.shape)
+    def _leave(self, shared: ArrayDict) -> None:
+        """Copy the rollout to a slot."""
+        shared[LOG_PROB][...] = log_probabilities(self._buffer, self._model)
+        if isinstance(self._buffer, StructuredBuffer):
+            self._buffer.copy_by_environment(shared)
+            shared[CARRIED][...] = self._carried
+            self._carry()
+            return
+        for name, array in self._columns.items():
+            shared[name][...] = array
+
+    def _carry(self) -> None:
+        """Keep what a delta critic adds to in the next rollout."""
+        if critic_kind_of(self._model) == "delta-state":
+            assert isinstance(self._buffer, StructuredBuffer)
+            value, _ = delta_values(self._buffer, self._model, self._carried, torch.device("cpu"))
+            self._carried = carried_values(self._buffer, value)
 
     def _events(self) -> list[EpisodeStatistics]:
         source = capability(self._envs, ReportsBatchStatistics)  # type: ignore[type-abstract]

@@ -1,9 +1,12 @@
-"""A batch: rollouts side by side, time-major, first in arrays that actors' rollouts are copied to, then as tensors."""
+"""A batch: rollouts side by side, time-major, first in arrays that actors' rollouts are copied to, then as tensors.
+
+The tensors of structured environments are in `maze_impala.stream_batch`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,38 +17,49 @@ from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.rollout.buffer import RolloutBuffer
+from maze_kernel.rollout.collector import idle_decisions, make_buffer
+from maze_kernel.rollout.structured_buffer import Finals, StructuredBuffer
 
 TensorDict = dict[str, Tensor]
 
-Truncations = Sequence[tuple[int, np.ndarray, ArrayDict]]
-"""As in `RolloutBuffer.truncations`."""
+Truncations = Sequence[tuple[int, np.ndarray, Any]]
+"""As in `RolloutBuffer.truncations` or `StructuredBuffer.truncations`."""
 
 LOG_PROB = "log_prob"
-"""The column that actors add to those of a `RolloutBuffer`: log mu(a|x), (T, N) float32."""
+"""The column that actors add to those of a buffer: log mu(a|x), (T, N) float32."""
+
+CARRIED = "carried"
+"""Another one in structured environments, for delta critics: (N,) float32, what the decision before the rollout was
+worth to the weights it was made with; 0 where that ended a flat step."""
 
 
 def rollout_columns(spaces: StructuredSpaces, n_steps: int, n_envs: int) -> ArrayDict:
-    """The arrays of rollouts of n environments, by name; all but `last_observation/…` are (T, N, ...)."""
-    columns = RolloutBuffer(spaces, spaces.policy_keys[0], n_steps, n_envs).columns()
-    return {**columns, LOG_PROB: np.zeros((n_steps, n_envs), np.float32)}
+    """The arrays of rollouts of n environments, by name: the columns of a buffer, and what actors add to them."""
+    buffer = make_buffer(spaces, n_steps, n_envs)
+    columns = {**buffer.columns(), LOG_PROB: np.zeros((n_steps, n_envs), np.float32)}
+    return columns if spaces.is_flat else {**columns, CARRIED: np.zeros(n_envs, np.float32)}
 
 
 class BatchBuffer:
     """B rollouts, overwritten by the next batch.
 
     Attributes:
-        rollouts: the arrays that a `RolloutBuffer` of B environments has.
+        rollouts: the arrays that a buffer of B environments has.
         log_prob: (T, B) float32 of the actors.
+        carried: (B,) float32, see `CARRIED`.
         version: (B,) int64, of the weights each rollout was made with.
         n_filled: rollouts so far.
     """
 
     def __init__(self, spaces: StructuredSpaces, n_steps: int, n_rollouts: int) -> None:
-        self.rollouts = RolloutBuffer(spaces, spaces.policy_keys[0], n_steps, n_rollouts)
+        self.rollouts = make_buffer(spaces, n_steps, n_rollouts)
         self.log_prob = np.zeros((n_steps, n_rollouts), np.float32)
+        self.carried = np.zeros(n_rollouts, np.float32)
         self.version = np.zeros(n_rollouts, np.int64)
         self.n_filled = 0
         self._columns = {**self.rollouts.columns(), LOG_PROB: self.log_prob}
+        if isinstance(self.rollouts, StructuredBuffer):
+            self._columns[CARRIED] = self.carried
         self._time_major = {*self.rollouts.time_major, LOG_PROB}
 
     @property
@@ -59,7 +73,10 @@ class BatchBuffer:
         self.rollouts.truncations.clear()
 
     def add(self, columns: Mapping[str, np.ndarray], source: slice, truncations: Truncations, version: int) -> None:
-        """Append environments `source` of rollouts whose arrays are those of `rollout_columns`."""
+        """Append environments `source` of rollouts whose arrays are those of `rollout_columns`.
+
+        Where there are tables, decision t of environment n must be in their rows n·T + t.
+        """
         shift = self.n_filled - source.start
         target = slice(self.n_filled, source.stop + shift)
         for name, array in self._columns.items():
@@ -67,26 +84,31 @@ class BatchBuffer:
                 array[:, target] = columns[name][:, source]
             else:
                 array[target] = columns[name][source]
-        for step, index, observation in truncations:
+        if isinstance(self.rollouts, StructuredBuffer):
+            self.rollouts.row[:, target] += shift * self.rollouts.n_steps
+        for step, index, final in truncations:
             own = (index >= source.start) & (index < source.stop)
             if own.any():
-                rows = {name: array[own] for name, array in observation.items()}
-                self.rollouts.add_truncation(step, index[own] + shift, rows)
+                self.rollouts.truncations.append((step, index[own] + shift, _select(final, own)))
         self.version[target] = version
         self.n_filled = target.stop
 
     def n_env_steps(self) -> int:
-        """Environment steps in the batch; steps that only reset are none."""
-        void = self.rollouts.void
-        return void.size - int(np.count_nonzero(void))
+        """Environment steps in the batch: flat steps; those that only reset are none."""
+        idle = idle_decisions(self.rollouts)
+        return idle.size - int(np.count_nonzero(idle))
 
     def arrays(self) -> ArrayDict:
         """Every array by name, to be saved."""
         return {name.replace("/", "."): array for name, array in self._columns.items()}
 
 
+def _select(final: Finals | ArrayDict, own: np.ndarray) -> Any:
+    return final.select(own) if isinstance(final, Finals) else {name: rows[own] for name, rows in final.items()}
+
+
 class Batch(NamedTuple):
-    """Tensors of one update: dicts of (T·B, ...), all else (T, B); row t·B + b of the dicts is [t, b].
+    """Tensors of one update in flat environments: dicts of (T·B, ...), all else (T, B); row t·B + b is [t, b].
 
     A NamedTuple, so that torch's function transforms and compiler see through it. `bootstrap` holds V of what
     followed where `bootstraps`; elsewhere that is the next row. `discount` and `continues` as in `vtrace`.
@@ -108,6 +130,7 @@ def make_batch(
 ) -> Batch:
     """The tensors of a full buffer on `device`; those on the CPU share its memory."""
     rollouts = buffer.rollouts
+    assert isinstance(rollouts, RolloutBuffer)
     n_rows = rollouts.n_steps * rollouts.n_envs
 
     def tensor(array: np.ndarray) -> Tensor:

@@ -1,4 +1,7 @@
-"""The losses of IMPALA: pure functions on (T, B) tensors. `weight` leaves rows out (0) without changing any shape."""
+"""The losses of IMPALA: pure functions on (T, B) or (R,) tensors.
+
+`weight` says what each row counts in a mean; 0 leaves it out without changing any shape.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from torch import Tensor
 
 
 def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
-    """Mean of (T, B) values over the rows with weight 1."""
+    """Mean of (T, B) values by weight; 0 where no row has any."""
     return (values * weight).sum() / weight.sum().clamp(min=1.0)
 
 

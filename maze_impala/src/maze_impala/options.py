@@ -31,7 +31,7 @@ class ImpalaOptions:
     num_actors: int = attrs.field(default=8, validator=ge(1))
     """Environments that act, divided among the workers; `[vector] n_envs` is not read."""
     n_rollout_steps: int = attrs.field(default=100, validator=ge(1))
-    """Decisions of an actor a rollout; all of them are trained on."""
+    """Decisions of an environment a rollout, whoever takes them; all of them are trained on."""
     actors_batch_size: int = attrs.field(default=8, validator=ge(1))
     """Rollouts a batch: the learner makes one update with each."""
     queue_out_of_sync_factor: float = attrs.field(default=1.0, validator=ge(0.0))

@@ -12,8 +12,9 @@ from torch import Tensor
 from maze_impala.batch import Batch, BatchBuffer, make_batch
 from maze_impala.options import ImpalaOptions
 from maze_impala.rollout_queue import RolloutQueue
-from maze_impala.update import STATISTICS, impala_loss
-from maze_kernel.errors import NonFiniteError, SpaceError
+from maze_impala.stream_batch import StreamBatch, make_stream_batch
+from maze_impala.update import STATISTICS, impala_loss, stream_loss
+from maze_kernel.errors import NonFiniteError
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.device import resolve_device, threads_for
 from maze_kernel.training.contract import Progress, Statistics, TrainerContext
@@ -30,24 +31,23 @@ class ImpalaTrainer:
     """Trains an actor-critic from rollouts of actors that do not wait for it; an epoch is `epoch_length` updates.
 
     Raises:
-        SpaceError: the environment has more than one policy key or agent.
         RequestError: the device does not exist.
     """
 
     def __init__(self, context: TrainerContext, options: ImpalaOptions) -> None:
-        _require_flat(context)
         self.options = options
         self.model: ActorCritic = context.make_model().to(resolve_device(options.device))  # type: ignore[attr-defined]
         self._context = context
+        spaces = context.spaces
         self._gradient_step = GradientStep(
             self.model,  # type: ignore[arg-type]
-            impala_loss(context.spaces.policy_keys[0], options),
+            impala_loss(spaces.policy_keys[0], options) if spaces.is_flat else stream_loss(options),
             epsilon=options.adam_epsilon,
             max_grad_norm=options.max_grad_norm,
             compiled=options.compile,
         )
         self._device = self._gradient_step.flat.data.device
-        self._buffer = BatchBuffer(context.spaces, options.n_rollout_steps, options.actors_batch_size)
+        self._buffer = BatchBuffer(spaces, options.n_rollout_steps, options.actors_batch_size)
         self._queue = RolloutQueue(context, options, self.model)
         self._version = 0
         self._epoch = 0
@@ -84,15 +84,20 @@ class ImpalaTrainer:
     def _update(self, index: int) -> Tensor:
         options = self.options
         self._env_steps += self._buffer.n_env_steps()
-        batch = make_batch(
-            self._buffer, self.model, self._device, gamma=options.gamma, reward_clipping=options.reward_clipping
-        )
+        batch = self._make_batch()
         statistics = self._gradient_step(self._learning_rate(index / options.epoch_length), batch, self._coefficients())
         if not bool(statistics.isfinite().all()):
             self._refuse_non_finite(batch, index)
         self._version += 1
         self._queue.publish(self._gradient_step.flat.data, self._version)
         return statistics
+
+    def _make_batch(self) -> Batch | StreamBatch:
+        options, to = self.options, (self._buffer, self.model, self._device)
+        how: dict[str, Any] = {"gamma": options.gamma, "reward_clipping": options.reward_clipping}
+        if self._context.spaces.is_flat:
+            return make_batch(*to, **how)
+        return make_stream_batch(*to, **how, fixed_size=options.compile)
 
     def _learning_rate(self, part_of_epoch: float) -> float:
         return learning_rate(
@@ -110,7 +115,7 @@ class ImpalaTrainer:
         weights = [options.policy_loss_coef, options.value_loss_coef, options.entropy_coef]
         return torch.tensor(weights, device=self._device)
 
-    def _refuse_non_finite(self, batch: Batch, index: int) -> None:
+    def _refuse_non_finite(self, batch: Batch | StreamBatch, index: int) -> None:
         error = NonFiniteError(
             "the loss or its gradient is not finite; no weight was changed by it",
             received=f"NaN or infinity in update {index + 1} of epoch {self._epoch + 1}",
@@ -158,15 +163,3 @@ class ImpalaTrainer:
     def close(self) -> None:
         """Stop the actors."""
         self._queue.close()
-
-
-def _require_flat(context: TrainerContext) -> None:
-    if not context.spaces.is_flat:
-        agents = dict(context.spaces.agent_counts)
-        raise SpaceError(
-            "impala trains environments with one policy key and one agent only",
-            received=f"policy keys {', '.join(context.spaces.policy_keys)} with agents {agents}",
-            expected="a flat environment",
-            owner=OWNER,
-            help="use a trainer for structured environments; `maze list-plugins` shows what is installed",
-        )

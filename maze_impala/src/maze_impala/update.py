@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,7 +10,8 @@ from torch import Tensor
 from maze_impala import losses
 from maze_impala.batch import Batch
 from maze_impala.options import ImpalaOptions
-from maze_impala.vtrace import vtrace
+from maze_impala.stream_batch import KeyRows, StreamBatch
+from maze_impala.vtrace import VTrace, vtrace
 from maze_kernel.training.gradient_step import LossFunction
 
 STATISTICS = (
@@ -30,29 +31,82 @@ LARGEST_LOG_RATIO = 50.0
 
 
 def impala_loss(policy_key: str, options: ImpalaOptions) -> LossFunction:
-    """The loss of one batch; its statistics are those of `STATISTICS` without the gradient norm.
+    """The loss of one batch of a flat environment; its statistics are those of `STATISTICS` without the gradient norm.
 
     Source: Espeholt et al. 2018, section 4.2.
     """
-    clips = {"clip_rho": options.vtrace_clip_rho_threshold, "clip_pg_rho": options.vtrace_clip_pg_rho_threshold}
 
     def loss(model: Any, rows: Batch, coefficients: Tensor) -> tuple[Tensor, Tensor]:
-        shape, weight = rows.reward.shape, rows.weight
+        shape = rows.reward.shape
         logits, value = model.logits_and_value(policy_key, rows.observation)
-        log_prob, entropy_rows = model.distributions[policy_key].log_prob_and_entropy(logits, rows.action)
-        value, log_prob = value.view(shape), log_prob.view(shape)
-        log_ratio = (log_prob - rows.log_prob).detach()
+        log_prob, entropy = model.distributions[policy_key].log_prob_and_entropy(logits, rows.action)
+        value = value.view(shape)
         following = torch.where(rows.bootstraps, rows.bootstrap, value.detach().roll(-1, 0))
-        corrected = vtrace(log_ratio, rows.reward, value, following, rows.discount, rows.continues, **clips)
-        of_policy = losses.policy_gradient_loss(log_prob, corrected.advantages, weight)
-        of_value = losses.value_loss(value, corrected.targets, weight)
-        entropy = losses.weighted_mean(entropy_rows.view(shape), weight)
-        # L = c_pi L_pi + c_v L_value − c_e H
-        total = coefficients[0] * of_policy + coefficients[1] * of_value - coefficients[2] * entropy
-        described = _describe(log_ratio, value.detach(), corrected.targets, weight, clips["clip_rho"])
-        return total, torch.stack((of_policy.detach(), of_value.detach(), entropy.detach(), *described))
+        learner = Learner(log_prob.view(shape), entropy.view(shape), value)
+        corrected, statistics = _correct(learner, following, rows, options)
+        terms = _terms(learner, corrected, rows.weight)
+        return _total(terms, coefficients), torch.stack((*(term.detach() for term in terms), *statistics))
 
     return loss
+
+
+def stream_loss(options: ImpalaOptions) -> LossFunction:
+    """The loss of one batch of a structured environment: the sum of the losses of all policy keys.
+
+    Each is a mean over the decisions of its key; the statistics are means over all decisions.
+    """
+
+    def loss(model: Any, rows: StreamBatch, coefficients: Tensor) -> tuple[Tensor, Tensor]:
+        parts = [_of_key(model, key, own) for key, own in rows.keys.items()]
+        log_prob, entropy, value = (torch.cat(column)[rows.order] for column in zip(*parts, strict=True))
+        value = value + rows.before
+        following = torch.cat([value.detach(), rows.bootstrap])[rows.following]
+        learner = Learner(log_prob, entropy, value)
+        corrected, statistics = _correct(learner, following, rows, options)
+        # Σ_k mean_k = K (Σ_rows share · term) / Σ_rows share, with K keys and share 1 / R_k
+        total = len(rows.keys) * _total(_terms(learner, corrected, rows.share), coefficients)
+        terms = _terms(learner, corrected, rows.weight)
+        return total, torch.stack((*(term.detach() for term in terms), *statistics))
+
+    return loss
+
+
+class Learner(NamedTuple):
+    """What the learner makes of the actors' decisions, with gradients, in the shape of the batch."""
+
+    log_prob: Tensor
+    entropy: Tensor
+    value: Tensor
+
+
+def _of_key(model: Any, policy_key: str, rows: KeyRows) -> Learner:
+    logits, value = model.logits_and_value(policy_key, rows.observation, rows.agent_id)
+    log_prob, entropy = model.distributions[policy_key].log_prob_and_entropy(logits, rows.action)
+    return Learner(log_prob, entropy, value)
+
+
+def _correct(
+    learner: Learner, following: Tensor, rows: Batch | StreamBatch, options: ImpalaOptions
+) -> tuple[VTrace, tuple[Tensor, ...]]:
+    """V-trace, and statistics of it; `following` is V of what followed each row."""
+    clips = {"clip_rho": options.vtrace_clip_rho_threshold, "clip_pg_rho": options.vtrace_clip_pg_rho_threshold}
+    log_ratio, value = (learner.log_prob - rows.log_prob).detach(), learner.value.detach()
+    corrected = vtrace(log_ratio, rows.reward, value, following, rows.discount, rows.continues, **clips)
+    return corrected, _describe(log_ratio, value, corrected.targets, rows.weight, clips["clip_rho"])
+
+
+def _terms(learner: Learner, corrected: VTrace, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Policy loss, value loss and entropy: means over rows by weight."""
+    return (
+        losses.policy_gradient_loss(learner.log_prob, corrected.advantages, weight),
+        losses.value_loss(learner.value, corrected.targets, weight),
+        losses.weighted_mean(learner.entropy, weight),
+    )
+
+
+def _total(terms: tuple[Tensor, Tensor, Tensor], coefficients: Tensor) -> Tensor:
+    # L = c_pi L_pi + c_v L_value − c_e H
+    return coefficients[0] * terms[0] + coefficients[1] * terms[1] - coefficients[2] * terms[2]
 
 
 def _describe(

@@ -1,4 +1,7 @@
-"""V-trace: off-policy corrected value targets and advantages on (T, B) tensors, as a log-depth scan."""
+"""V-trace: off-policy corrected value targets and advantages on (T, B) tensors, as a log-depth scan.
+
+Decision streams that were laid end to end are tensors (R,): every function here takes any shape behind the time.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ def reverse_scan(addend: Tensor, factor: Tensor) -> Tensor:
 
 def _shifted(x: Tensor, n_rows: int) -> Tensor:
     """Row t holds row t + n, zeros at the end."""
-    return torch.nn.functional.pad(x[n_rows:], (0, 0, 0, n_rows))
+    return torch.nn.functional.pad(x[n_rows:], (0, 0) * (x.dim() - 1) + (0, n_rows))
 
 
 def _clipped(ratio: Tensor, threshold: float) -> Tensor:

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_kernel.env.tick import ArrayDict
 from maze_kernel.models.contract import ActorCritic
-from maze_kernel.rollout.decision_stream import (
-    DecisionStream,
-    accumulate_differences,
-    actor_advantages,
-    series_of,
-    state_advantages,
+from maze_kernel.rollout.decision_stream import accumulate_differences, actor_advantages, state_advantages
+from maze_kernel.rollout.decision_values import (
+    carried_values,
+    critic_kind_of,
+    decision_tensors,
+    to_tensor,
+    value_stream,
 )
 from maze_kernel.rollout.structured_buffer import Decisions, StructuredBuffer
 from maze_kernel.training.gradient_step import LossFunction
@@ -140,7 +140,7 @@ class StructuredRows:
         self._device = device
         self._discounts = {"gamma": gamma, "gae_lambda": gae_lambda}
         self._fixed_size = fixed_size
-        self._kind: str = getattr(model, "critic_kind", "shared-state")
+        self._kind = critic_kind_of(model)
         self._carried: np.ndarray | None = None
 
     def begin(self) -> None:
@@ -160,8 +160,10 @@ class StructuredRows:
             value[own.step, own.env_index] = rows[key].value.cpu().numpy()
         before: np.ndarray | None = None
         if self._kind == "delta-state":
-            value, before = accumulate_differences(value, _step_over(buffer), self._before_rollout(buffer))
-        advantages = self._advantages(buffer, value)
+            value, before = accumulate_differences(value, buffer.step_over, self._before_rollout(buffer))
+            self._carried = carried_values(buffer, value)
+        estimate = actor_advantages if self._kind == "step-state" else state_advantages
+        advantages = estimate(value_stream(buffer, self._model, value, self._device), **self._discounts)
         batches = {}
         for key, own in decisions.items():
             place = (own.step, own.env_index)
@@ -176,71 +178,14 @@ class StructuredRows:
         return KeyedBatch(batches)
 
     def _rows(self, buffer: StructuredBuffer, key: str, own: Decisions) -> Batch:
-        table = buffer.tables[key]
-        observation = {name: self._tensor(array[own.row]) for name, array in table.observation.items()}
-        action = {name: self._tensor(array[own.row]) for name, array in table.action.items()}
-        agent_id = self._tensor(own.agent_id)
+        observation, action, agent_id = decision_tensors(buffer, key, own, self._device)
         with torch.no_grad():
             logits, value = self._model.logits_and_value(key, observation, agent_id)
             log_prob = self._model.distributions[key].log_prob(logits, action)
         return Batch(observation, action, log_prob, value, value, value, agent_id=agent_id)
 
-    def _advantages(self, buffer: StructuredBuffer, value: np.ndarray) -> np.ndarray:
-        over = _step_over(buffer)
-        final_value, final_series = np.zeros_like(value), np.zeros(value.shape, np.int64)
-        for step, index, final in buffer.truncations:
-            worth = self._values(final.policy_key, final.observation, final.agent_id)
-            if self._kind == "delta-state":
-                worth = worth + np.where(buffer.flat_step_end[step, index], np.float32(0.0), value[step, index])
-            key_index = buffer.policy_keys.index(final.policy_key)
-            final_value[step, index] = worth
-            final_series[step, index] = series_of(np.full(len(index), key_index), final.agent_id)
-        last_value = self._last_values(buffer)
-        if self._kind == "delta-state":
-            self._carried = np.where(over[-1], np.float32(0.0), value[-1])
-            last_value = last_value + self._carried
-        series = series_of(buffer.key_index, buffer.agent_id)
-        last_series = series_of(buffer.last_key_index, buffer.last_agent_id)
-        names, compact = np.unique(np.concatenate([series, final_series, last_series[None]]), return_inverse=True)
-        compact = compact.reshape(2 * buffer.n_steps + 1, buffer.n_envs)
-        stream = DecisionStream(
-            reward=buffer.actor_reward,
-            value=value,
-            terminated=buffer.terminated,
-            truncated=buffer.truncated,
-            flat_step_end=buffer.flat_step_end,
-            actor_done=buffer.actor_done,
-            final_value=final_value,
-            last_value=last_value,
-            series=compact[: buffer.n_steps],
-            final_series=compact[buffer.n_steps : -1],
-            last_series=compact[-1],
-            n_series=len(names),
-        )
-        estimate = actor_advantages if self._kind == "step-state" else state_advantages
-        return estimate(stream, **self._discounts)
-
     def _before_rollout(self, buffer: StructuredBuffer) -> np.ndarray:
         return np.zeros(buffer.n_envs, np.float32) if self._carried is None else self._carried
 
-    def _last_values(self, buffer: StructuredBuffer) -> np.ndarray:
-        values = np.zeros(buffer.n_envs, np.float32)
-        for key_index, key in enumerate(buffer.policy_keys):
-            index = np.flatnonzero(buffer.last_key_index == key_index)
-            if index.size:
-                observation = {name: array[index] for name, array in buffer.last_observation[key].items()}
-                values[index] = self._values(key, observation, buffer.last_agent_id[index])
-        return values
-
-    def _values(self, key: str, observation: ArrayDict, agent_id: np.ndarray) -> np.ndarray:
-        with torch.no_grad():
-            tensors = {name: self._tensor(array) for name, array in observation.items()}
-            return self._model.value(key, tensors, self._tensor(agent_id)).cpu().numpy()
-
     def _tensor(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
-
-
-def _step_over(buffer: StructuredBuffer) -> np.ndarray:
-    over: np.ndarray = buffer.flat_step_end | buffer.terminated | buffer.truncated
-    return over
+        return to_tensor(array, self._device)

@@ -10,8 +10,10 @@ from maze_kernel.rollout.decision_stream import (
     DecisionStream,
     accumulate_differences,
     actor_advantages,
+    actor_links,
     series_of,
     state_advantages,
+    state_links,
 )
 
 FLAGS = ("terminated", "truncated", "flat_step_end", "actor_done")
@@ -74,6 +76,32 @@ def test_any_stream_matches_the_walk(stream, gamma, gae_lambda, by_actor):
     result = estimate(stream, gamma=gamma, gae_lambda=gae_lambda)
     expected = [walk(stream, n, gamma, gae_lambda, by_actor=by_actor) for n in range(stream.value.shape[1])]
     np.testing.assert_allclose(result, np.array(expected).T, rtol=1e-4, atol=1e-4)
+
+
+def along(stream, links):
+    """Monte Carlo returns by following the links of each decision, one at a time."""
+    outcomes, size = stream.outcomes(), stream.value.size
+    reward, discount, trace, following = (
+        getattr(links, name).reshape(-1) for name in ("reward", "discount", "trace", "following")
+    )
+
+    def worth(k):
+        if discount[k] == 0.0:
+            return float(reward[k])
+        if trace[k] > 0.0:
+            assert following[k] < size
+            return float(reward[k]) + float(discount[k]) * worth(following[k])
+        return float(reward[k]) + float(discount[k]) * float(outcomes[following[k]])
+
+    return np.array([worth(k) for k in range(size)]).reshape(stream.value.shape)
+
+
+@settings(max_examples=150, deadline=None)
+@given(streams(), st.sampled_from([0.5, 1.0]), st.booleans())
+def test_links_lead_to_the_returns_of_the_walk(stream, gamma, by_actor):
+    links = (actor_links if by_actor else state_links)(stream, gamma=gamma)
+    expected = [walk(stream, n, gamma, 1.0, by_actor=by_actor) for n in range(stream.value.shape[1])]
+    np.testing.assert_allclose(along(stream, links) - stream.value, np.array(expected).T, rtol=1e-4, atol=1e-4)
 
 
 @settings(max_examples=60, deadline=None)

@@ -94,6 +94,26 @@ def _places(decisions):
     return zip(decisions.step.tolist(), decisions.env_index.tolist(), strict=True)
 
 
+def test_a_copy_by_environment_has_the_same_decisions_in_slices_of_its_tables():
+    collector, buffer, copy = (
+        collector_of(SequentialVectorEnv([Hierarchy] * N_ENVS)),
+        *(buffer_of(Hierarchy) for _ in range(2)),
+    )
+    for _ in range(N_ROLLOUTS):
+        collector.collect(buffer)
+        buffer.copy_by_environment(copy.columns())
+        np.testing.assert_array_equal(copy.row, np.arange(N_ENVS) * N_STEPS + np.arange(N_STEPS)[:, None])
+        for name in buffer.time_major:
+            if name != "row":
+                np.testing.assert_array_equal(getattr(copy, name), getattr(buffer, name))
+        for key in buffer.policy_keys:
+            one, other = buffer.decisions(key), copy.decisions(key)
+            for kind in ("observation", "action"):
+                for name, array in getattr(buffer.tables[key], kind).items():
+                    np.testing.assert_array_equal(getattr(copy.tables[key], kind)[name][other.row], array[one.row])
+            np.testing.assert_array_equal(copy.last_observation[key]["shown"], buffer.last_observation[key]["shown"])
+
+
 def test_actor_rewards_replace_those_of_their_flat_step():
     """Nine decisions a rollout cut every second flat step in two; the later half still gets its share."""
     make = functools.partial(DoorAndKey, divided=True)

@@ -155,6 +155,11 @@ class _Counts(Protocol):
 
 def add_rollout(counts: _Counts, buffer: RolloutBuffer | StructuredBuffer) -> None:
     """Count the flat steps and episodes of a rollout."""
-    idle = buffer.void | ~buffer.flat_step_end if isinstance(buffer, StructuredBuffer) else buffer.void
+    idle = idle_decisions(buffer)
     counts.statistics.add(buffer.reward, buffer.terminated | buffer.truncated, idle)
     counts.env_steps += idle.size - int(np.count_nonzero(idle))
+
+
+def idle_decisions(buffer: RolloutBuffer | StructuredBuffer) -> np.ndarray:
+    """(T, N) bool: decisions that end no flat step, so are no environment step."""
+    return buffer.void | ~buffer.flat_step_end if isinstance(buffer, StructuredBuffer) else buffer.void

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import attrs
@@ -19,6 +20,11 @@ class Finals(NamedTuple):
     policy_key: PolicyKey
     agent_id: np.ndarray
     observation: ArrayDict
+
+    def select(self, chosen: np.ndarray) -> Finals:
+        """The rows of a mask (m,), copied."""
+        rows = {name: array[chosen] for name, array in self.observation.items()}
+        return Finals(self.policy_key, self.agent_id[chosen], rows)
 
 
 @attrs.frozen
@@ -95,12 +101,9 @@ class StructuredBuffer:
 
     def columns(self) -> ArrayDict:
         """Every array by a name; tables as (N, T, ...) views, so that a slice of environments owns whole rows."""
-        columns = self._dense()
-        for key, table in self.tables.items():
-            for kind in ("observation", "action"):
-                for name, array in getattr(table, kind).items():
-                    columns[f"{kind}/{key}/{name}"] = array.reshape(self.n_envs, self.n_steps, *array.shape[1:])
-            columns |= {f"last_observation/{key}/{name}": rows for name, rows in self.last_observation[key].items()}
+        columns = {**self._dense(), **self._last_observations()}
+        for key in self.policy_keys:
+            columns |= self._table_columns(key)
         return columns
 
     def decisions(self, policy_key: PolicyKey) -> Decisions:
@@ -108,6 +111,26 @@ class StructuredBuffer:
         own = (self.key_index == self.policy_keys.index(policy_key)) & ~self.void
         step, env_index = np.nonzero(own)
         return Decisions(step, env_index, self.row[own], self.agent_id[own])
+
+    @property
+    def step_over(self) -> np.ndarray:
+        """(T, N) bool: the decision finished its flat step or its episode."""
+        over: np.ndarray = self.flat_step_end | self.terminated | self.truncated
+        return over
+
+    def copy_by_environment(self, columns: Mapping[str, np.ndarray]) -> None:
+        """Copy everything to the `columns` of a buffer of this size, decision t of environment n to row n·T + t.
+
+        So a slice of environments has its decisions in the same slice of every table. Rows without a decision keep
+        what they held.
+        """
+        for name, array in {**self._dense(), **self._last_observations()}.items():
+            columns[name][...] = array
+        columns["row"][...] = np.arange(self.n_envs) * self.n_steps + np.arange(self.n_steps)[:, None]
+        for key in self.policy_keys:
+            own = self.decisions(key)
+            for name, array in self._table_columns(key).items():
+                columns[name][own.env_index, own.step] = array.reshape(-1, *array.shape[2:])[own.row]
 
     # Filling
 
@@ -144,9 +167,9 @@ class StructuredBuffer:
 
     def add_truncation(self, step: int, final: FinalObservation, policy_key: PolicyKey, cut: np.ndarray) -> None:
         """Keep copies of the final observations (rows `cut` of `final`) of episodes cut at `step`."""
-        rows = {name: array[cut] for name, array in final.observation.items()}
         agents = np.zeros(len(final.env_index), np.int64) if final.agent_id is None else final.agent_id
-        self.truncations.append((step, final.env_index[cut], Finals(policy_key, agents[cut], rows)))
+        finals = Finals(policy_key, agents, final.observation).select(cut)
+        self.truncations.append((step, final.env_index[cut], finals))
 
     def end(self, tick: Tick, open_sub_steps: np.ndarray) -> None:
         """Write what follows the rollout and put the actor rewards in their places.
@@ -174,16 +197,14 @@ class StructuredBuffer:
             # Decisions before the rollout were trained on already; theirs are left out.
             n_here = min(n_decisions, step + 1)
             self.actor_reward[step + 1 - n_here : step + 1, index] = rewards[n_decisions - n_here :]
-        closed = self.flat_step_end[-1] | self.terminated[-1] | self.truncated[-1]
-        open_sub_steps[:] = np.where(closed, 0, position[-1] + 1)
+        open_sub_steps[:] = np.where(self.step_over[-1], 0, position[-1] + 1)
 
     def _sub_step_positions(self, before: np.ndarray) -> np.ndarray:
         """(T, N) which decision of its flat step each one is, from 0."""
-        closed = self.flat_step_end | self.terminated | self.truncated
         steps = np.arange(self.n_steps)[:, None]
         starts = np.zeros((self.n_steps, self.n_envs), np.int64)
         starts[0] = -before
-        starts[1:] = np.where(closed[:-1], steps[1:], -before.max(initial=0))
+        starts[1:] = np.where(self.step_over[:-1], steps[1:], -before.max(initial=0))
         starts = np.maximum.accumulate(starts, axis=0)
         positions: np.ndarray = steps - starts
         return positions
@@ -192,6 +213,18 @@ class StructuredBuffer:
         names = ("reward", "actor_reward", "terminated", "truncated", "void", "flat_step_end", "actor_done")
         places = ("key_index", "agent_id", "row", "last_key_index", "last_agent_id")
         return {name: getattr(self, name) for name in (*names, *places)}
+
+    def _last_observations(self) -> ArrayDict:
+        own = self.last_observation.items()
+        return {f"last_observation/{key}/{name}": array for key, rows in own for name, array in rows.items()}
+
+    def _table_columns(self, policy_key: PolicyKey) -> ArrayDict:
+        table, shape = self.tables[policy_key], (self.n_envs, self.n_steps)
+        return {
+            f"{kind}/{policy_key}/{name}": array.reshape(*shape, *array.shape[1:])
+            for kind, arrays in (("observation", table.observation), ("action", table.action))
+            for name, array in arrays.items()
+        }
 
 
 def _misfit(index: int, step: int, rewards: np.ndarray, n_decisions: int) -> EnvError:

@@ -1,0 +1,102 @@
+"""What a model makes of a rollout of structured environments: decisions as tensors, values of what followed them."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maze_kernel.env.contract import PolicyKey
+from maze_kernel.env.tick import ArrayDict
+from maze_kernel.models.contract import ActorCritic
+from maze_kernel.rollout.decision_stream import DecisionStream, series_of
+from maze_kernel.rollout.structured_buffer import Decisions, StructuredBuffer
+
+TensorDict = dict[str, Tensor]
+
+
+def critic_kind_of(model: ActorCritic) -> str:
+    """What the model's values mean; see `ActorCritic`."""
+    kind: str = getattr(model, "critic_kind", "shared-state")
+    return kind
+
+
+def decision_tensors(
+    buffer: StructuredBuffer, policy_key: PolicyKey, own: Decisions, device: torch.device
+) -> tuple[TensorDict, TensorDict, Tensor]:
+    """Observations and actions (R, ...) by name, and agents (R,), of decisions of one policy key."""
+    table = buffer.tables[policy_key]
+    observation = {name: to_tensor(array[own.row], device) for name, array in table.observation.items()}
+    action = {name: to_tensor(array[own.row], device) for name, array in table.action.items()}
+    return observation, action, to_tensor(own.agent_id, device)
+
+
+def value_stream(
+    buffer: StructuredBuffer, model: ActorCritic, value: np.ndarray, device: torch.device
+) -> DecisionStream:
+    """The stream of a rollout; what followed it and its truncated episodes is valued by the model.
+
+    Args:
+        buffer: a whole rollout.
+        model: on `device`.
+        value: (T, N) float32 of each decision; a delta critic's values of what follows are added to these.
+        device: of the model.
+    """
+    is_delta = critic_kind_of(model) == "delta-state"
+    final_value, final_series = np.zeros_like(value), np.zeros(value.shape, np.int64)
+    for step, index, final in buffer.truncations:
+        worth = _values(model, final.policy_key, final.observation, final.agent_id, device)
+        if is_delta:
+            worth = worth + np.where(buffer.flat_step_end[step, index], np.float32(0.0), value[step, index])
+        key_index = buffer.policy_keys.index(final.policy_key)
+        final_value[step, index] = worth
+        final_series[step, index] = series_of(np.full(len(index), key_index), final.agent_id)
+    last_value = _last_values(buffer, model, device)
+    if is_delta:
+        last_value = last_value + carried_values(buffer, value)
+    series = series_of(buffer.key_index, buffer.agent_id)
+    last_series = series_of(buffer.last_key_index, buffer.last_agent_id)
+    names, compact = np.unique(np.concatenate([series, final_series, last_series[None]]), return_inverse=True)
+    compact = compact.reshape(2 * buffer.n_steps + 1, buffer.n_envs)
+    return DecisionStream(
+        reward=buffer.actor_reward,
+        value=value,
+        terminated=buffer.terminated,
+        truncated=buffer.truncated,
+        flat_step_end=buffer.flat_step_end,
+        actor_done=buffer.actor_done,
+        final_value=final_value,
+        last_value=last_value,
+        series=compact[: buffer.n_steps],
+        final_series=compact[buffer.n_steps : -1],
+        last_series=compact[-1],
+        n_series=len(names),
+    )
+
+
+def carried_values(buffer: StructuredBuffer, value: np.ndarray) -> np.ndarray:
+    """(N,) what a delta critic adds to after a rollout of these values (T, N): the last one within a flat step."""
+    return np.where(buffer.step_over[-1], np.float32(0.0), value[-1])
+
+
+def to_tensor(array: np.ndarray, device: torch.device) -> Tensor:
+    """On the device; on the CPU, contiguous arrays share their memory."""
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+
+def _last_values(buffer: StructuredBuffer, model: ActorCritic, device: torch.device) -> np.ndarray:
+    values = np.zeros(buffer.n_envs, np.float32)
+    for key_index, key in enumerate(buffer.policy_keys):
+        index = np.flatnonzero(buffer.last_key_index == key_index)
+        if index.size:
+            observation = {name: array[index] for name, array in buffer.last_observation[key].items()}
+            values[index] = _values(model, key, observation, buffer.last_agent_id[index], device)
+    return values
+
+
+def _values(
+    model: ActorCritic, key: PolicyKey, observation: ArrayDict, agent_id: np.ndarray, device: torch.device
+) -> np.ndarray:
+    with torch.no_grad():
+        tensors = {name: to_tensor(array, device) for name, array in observation.items()}
+        return model.value(key, tensors, to_tensor(agent_id, device)).cpu().numpy()
