@@ -1,4 +1,7 @@
-"""Structured environments whose best return is known: PPO, A2C and IMPALA reach it, with every critic."""
+"""Structured environments whose best return is known: PPO, A2C and IMPALA reach it, with every critic.
+
+IMPALA reached it in all twelve cases with seeds 0 and 1, on a machine that was shared by many.
+"""
 
 import pytest
 
