@@ -80,6 +80,19 @@ def test_the_shared_critic_is_one_network_that_knows_who_decides(build):
     assert not torch.allclose(at_cut, at_select)
 
 
+def test_the_shared_critic_runs_once_for_all_policy_keys(build):
+    model = build({"use": "auto"})
+    calls = []
+    model.critics["shared"].network.register_forward_hook(lambda _module, inputs, _output: calls.append(inputs))
+    n_rows = {"select": 4, "cut": 3}
+    observations = {key: rows(key, n) for key, n in n_rows.items()}
+    _, value = model.logits_and_values(
+        observations, {key: torch.zeros(n, dtype=torch.long) for key, n in n_rows.items()}
+    )
+    assert (len(calls), len(value)) == (1, 7)
+    assert {len(tensor) for tensor in calls[0][0].values()} == {7}
+
+
 def test_the_critic_of_one_policy_key_is_what_it_was(build):
     """No input that says who decides, and the parameter names of a flat environment."""
     flat = StructuredSpaces(observation={"0": spaces.Dict(x=box(3))}, action={"0": spaces.Dict(a=spaces.Discrete(2))})

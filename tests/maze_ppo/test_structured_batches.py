@@ -11,8 +11,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from structured_walk import Walk
 
-from maze_ppo.batch import Batch
-from maze_ppo.structured_batch import KeyedBatch, StructuredRows
+from maze_ppo.a2c import a2c_objective
+from maze_ppo.keyed_batch import Decided, KeyedBatch
+from maze_ppo.objective import flat_loss, keyed_loss, logits_and_values
+from maze_ppo.options import A2COptions, PPOOptions
+from maze_ppo.ppo import ppo_objective
+from maze_ppo.structured_batch import StructuredRows
 
 PLACE = "maze_kernel.testing.structured_environments:"
 GAMMA = 0.9
@@ -51,8 +55,8 @@ def test_returns_match_a_walk_through_each_environment(collected, name, critic):
     n_cut = 0
     for trainer, buffer, rows in collected(name, critic):
         walks = [Walk(trainer.model, buffer, n, carried[n]) for n in range(3)]
-        assert sum(batch.n_rows() for batch in rows.batches.values()) == 33
-        for key, batch in rows.batches.items():
+        assert len(rows.value) == 33
+        for key, batch in rows.by_key().items():
             own = buffer.decisions(key)
             for i, (t, n) in enumerate(zip(own.step, own.env_index, strict=True)):
                 assert float(batch.value[i]) == pytest.approx(walks[n].values[t], abs=1e-5)
@@ -65,36 +69,89 @@ def test_returns_match_a_walk_through_each_environment(collected, name, critic):
 
 def test_log_probabilities_are_those_of_each_agents_network(collected):
     for trainer, _, rows in collected("Pair", "step-state", separate_agent_nets=["agent"]):
-        batch = rows.batches["agent"]
+        batch, agents = rows.by_key()["agent"], rows.decided["agent"].agent_id
         for i in range(batch.n_rows()):
             row = {name: tensor[i : i + 1] for name, tensor in batch.observation.items()}
-            network = trainer.model.policies["key_agent"].networks[int(batch.agent_id[i])]
+            network = trainer.model.policies["key_agent"].networks[int(agents[i])]
             logits = network(row)["choice"][0].detach().log_softmax(-1)
             assert float(batch.log_prob[i]) == pytest.approx(float(logits[batch.action["choice"][i]]), abs=1e-5)
 
 
-def batch_of(n_rows, first, *, weight=None):
-    column = torch.arange(first, first + n_rows, dtype=torch.float32)
-    return Batch({"x": column}, {"a": column}, column, column, column, column, weight=weight)
+def keyed_batch(sizes, *, with_weights=False, with_base=False):
+    """Every column holds the number of its row, from 0 on in the first policy key and from 100 on in the second."""
+    own = {key: torch.arange(100.0 * i, 100.0 * i + n) for i, (key, n) in enumerate(sizes.items())}
+    decided = {key: Decided({"x": rows}, {"a": rows}, rows.long()) for key, rows in own.items()}
+    rows = torch.cat(list(own.values()))
+    weight = torch.ones_like(rows) if with_weights else None
+    return KeyedBatch(decided, rows, rows, rows, rows, weight, rows if with_base else None)
 
 
 @pytest.mark.parametrize("with_weights", [False, True])
-def test_minibatches_cover_every_row_of_every_key_once(with_weights):
-    sizes = {"often": 37, "seldom": 3}
-    rows = KeyedBatch(
-        {
-            key: batch_of(n, 100 * i, weight=torch.ones(n) if with_weights else None)
-            for i, (key, n) in enumerate(sizes.items())
-        }
-    )
+@pytest.mark.parametrize("with_base", [False, True])
+def test_minibatches_cover_every_row_of_every_key_once(with_weights, with_base):
+    rows = keyed_batch({"often": 37, "seldom": 3}, with_weights=with_weights, with_base=with_base)
     parts = list(rows.minibatches(10, np.random.default_rng(0)))
     assert len(parts) == 4
-    for key, batch in rows.batches.items():
-        own = [part.batches[key] for part in parts if key in part.batches]
-        drawn = torch.cat([part.value if part.weight is None else part.value[part.weight > 0] for part in own])
-        torch.testing.assert_close(drawn.sort().values, batch.value)
-        counted = [part.n_rows() for part in own]
+    drawn = torch.cat([part.value if part.weight is None else part.value[part.weight > 0] for part in parts])
+    torch.testing.assert_close(drawn.sort().values, rows.value)
+    for key in rows.decided:
+        counted = [part.decided[key].n_rows() if key in part.decided else 0 for part in parts]
         assert max(counted) - min(counted) <= (0 if with_weights else 1)
+
+
+@pytest.mark.parametrize("with_weights", [False, True])
+def test_a_minibatch_keeps_the_columns_of_a_decision_together(with_weights):
+    rows = keyed_batch({"often": 37, "seldom": 13}, with_weights=with_weights, with_base=True)
+    for part in rows.minibatches(10, np.random.default_rng(0)):
+        for column in (part.log_prob, part.value, part.advantages, part.returns, part.base_value):
+            expected = torch.cat([own.observation["x"] for own in part.decided.values()])
+            torch.testing.assert_close(column, expected)
+        for key, own in part.decided.items():
+            assert bool((own.observation["x"] >= 100).all()) == (key == "seldom")
+            torch.testing.assert_close(own.action["a"].long(), own.agent_id)
+
+
+@pytest.mark.parametrize("with_weights", [False, True])
+@pytest.mark.parametrize(
+    "objective",
+    [ppo_objective(PPOOptions(normalize_advantages=False)), a2c_objective(A2COptions(normalize_advantages=False))],
+    ids=["ppo", "a2c"],
+)
+def test_the_loss_is_the_sum_of_what_each_policy_key_loses(collected, objective, with_weights):
+    """Minibatches with unequal shares of the policy keys against flat batches of one key at a time."""
+    coefficients = torch.tensor([1.0, 0.5, 0.01])
+    for trainer, _, rows in collected("Hierarchy", "shared-state"):
+        rows = rows._replace(weight=torch.ones_like(rows.value) if with_weights else None)
+        for part in rows.minibatches(10, np.random.default_rng(0)):
+            total, statistics = keyed_loss(objective, normalize=False)(trainer.model, part, coefficients)
+            alone = [
+                flat_loss(key, objective)(trainer.model, batch, coefficients) for key, batch in part.by_key().items()
+            ]
+            torch.testing.assert_close(total, torch.stack([own for own, _ in alone]).sum())
+            torch.testing.assert_close(statistics, torch.stack([own for _, own in alone]).mean(dim=0))
+
+
+def test_advantages_are_normalised_over_all_policy_keys(collected):
+    def total_of_squares(_new, rows, _coefficients):
+        return rows.advantages.square().sum(), torch.zeros(1)
+
+    loss = keyed_loss(total_of_squares, normalize=True)
+    for trainer, _, rows in collected("Hierarchy", "shared-state"):
+        total, _ = loss(trainer.model, rows, torch.ones(3))
+        # Squares of B numbers with mean 0 and deviation 1 add up to B; the loss counts them once a policy key.
+        assert float(total) == pytest.approx(len(rows.value) * len(rows.decided), rel=1e-4)
+
+
+def test_a_model_without_a_joint_pass_trains_alike(collected):
+    for trainer, _, rows in collected("Hierarchy", "shared-state"):
+
+        class OneByOne:
+            logits_and_value = trainer.model.logits_and_value
+
+        logits, value = logits_and_values(trainer.model, rows.decided)
+        own_logits, own_value = logits_and_values(OneByOne(), rows.decided)
+        torch.testing.assert_close(value, own_value)
+        torch.testing.assert_close(logits, own_logits)
 
 
 def test_carried_values_are_forgotten_when_episodes_start_anew(collected):

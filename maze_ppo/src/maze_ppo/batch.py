@@ -20,8 +20,7 @@ TensorDict = dict[str, Tensor]
 class Batch(NamedTuple):
     """Rows of decisions of one policy key: observation and action dicts of (B, ...) and (B,) columns.
 
-    `weight` None counts all rows. Structured environments add who decided, and, for a delta critic, the value at the
-    decision before, to which the critic's output is added.
+    `weight` None counts all rows.
 
     A NamedTuple, so that torch's function transforms and compiler see through it.
     """
@@ -33,8 +32,6 @@ class Batch(NamedTuple):
     advantages: Tensor
     returns: Tensor
     weight: Tensor | None = None
-    agent_id: Tensor | None = None
-    base_value: Tensor | None = None
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         """Apply a function of one tensor to every column."""
@@ -46,8 +43,6 @@ class Batch(NamedTuple):
             function(self.advantages),
             function(self.returns),
             None if self.weight is None else function(self.weight),
-            None if self.agent_id is None else function(self.agent_id),
-            None if self.base_value is None else function(self.base_value),
         )
 
     def select(self, index: Tensor) -> Batch:

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from maze_kernel.training.contract import TrainerContext
-from maze_kernel.training.gradient_step import LossFunction
 from maze_ppo.batch import Batch
+from maze_ppo.keyed_batch import KeyedBatch
 from maze_ppo.losses import approximate_kl, clipped_policy_loss, normalize_advantages, value_loss, weighted_mean
+from maze_ppo.objective import Evaluation, Objective
 from maze_ppo.options import PPOOptions
-from maze_ppo.structured_batch import KeyedBatch
 from maze_ppo.trainer import Algorithm, OnPolicyTrainer, Step
 
 STATISTICS = ("policy_loss", "value_loss", "entropy", "clip_fraction", "approx_kl", "grad_norm")
@@ -21,28 +21,24 @@ STATISTICS = ("policy_loss", "value_loss", "entropy", "clip_fraction", "approx_k
 
 def make_ppo(context: TrainerContext, options: PPOOptions) -> OnPolicyTrainer:
     """The trainer `ppo`. Source: Schulman et al. 2017, algorithm 1."""
-    algorithm = Algorithm(statistics=STATISTICS, loss=ppo_loss, update=update)
+    algorithm = Algorithm(statistics=STATISTICS, objective=ppo_objective, update=update)
     return OnPolicyTrainer(context, options, algorithm)
 
 
-def ppo_loss(policy_key: str, options: PPOOptions) -> LossFunction:
-    """The loss of one minibatch; its statistics are those of `STATISTICS` without the gradient norm.
+def ppo_objective(options: PPOOptions) -> Objective:
+    """What a minibatch is to minimise; its statistics are those of `STATISTICS` without the gradient norm.
 
     Source: Schulman et al. 2017, equation 9.
     """
 
-    def loss(model: Any, rows: Batch, coefficients: Tensor) -> tuple[Tensor, Tensor]:
-        logits, value = model.logits_and_value(policy_key, rows.observation, rows.agent_id)
-        if rows.base_value is not None:
-            value = value + rows.base_value
-        log_prob, entropy_rows = model.distributions[policy_key].log_prob_and_entropy(logits, rows.action)
+    def objective(new: Evaluation, rows: Any, coefficients: Tensor) -> tuple[Tensor, Tensor]:
         advantages, weight = rows.advantages, rows.weight
         if options.normalize_advantages:
             advantages = normalize_advantages(advantages, weight)
-        log_ratio = log_prob - rows.log_prob
+        log_ratio = new.log_prob - rows.log_prob
         of_policy = clipped_policy_loss(log_ratio, advantages, options.clip_range, weight)
-        of_value = value_loss(value, rows.returns, rows.value, options.value_clip_range, weight)
-        entropy = weighted_mean(entropy_rows, weight)
+        of_value = value_loss(new.value, rows.returns, rows.value, options.value_clip_range, weight)
+        entropy = weighted_mean(new.entropy, weight)
         # L = c_pi L_clip + c_v L_value − c_e H
         total = coefficients[0] * of_policy + coefficients[1] * of_value - coefficients[2] * entropy
         with torch.no_grad():
@@ -52,7 +48,7 @@ def ppo_loss(policy_key: str, options: PPOOptions) -> LossFunction:
             )
         return total, statistics.detach()
 
-    return loss
+    return objective
 
 
 def update(batch: Batch | KeyedBatch, step: Step, options: PPOOptions, rng: np.random.Generator) -> list[Tensor]:

@@ -21,9 +21,11 @@ from maze_kernel.training.schedules import learning_rate
 from maze_kernel.training.stopwatch import Stopwatch
 from maze_ppo.batch import Batch, rollout_batch
 from maze_ppo.experience import Experience
+from maze_ppo.keyed_batch import KeyedBatch
 from maze_ppo.losses import explained_variance
+from maze_ppo.objective import Objective, flat_loss, keyed_loss
 from maze_ppo.sequences import SequenceBatch, SequenceValuer
-from maze_ppo.structured_batch import KeyedBatch, StructuredRows, summed_loss
+from maze_ppo.structured_batch import StructuredRows
 
 Options = Any
 """`PPOOptions` or `A2COptions`: the fields used here are those they have in common."""
@@ -41,12 +43,12 @@ class Algorithm:
 
     Attributes:
         statistics: names of the numbers a gradient step returns; the last is the gradient norm.
-        loss: (policy key, options) -> loss function of a `Batch`.
+        objective: options -> what rows are to minimise.
         update: (rows, step, options, rng) -> statistics of each gradient step taken on a rollout.
     """
 
     statistics: tuple[str, ...]
-    loss: Callable[[str, Options], LossFunction]
+    objective: Callable[[Options], Objective]
     update: Callable[[Any, Step, Options, np.random.Generator], list[Tensor]]
 
 
@@ -229,6 +231,6 @@ class OnPolicyTrainer:
 
 def _loss(algorithm: Algorithm, options: Options, spaces: StructuredSpaces) -> LossFunction:
     if spaces.is_flat:
-        return algorithm.loss(spaces.policy_keys[0], options)
+        return flat_loss(spaces.policy_keys[0], algorithm.objective(options))
     plain = attrs.evolve(options, normalize_advantages=False)
-    return summed_loss(lambda key: algorithm.loss(key, plain), spaces.policy_keys, options.normalize_advantages)
+    return keyed_loss(algorithm.objective(plain), normalize=options.normalize_advantages)

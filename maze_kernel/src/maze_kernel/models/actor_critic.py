@@ -101,6 +101,16 @@ class StructuredActorCritic(nn.Module):
         features = self._features(policy_key, observation, agent_id)
         return self._logits(policy_key, features, agent_id), self._value(policy_key, features, agent_id)
 
+    def logits_and_values(
+        self, observations: Mapping[PolicyKey, TensorDict], agent_ids: Mapping[PolicyKey, Tensor]
+    ) -> tuple[dict[PolicyKey, TensorDict], Tensor]:
+        """Both for rows of several policy keys; a critic that they share runs once. See `EvaluatesKeysTogether`."""
+        features = {key: self._features(key, own, agent_ids[key]) for key, own in observations.items()}
+        logits = {key: self._logits(key, own, agent_ids[key]) for key, own in features.items()}
+        if self._shared_critic and not any(key in self._critic for key in features):
+            return logits, self._shared_critic[0](features)["value"].squeeze(-1)
+        return logits, torch.cat([self._value(key, own, agent_ids[key]) for key, own in features.items()])
+
     def state_shapes(self, policy_key: PolicyKey) -> dict[str, tuple[int, ...]]:
         """See `RecurrentModel`; empty for feed-forward networks."""
         states = self._states.get(policy_key, {})
@@ -216,7 +226,7 @@ class StructuredActorCritic(nn.Module):
         if critic is not None:
             return self._through("critic", critic, policy_key, features, agent_id, after)["value"].squeeze(-1)
         (shared_critic,) = self._shared_critic
-        value: Tensor = shared_critic(policy_key, features)["value"]
+        value: Tensor = shared_critic({policy_key: features})["value"]
         return value.squeeze(-1)
 
 

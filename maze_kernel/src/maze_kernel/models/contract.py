@@ -143,6 +143,21 @@ class ActorCritic(Protocol):
         ...
 
 
+@runtime_checkable
+class EvaluatesKeysTogether(Protocol):
+    """What a model may offer beside `ActorCritic`: rows of several policy keys at once, where their networks share."""
+
+    def logits_and_values(
+        self, observations: Mapping[PolicyKey, TensorDict], agent_ids: Mapping[PolicyKey, Tensor]
+    ) -> tuple[dict[PolicyKey, TensorDict], Tensor]:
+        """Like `logits_and_value` for the rows (B_k, ...) of each policy key.
+
+        Returns:
+            Logits by policy key, and values (B,): one key's rows behind the other's, in the order of `observations`.
+        """
+        ...
+
+
 class ActionValueModel(ActorCritic, Protocol):
     """An actor-critic whose critics are twin Q networks; it has no state values."""
 

@@ -65,14 +65,23 @@ class SharedStateCritic(nn.Module):
         self.register_buffer("_one_hots", torch.eye(len(self._index)), persistent=False)
         self.shapes: dict[str, Shape] = {**inputs.shapes, WHO: (len(self._index),)}
 
-    def forward(self, policy_key: PolicyKey, observation: TensorDict) -> TensorDict:
-        """Encoded observations (B, ...) of one policy key to {"value": (B, 1)}."""
-        some = next(iter(observation.values()))
-        own, n_rows = self._inputs.sources[policy_key], len(some)
+    def forward(self, observations: Mapping[PolicyKey, TensorDict]) -> TensorDict:
+        """Encoded observations (B_k, ...) by policy key to {"value": (B, 1)}: one key's rows behind the other's."""
+        n_rows = {key: len(next(iter(own.values()))) for key, own in observations.items()}
         inputs = {
-            name: observation[own[name]] if name in own else torch.zeros((n_rows, *shape), device=some.device)
+            name: _joined([self._input(name, shape, key, n_rows[key], own) for key, own in observations.items()])
             for name, shape in self._inputs.shapes.items()
         }
-        inputs[WHO] = self._one_hots[self._index[policy_key]].expand(n_rows, -1)
+        inputs[WHO] = _joined([self._one_hots[self._index[key]].expand(n, -1) for key, n in n_rows.items()])
         value: TensorDict = self.network(inputs)
         return value
+
+    def _input(self, name: str, shape: Shape, policy_key: PolicyKey, n_rows: int, observation: TensorDict) -> Tensor:
+        source = self._inputs.sources[policy_key].get(name)
+        if source is not None:
+            return observation[source]
+        return torch.zeros((n_rows, *shape), device=self._one_hots.device)
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

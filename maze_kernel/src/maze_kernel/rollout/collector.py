@@ -105,16 +105,15 @@ class Collector:
     def _fill_structured(self, buffer: StructuredBuffer, first: int, end: float) -> int:
         assert self._tick is not None, "reset the collector first"
         tick, act, step = self._tick, self._policy.act, self._vector_env.step
-        keys = tuple(enumerate(buffer.policy_keys))
+        keys = {key: (i, tuple(buffer.tables[key].action.items())) for i, key in enumerate(buffer.policy_keys)}
         for t in range(first, buffer.n_steps):
             actions = {}
-            for key_index, key in keys:
-                group = tick.groups.get(key)
-                if group is not None:
-                    rows = buffer.add_observation(t, group, key_index)
-                    action = actions[key] = act(key, group)
-                    for name, array in buffer.tables[key].action.items():
-                        array[rows] = action[name]
+            for key, group in tick.groups.items():
+                key_index, heads = keys[key]
+                rows = buffer.add_observation(t, group, key_index)
+                action = actions[key] = act(key, group)
+                for name, array in heads:
+                    array[rows] = action[name]
             if tick.awaiting_reset is not None:
                 buffer.void[t] = tick.awaiting_reset
                 self._policy.begin_episodes(np.flatnonzero(tick.awaiting_reset))

@@ -6,6 +6,8 @@ A critic either values the state, whoever decides (one series of values an envir
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import numpy as np
 
@@ -121,21 +123,26 @@ def actor_advantages(stream: DecisionStream, *, gamma: float, gae_lambda: float)
 
 
 class _ActorScan:
-    """Goes backwards in time; for each environment and series (N, S), what followed its last decision so far."""
+    """Goes backwards in time; for each series and environment (S, N), what followed its last decision so far."""
 
     def __init__(self, stream: DecisionStream, gamma: float, gae_lambda: float) -> None:
         n_steps, n_envs = stream.value.shape
-        shape = (n_envs, stream.n_series)
+        shape = (stream.n_series, n_envs)
         self._stream = stream
         self._envs = np.arange(n_envs)
         one = np.float32(1.0)
         self._gamma = np.where(stream.flat_step_end, np.float32(gamma), one)
         self._trace_decay = np.where(stream.flat_step_end, np.float32(gamma) * np.float32(gae_lambda), one)
+        # Steps at which nobody's episode ends, time passes nowhere or nobody leaves are most of them.
+        self._ends = _any_in_step(stream.terminated | stream.truncated)
+        self._time_passes = _any_in_step(stream.flat_step_end)
+        self._anyone_leaves = _any_in_step(stream.actor_done)
+        self._out_of_step = _any_in_step(stream.series != stream.series[:, :1])
         self._reward = np.zeros(shape, np.float32)
         self._discount = np.ones(shape, np.float32)
         self._trace = np.zeros(shape, np.float32)
         self._following = np.full(shape, -1)
-        self._following[self._envs, stream.last_series] = n_steps * n_envs + self._envs
+        self._following[stream.last_series, self._envs] = n_steps * n_envs + self._envs
 
     def links(self) -> Links:
         """Those of every decision."""
@@ -144,40 +151,51 @@ class _ActorScan:
         for step in range(len(following) - 1, -1, -1):
             self._end_episodes(step)
             self._pass_time(step)
-            reward[step], discount[step], trace[step], following[step] = self._decide(step)
+            # Where one actor decides everywhere, its rows are read and written without an index.
+            series = self._stream.series[step]
+            here: Any = (series, self._envs) if self._out_of_step[step] else int(series[0])
+            reward[step], discount[step], trace[step] = self._reward[here], self._discount[here], self._trace[here]
+            following[step] = self._following[here]
+            self._begin_anew(step, here)
+        if any(self._anyone_leaves):
+            left = self._stream.actor_done
+            reward = np.where(left, self._stream.reward, reward)
+            discount, trace = (np.where(left, np.float32(0.0), array) for array in (discount, trace))
+        own = np.arange(following.size).reshape(following.shape)
+        following = np.where(following < 0, own, following)
         return Links(reward=reward, discount=discount, trace=trace, following=following)
 
     def _end_episodes(self, step: int) -> None:
         """Forget what came after an episode's end: nothing follows it, or its final observation."""
+        if not self._ends[step]:
+            return
         stream = self._stream
         ended = np.flatnonzero(stream.terminated[step] | stream.truncated[step])
-        if not ended.size:
-            return
-        self._reward[ended] = self._trace[ended] = 0.0
-        self._following[ended] = -1
-        self._discount[ended] = ~stream.terminated[step, ended][:, None]
+        self._reward[:, ended] = self._trace[:, ended] = 0.0
+        self._following[:, ended] = -1
+        self._discount[:, ended] = ~stream.terminated[step, ended]
         cut = ended[~stream.terminated[step, ended]]
         n_steps, n_envs = stream.value.shape
-        self._following[cut, stream.final_series[step, cut]] = (n_steps + 1 + step) * n_envs + cut
+        self._following[stream.final_series[step, cut], cut] = (n_steps + 1 + step) * n_envs + cut
 
     def _pass_time(self, step: int) -> None:
         """Every series of the environment gets the reward and, if time advances, is discounted."""
-        gamma = self._gamma[step][:, None]
-        self._reward = self._stream.reward[step][:, None] + gamma * self._reward
-        self._discount *= gamma
-        self._trace *= self._trace_decay[step][:, None]
+        if self._time_passes[step]:
+            self._reward *= self._gamma[step]
+            self._discount *= self._gamma[step]
+            self._trace *= self._trace_decay[step]
+        self._reward += self._stream.reward[step]
 
-    def _decide(self, step: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Reward, discount, trace and follower (N,) of the decisions at `step`, which begin their series anew."""
-        here = (self._envs, self._stream.series[step])
-        own, left = step * len(self._envs) + self._envs, self._stream.actor_done[step]
-        reward = np.where(left, self._stream.reward[step], self._reward[here])
-        discount = np.where(left, np.float32(0.0), self._discount[here])
-        trace = np.where(left, np.float32(0.0), self._trace[here])
-        following = np.where(self._following[here] < 0, own, self._following[here])
-        self._following[here] = own
+    def _begin_anew(self, step: int, here: Any) -> None:
+        """The decisions at `step` are what follows in their series from now on."""
+        self._following[here] = step * len(self._envs) + self._envs
         self._reward[here], self._discount[here], self._trace[here] = 0.0, 1.0, 1.0
-        return reward, discount, trace, following
+
+
+def _any_in_step(flags: np.ndarray) -> list[bool]:
+    """(T, N) to T: whether any environment's flag is up."""
+    rows: list[bool] = np.logical_or.reduce(flags, axis=1).tolist()
+    return rows
 
 
 def accumulate_differences(
@@ -194,10 +212,11 @@ def accumulate_differences(
         (T, N) values, and (T, N) the part of each that comes from the decision before.
     """
     values, before = np.empty_like(difference), np.empty_like(difference)
-    for step in range(len(difference)):
+    goes_on = (~step_over).astype(difference.dtype)
+    for step, value in enumerate(values):
         before[step] = carried
-        values[step] = carried + difference[step]
-        carried = np.where(step_over[step], np.float32(0.0), values[step])
+        np.add(carried, difference[step], out=value)
+        carried = value * goes_on[step]
     return values, before
 
 

@@ -82,6 +82,7 @@ class StructuredRows:
     def __init__(self, n_envs: int, structured_spaces: StructuredSpaces) -> None:
         self._n_envs = n_envs
         self._spaces = structured_spaces
+        self._everyone = (np.arange(n_envs), np.zeros(n_envs, np.int64))
         self._buffers = [_structured_buffers(n_envs, structured_spaces) for _ in range(2)]
         self._parity = 0
         self._groups: dict[PolicyKey, Group] = {}
@@ -92,7 +93,9 @@ class StructuredRows:
         self.reward.fill(0.0)
         flags.fill(False)
         self.terminated, self.truncated, self._flat_step_end, self._actor_done = flags
-        self._counts = dict.fromkeys(self._spaces.policy_keys, 0)
+        for rows in self._tables.values():
+            rows.envs.clear()
+            rows.agents.clear()
         self._actor_rewards: dict[int, np.ndarray] = {}
 
     def space_of(self, env: StructuredEnv) -> spaces.Dict:
@@ -106,21 +109,24 @@ class StructuredRows:
         rows: list[dict[str, Any]] = [{}] * self._n_envs
         for key, group in self._groups.items():
             own = action_rows(self._spaces.action[key], actions[key])
+            if group.aligned:
+                return own
             for index, row in zip(group.env_index.tolist(), own, strict=True):
                 rows[index] = row
         return rows
 
     def write(self, index: int, env: StructuredEnv, observation: Observation) -> None:
         key, agent_id = env.actor_id()
-        row = self._counts[key]
-        self._counts[key] = row + 1
-        env_index, agents, arrays = self._tables[key]
-        env_index[row], agents[row] = index, agent_id
-        for name, array in arrays.items():
+        rows = self._tables[key]
+        row = len(rows.envs)
+        rows.envs.append(index)
+        rows.agents.append(agent_id)
+        for name, array in rows.items:
             array[row] = observation[name]
 
     def write_flags(self, index: int, env: StructuredEnv) -> None:
-        self._actor_done[index] = env.is_actor_done()
+        if env.is_actor_done():
+            self._actor_done[index] = True
         if env.is_flat_step_end():
             self._flat_step_end[index] = True
             rewards = env.get_actor_rewards()
@@ -132,12 +138,7 @@ class StructuredRows:
         return index, env.actor_id(), copy_observation(space, observation)
 
     def tick(self, finals: Sequence[Final], infos: dict[int, dict[str, Any]]) -> Tick:
-        self._groups = {}
-        for key, count in self._counts.items():
-            if count:
-                env_index, agents, arrays = self._tables[key]
-                rows = {name: array[:count] for name, array in arrays.items()}
-                self._groups[key] = Group(env_index[:count], agents[:count], rows, aligned=count == self._n_envs)
+        self._groups = {key: rows.group(*self._everyone) for key, rows in self._tables.items() if rows.envs}
         return Tick(
             dict(self._groups),
             self.reward,
@@ -145,7 +146,7 @@ class StructuredRows:
             self.truncated,
             flat_step_end=self._flat_step_end,
             actor_done=self._actor_done,
-            final_observation=self._final_observations(finals),
+            final_observation=self._final_observations(finals) if finals else {},
             actor_rewards=self._actor_rewards,
             infos=infos,
         )
@@ -161,11 +162,27 @@ class StructuredRows:
         return result
 
 
-def _structured_buffers(n_envs: int, structured_spaces: StructuredSpaces) -> tuple[Any, np.ndarray, np.ndarray]:
-    tables = {
-        key: (np.zeros(n_envs, np.int64), np.zeros(n_envs, np.int64), allocate(space, n_envs))
-        for key, space in structured_spaces.observation.items()
-    }
+class _KeyRows:
+    """Who decides under one policy key at a tick, row by row, and what they see."""
+
+    def __init__(self, n_envs: int, space: spaces.Dict) -> None:
+        self.items = tuple(allocate(space, n_envs).items())
+        self.envs: list[int] = []
+        self.agents: list[int] = []
+
+    def group(self, all_envs: np.ndarray, first_agents: np.ndarray) -> Group:
+        """The rows as a group; `all_envs` 0 … N−1 and `first_agents` 0 … 0 are taken as they are where they fit."""
+        n_rows = len(self.envs)
+        agents = np.array(self.agents, np.int64) if any(self.agents) else first_agents[:n_rows]
+        if n_rows == len(all_envs):
+            return Group(all_envs, agents, dict(self.items))
+        return Group(np.array(self.envs), agents, {name: array[:n_rows] for name, array in self.items}, aligned=False)
+
+
+def _structured_buffers(
+    n_envs: int, structured_spaces: StructuredSpaces
+) -> tuple[dict[PolicyKey, _KeyRows], np.ndarray, np.ndarray]:
+    tables = {key: _KeyRows(n_envs, space) for key, space in structured_spaces.observation.items()}
     return tables, np.zeros(n_envs, np.float32), np.zeros((4, n_envs), np.bool_)
 
 

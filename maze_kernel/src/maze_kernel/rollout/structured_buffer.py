@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
@@ -91,6 +91,8 @@ class StructuredBuffer:
         self.last_key_index, self.last_agent_id = (np.zeros(n_envs, np.int64) for _ in range(2))
         self.last_observation = {key: allocate(spaces.observation[key], n_envs) for key in self.policy_keys}
         self.truncations: list[tuple[int, np.ndarray, Finals]] = []
+        self._observations = [tuple(self.tables[key].observation.items()) for key in self.policy_keys]
+        self._row_numbers = np.arange(n_rows)
         self._n_rows = [0] * len(self.policy_keys)
         self._actor_rewards: list[tuple[int, int, np.ndarray]] = []
 
@@ -143,16 +145,15 @@ class StructuredBuffer:
 
     def add_observation(self, step: int, group: Group, key_index: int) -> slice:
         """Write who decides at `step` and what they see; returns the rows of the table."""
-        table = self.tables[self.policy_keys[key_index]]
         first = self._n_rows[key_index]
         rows = slice(first, first + len(group.env_index))
         self._n_rows[key_index] = rows.stop
-        for name, array in table.observation.items():
+        for name, array in self._observations[key_index]:
             array[rows] = group.observation[name]
-        envs = slice(None) if group.aligned else group.env_index
-        self.key_index[step, envs] = key_index
-        self.agent_id[step, envs] = group.agent_id
-        self.row[step, envs] = np.arange(rows.start, rows.stop)
+        place: Any = step if group.aligned else (step, group.env_index)
+        self.key_index[place] = key_index
+        self.agent_id[place] = group.agent_id
+        self.row[place] = self._row_numbers[rows]
         return rows
 
     def add_outcome(self, step: int, tick: Tick) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.models.contract import ActorCritic
+from maze_kernel.models.contract import ActorCritic, EvaluatesKeysTogether
 from maze_kernel.testing.conformance import require, same
 
 
@@ -24,11 +24,12 @@ def check_model(factory: Callable[[], ActorCritic], spaces: StructuredSpaces, *,
     """
     model: Any = factory()
     total: Any = 0.0
+    alone: dict[str, tuple[dict[str, torch.Tensor], torch.Tensor]] = {}
     for key in spaces.policy_keys:
         rows = _rows(spaces, key, n_rows)
         inputs = {name: torch.from_numpy(array) for name, array in rows.items()}
         agent_id = torch.zeros(n_rows, dtype=torch.long)
-        logits, value = model.logits_and_value(key, inputs, agent_id)
+        logits, value = alone[key] = model.logits_and_value(key, inputs, agent_id)
         shapes = {head: (n_rows, *shape) for head, shape in model.distributions[key].logits_shapes().items()}
         found = {head: tuple(tensor.shape) for head, tensor in logits.items()}
         require(found == shapes, f"logits have shapes {found}, their distributions want {shapes}")
@@ -40,11 +41,31 @@ def check_model(factory: Callable[[], ActorCritic], spaces: StructuredSpaces, *,
             mirrored = {head: torch.from_numpy(np.array(array)) for head, array in mirror(rows).items()}
             require(_close(logits, mirrored), "numpy_logits() and logits() differ")
         total = total + value.square().sum() + sum(tensor.clamp(-1e3, 1e3).square().sum() for tensor in logits.values())
+    if isinstance(model, EvaluatesKeysTogether):
+        _check_together(model, spaces, alone, n_rows)
     total.backward()
     dead = [name for name, parameter in model.named_parameters() if parameter.grad is None]
     require(not dead, f"no gradient reaches the parameters {', '.join(dead)}")
     again: Any = factory()
     require(same(model.state_dict(), again.state_dict()), "two models of one seed have different weights")
+
+
+def _check_together(
+    model: EvaluatesKeysTogether,
+    spaces: StructuredSpaces,
+    alone: dict[str, tuple[dict[str, torch.Tensor], torch.Tensor]],
+    n_rows: int,
+) -> None:
+    keys = spaces.policy_keys
+    rows = {key: {name: torch.from_numpy(a) for name, a in _rows(spaces, key, n_rows).items()} for key in keys}
+    agents = {key: torch.zeros(n_rows, dtype=torch.long) for key in keys}
+    logits, value = model.logits_and_values(rows, agents)
+    require(all(_close(logits[key], alone[key][0]) for key in keys), "logits_and_values() gives other logits")
+    values = torch.cat([alone[key][1] for key in keys])
+    require(
+        value.shape == values.shape and torch.allclose(value, values, atol=1e-5),
+        "logits_and_values() gives other values than logits_and_value() of each policy key, or in another order",
+    )
 
 
 def _close(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
