@@ -61,7 +61,8 @@ def test_statistics_of_training_and_evaluation_add_up(plain, epoch, part):
 @pytest.mark.parametrize(
     "tables",
     [
-        {"vector": {"mode": "subprocess", "n_processes": 2}},
+        # Workers that may be replaced are stepped; others collect by themselves and draw actions of their own.
+        {"vector": {"mode": "subprocess", "n_processes": 2, "max_restarts": 1}},
         {"workers": {"use": "subprocess", "count": 2}},
     ],
     ids=["subprocess batch", "evaluation in workers"],
