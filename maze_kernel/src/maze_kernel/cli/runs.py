@@ -25,6 +25,7 @@ from maze_kernel.errors import (
 )
 
 if TYPE_CHECKING:
+    from maze_kernel.api import RolloutOptions
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.loader import Kernel
     from maze_kernel.rollout.episodes import EpisodeResult
@@ -167,18 +168,22 @@ def rollout(
         print(json.dumps(rollout_as_data(result, player, options), indent=2))
     else:
         print_rollout(result, player)
-        if video is not None:
-            print(f"films in {video}")
         if replayed is not None:
             _compare_with_recording(len(result.episodes), different, n_left_out)
-        if events_to is not None:
-            print(f"events in {events_to}")
-        if record_to is not None:
-            print(f"recorded in {record_to}; look at it with: maze view {record_to}")
+        _print_what_was_written(options)
     for episode in result.episodes:
         if episode.error is not None:
             print(f"failed: episode with seed {episode.seed}: {episode.error}", file=sys.stderr)
     return EXIT_FAILED if result.summary["n_failed"] else EXIT_DONE
+
+
+def _print_what_was_written(options: RolloutOptions) -> None:
+    if options.video_dir is not None:
+        print(f"films in {options.video_dir}")
+    if options.events_dir is not None:
+        print(f"events in {options.events_dir}")
+    if options.record_dir is not None:
+        print(f"recorded in {options.record_dir}; look at it with: maze view {options.record_dir}")
 
 
 def new_folder(source: Path, kind: str, name: str) -> Path:
