@@ -288,9 +288,13 @@ class Actor:
             process_id=process,
             cause="killed" if code is not None and code < 0 else "exited",
             process_exit_code=code,
-            help="its standard error above may say more" if not stack else None,
+            help=self._after_a_death() if not stack else None,
         )
         self._died(error)
+
+    def _after_a_death(self) -> str:
+        replaced = "" if self._policy.max_restarts else "; max_restarts above 0 replaces a worker that dies"
+        return f"its standard error above may say more{replaced}"
 
     def _expired(self) -> None:
         call = self.sent[0]
