@@ -68,28 +68,28 @@ def test_orthogonal_noise_gives_the_gradient_exactly():
 
 
 def test_adam_equals_torch():
-    rng, options = np.random.default_rng(0), AdamOptions(step_size=0.03, beta1=0.8, beta2=0.95)
+    rng, options = np.random.default_rng(0), AdamOptions(beta1=0.8, beta2=0.95)
     ours, weights = make_optimizer(4, options), np.ones(4, np.float32)
     parameter = torch.nn.Parameter(torch.ones(4))
     theirs = torch.optim.Adam([parameter], lr=0.03, betas=(0.8, 0.95), eps=1e-8)
     for _ in range(20):
         grad = rng.normal(size=4).astype(np.float32)
-        weights += ours.step(grad)
+        weights += ours.step(grad, 0.03)
         parameter.grad = torch.from_numpy(grad)
         theirs.step()
     np.testing.assert_allclose(weights, parameter.detach().numpy(), rtol=1e-5)
 
 
 def test_sgd_descends_the_mean_of_the_last_gradients():
-    sgd = make_optimizer(1, SGDOptions(step_size=0.5, momentum=0.9))
-    changes = [float(sgd.step(np.ones(1, np.float32))[0]) for _ in range(3)]
+    sgd = make_optimizer(1, SGDOptions(momentum=0.9))
+    changes = [float(sgd.step(np.ones(1, np.float32), 0.5)[0]) for _ in range(3)]
     assert changes == pytest.approx([-0.5 * (1 - 0.9**n) for n in (1, 2, 3)])
 
 
 @pytest.mark.parametrize("options", [AdamOptions(), SGDOptions()], ids=["adam", "sgd"])
 def test_a_restored_optimizer_goes_on(options):
     rng, first, second = np.random.default_rng(0), make_optimizer(3, options), make_optimizer(3, options)
-    first.step(rng.normal(size=3).astype(np.float32))
+    first.step(rng.normal(size=3).astype(np.float32), 0.01)
     second.load_state_dict(first.state_dict())
     grad = rng.normal(size=3).astype(np.float32)
-    np.testing.assert_array_equal(first.step(grad), second.step(grad))
+    np.testing.assert_array_equal(first.step(grad, 0.01), second.step(grad, 0.01))

@@ -20,14 +20,26 @@ def weights(trainer):
 
 @pytest.mark.parametrize("mode", ["native", "sequential"])
 @pytest.mark.parametrize("noise", [{}, TABLE], ids=["seeded", "table"])
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize(
+    "optimizer", [{"use": "adam", "step_size": {"start": 0.1}}, {"use": "sgd"}], ids=["adam", "sgd"]
+)
 def test_a_restored_trainer_goes_on_bit_for_bit(assemble, mode, noise, optimizer):
     def make():
-        trainer = {**noise, "optimizer": {"use": optimizer}}
+        trainer = {**noise, "optimizer": optimizer, "n_epochs": 8}
         assembly = assemble(trainer=trainer, vector={"n_envs": 2, "mode": mode})
         return assembly.make_trainer(assembly.trainer_context())
 
     check_trainer(make)
+
+
+@pytest.mark.parametrize("shape", ["linear", "cosine"])
+def test_the_step_size_follows_its_schedule(make_trainer, shape):
+    optimizer = {"use": "adam", "step_size": {"start": 0.1, "end": 0.02, "shape": shape}}
+    trainer = make_trainer(trainer={"optimizer": optimizer, "n_epochs": 4})
+    steps = [trainer.train_epoch()["ESEvents/step_size"] for _ in range(4)]
+    assert steps[0] == 0.1
+    assert steps[2] == pytest.approx(0.06)  # half of the budget is used
+    assert steps == sorted(steps, reverse=True)
 
 
 def test_the_seed_decides(make_trainer):
@@ -195,7 +207,7 @@ def test_options_of_the_other_optimizer_are_refused(kernel):
 
 def test_statistics_have_the_documented_tags(make_trainer):
     statistics = make_trainer().train_epoch()
-    names = ("gradient_norm", "update_norm", "weight_norm", "rank_difference", "pair_count")
+    names = ("gradient_norm", "step_size", "update_norm", "weight_norm", "rank_difference", "pair_count")
     assert {f"ESEvents/{name}" for name in names} <= set(statistics)
     assert {"Timing/rollout_seconds", "Timing/update_seconds", "Timing/env_steps_per_second"} <= set(statistics)
     assert all(np.isfinite(value) for value in statistics.values())

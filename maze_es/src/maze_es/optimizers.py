@@ -13,8 +13,8 @@ from maze_es.options import AdamOptions, SGDOptions
 class Optimizer(Protocol):
     """Holds its running means; the weights stay with the caller."""
 
-    def step(self, gradient: np.ndarray) -> np.ndarray:
-        """What to add to the weights to descend `gradient`; both (P,) float32."""
+    def step(self, gradient: np.ndarray, step_size: float) -> np.ndarray:
+        """What to add to the weights to descend `gradient`, both (P,) float32, at the `step_size` of this update."""
         ...
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -31,7 +31,7 @@ class Adam:
         self._square = np.zeros(n_weights, np.float32)
         self._n_steps = 0
 
-    def step(self, gradient: np.ndarray) -> np.ndarray:
+    def step(self, gradient: np.ndarray, step_size: float) -> np.ndarray:
         """See `Optimizer.step`."""
         options = self._options
         self._n_steps += 1
@@ -39,7 +39,7 @@ class Adam:
         self._mean += np.float32(1.0 - options.beta1) * (gradient - self._mean)
         self._square += np.float32(1.0 - options.beta2) * (gradient * gradient - self._square)
         # Δθ = −α · m/(1 − β₁ᵗ) / (√(v/(1 − β₂ᵗ)) + ε)
-        rate = options.step_size / (1.0 - options.beta1**self._n_steps)
+        rate = step_size / (1.0 - options.beta1**self._n_steps)
         root = np.sqrt(self._square / np.float32(1.0 - options.beta2**self._n_steps))
         change: np.ndarray = -np.float32(rate) * self._mean / (root + np.float32(options.epsilon))
         return change
@@ -62,10 +62,10 @@ class SGD:
         self._options = options
         self._mean = np.zeros(n_weights, np.float32)
 
-    def step(self, gradient: np.ndarray) -> np.ndarray:
+    def step(self, gradient: np.ndarray, step_size: float) -> np.ndarray:
         """See `Optimizer.step`."""
         self._mean += np.float32(1.0 - self._options.momentum) * (gradient - self._mean)
-        change: np.ndarray = -np.float32(self._options.step_size) * self._mean
+        change: np.ndarray = -np.float32(step_size) * self._mean
         return change
 
     def state_dict(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import attrs
 from attrs.validators import ge, gt, lt
 
 from maze_kernel.config.experiment import Selection
+from maze_kernel.training.schedules import Schedule, positive_rate
 
 
 @attrs.frozen(kw_only=True)
@@ -16,8 +17,8 @@ class AdamOptions:
 
     use: Literal["adam"] = "adam"
     """The optimiser: "adam" or "sgd"."""
-    step_size: float = attrs.field(default=0.01, validator=gt(0.0))
-    """Learning rate: about how far a weight moves in one update."""
+    step_size: float | Schedule = attrs.field(default=0.01, validator=positive_rate)
+    """Learning rate, about how far a weight moves in one update: a number, or a schedule over the run's budget."""
     beta1: float = attrs.field(default=0.9, validator=[ge(0.0), lt(1.0)])
     """Decay of the running mean of gradients."""
     beta2: float = attrs.field(default=0.999, validator=[ge(0.0), lt(1.0)])
@@ -32,8 +33,8 @@ class SGDOptions:
 
     use: Literal["sgd"] = "sgd"
     """The optimiser: "sgd" or "adam"."""
-    step_size: float = attrs.field(default=0.01, validator=gt(0.0))
-    """Learning rate: the running mean of gradients is multiplied by it."""
+    step_size: float | Schedule = attrs.field(default=0.01, validator=positive_rate)
+    """Learning rate, by which the running mean of gradients is multiplied: a number, or a schedule over the run's budget."""  # noqa: E501
     momentum: float = attrs.field(default=0.9, validator=[ge(0.0), lt(1.0)])
     """Decay of the running mean of gradients; 0: the last gradient alone."""
 

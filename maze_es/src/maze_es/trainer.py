@@ -19,6 +19,7 @@ from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.device import resolve_device, threads_for
 from maze_kernel.rollout.episode_statistics import summarize_episodes
 from maze_kernel.training.contract import Progress, Statistics, TrainerContext
+from maze_kernel.training.schedules import budget_fraction, scheduled_value
 
 
 class EvolutionTrainer:
@@ -37,6 +38,7 @@ class EvolutionTrainer:
         self._optimizer = make_optimizer(len(self._flat.data), options.optimizer)
         self._population = self._make_population()
         self._rng = np.random.default_rng()
+        self._epoch = 0
         self._env_steps = 0
 
     def _make_population(self) -> LocalPopulation | PooledPopulation:
@@ -64,6 +66,7 @@ class EvolutionTrainer:
             played = time.perf_counter()
             self._report(1.0, "update")
             events = self._update(center, indices, outcome.returns)
+        self._epoch += 1
         n_steps = int(outcome.lengths.sum())
         self._env_steps += n_steps
         end = time.perf_counter()
@@ -103,7 +106,8 @@ class EvolutionTrainer:
         options = self.options
         weights = pair_weights(centered_ranks(returns))
         ascent = gradient(weights, self._population.noise.vectors(indices), options.noise_stddev)
-        change = self._optimizer.step(np.float32(options.l2_penalty) * center - ascent)
+        step_size = self._step_size()
+        change = self._optimizer.step(np.float32(options.l2_penalty) * center - ascent, step_size)
         updated = center + change
         if not np.isfinite(updated).all():
             raise NonFiniteError(
@@ -117,20 +121,32 @@ class EvolutionTrainer:
             "gradient_norm": float(np.linalg.norm(ascent)),
             "update_norm": float(np.linalg.norm(change)),
             "weight_norm": float(np.linalg.norm(updated)),
+            "step_size": step_size,
             "rank_difference": float(np.abs(weights).mean() * 2.0),
             "pair_count": float(len(indices)),
         }
+
+    def _step_size(self) -> float:
+        options = self.options
+        used = budget_fraction(
+            epoch=self._epoch,
+            n_epochs=options.n_epochs,
+            env_steps=self._env_steps,
+            max_env_steps=options.max_env_steps,
+        )
+        return scheduled_value(options.optimizer.step_size, used)
 
     def _report(self, fraction: float, phase: str) -> None:
         self._context.progress(Progress(env_steps=self._env_steps, fraction=fraction, phase=phase))
 
     def state_dict(self) -> dict[str, Any]:
-        """Optimiser and counter; everything random is seeded anew by `start_segment`."""
-        return {"optimizer": self._optimizer.state_dict(), "env_steps": self._env_steps}
+        """Optimiser and counters; everything random is seeded anew by `start_segment`."""
+        return {"optimizer": self._optimizer.state_dict(), "epoch": self._epoch, "env_steps": self._env_steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self._optimizer.load_state_dict(state["optimizer"])
+        self._epoch = int(state["epoch"])
         self._env_steps = int(state["env_steps"])
 
     def close(self) -> None:
