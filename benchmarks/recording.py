@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 
 from interleaved import compare
-from maze_kernel.api import RolloutOptions, roll_out
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.loader import Kernel
+from maze_kernel.rollouts import RolloutOptions, roll_out
 from maze_kernel.trajectories.dataset import TrajectoryDataset
 
 WORKS = {

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from maze_kernel.api import RolloutOptions, roll_out
 from maze_kernel.config import load_experiment
+from maze_kernel.rollouts import RolloutOptions, roll_out
 from maze_kernel.training.loop import train
 from maze_kernel.training.playing import load_checkpoint
 

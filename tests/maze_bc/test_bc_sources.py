@@ -8,11 +8,11 @@ from maze_bc.data import Decisions, check_demonstrations, estimate_transforms, t
 from maze_bc.minari_data import MinariEpisodes
 from maze_bc.recorded_data import RecordedEpisodes, RecordedStates
 from maze_bc.sources import open_demonstrations
-from maze_kernel.api import RolloutOptions, roll_out
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.env.contract import flat_spaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError
+from maze_kernel.rollouts import RolloutOptions, roll_out
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.trajectories.dataset import TrajectoryDataset
 from maze_kernel.trajectories.minari_source import MinariSource

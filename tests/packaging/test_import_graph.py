@@ -24,7 +24,7 @@ FLOORS = {
     4: ("models",),
     5: ("rollout", "workers"),
     6: ("training", "run", "trajectories"),
-    7: ("deployment", "api", "api_components", "viewing"),
+    7: ("deployment", "api", "api_components", "rollouts", "viewing"),
     8: ("cli", "testing"),
 }
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from maze_kernel.api import RolloutOptions, roll_out
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
+from maze_kernel.rollouts import RolloutOptions, roll_out
 from maze_kernel.training.checkpoint import CheckpointStore
 from maze_kernel.training.loop import train
 

@@ -25,10 +25,10 @@ from maze_kernel.errors import (
 )
 
 if TYPE_CHECKING:
-    from maze_kernel.api import RolloutOptions
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.loader import Kernel
     from maze_kernel.rollout.episodes import EpisodeResult
+    from maze_kernel.rollouts import ReplayResult, RolloutOptions, RolloutResult
     from maze_kernel.run.logging_contract import Outcome
     from maze_kernel.training.checkpoint import Checkpoint
 
@@ -125,8 +125,8 @@ def rollout(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> int:
     """Play episodes with a trained policy or another one."""
-    from maze_kernel.api import RolloutOptions, replay, roll_out
     from maze_kernel.config import select
+    from maze_kernel.rollouts import ReplayResult, RolloutOptions, replay, roll_out
 
     if replayed is not None and policy is not None:
         raise RequestError("--replay and --policy exclude each other", help="leave one out")
@@ -147,10 +147,9 @@ def rollout(
         profile=profile,
     )
     run_dir = None if source.is_file() else newest_run(source)
-    different: list[int] = []
-    n_left_out = 0
+    result: RolloutResult
     if replayed is not None:
-        result, different, n_left_out = replay(loaded, kernel, replayed, options, run_dir=run_dir)
+        result = replay(loaded, kernel, replayed, options, run_dir=run_dir)
         player = f"the recording {replayed}"
     else:
         player_selection = select(kernel, "policy", policy or "random", origin="--policy")
@@ -168,8 +167,8 @@ def rollout(
         print(json.dumps(rollout_as_data(result, player, options), indent=2))
     else:
         print_rollout(result, player)
-        if replayed is not None:
-            _compare_with_recording(len(result.episodes), different, n_left_out)
+        if isinstance(result, ReplayResult):
+            _compare_with_recording(result)
         _print_what_was_written(options)
     for episode in result.episodes:
         if episode.error is not None:
@@ -193,13 +192,14 @@ def new_folder(source: Path, kind: str, name: str) -> Path:
     return new_path(Path(kind), name) if source.is_file() else new_path(newest_run(source), kind)
 
 
-def _compare_with_recording(n_episodes: int, different: list[int], n_left_out: int) -> None:
+def _compare_with_recording(result: ReplayResult) -> None:
+    n_episodes, different = len(result.episodes), result.different_seeds
     print(f"{n_episodes - len(different)} of {n_episodes} episodes came out as they were recorded")
     if different:
         shown = ", ".join(map(str, different[:10])) + (" …" if len(different) > 10 else "")
         print(f"different: the episodes with seeds {shown}", file=sys.stderr)
-    if n_left_out:
-        print(f"{n_left_out} left out, which were cut off before their end", file=sys.stderr)
+    if result.n_left_out:
+        print(f"{result.n_left_out} left out, which were cut off before their end", file=sys.stderr)
 
 
 @guarded

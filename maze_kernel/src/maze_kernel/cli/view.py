@@ -62,7 +62,7 @@ def view(
 
 def _play(run: Path, experiment: Path | None, n_episodes: int) -> None:
     """Record some episodes with the best weights of a run."""
-    from maze_kernel.api import RolloutOptions, roll_out
+    from maze_kernel.rollouts import RolloutOptions, roll_out
     from maze_kernel.training.playing import load_checkpoint
     from maze_kernel.training.resume import stored_experiment
 

@@ -1,0 +1,226 @@
+"""Episodes of an experiment: `roll_out` plays them on the worker pool, `replay` plays recorded ones again.
+
+What `maze rollout` and `RunContext.rollout` call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from maze_kernel.config.load import select
+from maze_kernel.errors import RequestError
+from maze_kernel.events.log_files import write_event_files
+from maze_kernel.rollout.runner import EpisodePlayer, play_episodes, summarize, summarize_events, summarize_seconds
+from maze_kernel.run.assembly import Assembly
+from maze_kernel.run.seeding import SeedTree
+from maze_kernel.training import playing
+from maze_kernel.trajectories.dataset import TrajectoryDataset
+from maze_kernel.workers.inline import InlinePool
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.loader import Kernel
+    from maze_kernel.models.contract import Policy
+    from maze_kernel.rollout.episodes import EpisodeResult
+    from maze_kernel.training.checkpoint import Checkpoint
+    from maze_kernel.trajectories.episode import EpisodeInfo
+    from maze_kernel.workers.contract import WorkerPool
+
+
+@attrs.frozen(kw_only=True)
+class RolloutOptions:
+    """How episodes are played."""
+
+    n_episodes: int = attrs.field(default=10, validator=attrs.validators.ge(1))
+    """Episodes to play."""
+    seed: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    """The seeds of all episodes follow from it."""
+    deterministic: bool = True
+    """Take the mode of each distribution instead of sampling."""
+    max_steps: int | None = None
+    """Cut episodes after so many steps."""
+    n_workers: int | None = None
+    """Processes that play at the same time; None: the experiment's `[workers]`, or this process."""
+    render: bool = False
+    """Show the episodes in a window."""
+    video_dir: Path | None = None
+    """Write a film of each episode here."""
+    record_dir: Path | None = None
+    """Record the episodes into this new folder: arrays, and of Maze environments states, actions and events."""
+    events_dir: Path | None = None
+    """Write every event of the episodes here, one CSV file an event."""
+    profile: bool = False
+    """Measure where the time goes: policy, simulation, conversions, each wrapper."""
+
+
+@attrs.frozen(kw_only=True)
+class RolloutResult:
+    """Episodes and their statistics.
+
+    Attributes:
+        episodes: in the order of their seeds; one that failed has an `error`.
+        summary: counts, and mean, std, min, max, median, iqm of "reward" and "length".
+        events: event statistics and KPIs over the episodes that ended, by tag as in training, e.g.
+            "BaseEnvEvents/kpi/mean/<name>"; numbers, and arrays where training draws figures.
+        profile: share of the time by section, the largest first; empty where it was not measured.
+    """
+
+    episodes: Sequence[EpisodeResult]
+    summary: Mapping[str, Any]
+    events: Mapping[str, Any] = attrs.field(factory=dict)
+    profile: Mapping[str, float] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class ReplayResult(RolloutResult):
+    """What came of recorded actions.
+
+    Attributes:
+        different_seeds: of the episodes whose reward or length differs from the recorded one.
+        n_left_out: episodes that were not played: see `replay`.
+    """
+
+    different_seeds: Sequence[int] = ()
+    n_left_out: int = 0
+
+
+def roll_out(
+    loaded: LoadedExperiment,
+    kernel: Kernel,
+    options: RolloutOptions,
+    *,
+    checkpoint: Checkpoint | None = None,
+    policy: Any = "random",
+    seeds: Sequence[int] | None = None,
+    run_dir: Path | None = None,
+    on_result: Callable[[EpisodeResult], None] = lambda _result: None,
+) -> RolloutResult:
+    """Play episodes of an experiment with the weights of a checkpoint, or with a policy that needs no training.
+
+    Args:
+        checkpoint: of a run of this experiment; None: `policy` plays.
+        policy: name, options table or import path of a policy component; read without a checkpoint.
+        seeds: one an episode; None: those that follow from `options.seed`.
+        run_dir: wrappers that write files do so below it; None: below the current directory.
+        on_result: called after each episode.
+
+    Raises:
+        RequestError: the folder to record into is not empty.
+    """
+    if seeds is None:
+        seeds = SeedTree(options.seed).seeds(options.n_episodes, "rollout")
+    if options.render or options.video_dir is not None:
+        loaded = playing.with_drawing(loaded, "rgb_array" if options.video_dir is not None else "human")
+    assembly = Assembly(loaded, kernel)
+    states = None if checkpoint is None else checkpoint.state.get("transforms")
+    player_name, make_policy = _who_plays(loaded, kernel, checkpoint, policy)
+    recording = None
+    if options.record_dir is not None:
+        recording = playing.new_recording(loaded, options.record_dir, player_name, seeds)
+    player = EpisodePlayer(
+        make_env=playing.PlayingEnv(loaded, kernel, states, recording, run_dir),
+        make_policy=make_policy,
+        deterministic=options.deterministic,
+        max_steps=options.max_steps,
+        video_dir=options.video_dir,
+        on_screen=options.render,
+        event_rows=options.events_dir is not None,
+        profile=options.profile,
+    )
+    with _pool(assembly, options) as pool:
+        episodes = play_episodes(pool, player, seeds, on_result=on_result)
+    if options.events_dir is not None:
+        write_event_files(options.events_dir, [(episode.seed, episode.event_rows or ()) for episode in episodes])
+    return RolloutResult(
+        episodes=episodes,
+        summary=summarize(episodes),
+        events=summarize_events(episodes),
+        profile=summarize_seconds(episodes),
+    )
+
+
+def _who_plays(
+    loaded: LoadedExperiment, kernel: Kernel, checkpoint: Checkpoint | None, policy: Any
+) -> tuple[str, Callable[[int], Policy]]:
+    """A name for recordings, and what makes the policy from its seed."""
+    if checkpoint is None:
+        selection = select(kernel, "policy", policy)
+        return selection.use, playing.ComponentPolicy(loaded, kernel, selection)
+    name = f"epoch {checkpoint.epoch} of {loaded.experiment.name}"
+    return name, playing.TrainedPolicy(loaded, kernel, playing.weights_of(checkpoint))
+
+
+def replay(
+    loaded: LoadedExperiment,
+    kernel: Kernel,
+    recording: Path,
+    options: RolloutOptions,
+    *,
+    run_dir: Path | None = None,
+    on_result: Callable[[EpisodeResult], None] = lambda _result: None,
+) -> ReplayResult:
+    """Take the recorded actions again, all episodes of a recording with their seeds.
+
+    Left out are episodes that were cut off earlier than others, as those that training did not finish: they would go
+    on where their recordings end. Where seeds repeat, one worker plays, since their episodes come in turn.
+
+    Args:
+        recording: see `TrajectoryDataset.open`.
+        options: of the replay; `n_episodes` and `seed` are the recording's.
+        run_dir: see `roll_out`.
+
+    Raises:
+        RequestError: an episode was recorded without a seed.
+    """
+    infos = TrajectoryDataset.open(recording).infos()
+    if n_unseeded := sum(info.seed is None for info in infos):
+        raise RequestError(
+            f"{n_unseeded} episodes of {recording} were recorded without a seed and cannot be replayed",
+            help="look at them with: maze view",
+        )
+    played = infos
+    if options.max_steps is None and any(map(_was_cut, infos)):
+        longest = max(info.n_env_steps for info in infos)
+        played = [info for info in infos if not _was_cut(info) or info.n_env_steps == longest]
+        options = attrs.evolve(options, max_steps=longest)
+    seeds = [info.seed for info in played if info.seed is not None]
+    if len(set(seeds)) < len(seeds):
+        options = attrs.evolve(options, n_workers=1)
+    policy = {"use": "replay", "path": str(recording)}
+    result = roll_out(loaded, kernel, options, policy=policy, seeds=seeds, run_dir=run_dir, on_result=on_result)
+    pairs = zip(played, result.episodes, strict=True)
+    return ReplayResult(
+        episodes=result.episodes,
+        summary=result.summary,
+        events=result.events,
+        profile=result.profile,
+        different_seeds=[episode.seed for info, episode in pairs if not _same(info, episode)],
+        n_left_out=len(infos) - len(played),
+    )
+
+
+def _was_cut(info: EpisodeInfo) -> bool:
+    """Whether an episode neither ended nor failed."""
+    return not (info.terminated or info.truncated or info.error)
+
+
+def _same(info: EpisodeInfo, episode: EpisodeResult) -> bool:
+    """Whether an episode came out as it was recorded; rewards are summed in single precision while playing."""
+    return info.n_env_steps == episode.length and bool(np.isclose(info.total_reward, episode.total_reward, rtol=1e-4))
+
+
+def _pool(assembly: Assembly, options: RolloutOptions) -> WorkerPool:
+    from maze_kernel.workers.options import WorkersOptions
+    from maze_kernel.workers.subprocess import SubprocessPool
+
+    pool: Any = None
+    if options.render or options.n_workers == 1:
+        pool = InlinePool(WorkersOptions(count=1))
+    elif options.n_workers is not None:
+        pool = SubprocessPool(WorkersOptions(count=options.n_workers))
+    return pool or assembly.make_workers()
