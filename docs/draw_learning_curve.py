@@ -3,7 +3,8 @@
     python docs/draw_learning_curve.py FILE.svg TITLE NAME=RUN[,RUN…] [NAME=RUN[,RUN…] …]
 
 A run stands for its evaluations; a CSV file in its place is read as it is (`runs/first/statistics/train.csv` for the
-training episodes). Several runs of one name show their mean and, shaded, their range.
+training episodes). Several runs of one name show their mean and, shaded, their range; where their evaluations fall on
+different steps, as with trainers that count whole episodes, straight lines are drawn between those of each run.
 """
 
 from __future__ import annotations
@@ -34,13 +35,28 @@ Curve = list[Point]
 
 
 def read(runs: Sequence[Path]) -> Curve:
-    """The points that all runs have, by environment steps."""
+    """The points that all runs have, by environment steps; between their evaluations where they share too few."""
     by_run = [_rewards(run if run.suffix == ".csv" else run / "statistics" / "eval.csv") for run in runs]
     shared = sorted(set.intersection(*(set(rewards) for rewards in by_run)))
+    if 2 * len(shared) < min(map(len, by_run)):
+        shared = _common_range(by_run)
     if not shared:
-        raise SystemExit(f"no evaluations after the same number of steps in {', '.join(map(str, runs))}")
-    columns = [(steps, [rewards[steps] for rewards in by_run]) for steps in shared]
+        raise SystemExit(f"no evaluations over the same steps in {', '.join(map(str, runs))}")
+    columns = [(steps, [_between(rewards, steps) for rewards in by_run]) for steps in shared]
     return [Point(steps, sum(rewards) / len(rewards), min(rewards), max(rewards)) for steps, rewards in columns]
+
+
+def _common_range(by_run: Sequence[dict[float, float]]) -> list[float]:
+    """Steps of the first run that lie within the evaluations of every run."""
+    first, last = max(map(min, by_run)), min(map(max, by_run))
+    return sorted(steps for steps in by_run[0] if first <= steps <= last)
+
+
+def _between(rewards: dict[float, float], steps: float) -> float:
+    """The reward after so many steps, on the straight line between the evaluations before and after."""
+    before, after = max(x for x in rewards if x <= steps), min(x for x in rewards if x >= steps)
+    share = (steps - before) / (after - before) if after > before else 0.0
+    return rewards[before] + share * (rewards[after] - rewards[before])
 
 
 def _rewards(path: Path) -> dict[float, float]:

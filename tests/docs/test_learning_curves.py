@@ -56,6 +56,11 @@ def test_the_picture_has_a_line_a_name_inside_its_frame(script, make_run, tmp_pa
     assert float(lines[0][1].split(",")[1]) < float(lines[0][0].split(",")[1]), "a higher reward is higher up"
 
 
-def test_runs_without_a_common_step_are_refused(script, make_run):
-    with pytest.raises(SystemExit, match="same number of steps"):
+def test_runs_evaluated_at_different_steps_are_joined_by_straight_lines(script, make_run):
+    runs = [make_run("a", {100: 0.0, 200: 4.0, 300: 6.0}), make_run("b", {150: 1.0, 250: 3.0, 350: 9.0})]
+    assert script.read(runs) == [(200.0, 3.0, 2.0, 4.0), (300.0, 6.0, 6.0, 6.0)]
+
+
+def test_runs_without_common_steps_are_refused(script, make_run):
+    with pytest.raises(SystemExit, match="over the same steps"):
         script.read([make_run("a", {100: 1.0}), make_run("b", {200: 1.0})])
