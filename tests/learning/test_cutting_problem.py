@@ -31,5 +31,5 @@ def test_masks_find_33_raw_pieces_where_structured_is_far_from_it(best_return):
 
 @pytest.mark.timeout(1800)
 def test_structured_learns_without_masks(best_return):
-    # -360: every action fails; -180: a raw piece for each order. Measured with seeds 0 to 2: -30, -45, -45.
-    assert best_return("structured") >= -100.0
+    # -360: every action fails; -180: a raw piece for each order. Measured with seeds 0 to 2: -45 each.
+    assert best_return("structured") >= -60.0

@@ -140,11 +140,18 @@ def test_masks_allow_exactly_what_succeeds():
         assert "valid_cut" in counts(env)
 
 
-def test_the_two_sub_steps_share_the_reward():
-    env = make_env(CuttingOptions(version="structured"))
+@pytest.mark.parametrize(
+    ("slot", "reward", "shares"),
+    [(2, -1.0, [0.0, -1.0]), (1, -2.0, [0.0, -2.0]), (5, -2.0, [-2.0, 0.0])],
+    ids=["raw piece", "order does not fit", "empty slot"],
+)
+def test_the_cut_is_paid_unless_the_slot_was_empty(slot, reward, shares):
+    env = make_env(CuttingOptions(version="structured", demand="static", orders=((80, 60),)))
     env.reset()
-    assert cut(env, 0)[0] == -1.0
-    assert env.get_actor_rewards().tolist() == [-0.5, -0.5]
+    cut(env, 0)
+    assert env.get_maze_state().inventory == ((20, 100), (80, 40), (100, 100))
+    assert cut(env, slot)[0] == reward
+    assert env.get_actor_rewards().tolist() == shares
 
 
 def test_scaled_observations_lie_between_zero_and_one():

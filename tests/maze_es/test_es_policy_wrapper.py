@@ -115,7 +115,8 @@ def test_the_rules_hear_of_every_member(rules, make_trainer):
     )
     population = trainer._population
     population.play(
-        trainer._flat.data.numpy(), Pairs(noise_indices=np.arange(3), env_seeds=np.arange(3), policy_seed=0)
+        trainer._flat.data.numpy(),
+        Pairs(noise_indices=np.arange(3), env_seeds=np.arange(3), policy_seed=0, noise_stddev=0.1),
     )
     started = population._policy.started
     assert min(started.count(0), started.count(1)) >= 3

@@ -33,13 +33,16 @@ def test_a_restored_trainer_goes_on_bit_for_bit(assemble, mode, noise, optimizer
 
 
 @pytest.mark.parametrize("shape", ["linear", "cosine"])
-def test_the_step_size_follows_its_schedule(make_trainer, shape):
-    optimizer = {"use": "adam", "step_size": {"start": 0.1, "end": 0.02, "shape": shape}}
-    trainer = make_trainer(trainer={"optimizer": optimizer, "n_epochs": 4})
-    steps = [trainer.train_epoch()["ESEvents/step_size"] for _ in range(4)]
-    assert steps[0] == 0.1
-    assert steps[2] == pytest.approx(0.06)  # half of the budget is used
-    assert steps == sorted(steps, reverse=True)
+def test_step_size_and_noise_follow_their_schedules(make_trainer, shape):
+    schedule = {"start": 0.1, "end": 0.02, "shape": shape}
+    options = {"optimizer": {"use": "adam", "step_size": schedule}, "noise_stddev": schedule, "n_epochs": 4}
+    trainer = make_trainer(trainer=options)
+    statistics = [trainer.train_epoch() for _ in range(4)]
+    for name in ("step_size", "noise_stddev"):
+        values = [of_epoch[f"ESEvents/{name}"] for of_epoch in statistics]
+        assert values[0] == 0.1
+        assert values[2] == pytest.approx(0.06)  # half of the budget is used
+        assert values == sorted(values, reverse=True)
 
 
 def test_the_seed_decides(make_trainer):
@@ -205,9 +208,22 @@ def test_options_of_the_other_optimizer_are_refused(kernel):
             experiment_from_mapping(data, kernel=kernel)
 
 
+def test_noise_that_would_vanish_is_refused(make_trainer):
+    with pytest.raises(MazeError, match=r"noise_stddev' must be > 0 from start to end: 0.1 to 0.0"):
+        make_trainer(trainer={"noise_stddev": {"start": 0.1}})
+
+
 def test_statistics_have_the_documented_tags(make_trainer):
     statistics = make_trainer().train_epoch()
-    names = ("gradient_norm", "step_size", "update_norm", "weight_norm", "rank_difference", "pair_count")
+    names = (
+        "gradient_norm",
+        "noise_stddev",
+        "step_size",
+        "update_norm",
+        "weight_norm",
+        "rank_difference",
+        "pair_count",
+    )
     assert {f"ESEvents/{name}" for name in names} <= set(statistics)
     assert {"Timing/rollout_seconds", "Timing/update_seconds", "Timing/env_steps_per_second"} <= set(statistics)
     assert all(np.isfinite(value) for value in statistics.values())
@@ -217,7 +233,7 @@ def test_pairs_beyond_the_batch_wait_for_the_next_one(make_trainer):
     """Rows without a member play nothing that counts."""
     trainer = make_trainer(vector={"n_envs": 4, "mode": "sequential"}, trainer={"deterministic": True})
     alone = make_trainer(vector={"n_envs": 1, "mode": "sequential"}, trainer={"deterministic": True})
-    pairs = Pairs(noise_indices=np.arange(6), env_seeds=np.arange(6) + 100, policy_seed=1)
+    pairs = Pairs(noise_indices=np.arange(6), env_seeds=np.arange(6) + 100, policy_seed=1, noise_stddev=0.1)
     center = trainer._flat.data.numpy().copy()
     np.testing.assert_array_equal(
         trainer._population.play(center, pairs).returns, alone._population.play(center, pairs).returns

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import attrs
 from attrs.validators import ge, gt, lt
 
 from maze_kernel.config.experiment import Selection
 from maze_kernel.training.schedules import Schedule, positive_rate
+
+
+def _stays_positive(_instance: object, attribute: attrs.Attribute[Any], value: float | Schedule) -> None:
+    if isinstance(value, Schedule) and min(value.start, value.end) <= 0:
+        raise ValueError(f"'{attribute.name}' must be > 0 from start to end: {value.start} to {value.end}")
 
 
 @attrs.frozen(kw_only=True)
@@ -85,8 +90,8 @@ class ESOptions:
     """What turns gradients into updates: a table with `use = "adam"` or `use = "sgd"` and the options of either."""
     l2_penalty: float = attrs.field(default=0.005, validator=ge(0.0))
     """Weight decay: this times the weights is subtracted from the gradient of the fitness."""
-    noise_stddev: float = attrs.field(default=0.02, validator=gt(0.0))
-    """Standard deviation of the perturbations, the same for every weight."""
+    noise_stddev: float | Schedule = attrs.field(default=0.02, validator=[positive_rate, _stays_positive])
+    """Standard deviation of the perturbations, the same for every weight: a number, or a schedule over the run's budget."""  # noqa: E501
     policy_wrapper: Annotated[Selection, "policy-wrapper"] | None = None
     """Rules around the policy, in training, evaluation, rollouts and deployment: a table with `use`, the import path "package.module:Class" of what takes a policy and returns one, and its options."""  # noqa: E501
     noise: TableNoise | SeededNoise = attrs.field(factory=TableNoise)

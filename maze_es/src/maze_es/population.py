@@ -37,11 +37,13 @@ class Pairs:
         noise_indices: (M,) int64.
         env_seeds: (M,) int64, one a pair: both halves meet the same episode.
         policy_seed: of the action samples.
+        noise_stddev: σ.
     """
 
     noise_indices: np.ndarray
     env_seeds: np.ndarray
     policy_seed: int
+    noise_stddev: float
 
 
 @attrs.frozen(kw_only=True)
@@ -119,7 +121,7 @@ class LocalPopulation:
         return Outcome(returns=returns, lengths=lengths)
 
     def _play_in_relay(self, center: np.ndarray, pairs: Pairs) -> list[EpisodeResult]:
-        n_pairs, stddev = len(pairs.env_seeds), np.float32(self._options.noise_stddev)
+        n_pairs, stddev = len(pairs.env_seeds), np.float32(pairs.noise_stddev)
 
         def weights(members: np.ndarray) -> np.ndarray:
             signs = np.where(members < n_pairs, stddev, -stddev)[:, None]
@@ -137,7 +139,7 @@ class LocalPopulation:
         halves: tuple[list[EpisodeResult], list[EpisodeResult]] = ([], [])
         for start in range(0, len(pairs.env_seeds), n_pairs):
             rows = slice(start, start + n_pairs)
-            scaled = np.float32(self._options.noise_stddev) * self.noise.vectors(pairs.noise_indices[rows])
+            scaled = np.float32(pairs.noise_stddev) * self.noise.vectors(pairs.noise_indices[rows])
             seeds, policy_seed = pairs.env_seeds[rows].tolist(), pairs.policy_seed + start
             if together:
                 results = self._play_wave(center + np.concatenate([scaled, -scaled]), 2 * seeds, policy_seed)
@@ -217,9 +219,9 @@ class PooledPopulation:
         """See `Population.play`."""
         self._version += 1
         self._group.broadcast(center, self._version)
-        shares = np.array_split(np.arange(len(pairs.env_seeds)), self._group.n_actors)
+        shares, stddev = np.array_split(np.arange(len(pairs.env_seeds)), self._group.n_actors), pairs.noise_stddev
         calls = [
-            (index, (pairs.noise_indices[rows], pairs.env_seeds[rows], pairs.policy_seed + int(rows[0])))
+            (index, (pairs.noise_indices[rows], pairs.env_seeds[rows], pairs.policy_seed + int(rows[0]), stddev))
             for index, rows in enumerate(shares)
             if len(rows)
         ]
@@ -270,8 +272,12 @@ class _PopulationActor:
     def load_weights(self, flat: np.ndarray, version: int) -> None:
         self._center = flat
 
-    def play(self, noise_indices: np.ndarray, env_seeds: np.ndarray, policy_seed: int) -> tuple[np.ndarray, np.ndarray]:
-        pairs = Pairs(noise_indices=noise_indices, env_seeds=env_seeds, policy_seed=policy_seed)
+    def play(
+        self, noise_indices: np.ndarray, env_seeds: np.ndarray, policy_seed: int, noise_stddev: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        pairs = Pairs(
+            noise_indices=noise_indices, env_seeds=env_seeds, policy_seed=policy_seed, noise_stddev=noise_stddev
+        )
         if self._population is not None:
             outcome = self._population.play(self._center, pairs)
             return outcome.returns, outcome.lengths

@@ -19,7 +19,7 @@ from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.device import resolve_device, threads_for
 from maze_kernel.rollout.episode_statistics import summarize_episodes
 from maze_kernel.training.contract import Progress, Statistics, TrainerContext
-from maze_kernel.training.schedules import budget_fraction, scheduled_value
+from maze_kernel.training.schedules import Schedule, budget_fraction, scheduled_value
 
 
 class EvolutionTrainer:
@@ -99,14 +99,15 @@ class EvolutionTrainer:
             noise_indices=self._population.noise.draw_indices(self._rng, n_pairs),
             env_seeds=self._rng.integers(2**31, size=n_pairs),
             policy_seed=int(self._rng.integers(2**31)),
+            noise_stddev=self._scheduled(self.options.noise_stddev),
         )
 
     def _update(self, center: np.ndarray, indices: np.ndarray, returns: np.ndarray) -> dict[str, float]:
         """Ascend the ranked returns, descend the weight decay: θ ← θ + optimiser(−g + λθ)."""
         options = self.options
+        noise_stddev, step_size = map(self._scheduled, (options.noise_stddev, options.optimizer.step_size))
         weights = pair_weights(centered_ranks(returns))
-        ascent = gradient(weights, self._population.noise.vectors(indices), options.noise_stddev)
-        step_size = self._step_size()
+        ascent = gradient(weights, self._population.noise.vectors(indices), noise_stddev)
         change = self._optimizer.step(np.float32(options.l2_penalty) * center - ascent, step_size)
         updated = center + change
         if not np.isfinite(updated).all():
@@ -121,12 +122,14 @@ class EvolutionTrainer:
             "gradient_norm": float(np.linalg.norm(ascent)),
             "update_norm": float(np.linalg.norm(change)),
             "weight_norm": float(np.linalg.norm(updated)),
+            "noise_stddev": noise_stddev,
             "step_size": step_size,
             "rank_difference": float(np.abs(weights).mean() * 2.0),
             "pair_count": float(len(indices)),
         }
 
-    def _step_size(self) -> float:
+    def _scheduled(self, value: float | Schedule) -> float:
+        """The value of an option in this update."""
         options = self.options
         used = budget_fraction(
             epoch=self._epoch,
@@ -134,7 +137,7 @@ class EvolutionTrainer:
             env_steps=self._env_steps,
             max_env_steps=options.max_env_steps,
         )
-        return scheduled_value(options.optimizer.step_size, used)
+        return scheduled_value(value, used)
 
     def _report(self, fraction: float, phase: str) -> None:
         self._context.progress(Progress(env_steps=self._env_steps, fraction=fraction, phase=phase))

@@ -100,12 +100,13 @@ class CuttingCoreEnv(CoreEnv[CuttingState, CuttingAction]):
 class StructuredCuttingCoreEnv(CuttingCoreEnv):
     """The same problem in two sub-steps: policy "select" chooses a piece, policy "cut" how it is cut.
 
-    Each of the two gets half of the reward.
+    The reward is that of the cut, unless the slot that was selected was empty: no cut could have changed that.
     """
 
     def __init__(self, options: CuttingOptions) -> None:
         super().__init__(options)
         self._selected: int | None = None
+        self._slot_was_empty = False
 
     def reset(self, seed: int | None = None) -> CuttingState:
         """An inventory of one raw piece; "select" decides first."""
@@ -126,6 +127,7 @@ class StructuredCuttingCoreEnv(CuttingCoreEnv):
             reverse_cutting_order=maze_action.reverse_cutting_order,
         )
         self._selected = None
+        self._slot_was_empty = not 0 <= whole.piece_id < len(self._inventory.pieces)
         return super().step(whole)
 
     def get_maze_state(self) -> CuttingState:
@@ -156,11 +158,11 @@ class StructuredCuttingCoreEnv(CuttingCoreEnv):
         return None
 
     def get_actor_rewards(self, reward: float) -> np.ndarray:
-        """Half for the choice of the piece, half for the cut."""
-        return np.array([reward / 2, reward / 2], np.float32)
+        """That of "select" and that of "cut"; what comes with the cut still counts in the return of the selection."""
+        return np.array([reward, 0.0] if self._slot_was_empty else [0.0, reward], np.float32)
 
     def clone_from(self, other: CuttingCoreEnv) -> None:
         """Take over the piece selected, too."""
         super().clone_from(other)
         assert isinstance(other, StructuredCuttingCoreEnv)
-        self._selected = other._selected
+        self._selected, self._slot_was_empty = other._selected, other._slot_was_empty

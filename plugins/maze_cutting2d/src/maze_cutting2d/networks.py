@@ -87,8 +87,33 @@ class _Layers(nn.Module):
         return run
 
 
+class Stock(nn.Module):
+    """The mean of what the pieces of the inventory are, each beside the order; empty slots do not count."""
+
+    def __init__(self, hidden_units: tuple[int, ...]) -> None:
+        super().__init__()
+        self.piece = _Layers(4, hidden_units[:-1], hidden_units[-1], 2.0**0.5)
+
+    def forward(self, pairs: Tensor) -> Tensor:
+        """Pieces beside the order (B, P, 4) to (B, hidden_units[-1])."""
+        is_piece = (pairs[..., :2].sum(dim=-1, keepdim=True) > 0).to(pairs.dtype)
+        return (torch.relu(self.piece(pairs)) * is_piece).sum(dim=-2) / is_piece.sum(dim=-2).clamp(min=1.0)
+
+    def make_mirror(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The same in NumPy."""
+        piece = self.piece.make_mirror()
+
+        def run(pairs: np.ndarray) -> np.ndarray:
+            is_piece = (pairs[..., :2].sum(axis=-1, keepdims=True) > 0).astype(pairs.dtype)
+            total = (np.maximum(piece(pairs), 0.0) * is_piece).sum(axis=-2)
+            mean: np.ndarray = total / np.maximum(is_piece.sum(axis=-2), 1.0)
+            return mean
+
+        return run
+
+
 class PiecePolicy(nn.Module):
-    """Scores every slot from its piece and the order; further heads read the order alone.
+    """Scores every slot from its piece and the order; further heads read the whole inventory and the order.
 
     Args:
         n_logits: head to its number of logits.
@@ -101,16 +126,19 @@ class PiecePolicy(nn.Module):
         self._masks = dict(masks)
         self._others = {head: n for head, n in n_logits.items() if head != "piece_idx"}
         self.score = _Layers(4, hidden_units, 1, POLICY_HEAD_GAIN)
-        self.others = _Layers(2, hidden_units, sum(self._others.values()), POLICY_HEAD_GAIN) if self._others else None
+        if self._others:
+            self.stock = Stock(hidden_units)
+            n_others = sum(self._others.values())
+            self.others = _Layers(hidden_units[-1] + 2, hidden_units[-1:], n_others, POLICY_HEAD_GAIN)
 
     def forward(self, inputs: TensorDict) -> TensorDict:
         """inventory (B, P, 2) and ordered_piece (B, 2) to logits by head."""
         pieces, order = inputs["inventory"], inputs["ordered_piece"]
         pairs = torch.cat([pieces, order.unsqueeze(-2).expand_as(pieces)], dim=-1)
         logits = {"piece_idx": self.score(pairs).squeeze(-1)}
-        if self.others is not None:
-            parts = self.others(order).split(list(self._others.values()), dim=-1)
-            logits |= dict(zip(self._others, parts, strict=True))
+        if self._others:
+            others = self.others(torch.cat([self.stock(pairs), order], dim=-1))
+            logits |= dict(zip(self._others, others.split(list(self._others.values()), dim=-1), strict=True))
         for head, mask in self._masks.items():
             logits[head] = mask_logits(logits[head], inputs[mask])
         return logits
@@ -118,18 +146,27 @@ class PiecePolicy(nn.Module):
     def make_mirror(self) -> Mirror:
         """The same in NumPy, for rollouts."""
         score = self.score.make_mirror()
-        others = None if self.others is None else self.others.make_mirror()
-        cuts = np.cumsum(list(self._others.values()))[:-1]
+        how_to_cut = self._mirror_of_others() if self._others else None
 
         def run(inputs: ArrayDict) -> ArrayDict:
             pieces, order = inputs["inventory"], inputs["ordered_piece"]
             pairs = np.concatenate([pieces, np.broadcast_to(order[..., None, :], pieces.shape)], axis=-1)
             logits = {"piece_idx": score(pairs)[..., 0]}
-            if others is not None:
-                logits |= dict(zip(self._others, np.split(others(order), cuts, axis=-1), strict=True))
+            if how_to_cut is not None:
+                logits |= how_to_cut(pairs, order)
             for head, mask in self._masks.items():
                 logits[head] = mask_logits_numpy(logits[head], inputs[mask])
             return logits
+
+        return run
+
+    def _mirror_of_others(self) -> Callable[[np.ndarray, np.ndarray], ArrayDict]:
+        stock, others = self.stock.make_mirror(), self.others.make_mirror()
+        cuts = np.cumsum(list(self._others.values()))[:-1]
+
+        def run(pairs: np.ndarray, order: np.ndarray) -> ArrayDict:
+            logits = others(np.concatenate([stock(pairs), order], axis=-1))
+            return dict(zip(self._others, np.split(logits, cuts, axis=-1), strict=True))
 
         return run
 
@@ -169,16 +206,14 @@ class InventoryCritic(nn.Module):
 
     def __init__(self, hidden_units: tuple[int, ...]) -> None:
         super().__init__()
-        self.piece = _Layers(4, hidden_units[:-1], hidden_units[-1], 2.0**0.5)
+        self.stock = Stock(hidden_units)
         self.value = _Layers(hidden_units[-1] + 3, hidden_units[-1:], 1, 1.0)
 
     def forward(self, inputs: TensorDict) -> TensorDict:
         """inventory (B, P, 2), inventory_size (B, 1) and ordered_piece (B, 2) to {"value": (B, 1)}."""
         pieces, order = inputs["inventory"], inputs["ordered_piece"]
         pairs = torch.cat([pieces, order.unsqueeze(-2).expand_as(pieces)], dim=-1)
-        is_piece = (pieces.sum(dim=-1, keepdim=True) > 0).to(pieces.dtype)
-        stock = (torch.relu(self.piece(pairs)) * is_piece).sum(dim=-2) / is_piece.sum(dim=-2).clamp(min=1.0)
-        return {"value": self.value(torch.cat([stock, order, inputs["inventory_size"]], dim=-1))}
+        return {"value": self.value(torch.cat([self.stock(pairs), order, inputs["inventory_size"]], dim=-1))}
 
 
 class CutCritic(nn.Module):
