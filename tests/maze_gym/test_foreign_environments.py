@@ -1,5 +1,7 @@
 """Gymnasium environments made by a user's factory or import path are adapted wherever they are made."""
 
+import threading
+
 import gymnasium
 import numpy as np
 import pytest
@@ -52,6 +54,66 @@ def test_a_factory_from_python_trains_and_plays(mode):
     named.train(n_epochs=1)
     assert context.rollout(n_episodes=2).episodes == named.rollout(n_episodes=2).episodes
     assert context.compute_action(np.zeros(4, np.float32)) in (0, 1)
+
+
+class Countdown(gymnasium.Env):
+    """Ends after as many steps as its number says."""
+
+    observation_space = gymnasium.spaces.Box(0, 9, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, number=5):
+        self.number = number
+
+    def reset(self, *, seed=None, options=None):
+        self.left = self.number
+        return np.float32([self.left]), {}
+
+    def step(self, action):
+        self.left -= 1
+        return np.float32([self.left]), 1.0, self.left == 0, False, {}
+
+
+FORMS = {
+    "a class": lambda: {"use": "gym", "id": Countdown},
+    "a class with arguments": lambda: {"use": "gym", "id": Countdown, "kwargs": {"number": 5}},
+    "a function": lambda: {"use": "gym", "id": lambda: Countdown()},
+    "an instance": lambda: {"use": "gym", "id": Countdown()},
+    "the class alone": lambda: Countdown,
+    "the instance alone": lambda: Countdown(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_environment_is_taken_in_every_form(form):
+    context = RunContext(env=FORMS[form](), overrides={**SMALL, "vector.mode": "sequential"}, silent=True)
+    context.train(n_epochs=1)
+    assert [episode.length for episode in context.rollout(n_episodes=2).episodes] == [5, 5]
+
+
+def test_environments_of_a_batch_are_copies_of_the_instance_which_stays_as_it_is():
+    mine = Countdown()
+    mine.reset()
+    table = {"use": "gym", "id": mine, "max_episode_steps": 4}
+    data = {"name": "copies", "env": table, "trainer": {"use": "ppo"}}
+    kernel = Kernel.installed()
+    envs = Assembly(experiment_from_mapping(data, kernel=kernel), kernel).make_vector_env(3)
+    envs.reset([[1], [2], [3]])
+    tick = envs.step({"0": {"action": np.zeros(3, np.int64)}})
+    assert tick.groups["0"].observation["observation"].tolist() == [[4.0]] * 3
+    assert mine.left == 5
+
+
+def test_an_instance_that_cannot_be_copied_is_made_again_or_refused():
+    registered = gymnasium.make("CartPole-v1")
+    registered.unwrapped.lock = threading.Lock()
+    context = RunContext(env=registered, overrides=SMALL, silent=True)
+    assert context.rollout(n_episodes=2, policy="random").summary["n_failed"] == 0
+    homemade = Countdown()
+    homemade.lock = threading.Lock()
+    with pytest.raises(EnvError, match="cannot be copied") as refusal:
+        RunContext(env=homemade, overrides=SMALL, silent=True).train(n_epochs=1)
+    assert "give its class" in refusal.value.help
 
 
 def test_a_factory_draws_as_it_was_made_to(tmp_path):

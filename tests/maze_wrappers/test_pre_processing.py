@@ -106,7 +106,8 @@ def test_pre_processors_chain_by_name_and_keep_originals(kernel):
     [
         ("flatten", spaces.Discrete(3), {}, "cannot be flattened"),
         ("one-hot", spaces.Box(0, 1), {}, "only categories"),
-        ("rgb2gray", spaces.Box(0, 1, (4, 4)), {}, "no three colours"),
+        ("rgb2gray", spaces.Box(0, 1, (4, 4, 4)), {}, "no three colours"),
+        ("rgb2gray", spaces.Box(0, 1, (3,)), {}, "cannot be served"),
         ("transpose", spaces.Box(0, 1, (4, 4)), {"axes": [0, 0]}, "no order"),
         ("unsqueeze", spaces.Box(0, 1, (4, 4)), {"dim": 3}, "does not exist"),
         ("resize-img", spaces.Box(0, 1, (4,)), {"target_size": [2, 2]}, "cannot be served"),

@@ -41,7 +41,7 @@ class RunContext:
     >>> context.train(n_epochs=5)  # doctest: +SKIP
 
     Args:
-        env: a component's name or table, a Gymnasium id, or a factory of Maze or Gymnasium environments.
+        env: a component's name or table, a Gymnasium id or instance, or a factory of Maze or Gymnasium environments.
         trainer, model, wrappers, policies of `rollout`: a component's name, its table (`use` and options), an
             instance of its options class, or, but for the trainer, the object itself.
         overrides: experiment values by dotted path or as nested tables, e.g. `{"vector.n_envs": 4}`.

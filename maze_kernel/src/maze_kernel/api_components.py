@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from gymnasium.spaces import Space
 
 from maze_kernel.config.experiment import Selection
 from maze_kernel.errors import PluginError, RequestError
@@ -69,6 +70,8 @@ def _env(kernel: Kernel, value: Any) -> Any:
             return {"use": value}
         gym = _gym(kernel)
         return {"use": value} if gym is None else {"use": GYM, "id": value}
+    if not callable(value) and isinstance(getattr(value, "observation_space", None), Space) and _gym(kernel):
+        return {"use": GYM, "id": value}
     return value
 
 

@@ -42,6 +42,7 @@ class MazeError(Exception):
         location: where in the user's file.
         received: what was found, as text.
         expected: what would have been right.
+        option: name of the option that is wrong, where it is one of the component's.
         owner: the plugin or part of the kernel that asks for it, with its version.
         nearest: up to three names close to what was written.
         help: one next step.
@@ -57,6 +58,7 @@ class MazeError(Exception):
         location: Location | None = None,
         received: str | None = None,
         expected: str | None = None,
+        option: str | None = None,
         owner: str | None = None,
         nearest: tuple[str, ...] = (),
         help: str | None = None,
@@ -67,6 +69,7 @@ class MazeError(Exception):
         self.location = location
         self.received = received
         self.expected = expected
+        self.option = option
         self.owner = owner
         self.nearest = tuple(nearest)
         self.help = help
@@ -77,7 +80,12 @@ class MazeError(Exception):
         lines = [f"error: {self.what}"]
         if self.location is not None:
             lines += _render_location(self.location)
-        labelled = (("received", self.received), ("expected", self.expected), ("owner", self.owner))
+        labelled = (
+            ("option", self.option),
+            ("received", self.received),
+            ("expected", self.expected),
+            ("owner", self.owner),
+        )
         lines += [f"  = {label}: {text}" for label, text in labelled if text]
         if self.nearest:
             lines.append(f"  = did you mean: {', '.join(self.nearest)}")

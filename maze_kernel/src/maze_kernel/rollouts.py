@@ -99,6 +99,7 @@ def roll_out(
     seeds: Sequence[int] | None = None,
     run_dir: Path | None = None,
     on_result: Callable[[EpisodeResult], None] = lambda _result: None,
+    report: Callable[[str], None] = lambda _text: None,
 ) -> RolloutResult:
     """Play episodes of an experiment with the weights of a checkpoint, or with a policy that needs no training.
 
@@ -108,20 +109,22 @@ def roll_out(
         seeds: one an episode; None: those that follow from `options.seed`.
         run_dir: wrappers that write files do so below it; None: below the current directory.
         on_result: called after each episode.
+        report: told what is estimated before the first one.
 
     Raises:
-        RequestError: the folder to record into is not empty.
+        RequestError: the folder to record into is not empty, or a wrapper does not fit the environment.
     """
     if seeds is None:
         seeds = SeedTree(options.seed).seeds(options.n_episodes, "rollout")
+    assembly = Assembly(loaded, kernel)
+    assembly.check()
     if options.render or options.video_dir is not None:
         loaded = playing.with_drawing(loaded, "rgb_array" if options.video_dir is not None else "human")
-    assembly = Assembly(loaded, kernel)
-    states = None if checkpoint is None else checkpoint.state.get("transforms")
     player_name, make_policy = _who_plays(loaded, kernel, checkpoint, policy)
     recording = None
     if options.record_dir is not None:
         recording = playing.new_recording(loaded, options.record_dir, player_name, seeds)
+    states = assembly.estimated_states(report) if checkpoint is None else checkpoint.state.get("transforms")
     player = EpisodePlayer(
         make_env=playing.PlayingEnv(loaded, kernel, states, recording, run_dir),
         make_policy=make_policy,

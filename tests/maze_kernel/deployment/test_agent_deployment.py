@@ -190,6 +190,19 @@ def test_an_experiment_file_needs_a_policy(tmp_path):
         AgentDeployment.load(tmp_path / "not-there")
 
 
+def test_a_policy_that_needs_no_training_is_shown_normalised_observations(tmp_path):
+    experiment = tmp_path / "pole.toml"
+    experiment.write_text(
+        'name = "pole"\nenv = { use = "gym", id = "CartPole-v1" }\ntrainer = { use = "ppo" }\n'
+        '[[wrappers]]\nuse = "observation-normalization"\nclip_range = [-1.0, 1.0]\n'
+    )
+    with AgentDeployment.load(experiment, policy="random") as agent:
+        agent.policy = recording = Recording(agent.policy)
+        agent.act(np.full(4, 2.0, np.float32))
+    ((_, seen, _),) = recording.log
+    assert seen["observation"].tolist() == [[1.0] * 4]
+
+
 def test_an_untrained_context_needs_a_policy(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     context = RunContext(env="CartPole-v1", silent=True)

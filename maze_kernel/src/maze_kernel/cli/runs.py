@@ -161,6 +161,7 @@ def rollout(
             policy=player_selection,
             run_dir=run_dir,
             on_result=_report_progress(episodes),
+            report=lambda text: print(text, file=sys.stderr),
         )
         player = policy or ("random" if weights is None else f"{source} at epoch {weights.epoch}")
     if as_json:

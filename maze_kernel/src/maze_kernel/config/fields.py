@@ -16,6 +16,9 @@ import attrs
 REQUIRED: Any = attrs.NOTHING
 """Default of a field that must be given."""
 
+OR_OBJECT = "or an object"
+"""Remark of an option, `Annotated[str, "or an object"]`: from Python also what has no TOML form, e.g. a class."""
+
 
 @attrs.frozen(kw_only=True)
 class OptionField:

@@ -23,6 +23,7 @@ from maze_kernel.config.problems import nearest, show_value
 from maze_kernel.config.reading import INVALID, Reader, Scope
 from maze_kernel.errors import RequestError
 
+_TOML_TYPES = (str, bool, int, float, list, tuple, Mapping, type(None))
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -36,7 +37,9 @@ def structure(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
     kind = f.selection_kind(annotation)
     if kind is not None:
         return structure_selection(value, kind, scope, reader)
-    annotation, _ = f.strip_annotated(annotation)
+    annotation, remarks = f.strip_annotated(annotation)
+    if f.OR_OBJECT in remarks and reader.python and not isinstance(value, _TOML_TYPES):
+        return value
     if annotation in (Any, object):
         return _structure_plain(value, scope, reader)
     if typing.get_origin(annotation) is Literal or f.is_enum(annotation):
@@ -98,7 +101,15 @@ def structure_selection(value: Any, kind: str, scope: Scope, reader: Reader) -> 
     if options is INVALID:
         return INVALID
     location = reader.problems.origin.key(scope.path)
-    return Selection(kind=kind, use=use, target=choice.target, options=options, owner=choice.owner, location=location)
+    return Selection(
+        kind=kind,
+        use=use,
+        target=choice.target,
+        options=options,
+        owner=choice.owner,
+        location=location,
+        places={key: reader.problems.origin.value((*scope.path, key)) for key in given},
+    )
 
 
 def structure_options(

@@ -152,9 +152,6 @@ class AgentDeployment:
         from maze_kernel.training import playing
 
         assembly = Assembly(loaded, kernel, run_dir)
-        transforms = assembly.make_transforms()
-        if checkpoint is not None:
-            load_transforms(transforms, checkpoint.state.get("transforms", []))
         if policy is not None:
             make_policy: Any = playing.ComponentPolicy(loaded, kernel, select(kernel, "policy", policy))
         elif checkpoint is not None:
@@ -163,6 +160,9 @@ class AgentDeployment:
             raise RequestError(
                 "there is nothing trained to deploy", help="give a run directory, or a policy that needs no training"
             )
+        transforms = assembly.make_transforms()
+        states = assembly.estimated_states() if checkpoint is None else checkpoint.state.get("transforms", [])
+        load_transforms(transforms, states)
         return cls(
             assembly.env_factory(training=False), make_policy(0), transforms=transforms, deterministic=deterministic
         )

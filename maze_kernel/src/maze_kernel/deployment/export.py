@@ -131,11 +131,10 @@ def _bound_transforms(assembly: Assembly, checkpoint: Checkpoint) -> tuple[Struc
     assembly.load_transform_states(checkpoint.state.get("transforms", []))
     env = assembly.env_factory(training=False)()
     try:
-        inner = outer = env.structured_spaces
+        inner = env.structured_spaces
     finally:
         env.close()
-    for transform in assembly.transforms:
-        outer = transform.bind(outer)
+    assembly.bind(assembly.transforms, inner)
     return inner, assembly.transforms
 
 

@@ -22,6 +22,7 @@ from maze_kernel.events.aggregation import EpochAggregator
 from maze_kernel.models.contract import ActorCritic, ModelContext, Policy
 from maze_kernel.run.batch_factory import BatchFactory, NativeForm, wrap_batch
 from maze_kernel.run.env_factory import EnvFactory, adapters_of, is_transform
+from maze_kernel.run.placing import placed
 from maze_kernel.run.seeding import SeedTree
 from maze_kernel.training.contract import Trainer, TrainerContext
 
@@ -73,13 +74,30 @@ class Assembly:
     @cached_property
     def spaces(self) -> StructuredSpaces:
         """The spaces of the wrapped environment, read from one environment that is closed again."""
-        env = self.env_factory()()
+        env = self.env_factory(writes_files=False)()
         try:
-            spaces = env.structured_spaces
+            return self.bind(self.transforms, env.structured_spaces)
         finally:
             env.close()
-        for transform in self.make_transforms():
-            spaces = transform.bind(spaces)
+
+    def check(self) -> None:
+        """Build one environment inside its wrappers, so that what does not fit is refused before anything begins.
+
+        Raises:
+            MazeError: shown at its place in the experiment.
+        """
+        _ = self.spaces
+
+    def bind(self, transforms: Sequence[Transform], inner: StructuredSpaces) -> StructuredSpaces:
+        """The spaces outside of the experiment's transforms, innermost first, which are bound here.
+
+        Raises:
+            MazeError: a transform does not fit the spaces it sees; shown at its place in the experiment.
+        """
+        spaces = inner
+        for selection, transform in zip(self.transform_selections, transforms, strict=True):
+            with placed(selection):
+                spaces = transform.bind(spaces)
         return spaces
 
     def make_transforms(self) -> list[Transform]:
@@ -118,6 +136,12 @@ class Assembly:
             return
         with self.make_workers() as pool:
             estimate_transforms(self.transforms, make, seed=seed, pool=pool, report=report, progress=progress)
+
+    def estimated_states(self, report: Callable[[str], None] = lambda _text: None) -> list[dict[str, Any]]:
+        """The statistics of transforms for a policy that was never trained, estimated where they are wanted."""
+        self.check()
+        self.estimate_transforms(report)
+        return self.transform_states()
 
     def make_vector_env(
         self, n_envs: int, training: bool = True, *, mode: str | None = None, transforms: list[Transform] | None = None

@@ -15,6 +15,7 @@ from maze_kernel.env.batching import spaces_of
 from maze_kernel.env.capabilities import WritesFiles
 from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.env.transform import Transform
+from maze_kernel.run.placing import placed
 
 if TYPE_CHECKING:
     from maze_kernel.catalog import Catalog
@@ -41,9 +42,11 @@ class EnvFactory:
     files_below: Path | None = Path()
 
     def __call__(self) -> StructuredEnv:
-        env = adapted(build(self.env), self.adapters)
+        with placed(self.env):
+            env = adapted(build(self.env), self.adapters)
         for wrapper in self.wrappers:
-            env = wrap_env(env, wrapper, self.training)
+            with placed(wrapper):
+                env = wrap_env(env, wrapper, self.training)
             if isinstance(env, WritesFiles):
                 env.write_below(self.files_below)
         return env

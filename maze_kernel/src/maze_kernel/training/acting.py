@@ -30,11 +30,10 @@ class Actor:
         self.policy = policy
         env = assembly.env_factory()()
         try:
-            self._spaces = spaces = env.structured_spaces
+            self._spaces = env.structured_spaces
         finally:
             env.close()
-        for transform in assembly.transforms:
-            spaces = transform.bind(spaces)
+        assembly.bind(assembly.transforms, self._spaces)
         self._episode = EpisodeTransform(assembly.transforms)
         self._acted: tuple[PolicyKey, dict[str, np.ndarray]] | None = None
 

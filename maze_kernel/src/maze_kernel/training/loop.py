@@ -184,7 +184,8 @@ def _directory(
 ) -> tuple[Path, Checkpoint | None, list[str]]:
     if resume is None:
         if assembly.experiment.initialize_from:
-            open_source(assembly.experiment.initialize_from)  # fails before anything is created
+            open_source(assembly.experiment.initialize_from)
+        assembly.check()
         return create_run_directory(assembly.loaded, assembly.kernel, out=run_dir), None, []
     if run_dir is not None:
         raise RequestError("a resumed run stays in its directory", received=f"--out {run_dir}", help="leave --out away")

@@ -80,9 +80,7 @@ class ComponentPolicy:
     def __call__(self, seed: int) -> Policy:
         assembly = Assembly(self.loaded, self.kernel)
         env, transforms = assembly.env_factory()(), assembly.make_transforms()
-        spaces = env.structured_spaces
-        for transform in transforms:
-            spaces = transform.bind(spaces)
+        spaces = assembly.bind(transforms, env.structured_spaces)
         context = PolicyContext(spaces=spaces, seed=seed, env=env, transforms=tuple(transforms))
         return self.kernel.catalog.build(self.selection, context)  # type: ignore[no-any-return]
 

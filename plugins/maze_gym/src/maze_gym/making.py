@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import importlib
 import re
@@ -29,8 +30,9 @@ def make_gym_env(options: GymOptions) -> gymnasium.Env[Any, Any]:
         source = _imported(source)
     if isinstance(source, str):
         return _registered(source, options)
-    env = source
-    if not isinstance(source, gymnasium.Env):
+    if isinstance(source, gymnasium.Env):
+        env: Any = _copied(source)
+    else:
         env = source(**_keyword_arguments(options))
     if not isinstance(env, gymnasium.Env):
         raise EnvError(
@@ -44,6 +46,22 @@ def make_gym_env(options: GymOptions) -> gymnasium.Env[Any, Any]:
         return gymnasium.wrappers.TimeLimit(env, options.max_episode_steps)
     result: gymnasium.Env[Any, Any] = env
     return result
+
+
+def _copied(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+    """An environment like the one given, which stays as it is: a batch needs several, each with a state of its own."""
+    try:
+        return copy.deepcopy(env)
+    except Exception as error:  # simulations in C often cannot be copied, but made again
+        if env.spec is not None:
+            return gymnasium.make(env.spec)
+        raise EnvError(
+            "the environment cannot be copied, and every environment of a batch needs one of its own",
+            received=f"{type(env.unwrapped).__name__}: {error}",
+            option="id",
+            owner=OWNER,
+            help="give its class, or a function that makes it",
+        ) from error
 
 
 def require_spec(env_id: str) -> Any:
@@ -71,6 +89,7 @@ def _registered(env_id: str, options: GymOptions) -> gymnasium.Env[Any, Any]:
         raise RequestError(
             f"the environment {env_id!r} needs a package that is not installed",
             received=str(error),
+            option="id",
             owner=OWNER,
             help=_install_hint(env_id, str(error)),
         ) from error
@@ -78,7 +97,11 @@ def _registered(env_id: str, options: GymOptions) -> gymnasium.Env[Any, Any]:
         if "unexpected keyword" not in str(error):
             raise
         raise RequestError(
-            f"the environment {env_id!r} does not take these kwargs", received=str(error), owner=OWNER
+            f"the environment {env_id!r} does not take these kwargs",
+            received=str(error),
+            option="kwargs",
+            owner=OWNER,
+            help="leave away what the environment does not know",
         ) from error
 
 
@@ -97,14 +120,24 @@ def _imported(name: str) -> Any:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise RequestError(
-            f"cannot import {module_name!r} for the environment {name!r}", received=str(error), owner=OWNER
+            f"cannot import {module_name!r} for the environment {name!r}",
+            received=str(error),
+            option="id",
+            owner=OWNER,
+            help=f"install the package that holds {module_name}, or put the module beside the experiment file",
         ) from error
     if attribute in gymnasium.registry:
         return attribute
     found: Callable[..., Any] | None = getattr(module, attribute, None)
     if found is None:
         near = difflib.get_close_matches(attribute, dir(module), n=3)
-        raise RequestError(f"{module_name!r} has no {attribute!r}", nearest=tuple(near), owner=OWNER)
+        raise RequestError(
+            f"{module_name!r} has no {attribute!r}",
+            option="id",
+            nearest=tuple(near),
+            owner=OWNER,
+            help="name a class or function of that module, or an id that it registers",
+        )
     return found
 
 
@@ -115,7 +148,11 @@ def _raise_unknown(env_id: str) -> NoReturn:
     if env_id.startswith("ALE/") or "NoFrameskip" in env_id:
         help_text = 'Atari environments come with their own package: pip install ale-py, id = "ale_py:ALE/Pong-v5"'
     raise RequestError(
-        f"there is no Gymnasium environment {env_id!r}", nearest=tuple(near), owner=OWNER, help=help_text
+        f"there is no Gymnasium environment {env_id!r}",
+        option="id",
+        nearest=tuple(near),
+        owner=OWNER,
+        help=help_text,
     )
 
 

@@ -146,6 +146,7 @@ def find_mask_reader(
     raise RequestError(
         f"the environment gives no action mask by {wanted!r}",
         expected=f"{'a Discrete or MultiDiscrete action' if not sizes else _where(wanted)} at reset",
+        option="action_mask",
         owner="maze-gym",
         help='set action_mask = "auto", or give the mask at reset and after every step',
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import attrs
 
@@ -12,8 +12,8 @@ import attrs
 class GymOptions:
     """Which Gymnasium environment, and how it is made."""
 
-    id: str
-    """Gymnasium id such as "CartPole-v1" or "ALE/Pong-v5", or "my_package.module:attribute" of a class or function that makes a gymnasium.Env. From Python also such a class, function or instance."""  # noqa: E501
+    id: Annotated[str, "or an object"]
+    """Gymnasium id such as "CartPole-v1" or "ALE/Pong-v5", or "my_package.module:attribute" of a class or function that makes a gymnasium.Env. From Python also such a class, function or instance, which is copied for each environment."""  # noqa: E501
     kwargs: Mapping[str, Any] = attrs.field(factory=dict)
     """Keyword arguments of the environment, as in `gymnasium.make(id, **kwargs)`."""
     max_episode_steps: int | None = attrs.field(

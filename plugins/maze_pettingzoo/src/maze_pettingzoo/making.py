@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from typing import Any
 
@@ -25,7 +26,7 @@ def make_game(options: PettingZooOptions) -> Any:
     if isinstance(source, str):
         source = _imported(source)
     if isinstance(source, (AECEnv, ParallelEnv)):
-        return as_turns(source)
+        return as_turns(copy.deepcopy(source))
     drawing = {} if options.render_mode is None else {"render_mode": options.render_mode}
     try:
         return as_turns(source(**options.kwargs, **drawing))
@@ -33,7 +34,11 @@ def make_game(options: PettingZooOptions) -> Any:
         if "unexpected keyword" not in str(error):
             raise
         raise RequestError(
-            f"the game {options.id!r} does not take these kwargs", received=str(error), owner=OWNER
+            f"the game {options.id!r} does not take these kwargs",
+            received=str(error),
+            option="kwargs",
+            owner=OWNER,
+            help="leave away what the game does not know",
         ) from error
 
 
@@ -64,11 +69,17 @@ def _imported(name: str) -> Any:
             f"the game {name!r} cannot be imported",
             received=str(error),
             expected='a module with a game, e.g. "pettingzoo.classic.connect_four_v3", or "module:attribute"',
+            option="id",
             owner=OWNER,
             help="pip install 'maze-pettingzoo[games]' has connect four and mpe2; others: 'pettingzoo[classic]'",
         ) from error
     names = [attribute] if colon else ["env", "parallel_env"]
     found = next((getattr(module, name) for name in names if hasattr(module, name)), None)
     if found is None:
-        raise RequestError(f"{module_name!r} has no {' or '.join(names)}", owner=OWNER)
+        raise RequestError(
+            f"{module_name!r} has no {' or '.join(names)}",
+            option="id",
+            owner=OWNER,
+            help="name the module of a game, or module:attribute of what makes one",
+        )
     return found

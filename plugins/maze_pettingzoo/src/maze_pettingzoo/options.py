@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import attrs
 
@@ -12,8 +12,8 @@ import attrs
 class PettingZooOptions:
     """Which game, who decides in it, and how agents are paid."""
 
-    id: str
-    """Module of the game, e.g. "pettingzoo.classic.connect_four_v3" or "mpe2.simple_spread_v3"; or "my_package.module:attribute" of a class or function that makes an AECEnv or ParallelEnv. From Python also such a class, function or instance."""  # noqa: E501
+    id: Annotated[str, "or an object"]
+    """Module of the game, e.g. "pettingzoo.classic.connect_four_v3" or "mpe2.simple_spread_v3"; or "my_package.module:attribute" of a class or function that makes an AECEnv or ParallelEnv. From Python also such a class, function or instance, which is copied for each environment."""  # noqa: E501
     kwargs: Mapping[str, Any] = attrs.field(factory=dict)
     """Keyword arguments of the game."""
     policies: Mapping[str, str] = attrs.field(factory=dict)

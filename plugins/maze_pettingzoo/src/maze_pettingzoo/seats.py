@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -58,7 +58,8 @@ def take_seats(game: Any, options: PettingZooOptions) -> dict[str, Seat]:
         RequestError: the options name agents that the game does not have, or a policy for agents of unlike spaces.
     """
     agents = list(game.possible_agents)
-    _require_agents([*options.policies, *options.random_agents], agents)
+    _require_agents("policies", options.policies, agents)
+    _require_agents("random_agents", options.random_agents, agents)
     game.reset()
     seats: dict[str, Seat] = {}
     counts: dict[str, int] = {}
@@ -89,6 +90,7 @@ def structured_spaces(seats: Mapping[str, Seat]) -> StructuredSpaces:
                 f"the agents of policy {key!r} have unlike spaces",
                 received=f"{agent}: {ours}",
                 expected=str(theirs),
+                option="policies",
                 owner=OWNER,
                 help="give them different policies, or pad the game (supersuit.pad_observations_v0)",
             )
@@ -126,7 +128,13 @@ def _spaces(seat: Seat) -> tuple[spaces.Dict, spaces.Dict]:
     return seat.observation_space, seat.actions.outer
 
 
-def _require_agents(named: Sequence[str], agents: Sequence[str]) -> None:
+def _require_agents(option: str, named: Iterable[str], agents: Sequence[str]) -> None:
     for agent in named:
         if agent not in agents:
-            raise RequestError(f"the game has no agent {agent!r}", expected=", ".join(agents), owner=OWNER)
+            raise RequestError(
+                f"the game has no agent {agent!r}",
+                expected=", ".join(agents),
+                option=option,
+                owner=OWNER,
+                help="name one of its agents",
+            )

@@ -11,8 +11,8 @@ from gymnasium import spaces
 from maze_kernel.errors import SpaceError
 
 
-def require_box(space: spaces.Space[Any], owner: str, *, n_dims: int = 0) -> spaces.Box:
-    """The space itself.
+def require_box(space: spaces.Space[Any], name: str, owner: str, *, n_dims: int = 0) -> spaces.Box:
+    """The space of the observation `name` itself.
 
     Raises:
         SpaceError: it is no Box, or has fewer than `n_dims` dimensions.
@@ -21,7 +21,11 @@ def require_box(space: spaces.Space[Any], owner: str, *, n_dims: int = 0) -> spa
         return space
     wanted = "a Box" if not n_dims else f"a Box with at least {n_dims} dimensions"
     raise SpaceError(
-        "the observation has a space that cannot be served", received=str(space), expected=wanted, owner=owner
+        f"the observation {name!r} has a space that cannot be served",
+        received=str(space),
+        expected=wanted,
+        owner=owner,
+        help="name another observation, or give it that form by a wrapper before this one",
     )
 
 
@@ -31,7 +35,7 @@ def rearranged(space: spaces.Box, function: Callable[[np.ndarray], np.ndarray]) 
     return spaces.Box(low, high, low.shape, space.dtype.type)
 
 
-def axis_of(axis: int, n_dims: int, owner: str) -> int:
+def axis_of(axis: int, n_dims: int, option: str, owner: str) -> int:
     """An axis of an observation, counted from its end: −1 … −n_dims, so that batch dimensions do not matter.
 
     Raises:
@@ -42,6 +46,7 @@ def axis_of(axis: int, n_dims: int, owner: str) -> int:
             "the axis does not exist in the observation",
             received=str(axis),
             expected=f"−{n_dims} … {n_dims - 1}",
+            option=option,
             owner=owner,
         )
     return axis if axis < 0 else axis - n_dims

@@ -10,7 +10,8 @@ from gymnasium import spaces
 
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.transform import Transform
-from maze_kernel.errors import RequestError, SpaceError
+from maze_kernel.errors import SpaceError
+from maze_wrappers.known_names import require_known
 from maze_wrappers.options import DiscretizeActionsOptions, HeadBins
 
 if TYPE_CHECKING:
@@ -37,11 +38,7 @@ class DiscretizeActions(Transform):
     def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
         """The spaces with choices in place of the Box heads."""
         known = {head for space in inner.action.values() for head in space.spaces}
-        for head in self.options.heads:
-            if head not in known:
-                raise RequestError(
-                    f"there is no action {head!r} to discretise", expected=", ".join(sorted(known)), owner=OWNER
-                )
+        require_known(self.options.heads, known, "there is no action {} to discretise", option="heads", owner=OWNER)
         action = {key: self._outer(key, space) for key, space in inner.action.items()}
         return attrs.evolve(inner, action=action)
 
@@ -76,7 +73,12 @@ class DiscretizeActions(Transform):
                     heads[head] = leaf
                     continue
                 raise SpaceError(
-                    f"the action {head!r} is not continuous", received=str(leaf), expected="a Box", owner=OWNER
+                    f"the action {head!r} is not continuous",
+                    received=str(leaf),
+                    expected="a Box",
+                    option="heads",
+                    owner=OWNER,
+                    help="leave this action out of heads",
                 )
             bins = _Bins(head, leaf, wanted or HeadBins(), self.options.n_bins)
             self._bins[key, head] = bins
@@ -97,6 +99,7 @@ class _Bins:
             raise SpaceError(
                 f"the action {head!r} has no finite range to divide",
                 received=f"{low.tolist()} to {high.tolist()}",
+                option="heads",
                 owner=OWNER,
                 help=f"give low and high in [wrappers.heads.{head}]",
             )
@@ -134,6 +137,8 @@ def _numbers(head: str, option: str, values: tuple[float, ...], size: int) -> np
             f"{option} does not fit the action {head!r}",
             received=f"{len(values)} numbers",
             expected=f"one number, or {size}",
+            option="heads",
             owner=OWNER,
+            help=f"give {option} that many numbers in [wrappers.heads.{head}]",
         )
     return np.broadcast_to(np.asarray(values), (size,))

@@ -32,10 +32,11 @@ class Flatten(OneKey):
             space = spaces.Box(0, 1, space.shape, np.int8)
         if not isinstance(space, spaces.Box) or len(space.shape) < max(self._wanted, 1):
             raise SpaceError(
-                "the observation cannot be flattened",
+                f"the observation {self.inner_name!r} cannot be flattened",
                 received=str(space),
                 expected=f"a Box or MultiBinary with at least {max(self._wanted, 1)} dimensions",
                 owner="maze-wrappers: flatten",
+                help="one-hot makes vectors of categories; n_dims counts the last dimensions",
             )
         self._n_dims = self._wanted or len(space.shape)
         return rearranged(space, self.convert)

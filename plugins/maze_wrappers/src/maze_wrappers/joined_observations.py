@@ -28,7 +28,13 @@ class JoinedObservations:
         self._parts = {key: space for key, space in inner.spaces.items() if not is_mask[key]}
         self._beside = [key for key in inner.spaces if is_mask[key] and masks == "keep"]
         if not self._parts:
-            raise SpaceError("there is no observation but masks", received=str(inner), help='set masks = "join"')
+            raise SpaceError(
+                "there is no observation but masks",
+                received=str(inner),
+                option="masks",
+                owner="maze-wrappers: no-dict-observation",
+                help='set masks = "join"',
+            )
         outer = self._outer_space()
         self.space = spaces.Dict({name: outer, **{key: inner.spaces[key] for key in self._beside}})
 

@@ -13,6 +13,7 @@ from maze_kernel.components import load_attribute
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError
+from maze_wrappers.known_names import require_known
 from maze_wrappers.options import KeyNormalization, ObservationNormalizationOptions
 from maze_wrappers.running_statistics import RunningMoments, RunningRange, RunningStatistics
 
@@ -180,7 +181,9 @@ class ObservationNormalization(Transform):
                     f"an axis does not exist in the samples of {name!r}",
                     received=f"axis {list(running.axis)}",
                     expected=f"axes from 0 to {len(box.shape)}: 0 the samples, then {box.shape}",
+                    option="axis" if own.axis is None else "keys",
                     owner=OWNER,
+                    help=f"give this observation axes of its own: [wrappers.keys.{name}] axis = [0]",
                 )
             if not (own.axis if own.axis is not None else self.options.axis):
                 running.axis = tuple(range(len(box.shape) + 1))
@@ -191,7 +194,9 @@ class ObservationNormalization(Transform):
                     f"the statistics given for {name!r} do not fit its shape",
                     received=f"{part.size} numbers",
                     expected=f"one number, or one for each of the last axis of {box.shape}",
+                    option="keys",
                     owner=OWNER,
+                    help=f"give that many numbers in [wrappers.keys.{name}]",
                 )
         offset, scale = (part.reshape(()) if part.size == 1 else part for part in manual)
         self._numbers[name] = _Numbers(offset, scale, self._clip(name))
@@ -232,13 +237,10 @@ class ObservationNormalization(Transform):
 
     def _check_names(self, boxes: Mapping[str, spaces.Box], inner: StructuredSpaces) -> None:
         known = {name for space in inner.observation.values() for name in space.spaces}
-        for name in (*self.options.exclude, *self.options.keys):
-            if name not in known or (name in self.options.keys and name not in boxes):
-                raise RequestError(
-                    f"there is no observation {name!r} to normalise or exclude",
-                    expected=", ".join(sorted(known)),
-                    owner=OWNER,
-                )
+        require_known(
+            self.options.exclude, known, "there is no observation {} to exclude", option="exclude", owner=OWNER
+        )
+        require_known(self.options.keys, boxes, "there is no observation {} to normalise", option="keys", owner=OWNER)
 
 
 class _Numbers:
@@ -283,7 +285,11 @@ def _imported(path: str) -> Any:
         return load_attribute(path)
     except (ImportError, AttributeError) as error:
         raise RequestError(
-            f"the strategy {path!r} cannot be imported: {error}", expected=", ".join(_STRATEGIES), owner=OWNER
+            f"the strategy {path!r} cannot be imported: {error}",
+            expected=", ".join(_STRATEGIES),
+            option="strategy",
+            owner=OWNER,
+            help="put the module beside the experiment file, or take one of the built-in strategies",
         ) from error
 
 
@@ -298,6 +304,7 @@ def _boxes(inner: StructuredSpaces) -> dict[str, spaces.Box]:
                     f"the observation {name!r} has different shapes under different policy keys",
                     received=f"{leaf.shape} and {boxes[name].shape}",
                     expected="one shape a name, because statistics belong to the name",
+                    option="exclude",
                     owner=OWNER,
                     help="exclude it, or give it different names",
                 )

@@ -12,7 +12,8 @@ from gymnasium import spaces
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.env.transform import Transform
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import SpaceError
+from maze_wrappers.known_names import require_known
 from maze_wrappers.options import ObservationStackOptions
 
 OWNER = "maze-wrappers: observation-stack"
@@ -25,7 +26,8 @@ class ObservationStack(Transform):
     newest entry are changes: entry i is observation i + 1 minus observation i, 0 where i lies before the episode.
 
     Raises:
-        RequestError: from `bind`, for a key that does not exist or is no Box.
+        RequestError: from `bind`, for a key that does not exist.
+        SpaceError: from `bind`, for a key that is no Box.
     """
 
     def __init__(self, options: ObservationStackOptions) -> None:
@@ -76,13 +78,16 @@ class ObservationStack(Transform):
 
     def _check_names(self, inner: StructuredSpaces) -> None:
         known = {name: leaf for space in inner.observation.values() for name, leaf in space.spaces.items()}
+        require_known(self.options.keys, known, "there is no observation {} to stack", option="keys", owner=OWNER)
         for name in self.options.keys:
-            if not isinstance(known.get(name), spaces.Box):
-                raise RequestError(
-                    f"there is no observation {name!r} that could be stacked",
-                    received=str(known.get(name, "no such key")),
-                    expected=", ".join(key for key, leaf in known.items() if isinstance(leaf, spaces.Box)),
+            if not isinstance(known[name], spaces.Box):
+                raise SpaceError(
+                    f"the observation {name!r} cannot be stacked",
+                    received=str(known[name]),
+                    expected="a Box",
+                    option="keys",
                     owner=OWNER,
+                    help="one-hot makes a Box of categories",
                 )
 
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from maze_kernel.components import load_attribute
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict, Tick
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError
 from maze_kernel.events.aggregation import EpisodeStatistics, EventStatistics
+from maze_wrappers.known_names import require_known
 from maze_wrappers.monitoring_events import ObservationVisualizationEvents
 from maze_wrappers.options import ObservationVisualizationOptions
 from maze_wrappers.samples import EvenSample
+
+OWNER = "maze-wrappers: observation-visualization"
 
 
 class ObservationVisualization(Transform):
     """Changes nothing. `plot_function(values, (policy_key, name))` gets (m, …) observations, returns a figure.
 
     Raises:
-        RequestError: from `bind`, for a key that does not exist.
+        RequestError: from `bind`, for a key that does not exist or a plot function that cannot be imported.
     """
 
     reports = True
@@ -30,13 +34,9 @@ class ObservationVisualization(Transform):
     def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
         """The same spaces."""
         known = {name for space in inner.observation.values() for name in space.spaces}
-        for name in self.options.keys:
-            if name not in known:
-                raise RequestError(
-                    f"there is no observation {name!r} to draw",
-                    expected=", ".join(sorted(known)),
-                    owner="maze-wrappers: observation-visualization",
-                )
+        require_known(self.options.keys, known, "there is no observation {} to draw", option="keys", owner=OWNER)
+        if self.options.plot_function:
+            _require_function(self.options.plot_function)
         wanted = self.options.keys or tuple(known)
         self._names = {
             key: tuple(name for name in space.spaces if name in wanted) for key, space in inner.observation.items()
@@ -79,3 +79,16 @@ class Gallery:
             if rows is not None
         ]
         return [[reports] if reports else [], *([] for _ in range(self._n_envs - 1))]
+
+
+def _require_function(path: str) -> None:
+    """Import what will draw now: it draws at the end of an epoch."""
+    try:
+        load_attribute(path)
+    except (ImportError, AttributeError) as error:
+        raise RequestError(
+            f"the plot function {path!r} cannot be imported: {error}",
+            option="plot_function",
+            owner=OWNER,
+            help="put the module beside the experiment file, or leave the option away for the built-in drawing",
+        ) from error

@@ -34,10 +34,11 @@ class OneHot(OneKey):
             sizes, start = np.asarray(space.nvec).ravel(), np.asarray(space.start).ravel()
         else:
             raise SpaceError(
-                "only categories become one-hot vectors",
+                f"only categories become one-hot vectors, and the observation {self.inner_name!r} holds none",
                 received=str(space),
                 expected="Discrete or MultiDiscrete",
                 owner="maze-wrappers: one-hot",
+                help="leave it as it is: networks read a Box",
             )
         self._is_single = isinstance(space, spaces.Discrete)
         self._inner_dims = 0 if self._is_single else len(space.shape or ())

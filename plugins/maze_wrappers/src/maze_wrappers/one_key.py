@@ -14,7 +14,8 @@ from gymnasium import spaces
 
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.transform import Transform
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import SpaceError
+from maze_wrappers.known_names import require_known
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,38 +44,39 @@ class OneKey(Transform):
     tag: ClassVar[str]
 
     def __init__(self, options: OneKeyOptions) -> None:
-        self._name = options.observation
+        self.inner_name = options.observation
         self._keep_original = options.keep_original
         self.outer_name = f"{options.observation}-{self.tag}"
 
     def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
         """The spaces with the outcome's key."""
         known = {name for space in inner.observation.values() for name in space.spaces}
-        if self._name not in known:
-            raise RequestError(
-                f"there is no observation {self._name!r} to pre-process",
-                expected=", ".join(sorted(known)),
-                owner=f"maze-wrappers: {self.tag.replace('_', '-')}",
-                help="name the key as it is at this place in the [[wrappers]] list, e.g. image-rgb2gray",
-            )
+        require_known(
+            [self.inner_name],
+            known,
+            "there is no observation {} to pre-process",
+            option="observation",
+            owner=f"maze-wrappers: {self.tag.replace('_', '-')}",
+            help="name it as it is called at this place in the [[wrappers]] list, e.g. image-rgb2gray",
+        )
         observation = {key: self._outer(space) for key, space in inner.observation.items()}
         return attrs.evolve(inner, observation=observation)
 
     def observation(self, policy_key: PolicyKey, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inner observation to outer."""
-        if self._name not in observation:
+        if self.inner_name not in observation:
             return observation
         result = dict(observation)
-        value = result[self._name] if self._keep_original else result.pop(self._name)
+        value = result[self.inner_name] if self._keep_original else result.pop(self.inner_name)
         result[self.outer_name] = self.convert(np.asarray(value))
         return result
 
     def export_observation(self, policy_key: PolicyKey, observation: dict[str, Tensor]) -> dict[str, Tensor]:
         """`observation` in torch operations."""
-        if self._name not in observation:
+        if self.inner_name not in observation:
             return observation
         result = dict(observation)
-        value = result[self._name] if self._keep_original else result.pop(self._name)
+        value = result[self.inner_name] if self._keep_original else result.pop(self.inner_name)
         result[self.outer_name] = self.convert_tensor(value)
         return result
 
@@ -91,10 +93,14 @@ class OneKey(Transform):
         raise NotImplementedError
 
     def _outer(self, space: spaces.Dict) -> spaces.Dict:
-        if self._name not in space.spaces:
+        if self.inner_name not in space.spaces:
             return space
         leaves = dict(space.spaces)
-        leaves[self.outer_name] = self.outer_space(leaves[self._name])
+        try:
+            leaves[self.outer_name] = self.outer_space(leaves[self.inner_name])
+        except SpaceError as error:
+            error.option = error.option or "observation"
+            raise
         if not self._keep_original:
-            del leaves[self._name]
+            del leaves[self.inner_name]
         return spaces.Dict(leaves)

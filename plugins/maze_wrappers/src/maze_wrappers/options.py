@@ -19,6 +19,11 @@ def _strategy(_instance: object, attribute: attrs.Attribute[Any], value: str | N
         raise ValueError(f'{attribute.name} must be {known} or "package.module:Class", not {value!r}')
 
 
+def _import_path(_instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
+    if value and ":" not in value:
+        raise ValueError(f'{attribute.name} must be "package.module:function", not {value!r}')
+
+
 def _ordered(_instance: object, attribute: attrs.Attribute[Any], value: tuple[float, float] | None) -> None:
     if value is not None and not value[0] < value[1]:
         raise ValueError(f"{attribute.name} must be [low, high] with low below high, not {list(value)}")
@@ -303,7 +308,7 @@ class MonitoringOptions:
 class ObservationVisualizationOptions:
     """Options of `observation-visualization`."""
 
-    plot_function: str = ""
+    plot_function: str = attrs.field(default="", validator=_import_path)
     """Import path "package.module:function" of what draws; called with (m, …) observations and (policy key, name), returns a matplotlib figure. Unset: images as images, all else as violins."""  # noqa: E501
     keys: tuple[str, ...] = ()
     """Observation keys to draw; without any all."""

@@ -35,10 +35,10 @@ class ResizeImg(OneKey):
 
     def outer_space(self, space: spaces.Space[Any]) -> spaces.Box:
         """The same range in the new size."""
-        box = require_box(space, OWNER, n_dims=2)
+        box = require_box(space, self.inner_name, OWNER, n_dims=2)
         if len(box.shape) > 3:
             raise SpaceError(
-                "the observation is no image",
+                f"the observation {self.inner_name!r} is no image",
                 received=f"shape {box.shape}",
                 expected="(H, W), (H, W, C), or (C, H, W) with channels_first",
                 owner=OWNER,

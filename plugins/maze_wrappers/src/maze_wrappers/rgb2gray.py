@@ -33,13 +33,14 @@ class Rgb2Gray(OneKey):
 
     def outer_space(self, space: spaces.Space[Any]) -> spaces.Box:
         """The brightness of the bounds, which brightness keeps in order."""
-        box = require_box(space, OWNER, n_dims=1)
-        self._dim = axis_of(self._dim, len(box.shape), OWNER)
+        box = require_box(space, self.inner_name, OWNER, n_dims=3)
+        self._dim = axis_of(self._dim, len(box.shape), "rgb_dim", OWNER)
         if box.shape[self._dim] != 3:
             raise SpaceError(
-                "the observation has no three colours in that dimension",
+                f"the observation {self.inner_name!r} has no three colours in that dimension",
                 received=f"shape {box.shape}, rgb_dim {self._dim}",
                 expected="length 3",
+                option="rgb_dim",
                 owner=OWNER,
             )
         self._dtype = np.dtype(box.dtype)

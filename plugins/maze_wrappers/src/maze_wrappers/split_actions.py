@@ -12,6 +12,7 @@ from gymnasium import spaces
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
+from maze_wrappers.known_names import require_known
 from maze_wrappers.options import SplitActionsOptions
 
 OWNER = "maze-wrappers: split-actions"
@@ -34,11 +35,7 @@ class SplitActions(Transform):
     def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
         """The spaces with the parts in place of the whole."""
         known = {head for space in inner.action.values() for head in space.spaces}
-        for head in self.options.heads:
-            if head not in known:
-                raise RequestError(
-                    f"there is no action {head!r} to split", expected=", ".join(sorted(known)), owner=OWNER
-                )
+        require_known(self.options.heads, known, "there is no action {} to split", option="heads", owner=OWNER)
         self._inner = dict(inner.action)
         action = {key: self._outer(space) for key, space in inner.action.items()}
         return attrs.evolve(inner, action=action)
@@ -79,7 +76,9 @@ class SplitActions(Transform):
             parts = self.options.heads.get(head)
             named = {head: leaf} if parts is None else _parts(head, leaf, parts)
             if taken := [name for name in named if name in heads or (name != head and name in space.spaces)]:
-                raise RequestError(f"two actions would be called {taken[0]!r}", owner=OWNER, help="rename the part")
+                raise RequestError(
+                    f"two actions would be called {taken[0]!r}", option="heads", owner=OWNER, help="rename the part"
+                )
             heads |= named
         return spaces.Dict(heads)
 
@@ -90,14 +89,18 @@ def _parts(head: str, leaf: spaces.Space[Any], parts: Mapping[str, Sequence[int]
             f"the action {head!r} is no vector that could be split",
             received=str(leaf),
             expected="a Box, MultiDiscrete or MultiBinary with one dimension",
+            option="heads",
             owner=OWNER,
+            help="leave this action out of heads",
         )
     if sorted(index for indices in parts.values() for index in indices) != list(range(leaf.shape[0])):
         raise RequestError(
             f"the parts of {head!r} must hold each of its elements once",
             received=str({name: list(indices) for name, indices in parts.items()}),
             expected=f"0 … {leaf.shape[0] - 1}",
+            option="heads",
             owner=OWNER,
+            help="give each element to one part",
         )
     return {name: _part(leaf, list(indices)) for name, indices in parts.items()}
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from maze_kernel.env.capabilities import HasNoop, capability
-from maze_kernel.env.contract import Action, ActorID, Observation, StructuredEnv
+from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
 from maze_kernel.env.wrapper import EnvWrapper
-from maze_kernel.errors import EnvError
+from maze_kernel.errors import EnvError, RequestError
+from maze_wrappers.known_names import require_known
 from maze_wrappers.options import StepSkipOptions
 
+OWNER = "maze-wrappers: step-skip"
 StepResult = tuple[Observation, float, bool, bool, dict[str, Any]]
 
 
@@ -22,12 +26,14 @@ class StepSkip(EnvWrapper):
     step.
 
     Raises:
+        RequestError: `noop` is no action of the environment.
         EnvError: from `step`, mode "noop", where the environment knows no action that changes nothing.
     """
 
     def __init__(self, env: StructuredEnv, options: StepSkipOptions) -> None:
         super().__init__(env)
         self.options = options
+        self._noops = _noops(env.structured_spaces, options.noop) if options.noop is not None else None
         self._decided: dict[ActorID, Action] = {}
         self._actor_rewards: Any = None
 
@@ -85,14 +91,35 @@ class StepSkip(EnvWrapper):
     def _repeated(self, actor: ActorID) -> Action:
         if self.options.mode == "sticky":
             return {head: np.copy(value)[()] for head, value in self._decided[actor].items()}
-        if self.options.noop is not None:
-            dtypes = {head: space.dtype for head, space in self.structured_spaces.action[actor.step_key].spaces.items()}
-            return {head: np.asarray(value, dtypes[head])[()] for head, value in self.options.noop.items()}
+        if self._noops is not None:
+            return {head: np.copy(value)[()] for head, value in self._noops[actor.step_key].items()}
         source = capability(self.env, HasNoop)  # type: ignore[type-abstract]
         if source is None:
             raise EnvError(
                 "the environment knows no action that changes nothing",
-                owner="maze-wrappers: step-skip",
+                option="noop",
+                owner=OWNER,
                 help='give it, e.g. noop = { action = 0 }, or take mode = "sticky"',
             )
         return source.noop_action()
+
+
+def _noops(inner: StructuredSpaces, given: Mapping[str, Any]) -> dict[PolicyKey, Action]:
+    """The action that was given, for each policy key those of its names that it has."""
+    known = {head for space in inner.action.values() for head in space.spaces}
+    require_known(given, known, "there is no action {}", option="noop", owner=OWNER)
+    return {key: _noop(space, given) for key, space in inner.action.items()}
+
+
+def _noop(space: spaces.Dict, given: Mapping[str, Any]) -> Action:
+    action = {head: np.asarray(given[head], leaf.dtype)[()] for head, leaf in space.spaces.items() if head in given}
+    if not space.contains(action):
+        raise RequestError(
+            "noop is no action of the environment",
+            received=str(dict(given)),
+            expected=str(space),
+            option="noop",
+            owner=OWNER,
+            help="give a value for each name",
+        )
+    return action

@@ -29,12 +29,13 @@ class Transpose(OneKey):
 
     def outer_space(self, space: spaces.Space[Any]) -> spaces.Box:
         """The same bounds in the new order."""
-        box = require_box(space, OWNER)
+        box = require_box(space, self.inner_name, OWNER)
         if sorted(self._axes) != list(range(len(box.shape))):
             raise SpaceError(
                 "the axes are no order of the observation's dimensions",
                 received=f"axes {list(self._axes)} for shape {box.shape}",
                 expected=f"each of 0 … {len(box.shape) - 1} once",
+                option="axes",
                 owner=OWNER,
             )
         return rearranged(box, self.convert)

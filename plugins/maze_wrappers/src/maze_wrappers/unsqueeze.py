@@ -28,8 +28,8 @@ class Unsqueeze(OneKey):
 
     def outer_space(self, space: spaces.Space[Any]) -> spaces.Box:
         """The same bounds, one dimension more."""
-        box = require_box(space, OWNER)
-        self._dim = axis_of(self._dim, len(box.shape) + 1, OWNER)
+        box = require_box(space, self.inner_name, OWNER)
+        self._dim = axis_of(self._dim, len(box.shape) + 1, "dim", OWNER)
         return rearranged(box, self.convert)
 
     def convert(self, value: np.ndarray) -> np.ndarray:

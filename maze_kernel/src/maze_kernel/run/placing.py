@@ -1,0 +1,25 @@
+"""Errors of environments and wrappers, shown where the experiment selects these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from maze_kernel.config.experiment import Selection
+from maze_kernel.errors import MazeError
+
+
+@contextmanager
+def placed(selection: Selection) -> Iterator[None]:
+    """What is raised inside gets the selection's place in the file, its owner and a next step, where it has none.
+
+    An error that names an option is placed at that option.
+    """
+    try:
+        yield
+    except MazeError as error:
+        error.location = error.location or selection.places.get(error.option or "", selection.location)
+        error.owner = error.owner or selection.owner
+        if not error.help and selection.instance is None:
+            error.help = f"maze describe {selection.kind} {selection.use} lists the options"
+        raise
