@@ -178,5 +178,17 @@ def test_a_maze_environment_is_recorded_in_its_own_words(cutting_env, tmp_path):
     assert dataset.maze_episode(0).steps[0].maze_state.current_demand == [60, 33]
 
 
+def test_parts_of_the_simulation_are_recorded_beside_its_states(cutting_env, tmp_path, monkeypatch):
+    env = RecordedEnvFactory(lambda: cutting_env("flat", steps=2), Recording(folder=tmp_path))()
+    core_env = env.env.core_env
+    saw = lambda: {"saw": Wheel(size=(0.5, float(core_env.context.env_time)), color=Color.RED)}  # noqa: E731
+    monkeypatch.setattr(core_env, "get_serializable_components", saw)
+    env.reset(seed=3)
+    for _ in range(2):
+        env.step({"piece_idx": 0, "cut_rotation": 0, "cut_order": 0})
+    steps = TrajectoryDataset.open(tmp_path).maze_episode(0).steps
+    assert [list(step.components["saw"].size) for step in steps] == [[0.5, 1.0], [0.5, 2.0]]
+
+
 def test_a_flat_environment_of_another_library_has_no_maze_episode(record_counter):
     assert TrajectoryDataset.open(record_counter(1)).maze_episode(0) is None
