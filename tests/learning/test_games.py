@@ -41,4 +41,4 @@ def test_partners_learn_to_spread(kernel, load, tmp_path):
     loaded = load("simple_spread_ppo.toml")
     train(loaded, kernel, run_dir=tmp_path / "run", verbosity=-1)
     trained, at_random = rewards(loaded, kernel, 50, tmp_path / "run"), rewards(loaded, kernel, 50)
-    assert sum(trained) / 50 > sum(at_random) / 50 + 6
+    assert sum(trained) / 50 > sum(at_random) / 50 + 10  # 18 to 20 with seeds 0 to 2
