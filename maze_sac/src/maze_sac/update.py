@@ -15,7 +15,7 @@ from maze_kernel.env.contract import PolicyKey
 from maze_kernel.models.action_value_critic import ActionValueCritic
 from maze_kernel.models.contract import ActionValueModel
 from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.training.flat_adam import FlatAdam, compile_update
+from maze_kernel.training.flat_adam import AdamState, FlatAdam, compile_update
 from maze_sac import losses
 from maze_sac.heads import ActionHeads
 from maze_sac.objectives import Batch, Losses, Objectives, Policies, TensorDict, Values
@@ -129,7 +129,7 @@ class Update:
 
     def _run_compiled(self, batches: Mapping[PolicyKey, Batch]) -> Tensor:
         assert self._functional is not None
-        state = [tensor for optimizer in self._optimizers.values() for tensor in optimizer.tensors()]
+        state = [optimizer.tensors() for optimizer in self._optimizers.values()]
         start = time.perf_counter()
         statistics = self._functional(self._target_flat, state, dict(batches))
         if not self.is_compiled:
@@ -190,8 +190,8 @@ def _functional_update(update: Update) -> Callable[..., Tensor]:
         named = dict(zip(critic_names, parameters, strict=True))
         return lambda *inputs: functional_call(critics, named, inputs)
 
-    def run(target_theta: Tensor, state: list[Tensor], batches: dict[PolicyKey, Batch]) -> Tensor:
-        of_critic, of_policy, of_alpha = state[:5], state[5:10], state[10:]
+    def run(target_theta: Tensor, state: list[AdamState], batches: dict[PolicyKey, Batch]) -> Tensor:
+        of_critic, of_policy, of_alpha = state
         losses_of, alpha = Losses(objectives, batches), of_alpha[0].exp()
         with torch.no_grad():
             frozen = with_critics(tuple(split_critic(target_theta)))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 
 from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.training.flat_adam import FlatAdam, compile_update
+from maze_kernel.training.flat_adam import AdamState, FlatAdam, compile_update
 
 LossFunction = Callable[..., tuple[Tensor, Tensor]]
 """`(model, *tensors) -> (loss (), statistics (S,))`."""
@@ -67,13 +67,12 @@ class GradientStep:
 
     def _compiled_step(self) -> Callable[..., Tensor]:
         step: Callable[..., Tensor] = compile_update(_functional_step(self), self.flat.data.device)
-        state = self.adam.tensors()
 
         def run(*inputs: Any) -> Tensor:
             if self._is_compiled:
-                return step(*state, *inputs)
+                return step(self.adam.tensors(), *inputs)
             start = time.perf_counter()
-            result = step(*state, *inputs)
+            result = step(self.adam.tensors(), *inputs)
             self._compile_seconds += time.perf_counter() - start
             self._is_compiled = True
             return result
@@ -103,14 +102,14 @@ def _functional_step(step: GradientStep) -> Callable[..., Tensor]:
     names = [f"model.{name}" for name, parameter in step._model.named_parameters() if parameter.requires_grad]
     split, update = step.flat.split, step.adam.functional()
 
-    def run(theta: Tensor, first: Tensor, second: Tensor, n_steps: Tensor, rate: Tensor, *inputs: Any) -> Tensor:
+    def run(state: AdamState, *inputs: Any) -> Tensor:
         def loss(parameters: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
             result: tuple[Tensor, Tensor] = functional_call(module, dict(zip(names, parameters, strict=True)), inputs)
             return result
 
-        gradients, (_, statistics) = grad_and_value(loss, has_aux=True)(tuple(split(theta)))
+        gradients, (_, statistics) = grad_and_value(loss, has_aux=True)(tuple(split(state[0])))
         gradient = torch.cat([part.reshape(-1) for part in gradients])
-        norm = update(theta, first, second, n_steps, rate, gradient)
+        norm = update(*state, gradient)
         return torch.cat([statistics, norm[None]])
 
     return run
