@@ -185,7 +185,7 @@ def test_masks_forbid_full_columns():
 
 def test_agents_that_are_out_are_stepped_over():
     game = Leaving()
-    env = build(game, rewards="team")
+    env = build(lambda: game, rewards="team")
     observation, _ = env.reset(seed=0)
     order, paid, left, rounds, over = [], [], [], 0, False
     while not over:
@@ -253,6 +253,13 @@ def test_any_way_of_naming_a_game_works():
     for game in games:
         assert build(game).structured_spaces.policy_keys == ("player",)
     assert build("mpe2.simple_spread_v3:parallel_env").structured_spaces.policy_keys == ("agent",)
+
+
+def test_a_game_given_as_an_instance_is_copied():
+    game = Leaving()
+    for env in (build(game), build(game)):
+        env.reset(seed=0)
+    assert not hasattr(game, "taken"), "a reset of a copy reached the game that was given"
 
 
 def test_games_made_by_factories_are_adapted():
