@@ -1,6 +1,7 @@
 """Run by test_no_orphans.py: steps environments in worker processes until it is stopped from outside."""
 
 import functools
+import signal
 import subprocess
 import sys
 import time
@@ -30,6 +31,8 @@ class Env(Identity):
 
 def main(kind, start_method):
     """Say "ready" when the environments are being stepped."""
+    # A shell starts background jobs with SIGINT ignored, which everything below them inherits.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     pool = SubprocessPool(WorkersOptions(start_method=start_method))
     vector_env = SubprocessVectorEnv([functools.partial(Env, kind)] * 4, 2, pool, timeout_seconds=None)
     vector_env.reset([[number] for number in range(4)])
