@@ -117,7 +117,8 @@ def roll_out(
     if seeds is None:
         seeds = SeedTree(options.seed).seeds(options.n_episodes, "rollout")
     assembly = Assembly(loaded, kernel)
-    assembly.check()
+    with _pool(assembly, options) as pool:
+        assembly.check(pool)
     if options.render or options.video_dir is not None:
         loaded = playing.with_drawing(loaded, "rgb_array" if options.video_dir is not None else "human")
     player_name, make_policy = _who_plays(loaded, kernel, checkpoint, policy)

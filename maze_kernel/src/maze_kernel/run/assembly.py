@@ -6,7 +6,7 @@ Only building is here; the loop that uses the parts is in the training room.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from maze_kernel.loader import Kernel
     from maze_kernel.run.logging_contract import Logger, LoggerContext
     from maze_kernel.training.contract import Progress
-    from maze_kernel.workers.contract import WorkerPool
+    from maze_kernel.workers.contract import ActorContext, WorkerPool
 
 
 class Assembly:
@@ -58,6 +58,7 @@ class Assembly:
         self._env_wrappers = inner
         self.transform_selections = outer
         self.transforms = self.make_transforms()
+        self._spaces: StructuredSpaces | None = None
         self._training_batches: list[VectorEnv] = []
         self._training_events = EpochAggregator()
 
@@ -71,22 +72,30 @@ class Assembly:
             (self.run_dir or Path()).resolve() if writes_files else None,
         )
 
-    @cached_property
+    @property
     def spaces(self) -> StructuredSpaces:
-        """The spaces of the wrapped environment, read from one environment that is closed again."""
-        env = self.env_factory(writes_files=False)()
-        try:
-            return self.bind(self.transforms, env.structured_spaces)
-        finally:
-            env.close()
+        """The spaces of the wrapped environment."""
+        if self._spaces is None:
+            with self.make_workers() as pool:
+                self.check(pool)
+        assert self._spaces is not None
+        return self._spaces
 
-    def check(self) -> None:
-        """Build one environment inside its wrappers, so that what does not fit is refused before anything begins.
+    def check(self, pool: WorkerPool) -> None:
+        """Build one environment inside its wrappers and close it, so that what does not fit is refused at once.
+
+        Args:
+            pool: where it is built: a worker that dies or never returns is found there.
 
         Raises:
             MazeError: shown at its place in the experiment.
         """
-        _ = self.spaces
+        group = pool.spawn(partial(_SpacesReader, self.env_factory(writes_files=False)), 1)
+        try:
+            inner = group.call(0, "read").result()
+        finally:
+            group.close()
+        self._spaces = self.bind(self.transforms, inner)
 
     def bind(self, transforms: Sequence[Transform], inner: StructuredSpaces) -> StructuredSpaces:
         """The spaces outside of the experiment's transforms, innermost first, which are bound here.
@@ -139,7 +148,7 @@ class Assembly:
 
     def estimated_states(self, report: Callable[[str], None] = lambda _text: None) -> list[dict[str, Any]]:
         """The statistics of transforms for a policy that was never trained, estimated where they are wanted."""
-        self.check()
+        _ = self.spaces  # binds the transforms
         self.estimate_transforms(report)
         return self.transform_states()
 
@@ -342,3 +351,17 @@ def _split_wrappers(wrappers: Sequence[Selection]) -> tuple[tuple[Selection, ...
     """Those up to the last env wrapper, which see single environments, and the transforms outside of them."""
     last = max((index for index, wrapper in enumerate(wrappers) if not is_transform(wrapper)), default=-1)
     return tuple(wrappers[: last + 1]), tuple(wrappers[last + 1 :])
+
+
+class _SpacesReader:
+    """An actor that builds an environment, says its spaces and closes it."""
+
+    def __init__(self, make_env: EnvFactory, _context: ActorContext) -> None:
+        self._make_env = make_env
+
+    def read(self) -> StructuredSpaces:
+        env = self._make_env()
+        try:
+            return env.structured_spaces
+        finally:
+            env.close()

@@ -185,7 +185,7 @@ def _directory(
     if resume is None:
         if assembly.experiment.initialize_from:
             open_source(assembly.experiment.initialize_from)
-        assembly.check()
+        _ = assembly.spaces  # what does not fit is refused before anything is created
         return create_run_directory(assembly.loaded, assembly.kernel, out=run_dir), None, []
     if run_dir is not None:
         raise RequestError("a resumed run stays in its directory", received=f"--out {run_dir}", help="leave --out away")
