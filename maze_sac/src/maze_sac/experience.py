@@ -127,7 +127,7 @@ class Experience:
         counted = np.ones(len(tick.reward), bool) if tick.flat_step_end is None else tick.flat_step_end.copy()
         if void is not None:
             counted &= ~void
-        self._statistics.add(tick.reward[None], (tick.terminated | tick.truncated)[None], ~counted[None])
+        self._statistics.add_step(tick.reward, tick.terminated | tick.truncated, ~counted)
         return int(np.count_nonzero(counted))
 
     def drain(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -20,6 +20,8 @@ Policies = Callable[..., TensorDict]
 """`(policy key, observation) -> logits`."""
 Values = Callable[..., Tensor]
 """`(observation, encoded action or None) -> action values`, as `ActionValueCritic.forward`; of all keys: key first."""
+Numbers = list[tuple[Tensor, Tensor]]
+"""Of every policy key its loss and what is reported beside it, () each, without gradients."""
 
 
 class Batch(NamedTuple):
@@ -110,25 +112,25 @@ class Losses:
             for i, (key, objective, batch) in enumerate(self._parts)
         ]
 
-    def critics(self, critics: Values, targets: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Sum of the losses (), and losses and mean values (2, K)."""
-        parts = [
+    def critics(self, critics: Values, targets: Sequence[Tensor]) -> tuple[Tensor, Numbers]:
+        """Sum of the losses (), and loss and mean value of every key."""
+        return _summed(
             objective.critic(batch, partial(critics, key), target)
             for (key, objective, batch), target in zip(self._parts, targets, strict=True)
-        ]
-        return _summed(parts)
+        )
 
-    def policies(self, policy: Policies, critics: Values, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        """Sum of the losses (), and losses and entropies (2, K)."""
-        parts = [
+    def policies(self, policy: Policies, critics: Values, alpha: Tensor) -> tuple[Tensor, Numbers]:
+        """Sum of the losses (), and loss and entropy of every key."""
+        return _summed(
             objective.policy(batch, partial(policy, key), partial(critics, key), alpha[i])
             for i, (key, objective, batch) in enumerate(self._parts)
-        ]
-        return _summed(parts)
+        )
 
 
-def _summed(parts: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    """(loss, number) of every key to the sum of the losses (), with gradients, and both (2, K) without."""
-    losses_, numbers = zip(*parts, strict=True)
-    stacked = torch.stack(losses_)
-    return stacked.sum(), torch.stack((stacked.detach(), torch.stack(numbers).detach()))
+def _summed(parts: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Numbers]:
+    """(loss, number) of every key to the sum of the losses (), with gradients, and the pairs without."""
+    pairs = list(parts)
+    total = pairs[0][0]
+    for loss, _ in pairs[1:]:
+        total = total + loss
+    return total, [(loss.detach(), number.detach()) for loss, number in pairs]

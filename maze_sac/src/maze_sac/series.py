@@ -156,6 +156,8 @@ class ActorSeries:
 
     def _note_provisional(self, rings: np.ndarray, sub_step: np.ndarray) -> None:
         """Rewards of the present flat step's sub-steps may still change when it ends; see `correct`."""
+        if not np.count_nonzero(sub_step):
+            return
         envs, begin = rings // self._n_agents, self._flat(self._sub_step)[rings]
         for i in np.flatnonzero(sub_step[envs] > begin):
             ring, env = int(rings[i]), int(envs[i])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -124,7 +125,7 @@ class SACTrainer:
         rate = self._learning_rate(iteration / self.options.epoch_length)
         statistics = self._update(rate, {key: self._batch(key, part) for key, part in drawn.items()})
         self._n_updates += 1
-        if self._device.type == "cpu" and not bool(statistics.isfinite().all()):
+        if self._device.type == "cpu" and not math.isfinite(statistics.sum().item()):
             _refuse_non_finite(self._n_updates, drawn)
         return statistics
 

@@ -18,7 +18,7 @@ from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.training.flat_adam import AdamState, FlatAdam, compile_update
 from maze_sac import losses
 from maze_sac.heads import ActionHeads
-from maze_sac.objectives import Batch, Losses, Objectives, Policies, TensorDict, Values
+from maze_sac.objectives import Batch, Losses, Numbers, Objectives, Policies, TensorDict, Values
 from maze_sac.options import SACOptions
 
 STATISTICS = ("critic_loss", "policy_loss", "q_value", "entropy", "entropy_coef")
@@ -95,17 +95,21 @@ class Update:
         self._optimizers["alpha"].learning_rate.fill_(options.entropy_coef_lr)
         self._options = options
         self._count = 0
+        self._learning_rate = 0.0
+        self._moves_targets = options.compile and options.target_update_interval == 1
         self.compile_seconds = 0.0
         self.is_compiled = not options.compile
         self._functional = self._compiled_update() if options.compile else None
 
     def __call__(self, learning_rate: float, batches: Mapping[PolicyKey, Batch]) -> Tensor:
         """Update on a batch of each key; returns `STATISTICS` of each key and `NORMS`, (5 K + 2,)."""
-        self._optimizers["critic"].learning_rate.fill_(learning_rate)
-        self._optimizers["policy"].learning_rate.fill_(learning_rate)
+        if learning_rate != self._learning_rate:
+            self._learning_rate = learning_rate
+            self._optimizers["critic"].learning_rate.fill_(learning_rate)
+            self._optimizers["policy"].learning_rate.fill_(learning_rate)
         statistics = self._eager(batches) if self._functional is None else self._run_compiled(batches)
         self._count += 1
-        if self._count % self._options.target_update_interval == 0:
+        if not self._moves_targets and self._count % self._options.target_update_interval == 0:
             self._target_flat.lerp_(self.critic_flat.data, self._options.tau)
         return statistics
 
@@ -122,7 +126,7 @@ class Update:
         policy_loss.backward(inputs=self.policy_flat.parameters)  # type: ignore[no-untyped-call]
         policy_norm = self._optimizers["policy"].step()
         if self._options.entropy_tuning:
-            gradient = losses.temperature_gradient(of_policies[1], self._target_entropy)
+            gradient = losses.temperature_gradient(_entropies(of_policies), self._target_entropy)
             self._optimizers["alpha"].flat.grad.copy_(gradient)
             self._optimizers["alpha"].step()
         return _statistics(of_critics, of_policies, alpha, critic_norm, policy_norm)
@@ -166,12 +170,21 @@ def _flat_target(target: nn.Module, flat: FlatParameters) -> Tensor:
     return data
 
 
+def _entropies(of_policies: Numbers) -> Tensor:
+    """(K,)."""
+    return torch.stack([entropy for _, entropy in of_policies])
+
+
 def _statistics(
-    of_critics: Tensor, of_policies: Tensor, alpha: Tensor, critic_norm: Tensor, policy_norm: Tensor
+    of_critics: Numbers, of_policies: Numbers, alpha: Tensor, critic_norm: Tensor, policy_norm: Tensor
 ) -> Tensor:
     """(5 K + 2,): `STATISTICS` key by key, then `NORMS`."""
-    rows = torch.stack((of_critics[0], of_policies[0], of_critics[1], of_policies[1], alpha))
-    return torch.cat((rows.t().reshape(-1), torch.stack((critic_norm, policy_norm)))).detach()
+    numbers: list[Tensor] = []
+    for (critic_loss, q_value), (policy_loss, entropy), coefficient in zip(
+        of_critics, of_policies, alpha.unbind(), strict=True
+    ):
+        numbers += [critic_loss, policy_loss, q_value, entropy, coefficient]
+    return torch.stack([*numbers, critic_norm, policy_norm])
 
 
 def _functional_update(update: Update) -> Callable[..., Tensor]:
@@ -181,6 +194,7 @@ def _functional_update(update: Update) -> Callable[..., Tensor]:
     split_policy, split_critic = update.policy_flat.split, update.critic_flat.split
     steps = [update._optimizers[name].functional() for name in ("critic", "policy", "alpha")]
     target_entropy, tuning = update._target_entropy, update._options.entropy_tuning
+    moves_targets, tau = update._moves_targets, update._options.tau
 
     def with_policy(parameters: Any) -> Policies:
         named = dict(zip(policy_names, parameters, strict=True))
@@ -197,20 +211,22 @@ def _functional_update(update: Update) -> Callable[..., Tensor]:
             frozen = with_critics(tuple(split_critic(target_theta)))
             targets = losses_of.targets(with_policy(tuple(split_policy(of_policy[0]))), frozen, alpha)
 
-        def critic_loss(parameters: Any) -> tuple[Tensor, Tensor]:
+        def critic_loss(parameters: Any) -> tuple[Tensor, Numbers]:
             return losses_of.critics(with_critics(parameters), targets)
 
         gradient, (_, of_q) = grad_and_value(critic_loss, has_aux=True)(tuple(split_critic(of_critic[0])))
         critic_norm = steps[0](*of_critic, _flatten(gradient))
+        if moves_targets:  # in the same loop over the parameters
+            target_theta.lerp_(of_critic[0], tau)
         values = with_critics(tuple(split_critic(of_critic[0])))
 
-        def policy_loss(parameters: Any) -> tuple[Tensor, Tensor]:
+        def policy_loss(parameters: Any) -> tuple[Tensor, Numbers]:
             return losses_of.policies(with_policy(parameters), values, alpha)
 
         gradient, (_, of_pi) = grad_and_value(policy_loss, has_aux=True)(tuple(split_policy(of_policy[0])))
         policy_norm = steps[1](*of_policy, _flatten(gradient))
         if tuning:
-            steps[2](*of_alpha, losses.temperature_gradient(of_pi[1], target_entropy))
+            steps[2](*of_alpha, losses.temperature_gradient(_entropies(of_pi), target_entropy))
         return _statistics(of_q, of_pi, alpha, critic_norm, policy_norm)
 
     return run

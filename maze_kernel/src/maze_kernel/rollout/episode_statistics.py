@@ -23,6 +23,9 @@ class EpisodeStatistics:
 
     def add(self, reward: np.ndarray, ended: np.ndarray, void: np.ndarray) -> None:
         """Count a rollout: (T, N) rewards, episode ends, and steps that only reset."""
+        if len(reward) == 1:
+            self.add_step(reward[0], ended[0], void[0])
+            return
         # Environment by environment, time inside; a sum runs from each episode's first step here to its last.
         n_steps, n_envs = reward.shape
         ends = ended.T.reshape(-1)
@@ -38,6 +41,16 @@ class EpisodeStatistics:
         in_order = np.lexsort((env[finished], time[finished]))
         self._finished_returns += returns[finished][in_order].tolist()
         self._finished_lengths += lengths[finished][in_order].tolist()
+
+    def add_step(self, reward: np.ndarray, ended: np.ndarray, void: np.ndarray) -> None:
+        """The same for one step, (N,) each."""
+        self._return += reward
+        self._length += ~void
+        if np.count_nonzero(ended):
+            self._finished_returns += self._return[ended].tolist()
+            self._finished_lengths += self._length[ended].tolist()
+            self._return[ended] = 0.0
+            self._length[ended] = 0
 
     def drain(self) -> dict[str, Any]:
         """Statistics of the episodes finished since the last call; only the count where there were none."""

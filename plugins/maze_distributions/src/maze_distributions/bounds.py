@@ -48,12 +48,15 @@ class Bounds:
         self.high_array = high.astype(np.float32).reshape(-1)
         self.width_array = self.high_array - self.low_array
         width = self.high_array.astype(np.float64) - self.low_array.astype(np.float64)
+        self._half_array = (0.5 * width).astype(np.float32)
+        self._centre_array = (self.low_array + 0.5 * width).astype(np.float32)
         self.log_width_sum = float(np.log(width).sum())
         self._uniform = bool(
             (self.low_array == self.low_array[0]).all() and (self.high_array == self.high_array[0]).all()
         )
-        self._floats = (float(self.low_array[0]), float(self.high_array[0]), float(width[0]))
-        self._tensors = tuple(torch.from_numpy(array) for array in (self.low_array, self.high_array, self.width_array))
+        arrays = (self.low_array, self.high_array, self.width_array, self._centre_array, self._half_array)
+        self._floats = tuple(float(array[0]) for array in arrays)
+        self._tensors = tuple(torch.from_numpy(array) for array in arrays)
 
     def _on(self, device: torch.device) -> tuple[Tensor | float, ...]:
         if self._uniform:
@@ -64,12 +67,23 @@ class Bounds:
 
     def to_box(self, unit: Tensor) -> Tensor:
         """(..., D) in [0, 1] to [low, high]; rounding never leaves the box."""
-        low, high, width = self._on(unit.device)
+        low, high, width, _centre, _half = self._on(unit.device)
         return (low + width * unit).clamp(low, high)  # type: ignore[arg-type]
+
+    def scale(self, signed: Tensor) -> Tensor:
+        """(..., D) in [−1, 1] to [low, high]; rounding never leaves the box."""
+        low, high, _width, centre, half = self._on(signed.device)
+        return (centre + half * signed).clamp(low, high)  # type: ignore[arg-type]
+
+    def scale_numpy(self, signed: np.ndarray) -> np.ndarray:
+        """Like `scale`, in place."""
+        signed *= self._half_array
+        signed += self._centre_array
+        return np.minimum(np.maximum(signed, self.low_array, out=signed), self.high_array, out=signed)
 
     def to_unit(self, rows: Tensor, margin: float) -> Tensor:
         """(..., D) in [low, high] to [margin, 1 − margin]."""
-        low, _high, width = self._on(rows.device)
+        low, _high, width, _centre, _half = self._on(rows.device)
         return ((rows - low) / width).clamp(margin, 1.0 - margin)
 
     def to_box_numpy(self, unit: np.ndarray) -> np.ndarray:

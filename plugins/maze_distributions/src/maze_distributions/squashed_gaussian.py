@@ -73,7 +73,7 @@ class SquashedGaussian:
         """(B, 2D) to (B, *shape), reparameterised."""
         mean, log_std = gaussian.split(logits, self.options)
         noise = torch.empty_like(mean).normal_(generator=generator)
-        return self._squash(mean + log_std.exp() * noise)
+        return self._squash(torch.addcmul(mean, log_std.exp(), noise))
 
     def sample_and_log_prob(self, logits: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Like `sample`, with the exact log-probability (B,) of what was drawn, at any distance from the bounds.
@@ -84,11 +84,10 @@ class SquashedGaussian:
         """
         mean, log_std = gaussian.split(logits, self.options)
         noise = torch.empty_like(mean).normal_(generator=generator)
-        rows = mean + log_std.exp() * noise
+        rows = torch.addcmul(mean, log_std.exp(), noise)
         # log N(u; μ, σ) = −½ ε² − log σ − ½ log 2π;  log(1 − tanh² u) = 2 (log 2 − u − log(1 + e^−2u))
-        slope = 2.0 * (math.log(2.0) - rows - softplus(-2.0 * rows))
-        density = -0.5 * noise.square() - log_std - slope
-        constant = self._size * (math.log(2.0) - gaussian.HALF_LOG_TAU) - self._bounds.log_width_sum
+        density = torch.add(-0.5 * noise.square() - log_std, rows + softplus(-2.0 * rows), alpha=2.0)
+        constant = self._size * (-math.log(2.0) - gaussian.HALF_LOG_TAU) - self._bounds.log_width_sum
         return self._squash(rows), density.sum(-1) + constant
 
     def mode(self, logits: Tensor) -> Tensor:
@@ -132,13 +131,10 @@ class SquashedGaussian:
         return self._squash_numpy(logits[..., : self._size].astype(np.float32))
 
     def _squash(self, rows: Tensor) -> Tensor:
-        return unflatten_action(self._bounds.to_box(0.5 * rows.tanh() + 0.5), self.shape)
+        return unflatten_action(self._bounds.scale(rows.tanh()), self.shape)
 
     def _squash_numpy(self, rows: np.ndarray) -> np.ndarray:
-        np.tanh(rows, out=rows)
-        rows *= 0.5
-        rows += 0.5
-        return self._bounds.to_box_numpy(rows).reshape(*rows.shape[:-1], *self.shape)
+        return self._bounds.scale_numpy(np.tanh(rows, out=rows)).reshape(*rows.shape[:-1], *self.shape)
 
     def _density(self, mean: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
         rows = flatten_action(action, self.shape, self._size)
