@@ -285,14 +285,19 @@ def test_cuda_trains(make_trainer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["discrete", "multi-discrete"])
-def test_compiled_updates_equal_eager_ones(make_trainer, kind):
+@pytest.mark.parametrize(("kind", "target_update_interval"), [("discrete", 1), ("multi-discrete", 2)])
+def test_compiled_updates_equal_eager_ones(make_trainer, kind, target_update_interval):
     """Discrete updates draw no noise, so both see the same numbers."""
-    eager = make_trainer(**tables(kind, epoch_length=3))
-    compiled = make_trainer(**tables(kind, epoch_length=3, compile=True))
+    options = {"epoch_length": 3, "tau": 0.2, "target_update_interval": target_update_interval}
+    eager = make_trainer(**tables(kind, **options))
+    compiled = make_trainer(**tables(kind, **options, compile=True))
+    before = eager.state_dict()["update"]["target"]
     eager.train_epoch()
     compiled.train_epoch()
     np.testing.assert_allclose(weights(eager), weights(compiled), rtol=1e-3, atol=1e-5)
+    targets = [trainer.state_dict()["update"]["target"] for trainer in (eager, compiled)]
+    np.testing.assert_allclose(*targets, rtol=1e-3, atol=1e-5)
+    assert not torch.equal(targets[0], before)
 
 
 @pytest.mark.slow
