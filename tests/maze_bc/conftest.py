@@ -5,6 +5,7 @@ import pytest
 
 from maze_kernel.components import load_attribute
 from maze_kernel.config import experiment_from_mapping
+from maze_kernel.rollouts import RolloutOptions, roll_out
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
 
@@ -91,3 +92,22 @@ def make_trainer(assemble):
         return trainer
 
     return build
+
+
+@pytest.fixture
+def cutting(kernel, tmp_path):
+    """Greedy episodes of a version of the cutting environment, and the context of a trainer in another."""
+
+    def make(recorded, trained, n_episodes=3, **tables):
+        def load(version, **tables):
+            env = {"use": "cutting-2d", "version": version, "max_episode_steps": 12}
+            trainer = {"use": "bc", "device": "cpu", "demonstrations": {"path": str(tmp_path / "cuts")}}
+            data = {"name": "cuts", "env": env, "trainer": trainer, **tables}
+            return experiment_from_mapping(data, kernel=kernel)
+
+        if not (tmp_path / "cuts").exists():
+            options = RolloutOptions(n_episodes=n_episodes, n_workers=1, record_dir=tmp_path / "cuts")
+            roll_out(load(recorded), kernel, options, policy="cutting-2d-greedy")
+        return Assembly(load(trained, **tables), kernel)
+
+    return make

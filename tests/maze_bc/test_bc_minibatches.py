@@ -27,7 +27,11 @@ class Numbered:
         )
         self.lengths = LENGTHS
         self.reads = []
+        self.expected = []
         self._keys = keys
+
+    def expect(self, episodes):
+        self.expected.append(list(episodes))
 
     def read(self, index):
         self.reads.append(index)
@@ -44,14 +48,14 @@ def _decisions(number):
     return Decisions({"n": number[:, None].astype(np.float32)}, {"a": number}, np.zeros(len(number), np.int64), number)
 
 
-def make(demonstrations, episodes=(0, 2, 3, 5), *, part_rows=1000, seed=1, **options):
+def make(demonstrations, episodes=(0, 2, 3, 5), *, memory_rows=1000, seed=1, **options):
     targets = dict.fromkeys(demonstrations.spaces.policy_keys, lambda action: action)
     return Minibatches(
         demonstrations,
         list(episodes),
         targets,
         batch_size=8,
-        part_rows=part_rows,
+        memory_rows=memory_rows,
         seeds=SeedTree(seed),
         device=torch.device("cpu"),
         **options,
@@ -72,10 +76,10 @@ def everything(episodes):
 
 
 @pytest.mark.parametrize("keys", [("fast",), ("fast", "slow")])
-@pytest.mark.parametrize("part_rows", [1000, 17])
+@pytest.mark.parametrize("memory_rows", [1000, 17])
 @pytest.mark.parametrize("fixed_size", [False, True])
-def test_a_pass_holds_every_decision_once_and_of_these_episodes_only(keys, part_rows, fixed_size):
-    minibatches = make(Numbered(keys), part_rows=part_rows, fixed_size=fixed_size)
+def test_a_pass_holds_every_decision_once_and_of_these_episodes_only(keys, memory_rows, fixed_size):
+    minibatches = make(Numbered(keys), memory_rows=memory_rows, fixed_size=fixed_size)
     for pass_index in range(3):
         batches = a_pass(minibatches, pass_index)
         assert sorted(number for batch in batches for number in numbers(batch)) == everything((0, 2, 3, 5))
@@ -97,9 +101,9 @@ def test_fixed_sizes_give_compiled_code_one_shape():
         assert len({tuple((key, rows.n_rows) for key, rows in batch.items()) for batch in batches}) == 1
 
 
-@pytest.mark.parametrize("part_rows", [1000, 17])
-def test_passes_differ_and_follow_from_seed_and_place_alone(part_rows):
-    first, again, other = (make(Numbered(), part_rows=part_rows, seed=seed) for seed in (1, 1, 2))
+@pytest.mark.parametrize("memory_rows", [1000, 17])
+def test_passes_differ_and_follow_from_seed_and_place_alone(memory_rows):
+    first, again, other = (make(Numbered(), memory_rows=memory_rows, seed=seed) for seed in (1, 1, 2))
     shown = [[numbers(batch) for batch in a_pass(first, index)] for index in range(2)]
     assert shown[0] != shown[1]
     assert shown[0] != [numbers(batch) for batch in a_pass(other)]
@@ -119,7 +123,7 @@ def test_what_fits_is_read_once():
 
 def test_what_does_not_fit_is_read_in_parts_whose_episodes_change():
     demonstrations = Numbered()
-    minibatches = make(demonstrations, part_rows=20)
+    minibatches = make(demonstrations, memory_rows=20)
     assert minibatches.is_streamed
     a_pass(minibatches, 0)
     first = list(demonstrations.reads)
@@ -129,9 +133,22 @@ def test_what_does_not_fit_is_read_in_parts_whose_episodes_change():
     assert first != second
 
 
-@pytest.mark.parametrize("part_rows", [1000, 17])
-def test_validation_sees_every_decision_in_order(part_rows):
-    batches = list(make(Numbered(), part_rows=part_rows).in_order(4))
+def test_a_part_is_half_of_the_memory_and_the_next_one_is_read_meanwhile():
+    demonstrations = Numbered()
+    minibatches = make(demonstrations, memory_rows=20)
+    parts = [part.episodes for part in minibatches._plan(0)]
+    assert all(len(part) == 1 or sum(LENGTHS[index] for index in part) <= 10 for part in parts)
+    assert len(parts) > 1
+    a_pass(minibatches, 0)
+    asked = [parts[0]]
+    for part in parts[1:]:
+        asked += [part, part]  # ahead, and when it is wanted
+    assert demonstrations.expected == asked
+
+
+@pytest.mark.parametrize("memory_rows", [1000, 17])
+def test_validation_sees_every_decision_in_order(memory_rows):
+    batches = list(make(Numbered(), memory_rows=memory_rows).in_order(4))
     assert [number for batch in batches for number in numbers(batch)] == everything((0, 2, 3, 5))
     assert max(len(numbers(batch)) for batch in batches) == 4
 

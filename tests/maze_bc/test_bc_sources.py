@@ -12,7 +12,6 @@ from maze_kernel.config import experiment_from_mapping
 from maze_kernel.env.contract import flat_spaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError
-from maze_kernel.rollouts import RolloutOptions, roll_out
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.trajectories.dataset import TrajectoryDataset
 from maze_kernel.trajectories.minari_source import MinariSource
@@ -25,6 +24,9 @@ class OneEpisode:
         spaces.Dict({"x": spaces.Box(-np.inf, np.inf, (1,), np.float32)}), spaces.Dict({"a": spaces.Discrete(3)})
     )
     lengths = (10,)
+
+    def expect(self, episodes):
+        return
 
     def read(self, index):
         x = np.arange(10, dtype=np.float32)[:, None]
@@ -105,24 +107,6 @@ def test_episodes_of_another_environment_are_refused():
 def test_there_must_be_episodes(make_trainer, tmp_path):
     with pytest.raises(RequestError, match="no recording"):
         make_trainer(tmp_path / "nowhere")
-
-
-@pytest.fixture
-def cutting(kernel, tmp_path):
-    """Greedy episodes of a version of the cutting environment, and the context of a trainer in another."""
-
-    def make(recorded, trained, n_episodes=3):
-        def load(version):
-            env = {"use": "cutting-2d", "version": version, "max_episode_steps": 12}
-            trainer = {"use": "bc", "device": "cpu", "demonstrations": {"path": str(tmp_path / "cuts")}}
-            data = {"name": "cuts", "env": env, "trainer": trainer}
-            return experiment_from_mapping(data, kernel=kernel)
-
-        options = RolloutOptions(n_episodes=n_episodes, n_workers=1, record_dir=tmp_path / "cuts")
-        roll_out(load(recorded), kernel, options, policy="cutting-2d-greedy")
-        return Assembly(load(trained), kernel)
-
-    return make
 
 
 def test_maze_states_are_converted_for_the_environment_trained_in(cutting):

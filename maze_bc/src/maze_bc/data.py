@@ -22,6 +22,9 @@ from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
 
 OWNER = "maze-bc"
 
+_N_AHEAD = 16
+"""Episodes that may be read ahead of a walk over all of them."""
+
 
 class Decisions(NamedTuple):
     """What the actors of one policy key saw and did, in one or several episodes: n rows.
@@ -50,6 +53,10 @@ class Demonstrations(Protocol):
     lengths: Sequence[int]
     """Decisions of each episode, over all policy keys."""
 
+    def expect(self, episodes: Sequence[int]) -> None:
+        """These will be read soon, and they fit into memory: whoever can reads them ahead."""
+        ...
+
     def read(self, index: int) -> Episode: ...
 
     def close(self) -> None: ...
@@ -73,6 +80,10 @@ class Transformed:
     def lengths(self) -> Sequence[int]:
         """As recorded."""
         return self.inner.lengths
+
+    def expect(self, episodes: Sequence[int]) -> None:
+        """As recorded."""
+        self.inner.expect(episodes)
 
     def read(self, index: int) -> Episode:
         """One episode, its observations and actions through each transform in turn, from the innermost out."""
@@ -143,7 +154,8 @@ def estimate_transforms(
 
 
 def _observations(demonstrations: Demonstrations, episodes: Sequence[int]) -> Iterator[Mapping[PolicyKey, ArrayDict]]:
-    for index in episodes:
+    for position, index in enumerate(episodes):
+        demonstrations.expect(episodes[position : position + _N_AHEAD])
         yield {key: decisions.observation for key, decisions in demonstrations.read(index).items()}
 
 
@@ -225,6 +237,7 @@ def load(demonstrations: Demonstrations, episodes: Sequence[int], targets: Targe
     Raises:
         NonFiniteError: NaN or infinity among them; names the episode.
     """
+    demonstrations.expect(episodes)
     read = [(index, demonstrations.read(index)) for index in episodes]
     for index, episode in read:
         _require_finite(index, episode)

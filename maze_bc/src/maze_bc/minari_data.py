@@ -44,6 +44,9 @@ class MinariEpisodes:
             _require_same_form(what, self._theirs[what], self._ours[what])
         self.lengths: Sequence[int] = source.lengths
 
+    def expect(self, episodes: Sequence[int]) -> None:
+        """Nothing is read ahead."""
+
     def read(self, index: int) -> Episode:
         """One episode."""
         episode, n = self._source[index], self.lengths[index]

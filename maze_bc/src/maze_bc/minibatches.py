@@ -1,6 +1,7 @@
 """Minibatches of demonstrations: shuffled passes whose order follows from the run's seed and the number of the pass.
 
-What does not fit into memory is streamed in parts of whole episodes; what does is the case with one part, read once.
+What does not fit into memory is streamed in parts of whole episodes, half as large as fits: one is learnt from while
+the next may be read. What does fit is the case with one part, read once.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Minibatches:
         episodes: which of them.
         targets: what turns recorded actions into those that are learnt.
         batch_size: decisions a minibatch at most, over all policy keys.
-        part_rows: decisions that may be in memory at a time; a single longer episode still is.
+        memory_rows: decisions that may be in memory at a time; a single longer episode still is.
         seeds: of the run.
         device: where the rows go.
         fixed_size: fill every minibatch up with rows of weight 0, so that compiled code sees one shape.
@@ -84,7 +85,7 @@ class Minibatches:
         targets: Targets,
         *,
         batch_size: int,
-        part_rows: int,
+        memory_rows: int,
         seeds: SeedTree,
         device: torch.device,
         fixed_size: bool = False,
@@ -93,7 +94,6 @@ class Minibatches:
         self._episodes = list(episodes)
         self._targets = targets
         self._batch_size = batch_size
-        self._part_rows = part_rows
         self._seeds = seeds
         self._device = device
         self._fixed_size = fixed_size
@@ -103,7 +103,8 @@ class Minibatches:
         self._shuffled: tuple[tuple[int, int], list[dict[PolicyKey, Tensor]]] | None = None
         self._weights: dict[tuple[int, int], Tensor] = {}
         self.n_rows = sum(self._lengths[index] for index in self._episodes)
-        self.is_streamed = self.n_rows > part_rows
+        self.is_streamed = self.n_rows > memory_rows
+        self._part_rows = memory_rows // 2 if self.is_streamed else memory_rows
         self._planned: tuple[int, list[Part]] = (-1, self._parts(self._episodes))
 
     def n_batches(self, pass_index: int) -> int:
@@ -113,8 +114,10 @@ class Minibatches:
 
     def batch(self, pass_index: int, batch_index: int) -> Batch:
         """One minibatch; the same for the same seed, pass and place in it."""
-        part = next(part for part in self._plan(pass_index) if batch_index < part.start + part.n_batches)
-        rows = self._rows(part.episodes)
+        plan = self._plan(pass_index)
+        place = next(i for i, part in enumerate(plan) if batch_index < part.start + part.n_batches)
+        part = plan[place]
+        rows = self._rows(part.episodes, plan[place + 1 : place + 2])
         chosen = self._order(pass_index, part, rows)[batch_index - part.start]
         if self._fixed_size:
             return {key: self._filled(rows[key], index, part.n_batches) for key, index in chosen.items()}
@@ -122,8 +125,9 @@ class Minibatches:
 
     def in_order(self, n_rows: int) -> Iterator[Batch]:
         """All decisions once, as recorded, at most `n_rows` of a policy key at a time."""
-        for part in self._parts(self._episodes) if self.is_streamed else self._plan(0):
-            rows = self._rows(part.episodes)
+        plan = self._parts(self._episodes) if self.is_streamed else self._plan(0)
+        for place, part in enumerate(plan):
+            rows = self._rows(part.episodes, plan[place + 1 : place + 2])
             for start in range(0, max(own.n_rows for own in rows.values()), n_rows):
                 index = {key: torch.arange(start, min(start + n_rows, own.n_rows)) for key, own in rows.items()}
                 yield {key: rows[key].select(chosen.to(self._device)) for key, chosen in index.items() if len(chosen)}
@@ -151,11 +155,14 @@ class Minibatches:
             start += n_batches
         return parts
 
-    def _rows(self, episodes: list[int]) -> Batch:
+    def _rows(self, episodes: list[int], following: Sequence[Part] = ()) -> Batch:
+        """The decisions of a part's episodes; those of the part that follows may be read from now on."""
         if self._loaded is None or self._loaded[0] is not episodes:
             self._loaded = None  # frees the part before the next one is read
             table = load(self._demonstrations, episodes, self._targets)
             self._loaded = episodes, self._tensors(table)
+            for part in following:
+                self._demonstrations.expect(part.episodes)
         return self._loaded[1]
 
     def _tensors(self, table: Episode) -> Batch:

@@ -63,4 +63,4 @@ class BCOptions:
     validation_percentage: float = attrs.field(default=20.0, validator=[ge(0.0), le(90.0)])
     """Percent of the episodes, chosen at random and whole, that are validated on and never learnt from; 0: none, and `[evaluation] metric` or the training loss selects the best model."""  # noqa: E501
     memory_limit_mib: int = attrs.field(default=2048, validator=ge(1))
-    """Episodes that need more memory are streamed: read anew in every pass, in parts of this size (MiB), each shuffled by itself."""  # noqa: E501
+    """Episodes that need more memory are streamed: read anew in every pass, in parts of half this size (MiB), each shuffled by itself."""  # noqa: E501

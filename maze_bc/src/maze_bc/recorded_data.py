@@ -33,6 +33,9 @@ class RecordedEpisodes:
         self.spaces = dataset.spaces
         self.lengths: Sequence[int] = [info.n_decisions for info in dataset.infos()]
 
+    def expect(self, episodes: Sequence[int]) -> None:
+        """Nothing is read ahead."""
+
     def read(self, index: int) -> Episode:
         """One episode."""
         episode = self._dataset[index]
@@ -59,6 +62,9 @@ class RecordedStates:
         self._core_env = _core_env(env)
         self.spaces = env.structured_spaces
         self.lengths: Sequence[int] = [info.n_decisions for info in dataset.infos()]
+
+    def expect(self, episodes: Sequence[int]) -> None:
+        """Nothing is read ahead."""
 
     def read(self, index: int) -> Episode:
         """One episode.

@@ -97,7 +97,7 @@ class BCTrainer:
         targets = {key: objective.targets for key, objective in self._objectives.items()}
         sizes = {
             "batch_size": options.batch_size,
-            "part_rows": max(1, (options.memory_limit_mib << 20) // row_bytes(outer.spaces)),
+            "memory_rows": max(1, (options.memory_limit_mib << 20) // row_bytes(outer.spaces)),
         }
         self._minibatches = Minibatches(
             outer, training, targets, **sizes, seeds=seeds, device=self._device, fixed_size=options.compile

@@ -16,17 +16,17 @@ from maze_es.noise import Noise, NoiseTable, SeededVectors, fill_table
 from maze_es.options import ESOptions, TableNoise
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
-from maze_kernel.errors import RequestError, WorkerError
+from maze_kernel.errors import RequestError
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters, train_policy_only
 from maze_kernel.models.policy_wrapper import wrap_policy
 from maze_kernel.rollout.episodes import EpisodeResult, run_episodes
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
-from maze_kernel.workers.contract import ActorContext, ActorGroup, ArraySpec, Future, WorkerPool
+from maze_kernel.workers.contract import ActorContext, ActorGroup, ArraySpec, WorkerPool
+from maze_kernel.workers.repeatable import result_or_again
 
 _TABLE = "noise_table"
-_LOST = ("exited", "killed", "timeout")
 
 
 @attrs.frozen(kw_only=True)
@@ -226,23 +226,14 @@ class PooledPopulation:
             if len(rows)
         ]
         futures = [self._group.call(index, "play", *arguments) for index, arguments in calls]
-        parts = [self._result(future, *call) for future, call in zip(futures, calls, strict=True)]
+        parts = [
+            result_or_again(future, partial(self._group.call, index, "play", *arguments))
+            for future, (index, arguments) in zip(futures, calls, strict=True)
+        ]
         return Outcome(
             returns=np.concatenate([returns for returns, _ in parts], axis=1),
             lengths=np.concatenate([lengths for _, lengths in parts], axis=1),
         )
-
-    def _result(self, future: Future, index: int, arguments: tuple[Any, ...]) -> Any:
-        """The answer, from the worker or its replacement; episodes depend on nothing but the arguments."""
-        while True:
-            try:
-                return future.result()
-            except WorkerError as error:
-                if error.cause not in _LOST:
-                    raise
-                future = self._group.call(index, "play", *arguments)
-                if future.done():  # nobody is left to answer
-                    raise
 
     def close(self) -> None:
         """Stop the workers."""
