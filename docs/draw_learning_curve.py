@@ -1,10 +1,11 @@
-"""Draws mean episode rewards against environment steps as an SVG.
+"""Draws mean episode rewards against environment steps, or epochs, as an SVG.
 
     python docs/draw_learning_curve.py FILE.svg TITLE NAME=RUN[,RUN…] [NAME=RUN[,RUN…] …]
 
 A run stands for its evaluations; a CSV file in its place is read as it is (`runs/first/statistics/train.csv` for the
 training episodes). Several runs of one name show their mean and, shaded, their range; where their evaluations fall on
-different steps, as with trainers that count whole episodes, straight lines are drawn between those of each run.
+different steps, as with trainers that count whole episodes, straight lines are drawn between those of each run. Runs
+that took no environment steps, as those of behavioural cloning, are drawn against epochs.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class Point(NamedTuple):
 Curve = list[Point]
 
 
-def read(runs: Sequence[Path]) -> Curve:
+def read(runs: Sequence[Path], column: str = "env_steps") -> Curve:
     """The points that all runs have, by environment steps; between their evaluations where they share too few."""
-    by_run = [_rewards(run if run.suffix == ".csv" else run / "statistics" / "eval.csv") for run in runs]
+    by_run = [_rewards(run, column) for run in runs]
     shared = sorted(set.intersection(*(set(rewards) for rewards in by_run)))
     if 2 * len(shared) < min(map(len, by_run)):
         shared = _common_range(by_run)
@@ -59,9 +60,15 @@ def _between(rewards: dict[float, float], steps: float) -> float:
     return rewards[before] + share * (rewards[after] - rewards[before])
 
 
-def _rewards(path: Path) -> dict[float, float]:
+def column_of(runs: Sequence[Path]) -> str:
+    """What the runs are drawn against: "env_steps", or "epoch" where none of them took any."""
+    return "env_steps" if any(max(_rewards(run, "env_steps"), default=0.0) for run in runs) else "epoch"
+
+
+def _rewards(run: Path, column: str) -> dict[float, float]:
+    path = run if run.suffix == ".csv" else run / "statistics" / "eval.csv"
     with open(path, encoding="utf-8", newline="") as file:
-        return {float(row["env_steps"]): float(row["value"]) for row in csv.DictReader(file) if row["tag"] == REWARD}
+        return {float(row[column]): float(row["value"]) for row in csv.DictReader(file) if row["tag"] == REWARD}
 
 
 class Axes:
@@ -116,8 +123,8 @@ def _drawn(axes: Axes, curve: Curve, colour: str) -> list[str]:
     ]
 
 
-def draw(title: str, curves: dict[str, Curve]) -> str:
-    """The figure as SVG text."""
+def draw(title: str, curves: dict[str, Curve], across: str = "environment steps") -> str:
+    """The figure as SVG text; `across` is what is written below."""
     axes = Axes(list(curves.values()))
     style = 'font-family="sans-serif" font-size="12" fill="#495057"'
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {style}>']
@@ -130,15 +137,18 @@ def draw(title: str, curves: dict[str, Curve]) -> str:
         parts.append(f'<text x="{x + 16}" y="43">{name}</text>')
         x += 40 + 7 * len(name)
     parts.append(f'<text x="{LEFT}" y="20" fill="#212529" font-weight="bold">{title}</text>')
-    parts.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 6}" text-anchor="middle">environment steps</text>')
+    parts.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 6}" text-anchor="middle">{across}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 def main(target: str, title: str, *curves: str) -> None:
     """Each of `curves` is NAME=RUN[,RUN…]."""
     named = (curve.partition("=") for curve in curves)
-    runs = {name: read([Path(run) for run in paths.split(",")]) for name, _, paths in named}
-    Path(target).write_text(draw(title, runs), encoding="utf-8")
+    runs = {name: [Path(run) for run in paths.split(",")] for name, _, paths in named}
+    column = column_of([run for own in runs.values() for run in own])
+    drawn = {name: read(own, column) for name, own in runs.items()}
+    across = {"env_steps": "environment steps", "epoch": "epochs"}[column]
+    Path(target).write_text(draw(title, drawn, across), encoding="utf-8")
 
 
 if __name__ == "__main__":

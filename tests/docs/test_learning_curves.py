@@ -21,17 +21,20 @@ def script():
 
 @pytest.fixture
 def make_run(tmp_path):
-    """`make_run(name, {steps: reward})` -> a folder with these evaluations, as the CSV logger writes them."""
+    """`make_run(name, {steps: reward})` -> a folder with these evaluations, as the CSV logger writes them.
 
-    def make(name, rewards):
+    `epochs` are pairs (steps, reward) instead, where steps may be equal.
+    """
+
+    def make(name, rewards, epochs=None):
         folder = tmp_path / name / "statistics"
         folder.mkdir(parents=True)
         with open(folder / "eval.csv", "w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(("epoch", "env_steps", "wall_seconds", "tag", "value"))
-            for steps, reward in rewards.items():
-                writer.writerow((1, steps, 0.0, "BaseEnvEvents/reward/mean", reward))
-                writer.writerow((1, steps, 0.0, "BaseEnvEvents/reward/max", 10_000))
+            for epoch, (steps, reward) in enumerate(epochs or rewards.items(), start=1):
+                writer.writerow((epoch, steps, 0.0, "BaseEnvEvents/reward/mean", reward))
+                writer.writerow((epoch, steps, 0.0, "BaseEnvEvents/reward/max", 10_000))
         return tmp_path / name
 
     return make
@@ -64,3 +67,13 @@ def test_runs_evaluated_at_different_steps_are_joined_by_straight_lines(script, 
 def test_runs_without_common_steps_are_refused(script, make_run):
     with pytest.raises(SystemExit, match="over the same steps"):
         script.read([make_run("a", {100: 1.0}), make_run("b", {200: 1.0})])
+
+
+def test_runs_without_environment_steps_are_drawn_against_epochs(script, make_run, tmp_path):
+    clone = make_run("clone", {}, epochs=[(0, 10.0), (0, 30.0), (0, 50.0)])
+    assert script.column_of([clone]) == "epoch"
+    assert script.column_of([clone, make_run("other", {100: 1.0})]) == "env_steps"
+    assert [point.steps for point in script.read([clone], "epoch")] == [1.0, 2.0, 3.0]
+    script.main(str(tmp_path / "c.svg"), "a clone", f"clone={clone}")
+    picture = ElementTree.parse(tmp_path / "c.svg").getroot()
+    assert "epochs" in {text.text for text in picture.iter(SVG + "text")}
