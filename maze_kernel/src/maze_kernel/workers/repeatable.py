@@ -29,5 +29,5 @@ def result_or_again(future: Future, call: Callable[[], Future]) -> Any:
             if error.cause not in _LOST:
                 raise
             future = call()
-            if future.done():  # nobody is left to answer
-                raise
+            if future.done():  # nobody is left to answer; or the replacement was quick
+                return future.result()
