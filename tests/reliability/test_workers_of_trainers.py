@@ -51,7 +51,7 @@ class Broken(Identity):
         self._check("constructor")
 
     def _check(self, phase):
-        if self._is_at_work and self._phase == phase:  # the main process builds one too, for its spaces
+        if self._is_at_work and self._phase == phase:
             _break(self._how)
 
     def reset(self, *, seed=None, options=None):
@@ -80,6 +80,14 @@ def _train(trainer):
     trainer.train_epoch()
 
 
+def _build_and_train(*arguments, **tables):
+    trainer = _trainer(*arguments, **tables)
+    try:
+        _train(trainer)
+    finally:
+        trainer.close()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", TRAINERS)
@@ -87,12 +95,8 @@ def _train(trainer):
 @pytest.mark.parametrize("how", CAUSES)
 def test_an_environment_that_breaks_in_a_worker_stops_the_training_with_the_cause(kernel, name, phase, how):
     env = {"use": f"{__name__}:Broken", "phase": phase, "how": how, "home": os.getpid()}
-    trainer = _trainer(kernel, name, env, workers=WORKERS)
-    try:
-        with pytest.raises(MazeError, match=CAUSES[how]):
-            _train(trainer)
-    finally:
-        trainer.close()
+    with pytest.raises(MazeError, match=CAUSES[how]):  # a constructor breaks when the spaces are read, in a worker too
+        _build_and_train(kernel, name, env, workers=WORKERS)
     assert not psutil.Process().children(recursive=True)
 
 
