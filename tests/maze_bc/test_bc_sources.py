@@ -5,8 +5,7 @@ import pytest
 from gymnasium import spaces
 
 from maze_bc.data import Decisions, check_demonstrations, estimate_transforms, through
-from maze_bc.minari_data import MinariEpisodes
-from maze_bc.recorded_data import RecordedEpisodes, RecordedStates
+from maze_bc.recorded_data import RecordedArrays, RecordedStates
 from maze_bc.sources import open_demonstrations
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.env.contract import flat_spaces
@@ -14,7 +13,9 @@ from maze_kernel.env.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.trajectories.dataset import TrajectoryDataset
+from maze_kernel.trajectories.minari_fit import FittedMinari
 from maze_kernel.trajectories.minari_source import MinariSource
+from maze_kernel.trajectories.source import RecordedEpisodes
 
 
 class OneEpisode:
@@ -183,7 +184,7 @@ WANTED = flat_spaces(
 
 
 def test_minari_datasets_come_in_the_spaces_of_the_environment(minari_dataset):
-    episodes = MinariEpisodes(MinariSource(minari_dataset), WANTED)
+    episodes = RecordedArrays(RecordedEpisodes(FittedMinari(MinariSource(minari_dataset), WANTED)))
     assert list(episodes.lengths) == [5, 3]
     decisions = episodes.read(1)["0"]
     np.testing.assert_allclose(decisions.observation["at"], [[5.0, 5.1], [5.2, 5.3], [5.4, 5.5]])
@@ -201,7 +202,7 @@ def test_minari_datasets_that_do_not_fit_are_refused(minari_dataset):
         spaces.Dict({"at": spaces.Box(-10, 10, (3,), np.float32), "eye_left": spaces.Discrete(4)}), WANTED.action["0"]
     )
     with pytest.raises(SpaceError, match="'at'"):
-        MinariEpisodes(MinariSource(minari_dataset), narrow)
+        FittedMinari(MinariSource(minari_dataset), narrow)
     with pytest.raises(RequestError, match="toy/none-v0"):
         MinariSource("toy/none-v0")
 
@@ -210,6 +211,6 @@ def test_recorded_arrays_are_taken_as_they_are_where_there_are_no_states(identit
     assembly = assemble(identity_recording())
     options = assembly.experiment.trainer.options.demonstrations
     demonstrations = open_demonstrations(options, assembly.trainer_context())
-    assert isinstance(demonstrations, RecordedEpisodes)
+    assert isinstance(demonstrations, RecordedArrays)
     decisions = demonstrations.read(2)["0"]
     np.testing.assert_array_equal(decisions.observation["observation"].argmax(-1), decisions.action["action"])

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from maze_bc import trainer as trainer_module
-from maze_bc.pooled_data import PooledDemonstrations
 from maze_bc.sources import open_demonstrations
 from maze_kernel.errors import RequestError, TrajectoryError, WorkerError
+from maze_kernel.trajectories.pooled_source import PooledSource
 
-WORKERS = {"use": "subprocess", "count": 2, "preload": ["maze_bc.pooled_data"], "backoff_seconds": 0.1}
+WORKERS = {"use": "subprocess", "count": 2, "preload": ["maze_bc.sources"], "backoff_seconds": 0.1}
 
 
 def opened(assembly):
@@ -43,7 +43,7 @@ def pooled(request):
     def make(assembly):
         demonstrations = opened(assembly)
         request.addfinalizer(demonstrations.close)
-        assert isinstance(demonstrations, PooledDemonstrations)
+        assert isinstance(demonstrations, PooledSource)
         return demonstrations
 
     return make

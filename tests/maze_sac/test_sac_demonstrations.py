@@ -1,18 +1,23 @@
 """SAC from demonstrations: what is recorded reaches the batches, stays if it shall, and is refused if it cannot."""
 
 import attrs
+import gymnasium
 import numpy as np
+import psutil
 import pytest
+import torch
 from gymnasium import spaces
 
-from maze_kernel.env.contract import FlatEnv, StructuredSpaces, flat_spaces
-from maze_kernel.errors import MazeError, RequestError, SpaceError
+from maze_kernel.env.contract import FlatEnv, flat_spaces
+from maze_kernel.errors import MazeError, NonFiniteError, RequestError, SpaceError
 from maze_kernel.testing.trainers import check_trainer
+from maze_kernel.trajectories.episode_file import encode_episode, read_episode
+from maze_kernel.trajectories.pooled_source import PooledSource
 from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
-from maze_sac.demonstrations import DemonstrationMemory
 from maze_sac.experience import Experience
 from maze_sac.options import SACOptions, TrajectoryData
 
+minari = pytest.importorskip("minari")
 GAMMA = 0.9
 SMALL = {"use": "sac", "epoch_length": 4, "batch_size": 16, "initial_buffer_size": 40, "replay_buffer_size": 400}
 
@@ -157,20 +162,6 @@ def test_recordings_of_another_environment_are_refused(make_trainer, recording, 
     assert "count" in refusal.value.render()
 
 
-def test_structured_environments_are_refused(assemble, recording, tables):
-    context = assemble(**tables()).trainer_context()
-    flat = context.spaces
-    two = StructuredSpaces(
-        observation={"a": flat.observation["0"], "b": flat.observation["0"]},
-        action={"a": flat.action["0"], "b": flat.action["0"]},
-        agent_counts={"a": 1, "b": 1},
-    )
-    with pytest.raises(SpaceError, match="flat environments only"):
-        DemonstrationMemory(
-            attrs.evolve(context, spaces=two), SACOptions(demonstrations=TrajectoryData(path=str(recording)))
-        )
-
-
 def test_too_many_for_the_buffer_are_refused(make_trainer, recording, tables):
     trainer = make_trainer(**tables(demonstrations={"path": str(recording)}, replay_buffer_size=30))
     with pytest.raises(RequestError, match="do not fit") as refusal:
@@ -194,3 +185,129 @@ def test_options_that_need_each_other_say_so(assemble, tables, options, message)
     with pytest.raises(MazeError) as refusal:
         assemble(**tables(**options))
     assert message in refusal.value.render()
+
+
+def test_what_is_played_first_begins_with_what_the_environments_show(assemble, recording, tables):
+    """Demonstrations go into the ring of an environment that was reset already."""
+    assembly = assemble(**tables())
+    options = SACOptions(demonstrations=TrajectoryData(path=str(recording)), initial_sampling_policy="random")
+    experience = Experience(assembly.trainer_context(), assembly.make_model(), options)
+    experience._vector_env.reset = shifted(experience._vector_env.reset)
+    experience.start_segment(0)
+    experience.add_demonstrations()
+    experience.collect(1)
+    batch = experience.sample(2000, np.random.default_rng(0))["0"]
+    first = batch.observation["count"][~are_recorded(batch), 0]
+    assert set(first.tolist()) == {50.0}
+
+
+def shifted(reset):
+    """First observations of 50, which nothing else has."""
+
+    def shift(seeds):
+        tick = reset(seeds)
+        for group in tick.groups.values():
+            group.observation = {"count": group.observation["count"] + 50}
+        return tick
+
+    return shift
+
+
+WORKERS = {"use": "subprocess", "count": 2, "preload": ["maze_sac.trainer"], "backoff_seconds": 0.1}
+
+
+@pytest.mark.parametrize("options", [{}, {"keep_demonstrations": True, "demonstration_fraction": 0.5}])
+def test_demonstrations_read_on_workers_are_those_read_here(assemble, make_trainer, tmp_path, monkeypatch, options):
+    readers, close = [], PooledSource.close
+    monkeypatch.setattr(
+        PooledSource, "close", lambda source: close(readers.append(source._group.process_id(0)) or source)
+    )
+    pendulum = {"env": {"use": "gym", "id": "Pendulum-v1"}, "model": {"use": "auto", "hidden_units": [8]}}
+    make_env = assemble(**pendulum, trainer={"use": "sac"}).trainer_context().make_env
+    env = RecordedEnvFactory(make_env, Recording(folder=tmp_path / "expert"))()
+    for seed in range(3):
+        env.reset(seed=seed)
+        for t in range(6):
+            env.step({"action": np.array([t - 3.0], np.float32) / 2})
+    env.close()
+    trainer = {**SMALL, "demonstrations": {"path": str(tmp_path / "expert")}, **options}
+    alone, helped = (make_trainer(**pendulum, trainer=trainer, **workers) for workers in ({}, {"workers": WORKERS}))
+    for each in (alone, helped):
+        each.train_epoch()
+    assert alone._experience.n_transitions == helped._experience.n_transitions > 18
+    for name, tensor in alone.model.state_dict().items():
+        assert torch.equal(tensor, helped.model.state_dict()[name]), name
+    assert len(readers) == 1, "read on the pool"
+    assert not psutil.pid_exists(readers[0]), "which ends as soon as they are read"
+
+
+def test_numbers_that_are_not_finite_are_refused(make_trainer, recording, tables):
+    file = sorted(recording.glob("episode-*"))[2]
+    episode = read_episode(file)
+    observation = {"0": {"count": np.where(np.arange(5)[:, None] == 3, np.nan, episode.observation["0"]["count"])}}
+    file.write_bytes(encode_episode(attrs.evolve(episode, observation=observation)))
+    trainer = make_trainer(**tables(demonstrations={"path": str(recording)}))
+    with pytest.raises(
+        NonFiniteError, match="observation 'count' of policy key '0' is not finite in episode 2"
+    ) as stop:
+        trainer.train_epoch()
+    assert "decision 3" in stop.value.render()
+
+
+@pytest.fixture
+def pendulum_dataset(tmp_path, monkeypatch):
+    """A Minari dataset of Pendulum-v1: two episodes of four random steps, the second one terminated."""
+    from minari.data_collector import EpisodeBuffer
+
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    env, episodes = gymnasium.make("Pendulum-v1"), []
+    for seed in range(2):
+        seen, done, rewards = [env.reset(seed=seed)[0]], [], []
+        env.action_space.seed(seed)
+        for _ in range(4):
+            done.append(env.action_space.sample())
+            observation, reward, *_ = env.step(done[-1])
+            seen.append(observation)
+            rewards.append(float(reward))
+        last = np.arange(4) == 3
+        episodes.append(
+            EpisodeBuffer(
+                observations=np.array(seen),
+                actions=np.array(done),
+                rewards=np.array(rewards),
+                terminations=last & (seed == 1),
+                truncations=last & (seed == 0),
+            )
+        )
+    minari.create_dataset_from_buffers(
+        "toy/pendulum-v0", episodes, observation_space=env.observation_space, action_space=env.action_space
+    )
+    return episodes
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:minari.*")
+@pytest.mark.parametrize("workers", [{}, {"workers": WORKERS}])
+def test_minari_datasets_are_demonstrations(make_trainer, pendulum_dataset, workers):
+    data = {"use": "minari", "id": "toy/pendulum-v0"}
+    options = {**SMALL, "demonstrations": data, "keep_demonstrations": True, "demonstration_fraction": 1.0}
+    trainer = make_trainer(
+        env={"use": "gym", "id": "Pendulum-v1"}, model={"use": "auto", "hidden_units": [8]}, trainer=options, **workers
+    )
+    trainer.train_epoch()
+    batch = sampled(trainer, 300)
+    for k, episode in enumerate(pendulum_dataset):
+        for t in range(4):
+            rows = np.flatnonzero((batch.action["action"] == episode.actions[t]).all(-1))
+            assert len(rows), "drawn at least once"
+            np.testing.assert_array_equal(batch.observation["observation"][rows[0]], episode.observations[t])
+            assert batch.reward[rows[0]] == pytest.approx(episode.rewards[t], rel=1e-6)
+            assert batch.discount[rows[0]] == np.float32(0.0 if (k, t) == (1, 3) else SACOptions().gamma)
+            if batch.discount[rows[0]]:
+                following = batch.next_observation["observation"][rows[0]]
+                np.testing.assert_array_equal(following, episode.observations[t + 1])
+
+
+def test_a_minari_dataset_of_another_environment_is_refused(make_trainer, pendulum_dataset, tables):
+    data = {"use": "minari", "id": "toy/pendulum-v0"}
+    with pytest.raises(SpaceError, match="other names"):
+        make_trainer(**tables(demonstrations=data))

@@ -9,6 +9,8 @@ from maze_kernel.env.contract import ActorID, StructuredSpaces
 from maze_kernel.models.contract import PolicyContext
 from maze_kernel.rollout.random_policy import RandomPolicy
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_kernel.trajectories.options import TrajectoryData
+from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
 from maze_sac.experience import Experience
 from maze_sac.options import SACOptions
 
@@ -135,28 +137,24 @@ def everything(envs):
 def play(assemble):
     """`play(crew, n_envs)` -> (experience, environments), a segment started."""
 
-    def build(crew, n_envs):
+    def build(crew, n_envs, **options):
         envs = [Wanderer(crew, index + 1) for index in range(n_envs)]
         context = attrs.evolve(
             assemble(trainer={"use": "sac"}).trainer_context(),
             spaces=spaces_of(CREWS[crew]),
             make_vector_env=lambda: SequentialVectorEnv([lambda env=env: env for env in envs]),
+            make_env=lambda: envs[0],
             make_policy=lambda _model, seed: RandomPolicy(PolicyContext(spaces=spaces_of(CREWS[crew]), seed=seed)),
         )
-        experience = Experience(context, None, SACOptions(gamma=GAMMA, replay_buffer_size=5000))
+        experience = Experience(context, None, SACOptions(gamma=GAMMA, replay_buffer_size=5000, **options))
         experience.start_segment(0)
         return experience, envs
 
     return build
 
 
-@pytest.mark.parametrize("n_envs", [1, 3])
-@pytest.mark.parametrize("crew", CREWS)
-def test_transitions_run_to_the_same_actors_next_decision(play, crew, n_envs):
-    experience, envs = play(crew, n_envs)
-    experience.collect(250)
-    expected = everything(envs)
-    assert experience.n_transitions == len(expected) > 100
+def check_against(expected, experience):
+    """Everything drawn is in the account, and nearly all of that is drawn."""
     drawn = set()
     for key, batch in experience.sample(3000, np.random.default_rng(0)).items():
         for i, number in enumerate(batch.observation["x"][:, 0].tolist()):
@@ -168,6 +166,57 @@ def test_transitions_run_to_the_same_actors_next_decision(play, crew, n_envs):
                 assert batch.next_observation["x"][i].tolist() == [following, following]
             drawn.add(number)
     assert len(drawn) > 0.9 * len(expected)
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+@pytest.mark.parametrize("crew", CREWS)
+def test_transitions_run_to_the_same_actors_next_decision(play, crew, n_envs):
+    experience, envs = play(crew, n_envs)
+    experience.collect(250)
+    expected = everything(envs)
+    assert experience.n_transitions == len(expected) > 100
+    check_against(expected, experience)
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """`recorded(crew)` -> (data, account) of 40 episodes; some are cut off by the next reset."""
+
+    def record(crew):
+        wanderer = Wanderer(crew, 9)
+        env = RecordedEnvFactory(lambda: wanderer, Recording(folder=tmp_path / "expert"))()
+        rng = np.random.default_rng(0)
+        for seed in range(40):
+            env.reset(seed=seed)
+            for _ in range(int(rng.integers(1, 30))):
+                *_, terminated, truncated, _ = env.step({"a": np.int64(rng.integers(1000))})
+                if terminated or truncated:
+                    break
+        env.close()
+        return TrajectoryData(path=str(tmp_path / "expert")), everything([wanderer])
+
+    return record
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("crew", CREWS)
+def test_recorded_transitions_are_those_of_play(play, recorded, crew, keep):
+    data, expected = recorded(crew)
+    experience, envs = play(crew, 2, demonstrations=data, keep_demonstrations=keep)
+    experience.add_demonstrations()
+    assert experience.n_transitions == len(expected) > 100
+    experience.collect(100)
+    check_against(expected | everything(envs), experience)
+
+
+def test_a_demonstration_fraction_holds_for_every_policy_key(play, recorded):
+    data, expected = recorded("agents out of step")
+    options = {"keep_demonstrations": True, "demonstration_fraction": 0.25}
+    experience, _ = play("agents out of step", 2, demonstrations=data, **options)
+    experience.add_demonstrations()
+    experience.collect(100)
+    for batch in experience.sample(400, np.random.default_rng(0)).values():
+        assert sum(number in expected for number in batch.observation["x"][:, 0].tolist()) == 100
 
 
 def test_a_new_segment_forgets_what_waits_and_keeps_what_is_complete(play):

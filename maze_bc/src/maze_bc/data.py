@@ -1,13 +1,13 @@
 """The data side: recorded episodes as the training environment would show them, split by whole episodes.
 
-Reading a file format is not here but in `maze_bc.recorded_data` and `maze_bc.minari_data`; minibatches are in
+Reading a file format is not here but in `maze_kernel.trajectories`; minibatches are in
 `maze_bc.minibatches`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import attrs
 import numpy as np
@@ -18,7 +18,9 @@ from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, St
 from maze_kernel.env.episode_transform import EpisodeTransform
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.env.transform import Transform
-from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
+from maze_kernel.errors import RequestError, SpaceError
+from maze_kernel.trajectories.finite import require_finite
+from maze_kernel.trajectories.source import Source
 
 OWNER = "maze-bc"
 
@@ -46,20 +48,8 @@ Episode = dict[PolicyKey, Decisions]
 """The decisions of one episode, by policy key."""
 
 
-class Demonstrations(Protocol):
-    """Recorded episodes; each is read when it is asked for, and not kept."""
-
-    spaces: StructuredSpaces
-    lengths: Sequence[int]
-    """Decisions of each episode, over all policy keys."""
-
-    def expect(self, episodes: Sequence[int]) -> None:
-        """These will be read soon, and they fit into memory: whoever can reads them ahead."""
-        ...
-
-    def read(self, index: int) -> Episode: ...
-
-    def close(self) -> None: ...
+Demonstrations = Source[Episode]
+"""Recorded episodes; each is read when it is asked for, and not kept."""
 
 
 @attrs.frozen
@@ -254,12 +244,4 @@ def load(demonstrations: Demonstrations, episodes: Sequence[int], targets: Targe
 def _require_finite(index: int, episode: Episode) -> None:
     for key, decisions in episode.items():
         for what, arrays in (("observation", decisions.observation), ("action", decisions.action)):
-            for name, array in arrays.items():
-                if array.dtype.kind == "f" and not np.isfinite(array).all():
-                    row = int(np.argwhere(~np.isfinite(array))[0][0])
-                    raise NonFiniteError(
-                        f"the {what} {name!r} of policy key {key!r} is not finite in episode {index}",
-                        received=f"{array[row]} in decision {row}",
-                        owner=OWNER,
-                        help="leave the episode out of the recording, or correct it",
-                    )
+            require_finite(index, {f"{what} {name!r} of policy key {key!r}": a for name, a in arrays.items()}, OWNER)

@@ -8,26 +8,7 @@ import attrs
 from attrs.validators import ge, gt, le, lt
 
 from maze_kernel.training.schedules import Schedule, positive_rate
-
-
-@attrs.frozen(kw_only=True)
-class TrajectoryData:
-    """Episodes recorded with `maze rollout --record`."""
-
-    use: Literal["trajectories"] = "trajectories"
-    """The kind of data: "trajectories" or "minari"."""
-    path: str
-    """A recording, a run directory (all its recordings), a folder of recordings, or the file of one episode; from the working directory."""  # noqa: E501
-
-
-@attrs.frozen(kw_only=True)
-class MinariData:
-    """A Minari dataset; needs `pip install 'maze-bc[minari]'`."""
-
-    use: Literal["minari"]
-    """The kind of data: "minari" or "trajectories"."""
-    id: str
-    """Name of a dataset in the local Minari folder, such as "D4RL/door/human-v2", or the folder of one. Nothing is downloaded."""  # noqa: E501
+from maze_kernel.trajectories.options import MinariData, TrajectoryData
 
 
 @attrs.frozen(kw_only=True)

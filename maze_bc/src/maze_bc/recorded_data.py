@@ -1,4 +1,4 @@
-"""Recordings of `maze rollout --record` as demonstrations.
+"""Recordings of `maze rollout --record`, and Minari datasets, as demonstrations.
 
 What a Maze environment recorded are its MazeStates and MazeActions: they go through the conversions and wrappers of the
 *training* environment, so that old recordings survive a new observation interface. Other environments recorded arrays.
@@ -19,33 +19,35 @@ from maze_kernel.errors import EnvError
 from maze_kernel.trajectories.dataset import TrajectoryDataset
 from maze_kernel.trajectories.episode import Episode as RecordedEpisode
 from maze_kernel.trajectories.maze_steps import MazeStep
+from maze_kernel.trajectories.source import RecordedEpisodes
 
 
-class RecordedEpisodes:
+class RecordedArrays:
     """Episodes as their observations and actions were recorded.
 
     Args:
-        dataset: the recording.
+        recorded: all of them.
     """
 
-    def __init__(self, dataset: TrajectoryDataset) -> None:
-        self._dataset = dataset
-        self.spaces = dataset.spaces
-        self.lengths: Sequence[int] = [info.n_decisions for info in dataset.infos()]
+    def __init__(self, recorded: RecordedEpisodes) -> None:
+        self._recorded = recorded
+        self.spaces = recorded.spaces
+        self.lengths = recorded.lengths
 
     def expect(self, episodes: Sequence[int]) -> None:
         """Nothing is read ahead."""
 
     def read(self, index: int) -> Episode:
         """One episode."""
-        episode = self._dataset[index]
+        episode = self._recorded.read(index)
         return {
             key: Decisions(dict(episode.observation[key]), dict(episode.action[key]), *_who_and_when(episode, key))
             for key in episode.action
         }
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Close the recording."""
+        self._recorded.close()
 
 
 class RecordedStates:
@@ -61,7 +63,7 @@ class RecordedStates:
         self._env: Any = env
         self._core_env = _core_env(env)
         self.spaces = env.structured_spaces
-        self.lengths: Sequence[int] = [info.n_decisions for info in dataset.infos()]
+        self.lengths: Sequence[int] = dataset.lengths
 
     def expect(self, episodes: Sequence[int]) -> None:
         """Nothing is read ahead."""

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
-from functools import partial
-from pathlib import Path
-
-import attrs
 
 from maze_bc.data import Demonstrations
-from maze_bc.minari_data import MinariEpisodes
-from maze_bc.options import MinariData, TrajectoryData
-from maze_bc.pooled_data import PooledDemonstrations
-from maze_bc.recorded_data import RecordedEpisodes, RecordedStates, speaks_of_states
+from maze_bc.recorded_data import RecordedArrays, RecordedStates, speaks_of_states
 from maze_kernel.env.contract import StructuredEnv
 from maze_kernel.training.contract import TrainerContext
 from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.minari_source import MinariSource
+from maze_kernel.trajectories.opening import Data, open_recorded, open_source
+from maze_kernel.trajectories.options import TrajectoryData
 
 
-def open_demonstrations(options: TrajectoryData | MinariData, context: TrainerContext) -> Demonstrations:
+def open_demonstrations(data: Data, context: TrainerContext) -> Demonstrations:
     """The episodes as the training environment would show them inside of its transforms.
 
     With a `[workers]` table they are read on the pool.
@@ -30,21 +23,13 @@ def open_demonstrations(options: TrajectoryData | MinariData, context: TrainerCo
         SpaceError: a Minari dataset does not fit the environment.
         TrajectoryError: a recording is damaged.
     """
-    assert context.make_env is not None
-    if not context.has_workers:
-        return _open(options, context.make_env)
-    if isinstance(options, TrajectoryData):  # workers may have been started elsewhere
-        options = attrs.evolve(options, path=str(Path(options.path).resolve()))
-    return PooledDemonstrations(context.make_workers(), partial(_open, options, context.make_env))
+    return open_source(data, _open, context)
 
 
-def _open(options: TrajectoryData | MinariData, make_env: Callable[[], StructuredEnv]) -> Demonstrations:
-    if isinstance(options, MinariData):
-        with closing(make_env()) as env:
-            return MinariEpisodes(MinariSource(options.id), env.structured_spaces)
-    dataset = TrajectoryDataset.open(options.path)
-    env = make_env()
-    if speaks_of_states(env, dataset):
-        return RecordedStates(dataset, env)
-    env.close()
-    return RecordedEpisodes(dataset)
+def _open(data: Data, make_env: Callable[[], StructuredEnv]) -> Demonstrations:
+    if isinstance(data, TrajectoryData):
+        dataset, env = TrajectoryDataset.open(data.path), make_env()
+        if speaks_of_states(env, dataset):
+            return RecordedStates(dataset, env)
+        env.close()
+    return RecordedArrays(open_recorded(data, make_env))

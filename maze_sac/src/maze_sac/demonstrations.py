@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import attrs
 import numpy as np
 
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
 from maze_kernel.training.contract import TrainerContext
-from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_sac.options import SACOptions, TrajectoryData
-from maze_sac.replay import ReplayBuffer, Transitions, rows_of_episodes
+from maze_kernel.trajectories.episode import Episode, concatenate, flat_transitions
+from maze_kernel.trajectories.finite import require_finite
+from maze_kernel.trajectories.opening import Data, open_recorded, open_source
+from maze_sac.options import SACOptions
+from maze_sac.recorded_play import add_episodes, rows_needed
+from maze_sac.replay import ReplayBuffer, Transitions
 
 OWNER = "maze-sac"
 
 
 class DemonstrationMemory:
-    """Puts demonstrations into a replay buffer, or keeps them beside it and mixes them into the batches.
+    """Puts demonstrations into the replay buffers, or keeps them beside these and mixes them into the batches.
 
     Args:
         context: of the trainer.
@@ -33,72 +39,57 @@ class DemonstrationMemory:
         self._recorded = None if data is None else RecordedDemonstrations(data, context)
         self._options = options
         self._spaces = context.spaces
-        self._kept: ReplayBuffer | None = None
+        self._kept: dict[PolicyKey, ReplayBuffer] = {}
 
     @property
     def n_transitions(self) -> int:
-        """Transitions that are kept here."""
-        return 0 if self._kept is None else self._kept.n_transitions
+        """Transitions that are kept here, of all policy keys."""
+        return sum(kept.n_transitions for kept in self._kept.values())
 
-    def fill(self, replay: ReplayBuffer) -> None:
+    def fill(self, replay: Mapping[PolicyKey, ReplayBuffer]) -> None:
         """Read the demonstrations and store them, once.
 
+        Args:
+            replay: of each policy key; the demonstrations go into the first environment's rings unless they are kept.
+
         Raises:
-            RequestError: they do not fit into `replay`, which is to hold them.
+            RequestError: they do not fit into `replay`, which is to hold them; or there are none.
+            NonFiniteError: NaN or infinity among them; names the episode.
         """
         if self._recorded is None:
             return
-        read = self._recorded.read(self._options.gamma)
-        n_rows = rows_of_episodes(read.transitions, read.ends)
+        episodes = self._recorded.read()
+        needed = rows_needed(episodes, self._spaces.agent_counts)
         if self._options.keep_demonstrations:
-            self._kept = self._make_kept(n_rows + 1)
-            self._kept.add_episodes(0, read.transitions, read.ends)
-        elif n_rows >= replay.n_rows:
-            raise RequestError(
-                "the demonstrations do not fit into the replay buffer",
-                received=f"{len(read.ends)} transitions for an environment's share of {replay.n_rows} rows",
-                owner=OWNER,
-                help="raise trainer.replay_buffer_size, or set trainer.keep_demonstrations = true",
-            )
+            self._kept = {key: self._make_kept(key, n_rows + 1) for key, n_rows in needed.items()}
         else:
-            replay.add_episodes(0, read.transitions, read.ends)
+            _require_room(replay, needed)
+        _store(episodes, self._kept or replay, self._spaces, self._options.gamma)
 
-    def sample_with(self, replay: ReplayBuffer, size: int, rng: np.random.Generator) -> Transitions:
+    def sample_with(self, key: PolicyKey, replay: ReplayBuffer, size: int, rng: np.random.Generator) -> Transitions:
         """A batch of both: `demonstration_fraction` of it from here, or every transition equally likely."""
-        if self._kept is None:
+        kept = self._kept.get(key)
+        if kept is None or not kept.n_transitions:
             return replay.sample(size, rng)
-        n_kept, fraction = self._kept.n_transitions, self._options.demonstration_fraction
+        n_kept, fraction = kept.n_transitions, self._options.demonstration_fraction
         share = n_kept / (n_kept + replay.n_transitions)
         n_own = round(fraction * size) if fraction else int(rng.binomial(size, share))
-        own, played = self._kept.sample(n_own, rng), replay.sample(size - n_own, rng)
+        own, played = kept.sample(n_own, rng), replay.sample(size - n_own, rng)
         return own.followed_by(played)
 
     def state_dict(self) -> dict[str, Any]:
         """What is kept."""
-        return {} if self._kept is None else {"n_rows": self._kept.n_rows, "kept": self._kept.state_dict()}
+        return {key: {"n_rows": kept.n_rows, "kept": kept.state_dict()} for key, kept in self._kept.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        if state:
-            self._kept = self._make_kept(int(state["n_rows"]))
-            self._kept.load_state_dict(state["kept"])
+        for key, part in state.items():
+            self._kept[key] = self._make_kept(key, int(part["n_rows"]))
+            self._kept[key].load_state_dict(part["kept"])
 
-    def _make_kept(self, n_rows: int) -> ReplayBuffer:
-        (key,) = self._spaces.policy_keys
-        return ReplayBuffer(self._spaces.observation[key], self._spaces.action[key], 1, n_rows)
-
-
-@attrs.frozen
-class Demonstrations:
-    """Whole episodes, one behind the other.
-
-    Attributes:
-        transitions: their steps.
-        ends: (n,) bool, the last step of each episode.
-    """
-
-    transitions: Transitions
-    ends: np.ndarray
+    def _make_kept(self, key: PolicyKey, n_rows: int) -> ReplayBuffer:
+        n_agents = self._spaces.agent_counts[key]
+        return ReplayBuffer(self._spaces.observation[key], self._spaces.action[key], n_agents, n_agents * n_rows)
 
 
 class RecordedDemonstrations:
@@ -106,43 +97,101 @@ class RecordedDemonstrations:
 
     Args:
         data: where they are.
-        context: of the trainer.
+        context: of the trainer; with workers, these read them.
 
     Raises:
-        RequestError: there is no recording.
-        SpaceError: it is of an environment with other spaces, or a structured one.
+        RequestError: there is no recording, or Minari is not installed.
+        SpaceError: it is of an environment with other spaces.
     """
 
-    def __init__(self, data: TrajectoryData, context: TrainerContext) -> None:
-        self._transforms = context.transforms
-        self._dataset = TrajectoryDataset.open(data.path).through(context.transforms)
-        if not context.spaces.is_flat:
+    def __init__(self, data: Data, context: TrainerContext) -> None:
+        assert context.make_env is not None
+        self._data, self._context = data, context
+        with closing(open_recorded(data, context.make_env)) as recorded:
+            spaces = recorded.spaces
+        for transform in context.transforms:
+            spaces = transform.bind(spaces)
+        if spaces != context.spaces:
             raise SpaceError(
-                "sac learns from demonstrations of flat environments only",
-                received=f"policy keys {', '.join(context.spaces.policy_keys)}",
-                owner=OWNER,
-                help="clone them with bc, and go on from there with initialize_from",
-            )
-        if self._dataset.spaces != context.spaces:
-            raise SpaceError(
-                f"the demonstrations in {data.path} are of an environment with other spaces",
-                received=str(self._dataset.spaces),
+                "the demonstrations are of an environment with other spaces",
+                received=f"{spaces} in {getattr(data, 'path', None) or data.use + ' ' + getattr(data, 'id', '')}",
                 expected=str(context.spaces),
                 owner=OWNER,
                 help="record them with the environment and the wrappers of this experiment",
             )
 
-    def read(self, gamma: float) -> Demonstrations:
-        """All episodes; rewards are what the wrappers make of the recorded ones."""
-        steps = self._dataset.flat_transitions()
-        reward = steps.reward
-        for transform in self._transforms:
-            reward = np.asarray(transform.reward(reward), np.float32)
-        transitions = Transitions(
-            observation=steps.observation,
-            action=steps.action,
-            reward=reward,
-            next_observation=steps.next_observation,
-            discount=np.where(steps.terminated, 0.0, gamma).astype(np.float32),
+    def read(self) -> list[Episode]:
+        """All episodes; rewards are what the wrappers make of the recorded ones.
+
+        Raises:
+            RequestError: there are no decisions, or only actions were recorded.
+            NonFiniteError: NaN or infinity among them.
+        """
+        with closing(open_source(self._data, open_recorded, self._context)) as source:
+            indices = range(len(source.lengths))
+            source.expect(indices)
+            episodes = [self._read(index, source.read(index)) for index in indices]
+        if not any(len(episode) for episode in episodes):
+            raise RequestError(
+                "the demonstrations hold no decisions", owner=OWNER, help="record some: maze rollout --record"
+            )
+        return episodes
+
+    def _read(self, index: int, recorded: Episode) -> Episode:
+        if len(recorded) and not recorded.observation:
+            raise RequestError(
+                "only actions were recorded, so there are no transitions", help="replay it, and record that"
+            )
+        _require_finite(index, recorded)
+        episode = recorded.through(self._context.transforms)
+        divided = episode.actor_reward
+        return attrs.evolve(
+            episode,
+            reward=_outer_reward(episode.reward, self._context.transforms),
+            actor_reward=None if divided is None else _outer_reward(divided, self._context.transforms),
         )
-        return Demonstrations(transitions, steps.terminated | steps.truncated)
+
+
+def _outer_reward(reward: np.ndarray, transforms: Sequence[Transform]) -> np.ndarray:
+    for transform in transforms:
+        reward = np.asarray(transform.reward(reward), np.float32)
+    return reward
+
+
+def _require_finite(index: int, episode: Episode) -> None:
+    for what, by_key in (("observation", episode.observation), ("action", episode.action)):
+        for key, arrays in by_key.items():
+            require_finite(index, {f"{what} {name!r} of policy key {key!r}": a for name, a in arrays.items()}, OWNER)
+    require_finite(
+        index, {f"final observation {name!r}": a[None] for name, a in episode.final_observation.items()}, OWNER
+    )
+    require_finite(index, {"reward": episode.reward}, OWNER)
+
+
+def _require_room(replay: Mapping[PolicyKey, ReplayBuffer], needed: Mapping[PolicyKey, int]) -> None:
+    for key, n_rows in needed.items():
+        if n_rows >= replay[key].n_rows:
+            raise RequestError(
+                f"the demonstrations do not fit into the replay buffer of policy key {key!r}",
+                received=f"{n_rows} rows for an environment's share of {replay[key].n_rows}",
+                owner=OWNER,
+                help="raise trainer.replay_buffer_size, or set trainer.keep_demonstrations = true",
+            )
+
+
+def _store(
+    episodes: Sequence[Episode], replay: Mapping[PolicyKey, ReplayBuffer], spaces: StructuredSpaces, gamma: float
+) -> None:
+    if not spaces.is_flat or not all(episode.flat_step_end.all() for episode in episodes):
+        add_episodes(episodes, replay, spaces.agent_counts, gamma)
+        return
+    steps = concatenate([flat_transitions(episode) for episode in episodes if len(episode)])
+    transitions = Transitions(
+        observation=steps.observation,
+        action=steps.action,
+        reward=steps.reward,
+        next_observation=steps.next_observation,
+        discount=np.where(steps.terminated, 0.0, gamma).astype(np.float32),
+    )
+    (buffer,) = replay.values()
+    buffer.add_episodes(0, transitions, steps.terminated | steps.truncated)

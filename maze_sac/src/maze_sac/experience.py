@@ -64,11 +64,12 @@ class Experience:
 
     def sample(self, size: int, rng: np.random.Generator) -> dict[PolicyKey, Transitions]:
         """A batch of `size` transitions of every policy key."""
-        return {key: self._memory.sample_with(replay, size, rng) for key, replay in self.replay.items()}
+        return {key: self._memory.sample_with(key, replay, size, rng) for key, replay in self.replay.items()}
 
     def add_demonstrations(self) -> None:
         """Before anything was played: read the demonstrations, if there are any."""
-        self._memory.fill(next(iter(self.replay.values())))
+        self._memory.fill(self.replay)
+        self._arrive()  # what the environments show was overwritten
 
     def start_segment(self, epoch: int) -> None:
         """Re-seed environments and action samples from the run's seed and `epoch`, and start new episodes."""
@@ -79,10 +80,9 @@ class Experience:
         self._network.begin_episodes(np.arange(n_envs))
         self._statistics.reset()
         self._flat_steps.reset()
-        for key, series in self._series.items():
+        for series in self._series.values():
             series.begin_episodes()
-            if key in self._tick.groups:
-                series.arrive(self._tick.groups[key], self._flat_steps.sub_step)
+        self._arrive()
 
     def collect(self, n_steps: int, *, initial: bool = False) -> int:
         """Take decisions everywhere, `n_steps` times; returns the environment steps it took."""
@@ -102,9 +102,13 @@ class Experience:
                 self._series[key].leave(group, tick.actor_done, self._flat_steps.sub_step)
         if tick.final_observation:
             self._end_episodes(policy, tick)
-        for key, group in tick.groups.items():
-            self._series[key].arrive(group, self._flat_steps.sub_step)
+        self._arrive()
         return self._count(tick, void)
+
+    def _arrive(self) -> None:
+        assert self._tick is not None, "start a segment first"
+        for key, group in self._tick.groups.items():
+            self._series[key].arrive(group, self._flat_steps.sub_step)
 
     def _pass_time(self, tick: Tick) -> None:
         for env, changes in self._flat_steps.pass_time(tick):

@@ -8,6 +8,7 @@ import attrs
 from attrs.validators import ge, gt, le
 
 from maze_kernel.training.schedules import Schedule, positive_rate
+from maze_kernel.trajectories.options import MinariData, TrajectoryData
 
 
 def _fits_the_others(options: Any, attribute: Any, keeps: bool) -> None:
@@ -15,16 +16,6 @@ def _fits_the_others(options: Any, attribute: Any, keeps: bool) -> None:
         raise ValueError(f"'{attribute.name}' needs 'demonstrations'")
     if options.demonstration_fraction and not keeps:
         raise ValueError(f"'demonstration_fraction' needs '{attribute.name} = true'")
-
-
-@attrs.frozen(kw_only=True)
-class TrajectoryData:
-    """Episodes recorded with `maze rollout --record`, of flat environments."""
-
-    use: Literal["trajectories"] = "trajectories"
-    """The kind of data: "trajectories"."""
-    path: str
-    """A recording, a run directory (all its recordings), a folder of recordings, or the file of one episode; from the working directory."""  # noqa: E501
 
 
 @attrs.frozen(kw_only=True)
@@ -73,8 +64,8 @@ class SACOptions:
     """Rows of the replay buffer, over all environments; the oldest are overwritten."""
     initial_buffer_size: int = attrs.field(default=10_000, validator=ge(1))
     """Transitions collected before the first update."""
-    demonstrations: TrajectoryData | None = None
-    """Recorded episodes that fill the replay buffer before the first update (SACfD): a table with `path`. They count for `initial_buffer_size`. Vecerik et al. 2017."""  # noqa: E501
+    demonstrations: TrajectoryData | MinariData | None = None
+    """Recorded episodes that fill the replay buffer before the first update (SACfD): a table with `path`, or with `use = "minari"` and `id`. They count for `initial_buffer_size`. Vecerik et al. 2017."""  # noqa: E501
     keep_demonstrations: bool = attrs.field(default=False, validator=_fits_the_others)
     """Keep demonstrations beside the replay buffer, so that new transitions never overwrite them."""
     demonstration_fraction: float = attrs.field(default=0.0, validator=[ge(0.0), le(1.0)])

@@ -132,6 +132,7 @@ class EpisodeBuilder:
             action=self._decided(self._action, step["key_index"]),
             final_key=None if last is None else last[0].step_key,
             final_observation={} if last is None else self._final(*last),
+            final_agent=None if last is None else last[0].agent_id,
         )
 
     def clear(self) -> None:

@@ -73,6 +73,11 @@ class TrajectoryDataset:
         """Identifiers and sums of all episodes; their arrays are not read."""
         return [read_info(file) for file in self.files]
 
+    @property
+    def lengths(self) -> list[int]:
+        """Decisions of each episode; their arrays are not read."""
+        return [info.n_decisions for info in self.infos()]
+
     def maze_episode(self, index: int, core_env: Any | None = None) -> MazeEpisode | None:
         """MazeStates, MazeActions and events of one episode; see `read_maze_episode`."""
         return read_maze_episode(self.files[index], core_env)

@@ -64,6 +64,7 @@ class Episode:
         action: policy key to arrays (T_key, …).
         final_key: whose observation the last one is; None where the last decision failed.
         final_observation: arrays (…) without a leading dimension.
+        final_agent: which agent of `final_key` sees it; None where that was not recorded.
     """
 
     info: EpisodeInfo
@@ -80,6 +81,7 @@ class Episode:
     action: Mapping[PolicyKey, ArrayDict]
     final_key: PolicyKey | None
     final_observation: ArrayDict
+    final_agent: int | None = None
 
     def __len__(self) -> int:
         return len(self.key_index)
@@ -135,7 +137,7 @@ class Episode:
             acted = key, _row(action[key], row)
         final: ArrayDict = {}
         if self.final_key is not None:
-            final = episode.observation(ActorID(self.final_key, 0), self.final_observation, acted)
+            final = episode.observation(ActorID(self.final_key, self.final_agent or 0), self.final_observation, acted)
         return {key: _stacked(seen) for key, seen in rows.items()}, final
 
 

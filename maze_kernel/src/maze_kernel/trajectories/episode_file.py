@@ -1,6 +1,6 @@
 """The file of one episode: a safetensors file whose header holds the identifiers.
 
-    __metadata__            format, info (JSON of `EpisodeInfo`), policy_keys (JSON), final_key
+    __metadata__            format, info (JSON of `EpisodeInfo`), policy_keys (JSON), final_key, final_agent
     step/<field>            (T, …) one row a decision: key_index, agent_id, reward, terminated, …
     observation/<k>/<name>  (T_k, …) by index into policy_keys; action/<k>/<name> likewise
     final/<name>            (…) the last observation
@@ -54,6 +54,7 @@ def encode_episode(episode: Episode, objects: Mapping[str, np.ndarray] | None = 
         "info": json.dumps(to_data(episode.info), allow_nan=True),
         "policy_keys": json.dumps(episode.policy_keys),
         "final_key": json.dumps(episode.final_key),
+        "final_agent": json.dumps(episode.final_agent),
     }
     return safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in tensors.items()}, header)
 
@@ -91,6 +92,7 @@ def read_episode(path: Path) -> Episode:
             action=_by_key(tensors, "action", keys),
             final_key=json.loads(header["final_key"]),
             final_observation=_below(tensors, "final/"),
+            final_agent=json.loads(header.get("final_agent", "null")),
         )
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise _damaged(path, error) from error

@@ -83,6 +83,7 @@ class MinariSource:
             action={FLAT_KEY: done},
             final_key=FLAT_KEY,
             final_observation={name: array[n] for name, array in seen.items()},
+            final_agent=0,
         )
 
     def _arrays(self, values: Any, space: spaces.Space[Any], plain: str) -> ArrayDict:

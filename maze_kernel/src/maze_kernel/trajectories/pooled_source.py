@@ -1,4 +1,4 @@
-"""Demonstrations that are read on the worker pool, ahead of when they are wanted.
+"""Recorded episodes that are read on the worker pool, ahead of when they are wanted.
 
 Reading means more than files: MazeStates go through the conversions and wrappers of an environment, which takes as
 long as the user's code does. Every worker opens the data, and builds that environment, for itself.
@@ -9,33 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
+from typing import Generic, TypeVar
 
-from maze_bc.data import Demonstrations, Episode
 from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.trajectories.source import Source
 from maze_kernel.workers.contract import ActorContext, ActorGroup, Future, WorkerPool
 from maze_kernel.workers.repeatable import result_or_again
 
-OpenDemonstrations = Callable[[], Demonstrations]
-"""Opens the data; survives transport to a worker."""
+EpisodeT = TypeVar("EpisodeT")
 
 
-class PooledDemonstrations:
+class PooledSource(Generic[EpisodeT]):
     """Reads episodes on workers, each in turn; an episode that a dying worker had begun is read by its replacement.
 
     Args:
         pool: closed with this object.
-        open_demonstrations: how each worker opens the data.
+        open_source: how each worker opens the data; survives transport to it.
 
     Raises:
         MazeError: what opening them raises.
     """
 
-    def __init__(self, pool: WorkerPool, open_demonstrations: OpenDemonstrations) -> None:
+    def __init__(self, pool: WorkerPool, open_source: Callable[[], Source[EpisodeT]]) -> None:
         self._pool = pool
         self._turns = count()
         self._begun: dict[int, tuple[int, Future]] = {}
         try:
-            self._group: ActorGroup = pool.spawn(partial(_Reader, open_demonstrations), pool.n_workers)
+            self._group: ActorGroup = pool.spawn(partial(_Reader, open_source), pool.n_workers)
             self.spaces: StructuredSpaces
             self.lengths: Sequence[int]
             self.spaces, self.lengths = self._group.call(0, "describe").result()
@@ -50,11 +50,11 @@ class PooledDemonstrations:
                 actor = next(self._turns) % self._group.n_actors
                 self._begun[index] = actor, self._group.call(actor, "read", index)
 
-    def read(self, index: int) -> Episode:
+    def read(self, index: int) -> EpisodeT:
         """One episode; waits for it."""
         self.expect([index])
         actor, future = self._begun.pop(index)
-        episode: Episode = result_or_again(future, partial(self._group.call, actor, "read", index))
+        episode: EpisodeT = result_or_again(future, partial(self._group.call, actor, "read", index))
         return episode
 
     def close(self) -> None:
@@ -62,25 +62,25 @@ class PooledDemonstrations:
         self._pool.close()
 
 
-class _Reader:
+class _Reader(Generic[EpisodeT]):
     """Reads in a worker; opens the data at the first call, so that what is wrong with them is raised as it is."""
 
-    def __init__(self, open_demonstrations: OpenDemonstrations, _context: ActorContext) -> None:
-        self._open = open_demonstrations
-        self._opened: Demonstrations | None = None
+    def __init__(self, open_source: Callable[[], Source[EpisodeT]], _context: ActorContext) -> None:
+        self._open = open_source
+        self._opened: Source[EpisodeT] | None = None
 
     def describe(self) -> tuple[StructuredSpaces, Sequence[int]]:
-        opened = self._demonstrations()
+        opened = self._source()
         return opened.spaces, list(opened.lengths)
 
-    def read(self, index: int) -> Episode:
-        return self._demonstrations().read(index)
+    def read(self, index: int) -> EpisodeT:
+        return self._source().read(index)
 
     def close(self) -> None:
         if self._opened is not None:
             self._opened.close()
 
-    def _demonstrations(self) -> Demonstrations:
+    def _source(self) -> Source[EpisodeT]:
         if self._opened is None:
             self._opened = self._open()
         return self._opened

@@ -1,27 +1,33 @@
-"""Minari datasets as demonstrations, in the spaces of the training environment."""
+"""Minari datasets in the spaces of an environment."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_bc.data import OWNER, Decisions, Episode
 from maze_kernel.env.contract import FLAT_KEY, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.errors import SpaceError
+from maze_kernel.trajectories.episode import Episode
 from maze_kernel.trajectories.minari_source import MinariSource
 
 
-class MinariEpisodes:
-    """The episodes of a Minari dataset, read one at a time, in the spaces of a flat environment.
+class FittedMinari:
+    """The episodes of a Minari dataset, read one at a time, as a flat environment would have recorded them.
 
     Numbers are cast to the dtype of the environment's space, and Discrete actions are counted from its start.
 
     Args:
         source: the dataset.
-        wanted: the spaces of the training environment, inside of its transforms.
+        wanted: the spaces of the environment.
+
+    Attributes:
+        spaces: `wanted`.
+        lengths: steps of each episode.
 
     Raises:
         SpaceError: the environment is not flat, or names, kinds or shapes differ.
@@ -32,8 +38,7 @@ class MinariEpisodes:
             raise SpaceError(
                 "Minari datasets hold flat environments only",
                 received=f"policy keys {', '.join(wanted.policy_keys)}",
-                owner=OWNER,
-                help='record the episodes with Maze: demonstrations = { path = "..." }',
+                help="record the episodes with Maze: maze rollout --record",
             )
         self.spaces = wanted
         self._source = source
@@ -44,18 +49,17 @@ class MinariEpisodes:
             _require_same_form(what, self._theirs[what], self._ours[what])
         self.lengths: Sequence[int] = source.lengths
 
-    def expect(self, episodes: Sequence[int]) -> None:
-        """Nothing is read ahead."""
-
-    def read(self, index: int) -> Episode:
-        """One episode."""
-        episode, n = self._source[index], self.lengths[index]
-        observation = self._fitted("observation", episode.observation[FLAT_KEY])
-        action = self._fitted("action", episode.action[FLAT_KEY])
-        return {self._key: Decisions(observation, action, np.zeros(n, np.int64), np.arange(n))}
-
-    def close(self) -> None:
-        """Nothing is held open."""
+    def __getitem__(self, index: int) -> Episode:
+        """One episode, read now and not kept."""
+        episode = self._source[index]
+        return attrs.evolve(
+            episode,
+            policy_keys=(self._key,),
+            observation={self._key: self._fitted("observation", episode.observation[FLAT_KEY])},
+            action={self._key: self._fitted("action", episode.action[FLAT_KEY])},
+            final_key=self._key,
+            final_observation=self._fitted("observation", episode.final_observation),
+        )
 
     def _fitted(self, what: str, arrays: ArrayDict) -> ArrayDict:
         theirs, ours = self._theirs[what], self._ours[what]
@@ -65,9 +69,10 @@ class MinariEpisodes:
         }
 
 
-def _shift(theirs: spaces.Space, ours: spaces.Space) -> np.ndarray:
+def _shift(theirs: spaces.Space[Any], ours: spaces.Space[Any]) -> np.ndarray:
     """From their first option to ours; 0 for what has none."""
-    return np.asarray(getattr(ours, "start", 0)) - np.asarray(getattr(theirs, "start", 0))
+    shift: np.ndarray = np.asarray(getattr(ours, "start", 0)) - np.asarray(getattr(theirs, "start", 0))
+    return shift
 
 
 def _require_same_form(what: str, theirs: spaces.Dict, ours: spaces.Dict) -> None:
@@ -76,7 +81,6 @@ def _require_same_form(what: str, theirs: spaces.Dict, ours: spaces.Dict) -> Non
             f"the {what}s of the Minari dataset have other names than the environment's",
             received=", ".join(sorted(theirs.spaces)),
             expected=", ".join(sorted(ours.spaces)),
-            owner=OWNER,
         )
     for name, leaf in ours.spaces.items():
         if theirs[name].shape != leaf.shape or type(theirs[name]) is not type(leaf):
@@ -84,5 +88,4 @@ def _require_same_form(what: str, theirs: spaces.Dict, ours: spaces.Dict) -> Non
                 f"{name!r} of the Minari dataset does not fit the environment",
                 received=str(theirs[name]),
                 expected=str(leaf),
-                owner=OWNER,
             )
