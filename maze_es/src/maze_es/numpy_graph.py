@@ -59,6 +59,15 @@ def _relu(a: np.ndarray) -> np.ndarray:
     return np.maximum(a, np.float32(0.0))
 
 
+def _tanh_in_place(a: np.ndarray) -> np.ndarray:
+    result: np.ndarray = np.tanh(a, out=a)
+    return result
+
+
+def _relu_in_place(a: np.ndarray) -> np.ndarray:
+    return np.maximum(a, np.float32(0.0), out=a)
+
+
 def _reshaped(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     return a.reshape(shape)
 
@@ -85,6 +94,8 @@ _FORMS: dict[Any, Callable[..., np.ndarray]] = {
     _aten.mul.Tensor: _scaled,
     _aten.tanh.default: _tanh,
     _aten.relu.default: _relu,
+    _aten.tanh_.default: _tanh_in_place,
+    _aten.relu_.default: _relu_in_place,
     _aten.view.default: _reshaped,
     _aten._unsafe_view.default: _reshaped,
     _aten.unsqueeze.default: _unsqueezed,

@@ -89,4 +89,11 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[np.ndarray], 
     "gelu": (functional.gelu, None),
     "identity": (_unchanged, _identity),
 }
-"""Name in `non_lin` to the torch function and its twin in place, None where it has none."""
+"""Name in `non_lin` to the torch function and its NumPy twin in place, None where it has none."""
+
+IN_PLACE: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu_,
+    "tanh": torch.tanh_,
+    "sigmoid": torch.sigmoid_,
+}
+"""Torch functions that write to their argument, of activations whose gradient needs nothing but their result."""

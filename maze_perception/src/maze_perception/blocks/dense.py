@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from maze_perception.block import BlockError, Mirror, PerceptionBlock, Shape, TensorDict
-from maze_perception.mirror import ACTIVATIONS, ParameterArrays
+from maze_perception.mirror import ACTIVATIONS, IN_PLACE, ParameterArrays
 from maze_perception.options import DenseOptions, FlattenDenseOptions, LinearOutputOptions
 from maze_perception.shape_normalization import ShapeNormalizationBlock
 
@@ -43,7 +43,8 @@ class Layers(nn.Module):
         self.linear = nn.ModuleList([nn.Linear(before, after, bias=bias) for before, after in pairs])
         self.hidden_units = tuple(hidden_units)
         self.non_lin = non_lin
-        self._activation = ACTIVATIONS[non_lin][0]
+        # Into the tensor the linear layer made: another one would have to be fetched from memory first.
+        self._activation = IN_PLACE.get(non_lin, ACTIVATIONS[non_lin][0])
         self._in_order = tuple(self.linear)  # a plain tuple is read much faster than a ModuleList
 
     def forward(self, x: Tensor) -> Tensor:
