@@ -78,6 +78,27 @@ def test_every_pair_has_an_episode_and_a_perturbation_of_its_own(make_trainer):
     assert drawn[0].policy_seed != drawn[1].policy_seed
 
 
+@pytest.mark.parametrize("options", [{}, {"max_steps": 50}, {"n_timesteps_per_update": 400}])
+def test_with_same_episode_all_members_of_an_update_meet_it(make_trainer, options):
+    """Without noise they are equal step for step, and the next update has another episode."""
+    options = {"noise_stddev": 1e-12, "deterministic": True, "same_episode": True, "l2_penalty": 0.0, **options}
+    trainer = make_trainer(vector={"n_envs": 2, "mode": "sequential"}, trainer=options)
+    lengths = []
+    for _ in range(6):
+        statistics = trainer.train_epoch()
+        assert statistics["BaseEnvEvents/episode_count"] >= 6
+        assert statistics["BaseEnvEvents/reward/min"] == statistics["BaseEnvEvents/reward/max"]
+        assert statistics["ESEvents/gradient_norm"] == 0.0
+        lengths.append(statistics["BaseEnvEvents/episode_length/mean"])
+    assert len(set(lengths)) > 1
+
+
+def test_same_episode_is_refused_where_a_batch_reads_one_seed(make_trainer):
+    with pytest.raises(RequestError, match="same_episode") as refusal:
+        make_trainer(vector={"n_envs": 2, "mode": "native"}, trainer={"same_episode": True})
+    assert "sequential" in refusal.value.help
+
+
 def test_the_first_episode_of_each_member_counts(make_trainer):
     """One reward a step: returns are lengths, and the steps of the run are those of the counted episodes."""
     trainer = make_trainer()

@@ -86,6 +86,8 @@ class ESOptions:
     """Act by the mode of the action distribution instead of samples: only the weights explore, as in the paper."""
     halves_together: bool = False
     """Play both halves of the pairs in one batch: natively vectorised environments are faster, but each member meets an episode of its own."""  # noqa: E501
+    same_episode: bool = False
+    """All members of an update meet the same episode, not only the halves of a pair: ranks compare policies then, however much episodes differ. Needs environments that are seeded one by one."""  # noqa: E501
     optimizer: AdamOptions | SGDOptions = attrs.field(factory=AdamOptions)
     """What turns gradients into updates: a table with `use = "adam"` or `use = "sgd"` and the options of either."""
     l2_penalty: float = attrs.field(default=0.005, validator=ge(0.0))

@@ -35,7 +35,7 @@ class Pairs:
 
     Attributes:
         noise_indices: (M,) int64.
-        env_seeds: (M,) int64, one a pair: both halves meet the same episode.
+        env_seeds: (M,) int64, one a pair: both halves meet the same episode. Equal ones with `same_episode`.
         policy_seed: of the action samples.
         noise_stddev: σ.
     """
@@ -101,6 +101,9 @@ class LocalPopulation:
         vector_env: closed with this object.
         noise: perturbations by index.
         options: of the trainer.
+
+    Raises:
+        RequestError: all members are to meet the same episode, and the batch gives every row one of its own.
     """
 
     def __init__(
@@ -109,9 +112,13 @@ class LocalPopulation:
         self.noise = noise
         self._vector_env = vector_env
         self._options = options
+        seeds_every_episode = _seeds_every_episode(vector_env)
+        if options.same_episode and not seeds_every_episode:
+            vector_env.close()
+            raise _no_same_episode()
         self._members = MemberPolicy(model, flat, vector_env.n_envs)
         self._policy = wrap_policy(self._members, options.policy_wrapper)
-        self._in_relay = not options.max_steps and _seeds_every_episode(vector_env)
+        self._in_relay = not options.max_steps and seeds_every_episode
 
     def play(self, center: np.ndarray, pairs: Pairs) -> Outcome:
         """See `Population.play`."""
@@ -172,6 +179,14 @@ def _seeds_every_episode(vector_env: Any) -> bool:
     while hasattr(vector_env, "vector_env"):
         vector_env = vector_env.vector_env
     return isinstance(vector_env, (SequentialVectorEnv, SubprocessVectorEnv))
+
+
+def _no_same_episode() -> RequestError:
+    return RequestError(
+        "trainer.same_episode needs environments that are seeded one by one; a native batch reads one seed for all",
+        owner="maze-es",
+        help='set [vector] mode = "sequential" or "subprocess", or leave same_episode out',
+    )
 
 
 def _fill_rows(weights: np.ndarray, n_rows: int) -> np.ndarray:

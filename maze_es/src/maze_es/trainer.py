@@ -85,7 +85,7 @@ class EvolutionTrainer:
         n_steps, n_wanted = 0, self.options.n_timesteps_per_update
         while not rounds or n_steps < n_wanted:
             self._report(min(0.99, n_steps / n_wanted) if n_wanted else 0.0, "rollout")
-            pairs = self._draw(n_pairs)
+            pairs = self._draw(n_pairs, rounds[0][0].env_seeds[0] if rounds else None)
             outcome = self._population.play(center, pairs)
             rounds.append((pairs, outcome))
             n_steps += int(outcome.lengths.sum())
@@ -94,10 +94,15 @@ class EvolutionTrainer:
         lengths = np.concatenate([outcome.lengths for _, outcome in rounds], axis=1)
         return indices, Outcome(returns=returns, lengths=lengths)
 
-    def _draw(self, n_pairs: int) -> Pairs:
+    def _draw(self, n_pairs: int, first_env_seed: int | None = None) -> Pairs:
+        """Pairs to play; `first_env_seed` is that of the update's first pair, if it was drawn before."""
+        noise_indices = self._population.noise.draw_indices(self._rng, n_pairs)
+        env_seeds = self._rng.integers(2**31, size=n_pairs)
+        if self.options.same_episode:
+            env_seeds[:] = env_seeds[0] if first_env_seed is None else first_env_seed
         return Pairs(
-            noise_indices=self._population.noise.draw_indices(self._rng, n_pairs),
-            env_seeds=self._rng.integers(2**31, size=n_pairs),
+            noise_indices=noise_indices,
+            env_seeds=env_seeds,
             policy_seed=int(self._rng.integers(2**31)),
             noise_stddev=self._scheduled(self.options.noise_stddev),
         )
