@@ -57,32 +57,15 @@ class FlatAdam:
         if self._max_grad_norm > 0.0:
             self.flat.grad.mul_((self._max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
         lists = [self.flat.data], [self.flat.grad], [self.first_moment], [self.second_moment], _NOTHING, [self.n_steps]
+        constants: dict[str, Any] = {"beta1": BETA1, "beta2": BETA2, "eps": self._epsilon, "weight_decay": 0.0}
+        constants |= {"amsgrad": False, "maximize": False}
         if self.flat.data.is_cuda:
-            adam(
-                *lists,
-                fused=True,
-                found_inf=(~norm.isfinite()).float(),
-                lr=self.learning_rate,
-                beta1=BETA1,
-                beta2=BETA2,
-                eps=self._epsilon,
-                weight_decay=0.0,
-                amsgrad=False,
-                maximize=False,
-            )
+            not_finite = (~norm.isfinite()).float()
+            adam(*lists, fused=True, found_inf=not_finite, lr=self.learning_rate, **constants)
             return
         # What `adam` comes down to on the CPU; sorting its arguments by device first takes 50 microseconds.
         self.n_steps.add_(1.0)
-        torch._fused_adam_(
-            *lists,
-            lr=self.learning_rate,
-            beta1=BETA1,
-            beta2=BETA2,
-            eps=self._epsilon,
-            weight_decay=0.0,
-            amsgrad=False,
-            maximize=False,
-        )
+        torch._fused_adam_(*lists, lr=self.learning_rate, **constants)
 
     def tensors(self) -> AdamState:
         """What `functional` reads and writes in the next step: (theta, first, second, n_steps, rate, corrections).
