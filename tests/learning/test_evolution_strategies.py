@@ -55,3 +55,12 @@ def test_cartpole_is_solved_within_100_000_steps(kernel, tmp_path):
         loaded = load_experiment(EXAMPLES / "cartpole_es.toml", overrides=overrides, kernel=kernel)
         rewards.append(train(loaded, kernel, run_dir=tmp_path / str(seed), verbosity=-1).best_metric)
     assert min(rewards) >= 475.0, rewards
+
+
+@pytest.mark.timeout(1800)
+def test_lunar_lander_is_solved_within_a_million_steps(kernel, tmp_path):
+    pytest.importorskip("Box2D")
+    overrides = ["seed=1", 'loggers=[{use="csv"}]']
+    loaded = load_experiment(EXAMPLES / "lunarlander_es.toml", overrides=overrides, kernel=kernel)
+    result = train(loaded, kernel, run_dir=tmp_path / "run", verbosity=-1)
+    assert result.best_metric >= 200.0
