@@ -16,6 +16,7 @@ from maze_kernel.training.contract import TrainerContext
 from maze_kernel.trajectories.episode import Episode, concatenate, flat_transitions
 from maze_kernel.trajectories.finite import require_finite
 from maze_kernel.trajectories.opening import Data, open_recorded, open_source
+from maze_kernel.trajectories.options import MinariData
 from maze_sac.options import SACOptions
 from maze_sac.recorded_play import add_episodes, rows_needed
 from maze_sac.replay import ReplayBuffer, Transitions
@@ -114,7 +115,7 @@ class RecordedDemonstrations:
         if spaces != context.spaces:
             raise SpaceError(
                 "the demonstrations are of an environment with other spaces",
-                received=f"{spaces} in {getattr(data, 'path', None) or data.use + ' ' + getattr(data, 'id', '')}",
+                received=f"{spaces} in {_place(data)}",
                 expected=str(context.spaces),
                 owner=OWNER,
                 help="record them with the environment and the wrappers of this experiment",
@@ -150,6 +151,10 @@ class RecordedDemonstrations:
             reward=_outer_reward(episode.reward, self._context.transforms),
             actor_reward=None if divided is None else _outer_reward(divided, self._context.transforms),
         )
+
+
+def _place(data: Data) -> str:
+    return f"the Minari dataset {data.id}" if isinstance(data, MinariData) else data.path
 
 
 def _outer_reward(reward: np.ndarray, transforms: Sequence[Transform]) -> np.ndarray:
