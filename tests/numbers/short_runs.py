@@ -1,0 +1,163 @@
+"""One short run of each trainer through `maze train`, reduced to digests of all the numbers it left behind.
+
+The digests were taken before the kernel was split into distributions and have to stay what they are: a move, a rename
+or a refactoring changes no learning curve, no statistic and no weight. Run this file to print the digests of this tree.
+"""
+
+import csv
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from safetensors import safe_open
+
+ROOT = Path(__file__).parents[2]
+DIGESTS = Path(__file__).with_name("digests.json")
+
+COMMON = ('loggers=[{use="csv"}]', "evaluation.n_episodes=4", "evaluation.every_epochs=1", "trainer.patience=0")
+NORMALISED = 'wrappers=[{use="observation-normalization"}, {use="return-normalization"}]'
+POOL = 'workers={use="subprocess", count=2}'
+PROCESSES = ('vector.mode="subprocess"', "vector.n_processes=2")
+SHORT = ("trainer.n_epochs=2", "trainer.epoch_length=2")
+
+RUNS = {
+    "ppo-flat": ("cartpole_ppo.toml", SHORT),
+    "ppo-normalised": ("pendulum_ppo.toml", (*SHORT, NORMALISED)),
+    "ppo-vector-processes": ("cartpole_ppo.toml", (*SHORT, *PROCESSES, NORMALISED)),
+    "ppo-workers": ("cartpole_ppo.toml", (*SHORT, POOL, NORMALISED)),
+    "ppo-structured": ("cutting2d_structured.toml", (*SHORT, "trainer.n_rollout_steps=64")),
+    "ppo-structured-processes": ("cutting2d_structured.toml", (*SHORT, *PROCESSES, "trainer.n_rollout_steps=64")),
+    "ppo-masked": ("cutting2d_masked.toml", (*SHORT, "trainer.n_rollout_steps=64")),
+    "ppo-recurrent": ("repeat_first_recurrent_ppo.toml", SHORT),
+    "ppo-games": ("connect_four_ppo.toml", (*SHORT, "trainer.n_rollout_steps=32")),
+    "a2c-flat": ("cartpole_a2c.toml", (*SHORT, NORMALISED)),
+    "a2c-structured": ("cutting2d_structured.toml", (*SHORT, 'trainer={use="a2c", n_epochs=2, epoch_length=2}')),
+    "sac-flat": ("pendulum_sac.toml", ("trainer.max_env_steps=1400", "trainer.epoch_length=200", NORMALISED)),
+    "sac-discrete": ("cartpole_sac.toml", ("trainer.max_env_steps=1400", "trainer.epoch_length=200")),
+    "sac-structured": (
+        "cutting2d_structured.toml",
+        (
+            'trainer={use="sac", max_env_steps=200, epoch_length=20, initial_buffer_size=64, batch_size=32}',
+            'model={use="auto"}',
+            "vector.n_envs=4",
+        ),
+    ),
+    "impala-flat": (
+        "cartpole_impala.toml",
+        ("trainer.n_epochs=2", "trainer.epoch_length=4", "trainer.deterministic=true", "trainer.actors_batch_size=4"),
+    ),
+    "impala-structured": (
+        "cutting2d_structured.toml",
+        (
+            'trainer={use="impala", n_epochs=2, epoch_length=4, num_actors=4, actors_batch_size=2, deterministic=true,'
+            " n_rollout_steps=16, patience=0}",
+            "wrappers=[]",
+            POOL,
+        ),
+    ),
+    "es-flat": ("cartpole_es.toml", ("trainer.max_env_steps=4000", NORMALISED)),
+    "es-workers": ("cartpole_es.toml", ("trainer.max_env_steps=4000", POOL)),
+    "es-structured": (
+        "cutting2d_structured.toml",
+        (
+            'trainer={use="es", n_epochs=2, n_rollouts_per_update=4, patience=0}',
+            'model={use="auto"}',
+            'wrappers=[{use="time-limit", max_episode_steps=40}]',
+        ),
+    ),
+    "bc-flat": ("cartpole_bc.toml", ("trainer.n_epochs=3",)),
+    "bc-workers": ("cartpole_bc.toml", ("trainer.n_epochs=3", POOL)),
+}
+"""Name to an experiment of examples/ and what is overridden in it."""
+
+RECORDED = "bc"
+"""Runs whose name begins with this learn from episodes that "ppo-flat" recorded."""
+
+
+def maze(*arguments, cwd):
+    """Run `maze`, one thread a process, and stop where it fails."""
+    command = [str(Path(sys.executable).with_name("maze")), *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+def play(name, folder):
+    """Train `RUNS[name]` in `folder`; returns its digests."""
+    example, overrides = RUNS[name]
+    if name.startswith(RECORDED):
+        _record_demonstrations(folder)
+    out = folder / name
+    sets = [item for override in (*COMMON, *overrides) for item in ("--set", override)]
+    maze("train", ROOT / "examples" / example, *sets, "--out", out, cwd=folder)
+    return digests(out)
+
+
+def digests(run):
+    """Of a run directory: its learning curves, its last weights, and the statistics its wrappers keep."""
+    statistics = [row for file in sorted((run / "statistics").glob("*.csv")) for row in _deterministic_rows(file)]
+    state = json.loads((run / "checkpoints" / "last" / "state.json").read_text())
+    assert statistics
+    return {
+        "statistics": _digest(json.dumps(statistics).encode()),
+        "weights": _digest(*_tensors(run / "checkpoints" / "last" / "model.safetensors")),
+        "rewards": [row[-1] for row in statistics if row[1:3] == ["eval", "BaseEnvEvents/reward/mean"]],
+        "epoch": state["epoch"],
+    }
+
+
+def machine():
+    """What the last bits of floating-point arithmetic depend on."""
+    import numpy
+    import torch
+
+    return {"torch": torch.__version__, "numpy": numpy.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
+
+
+def _record_demonstrations(folder):
+    if not (folder / "trajectories").exists():
+        example, overrides = RUNS["ppo-flat"]
+        sets = [item for override in (*COMMON, *overrides) for item in ("--set", override)]
+        maze("train", ROOT / "examples" / example, *sets, "--out", folder / "expert", cwd=folder)
+        recording = folder / "trajectories" / "cartpole"
+        maze("rollout", folder / "expert", "--episodes", 5, "--record-to", recording, cwd=folder)
+
+
+def _deterministic_rows(file):
+    with file.open(newline="") as lines:
+        for row in csv.DictReader(lines):
+            if not any(word in row["tag"] for word in ("seconds", "per_second", "Speed", "lag")):
+                yield [int(row["epoch"]), file.stem, row["tag"], row["env_steps"], row["value"]]
+
+
+def _tensors(file):
+    with safe_open(file, framework="np") as tensors:
+        for name in sorted(tensors.keys()):
+            array = tensors.get_tensor(name)
+            yield f"{name} {array.dtype} {array.shape}".encode()
+            yield array.tobytes()
+
+
+def _digest(*parts):
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()[:16]
+
+
+def main(names):
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        runs = {}
+        for name in names or RUNS:
+            runs[name] = play(name, Path(folder))
+            print(name, runs[name], file=sys.stderr, flush=True)
+        print(json.dumps({"machine": machine(), "runs": runs}, indent=2))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
