@@ -39,9 +39,7 @@ def distributions() -> list[Path]:
 
 def commands() -> list[str]:
     """The names of the commands, in the order of `maze --help`."""
-    from maze_kernel.cli.app import app
-
-    return [str(command.name) for command in app.registered_commands]
+    return [entry.component.name for entry in first_party_kernel().catalog.entries("command")]
 
 
 def cli_page() -> str:
@@ -66,9 +64,13 @@ EXIT_CODES = """| exit code | meaning |
 
 def help_text(arguments: list[str]) -> str:
     """What `maze … --help` prints in a hundred columns."""
-    from maze_kernel.cli.app import app
+    from maze_kernel.cli.app import make_app
 
-    return CliRunner().invoke(app, arguments, prog_name="maze", env={"COLUMNS": "100"}).stdout.rstrip()
+    return (
+        CliRunner()
+        .invoke(make_app(first_party_kernel()), arguments, prog_name="maze", env={"COLUMNS": "100"})
+        .stdout.rstrip()
+    )
 
 
 def options_page(kernel) -> str:
@@ -79,8 +81,9 @@ def options_page(kernel) -> str:
     pages = ["# Components and their options\n", "`maze describe KIND NAME` prints the same on the command line.\n"]
     for kind in COMPONENT_TYPES:
         entries = kernel.catalog.entries(kind)
-        if entries:
-            pages.append(f"## Kind: {kind}\n")
+        if not entries or kind == "command":  # cli.md shows these
+            continue
+        pages.append(f"## Kind: {kind}\n")
         for entry in entries:
             about = describe(kernel, kind, entry.component.name)
             pages.append(f"### {kind} `{entry.component.name}`\n\n{about.summary} Provided by {entry.plugin.name}.\n")

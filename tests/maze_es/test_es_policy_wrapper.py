@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from maze_es.population import Pairs
-from maze_kernel.cli.app import app
+from maze_kernel.cli.app import make_app
 from maze_kernel.config import load_experiment
 from maze_kernel.errors import ComponentError, MazeError, RequestError
 from maze_kernel.training.loop import train
@@ -75,7 +75,7 @@ def rules(tmp_path, monkeypatch):
 
 
 def maze(*arguments):
-    return CliRunner().invoke(app, list(arguments))
+    return CliRunner().invoke(make_app(), list(arguments))
 
 
 def test_a_file_puts_rules_around_the_policy(rules, kernel):

@@ -15,7 +15,7 @@ from gymnasium import spaces
 from typer.testing import CliRunner
 
 from maze_kernel import RunContext
-from maze_kernel.cli.app import app
+from maze_kernel.cli.app import make_app
 from maze_kernel.config import describe, load_experiment
 from maze_kernel.env.contract import FlatEnv, flat_spaces
 from maze_kernel.run.assembly import Assembly
@@ -170,7 +170,7 @@ def name(request, tmp_path, monkeypatch):
 
 
 def maze(*arguments):
-    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    result = CliRunner().invoke(make_app(), arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 

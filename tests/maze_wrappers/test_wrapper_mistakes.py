@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from maze_kernel import MazeError, RunContext
-from maze_kernel.cli.app import app
+from maze_kernel.cli.app import make_app
 
 HEAD = """name = "mistaken"
 
@@ -73,7 +73,7 @@ def test_the_error_shows_the_line_and_nothing_is_started(mistake, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     table, line, words = MISTAKES[mistake]
     (tmp_path / "mistaken.toml").write_text(f"{HEAD}{table}\n")
-    result = CliRunner().invoke(app, ["train", "mistaken.toml", "--out", "run"])
+    result = CliRunner().invoke(make_app(), ["train", "mistaken.toml", "--out", "run"])
     name = table.split('"')[1]
     assert f"--> mistaken.toml:{FIRST_LINE + line - 1}:" in result.output
     for word in [*words, f"owner: maze-wrappers: {name}", "help: "]:
@@ -85,7 +85,7 @@ def test_the_error_shows_the_line_and_nothing_is_started(mistake, tmp_path, monk
 def test_a_rollout_shows_the_same_before_it_plays(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mistaken.toml").write_text(HEAD + MISTAKES["no image"][0])
-    result = CliRunner().invoke(app, ["rollout", "mistaken.toml", "--policy", "random"])
+    result = CliRunner().invoke(make_app(), ["rollout", "mistaken.toml", "--policy", "random"])
     assert f"--> mistaken.toml:{FIRST_LINE + 1}:" in result.output
     assert result.exit_code == 2
 
@@ -93,7 +93,7 @@ def test_a_rollout_shows_the_same_before_it_plays(tmp_path, monkeypatch):
 def test_an_environment_that_is_not_there_is_shown_at_its_id(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mistaken.toml").write_text(HEAD.replace("Pendulum-v1", "Pendulum-v9") + 'use = "log-stats"\n')
-    result = CliRunner().invoke(app, ["train", "mistaken.toml", "--out", "run"])
+    result = CliRunner().invoke(make_app(), ["train", "mistaken.toml", "--out", "run"])
     assert "--> mistaken.toml:5:" in result.output
     assert "did you mean: Pendulum-v1" in result.output
     assert not (tmp_path / "run").exists()

@@ -1,10 +1,10 @@
-"""The kernel's own plugin, registered like any other: worker pools, the random policy and the replay of recordings."""
+"""The kernel's own plugin, registered like any other: commands, worker pools, policies that learn nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maze_kernel.components import PolicyComponent, WorkersComponent
+from maze_kernel.components import CommandComponent, PolicyComponent, WorkersComponent
 from maze_kernel.hookspecs import hookimpl
 
 MAZE_PLUGIN_API = 1
@@ -41,3 +41,23 @@ def maze_policies() -> Iterable[PolicyComponent]:
         options="maze_kernel.trajectories.options:ReplayOptions",
         summary="Takes the actions of recorded episodes again, by the seed of the episode.",
     )
+
+
+@hookimpl
+def maze_commands() -> Iterable[CommandComponent]:
+    """The commands of the command line."""
+    for name, target, summary in (
+        ("check", "experiments:check", "Check an experiment file and show every problem."),
+        ("describe", "components:describe", "Describe a component and its options, or the networks of an experiment."),
+        ("list-plugins", "plugins:list_plugins", "List the installed plugins and what they offer."),
+        ("new-plugin", "plugins:new_plugin", "Start a plugin of your own from the example."),
+        ("schema", "experiments:schema", "Print the JSON Schema of experiments, for editors."),
+        ("train", "runs:train", "Train an experiment, or continue a run."),
+        ("rollout", "runs:rollout", "Play episodes with a trained policy or another one."),
+        ("show", "runs:show", "Show what a run is, where it came from and its checkpoints."),
+        ("view", "view:view", "Show recorded episodes as a page for browsers."),
+        ("to-minari", "datasets:to_minari", "Export recorded episodes of a flat environment to a Minari dataset."),
+        ("from-minari", "datasets:from_minari", "Import a Minari dataset of this machine as a recording."),
+        ("export", "export:export", "Write the policy of a run as a file that acts without Maze."),
+    ):
+        yield CommandComponent(name=name, target=f"maze_kernel.cli.{target}", summary=summary)

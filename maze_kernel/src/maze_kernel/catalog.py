@@ -109,6 +109,15 @@ class Catalog:
         owner = f"{entry.plugin} ({entry.component.kind} {entry.component.name!r})"
         return _resolve(entry.component.options, "options class", owner)  # type: ignore[no-any-return]
 
+    def load(self, entry: CatalogEntry) -> Any:
+        """A component's target, imported.
+
+        Raises:
+            PluginError: it cannot be.
+        """
+        owner = f"{entry.plugin} ({entry.component.kind} {entry.component.name!r})"
+        return _resolve(entry.component.target, "target", owner)
+
     def build(self, selection: Selection, *args: Any) -> Any:
         """Build what was selected; see `build`."""
         return build(selection, *args)

@@ -149,10 +149,13 @@ class WorkersComponent(Component):
 
 
 @attrs.frozen(kw_only=True)
-class SearcherComponent(Component):
-    """Target: `(space, options) -> Searcher`; proposes the next trial of a sweep."""
+class CommandComponent(Component):
+    """Target: a function whose parameters are annotated as typer's are; it is imported when the command runs.
 
-    kind: ClassVar[str] = "searcher"
+    Its return value is the exit code (None: 0). A `MazeError` it raises is shown without a traceback.
+    """
+
+    kind: ClassVar[str] = "command"
 
 
 COMPONENT_TYPES: dict[str, type[Component]] = {
@@ -167,7 +170,7 @@ COMPONENT_TYPES: dict[str, type[Component]] = {
         ModelComponent,
         PolicyComponent,
         WorkersComponent,
-        SearcherComponent,
+        CommandComponent,
     )
 }
 """Every kind, in the order `maze list-plugins` shows them; the hook of kind `env` is `maze_envs`, and so on."""

@@ -219,17 +219,19 @@ class MazeHooks:
         raise NotImplementedError
 
     @hookspec
-    def maze_searchers(self) -> Iterable[c.SearcherComponent]:
-        """Proposers of the next trial of a sweep.
+    def maze_commands(self) -> Iterable[c.CommandComponent]:
+        """Commands of the command line, called by `maze NAME`.
 
         ```python
-        class First:
-            def __init__(self, space):
-                self.space = space
+        from typing import Annotated
+        import typer
+
+        def greet(name: Annotated[str, typer.Argument(help="Whom to greet.")] = "world"):
+            print(f"hello {name}")
 
         @hookimpl
-        def maze_searchers():
-            yield c.SearcherComponent(name="first", target="my_plugin:First", summary="Proposes the defaults.")
+        def maze_commands():
+            yield c.CommandComponent(name="greet", target="my_plugin:greet", summary="Greets somebody.")
         ```
         """
         raise NotImplementedError

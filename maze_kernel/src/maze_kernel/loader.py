@@ -64,12 +64,13 @@ class Kernel:
         self.catalog = Catalog(self.plugins)
 
     @classmethod
-    def installed(cls, *, disable: Sequence[str] = (), load: Sequence[str | Path] = ()) -> Kernel:
+    def installed(cls, *, disable: Sequence[str] = (), load: Sequence[str | Path] = (), report: bool = True) -> Kernel:
         """Every installed plugin and the given plugin files.
 
         Args:
             disable: names of plugins or distributions that are listed but not imported.
             load: Python files to load as plugins, as `[plugins] load` names them.
+            report: whether failures and side effects get a line on standard error.
         """
         unwanted = {_normalise(name) for name in disable}
         records = []
@@ -78,7 +79,7 @@ class Kernel:
                 records.append(_record(source, status="disabled"))
             else:
                 records.append(load_plugin(source))
-        for record in records:
+        for record in records if report else ():
             _report(record)
         return cls(records)
 

@@ -1,7 +1,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from maze_kernel.cli.app import app
+from maze_kernel.cli.app import make_app
 
 
 @pytest.fixture
@@ -11,6 +11,6 @@ def maze(tmp_path, monkeypatch):
     runner = CliRunner()
 
     def run(*arguments):
-        return runner.invoke(app, [str(argument) for argument in arguments])
+        return runner.invoke(make_app(), [str(argument) for argument in arguments])
 
     return run

@@ -14,7 +14,7 @@ from maze_kernel.errors import ComponentError, EnvError, ExperimentError, Locati
 
 def invoke(function, *arguments):
     app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(guard.guarded(function))
+    app.command()(guard.guarded(function, "test"))
     return CliRunner().invoke(app, list(arguments))
 
 
@@ -49,7 +49,7 @@ def test_foreign_exceptions_show_traceback_and_phase():
     assert "Traceback" in done.stderr
     assert "ZeroDivisionError: boom" in done.stderr
     assert done.stderr.rstrip().splitlines()[-1].startswith("error: ZeroDivisionError in ")
-    assert done.stderr.rstrip().endswith("during maze command")
+    assert done.stderr.rstrip().endswith("during maze test")
 
 
 def test_an_exception_inside_a_component_shows_its_traceback_plugin_and_phase():
@@ -125,3 +125,9 @@ def test_a_closed_pipe_is_no_failure():
     assert maze.wait() == 0
     assert "BrokenPipe" not in error
     assert "Traceback" not in error
+
+
+def test_an_unknown_command_names_those_that_are_spelt_like_it(maze):
+    done = maze("trian")
+    assert done.exit_code == 2
+    assert "did you mean: train" in done.stderr

@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 from typer.testing import CliRunner
 
-from maze_kernel.cli.app import app
+from maze_kernel.cli.app import make_app
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.deployment import onnx_file
 from maze_kernel.deployment.export import TOLERANCE, export_policy
@@ -268,7 +268,7 @@ def run(train):
 
 def test_the_command_exports_a_run(run, tmp_path):
     out = tmp_path / "made" / "policy.pt2"
-    done = CliRunner().invoke(app, ["export", str(run), "--out", str(out)])
+    done = CliRunner().invoke(make_app(), ["export", str(run), "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert f"{out}: policy 0" in done.stdout
     assert str(out.with_suffix(".json")) in done.stdout
@@ -284,6 +284,6 @@ def test_the_command_exports_a_run(run, tmp_path):
     ],
 )
 def test_a_wrong_request_is_explained(run, arguments, message):
-    done = CliRunner().invoke(app, ["export", str(run), *arguments])
+    done = CliRunner().invoke(make_app(), ["export", str(run), *arguments])
     assert done.exit_code in (1, 2)
     assert message in done.stderr

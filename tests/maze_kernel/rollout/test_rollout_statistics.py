@@ -12,7 +12,7 @@ from maze_cutting2d.core_env import CuttingCoreEnv
 from maze_cutting2d.options import CuttingOptions
 from maze_cutting2d.rewards import DefaultReward
 from maze_kernel import RunContext
-from maze_kernel.cli.app import app
+from maze_kernel.cli.app import make_app
 from maze_kernel.env.maze_env import MazeEnv
 from maze_kernel.events import episode
 
@@ -62,12 +62,12 @@ def test_the_profile_names_every_part_and_adds_up(result):
 def test_the_command_prints_tables_and_json_and_writes_events(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("cut.toml").write_text(FILE)
-    shown = CliRunner().invoke(app, ["rollout", "cut.toml", "--episodes", "2", "--events", "--profile"])
+    shown = CliRunner().invoke(make_app(), ["rollout", "cut.toml", "--episodes", "2", "--events", "--profile"])
     assert shown.exit_code == 0, shown.output
     for words in ("event statistic", "BaseEnvEvents/kpi/mean/raw_piece_usage_per_step", "time spent in", "core env"):
         assert words in shown.output
     assert len(list(Path("events/cut").glob("*/*.csv"))) >= 3
-    told = CliRunner().invoke(app, ["rollout", "cut.toml", "--episodes", "2", "--json"])
+    told = CliRunner().invoke(make_app(), ["rollout", "cut.toml", "--episodes", "2", "--json"])
     data = json.loads(told.stdout)
     assert data["events"]["InventoryEvents/pieces_in_inventory/step_max"] >= 1
     assert sum(data["events"]["ActionEvents/discrete_action/0/cut_rotation"]) == 24

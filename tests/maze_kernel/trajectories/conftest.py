@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from maze_cutting2d.env import make_env as make_cutting_env
 from maze_cutting2d.options import CuttingOptions
-from maze_kernel.cli.app import app
+from maze_kernel.cli.app import make_app
 from maze_kernel.env.contract import FlatEnv, flat_spaces
 from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
 
@@ -75,7 +75,7 @@ def cutting_env():
 def maze(tmp_path, monkeypatch):
     """Runs the command line in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return lambda *arguments: CliRunner().invoke(make_app(), [str(argument) for argument in arguments])
 
 
 CUTTING = """

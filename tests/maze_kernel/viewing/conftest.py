@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from maze_kernel.cli.app import app
+from maze_kernel.cli.app import make_app
 
 CUTTING = """
 name = "cut <b>"
@@ -35,7 +35,7 @@ use = "ppo"
 def maze(tmp_path, monkeypatch):
     """Runs the command line in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return lambda *arguments: CliRunner().invoke(make_app(), [str(argument) for argument in arguments])
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ def main() -> None:
     as_json = _LISTINGS.get(tuple(sys.argv[1:]))
     if as_json is not None:
         sys.exit(_list_plugins(as_json))
-    from maze_kernel.cli.app import app
+    from maze_kernel.cli.app import make_app
 
-    app(prog_name="maze")
+    make_app()(prog_name="maze")
 
 
 def _list_plugins(as_json: bool) -> int:

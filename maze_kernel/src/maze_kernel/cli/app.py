@@ -1,22 +1,113 @@
-"""The table of commands; each is written in the module of its subject."""
+"""The `maze` command: a group whose commands are components, each imported when it runs.
+
+`maze --help` lists them by name and summary and imports none of their modules.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from maze_kernel import __version__
-from maze_kernel.cli import components, datasets, experiments, export, plugins, runs, view
+from maze_kernel.catalog import Catalog
+from maze_kernel.cli.guard import guarded, print_error
+from maze_kernel.errors import MazeError, PluginError
+from maze_kernel.loader import Kernel
 
-app = typer.Typer(
-    name="maze",
-    help="Applied reinforcement learning, every part a plugin.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+BROUGHT_BY = {
+    "train": "maze-runtime",
+    "rollout": "maze-runtime",
+    "show": "maze-runtime",
+    "networks": "maze-drawing",
+    "export": "maze-deployment",
+    "view": "maze-viewing",
+    "to-minari": "maze-trajectories",
+    "from-minari": "maze-trajectories",
+}
+"""The distribution to install for a command that is missing; of those that the documentation speaks of."""
+
+
+class CommandGroup(TyperGroup):
+    """The commands of a catalog; a subclass says of which."""
+
+    catalog: Catalog
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands, sorted."""
+        return list(self._summaries())
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command.
+
+        Raises:
+            PluginError: there is none of this name, or it cannot be imported.
+        """
+        return command_of(self.catalog, cmd_name)
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Parse and run; an error before the command itself begins is shown as those of commands are."""
+        try:
+            return super().main(*args, **settings)
+        except MazeError as error:
+            print_error(error)
+            sys.exit(error.exit_code)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands from their records alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._summaries().items()))
+
+    def _summaries(self) -> dict[str, str]:
+        entries = self.catalog.entries("command")
+        names = [entry.component.name for entry in entries]
+        return {
+            entry.component.name if names.count(entry.component.name) == 1 else entry.qualified_name: (
+                entry.component.summary
+            )
+            for entry in entries
+        }
+
+
+def make_app(kernel: Kernel | None = None) -> typer.Typer:
+    """The command line with the commands of these plugins.
+
+    Args:
+        kernel: None: everything that is installed.
+    """
+    catalog = (Kernel.installed(report=False) if kernel is None else kernel).catalog
+    group = type("InstalledCommands", (CommandGroup,), {"catalog": catalog})
+    app = typer.Typer(
+        cls=group,
+        name="maze",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_main)
+    return app
+
+
+def command_of(catalog: Catalog, name: str) -> Any:
+    """A command, imported and ready to be parsed and called.
+
+    Raises:
+        PluginError: there is none of this name, or it cannot be imported.
+    """
+    try:
+        entry = catalog.find("command", name)
+    except PluginError as error:
+        if name in BROUGHT_BY and not error.nearest:
+            error.help = f"it comes with {BROUGHT_BY[name]}: pip install {BROUGHT_BY[name]}"
+        raise
+    function = catalog.load(entry)
+    single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    single.command(entry.component.name)(guarded(function, name=entry.component.name))
+    return get_command(single)
 
 
 def _print_version(wanted: bool) -> None:
@@ -25,24 +116,9 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _main(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Applied reinforcement learning, every part a plugin."""
-
-
-app.command("train")(runs.train)
-app.command("rollout")(runs.rollout)
-app.command("show")(runs.show)
-app.command("view")(view.view)
-app.command("to-minari")(datasets.to_minari)
-app.command("from-minari")(datasets.from_minari)
-app.command("export")(export.export)
-app.command("check")(experiments.check)
-app.command("schema")(experiments.schema)
-app.command("describe")(components.describe)
-app.command("list-plugins")(plugins.list_plugins)
-app.command("new-plugin")(plugins.new_plugin)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maze_kernel.cli.guard import guarded
 from maze_kernel.cli.tables import print_table
 from maze_kernel.components import COMPONENT_TYPES
 from maze_kernel.errors import RequestError
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from maze_kernel.loader import Kernel
 
 
-@guarded
 def describe(
     kind: Annotated[str, typer.Argument(help="env, wrapper, block, distribution, trainer, logger, model, policy, …")],
     name: Annotated[

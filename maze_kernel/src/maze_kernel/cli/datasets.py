@@ -7,10 +7,7 @@ from typing import Annotated
 
 import typer
 
-from maze_kernel.cli.guard import guarded
 
-
-@guarded
 def to_minari(
     source: Annotated[Path, typer.Argument(metavar="RECORDING", help="A recording or a run directory.")],
     dataset_id: Annotated[str, typer.Argument(metavar="ID", help="Name of the new dataset, e.g. maze/pole-v0.")],
@@ -24,7 +21,6 @@ def to_minari(
     print(f"exported {len(dataset)} episodes, {n_steps} steps, to the Minari dataset {dataset_id}")
 
 
-@guarded
 def from_minari(
     dataset_id: Annotated[str, typer.Argument(metavar="ID", help="Name of a dataset on this machine.")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="A new folder for the recording.")],

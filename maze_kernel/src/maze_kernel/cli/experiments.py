@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from maze_kernel.cli.guard import guarded
-
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
 
@@ -32,7 +30,6 @@ def read_experiment(file: Path, overrides: tuple[str, ...] = ()) -> LoadedExperi
     return load_experiment(file, overrides=overrides)
 
 
-@guarded
 def check(
     file: Annotated[Path, typer.Argument(help="An experiment file.")],
     overrides: Overrides = None,
@@ -46,7 +43,6 @@ def check(
     typer.echo(f"{file}: ok ({experiment.name}: {', '.join(parts)})")
 
 
-@guarded
 def schema(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write it to this file.")] = None,
 ) -> None:

@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-from maze_kernel.cli.guard import guarded
 from maze_kernel.cli.runs import newest_run, what_to_play
 from maze_kernel.errors import RequestError
 
 
-@guarded
 def export(
     source: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write; a description joins it.")],

@@ -33,12 +33,12 @@ MAX_LINES = 48
 """An error takes one screen."""
 
 
-def guarded(command: Callable[..., int | None]) -> Callable[..., None]:
+def guarded(command: Callable[..., int | None], name: str) -> Callable[..., None]:
     """Wrap a command: its return value is the exit code (None: 0), its exceptions are rendered.
 
     The wrapped command has one option more, `--traceback`.
     """
-    phase = f"maze {command.__name__.replace('_', '-')}"
+    phase = f"maze {name}"
 
     @functools.wraps(command)
     def run(*args: Any, traceback: bool = False, **kwargs: Any) -> None:

@@ -7,10 +7,7 @@ from typing import Annotated
 
 import typer
 
-from maze_kernel.cli.guard import guarded
 
-
-@guarded
 def list_plugins(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
@@ -20,7 +17,6 @@ def list_plugins(
     show_plugins(as_json)
 
 
-@guarded
 def new_plugin(
     name: Annotated[str, typer.Argument(help="Name of the distribution: lower-case words joined by hyphens.")],
     out: Annotated[Path, typer.Option("--out", help="Folder in which the new folder is made.")] = Path(),

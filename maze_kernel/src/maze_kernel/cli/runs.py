@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maze_kernel.cli.experiments import Overrides, read_experiment
-from maze_kernel.cli.guard import guarded
 from maze_kernel.cli.rollout_report import print_rollout, rollout_as_data
 from maze_kernel.cli.tables import print_table
 from maze_kernel.errors import (
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from maze_kernel.training.checkpoint import Checkpoint
 
 
-@guarded
 def train(
     file: Annotated[Path | None, typer.Argument(help="An experiment file; may be left away with --resume.")] = None,
     overrides: Overrides = None,
@@ -84,7 +82,6 @@ def _best(outcome: Outcome) -> str:
     return f", best {what} {outcome.best_metric:.6g}"
 
 
-@guarded
 def rollout(
     source: Annotated[Path, typer.Argument(metavar="RUN|FILE", help="A run directory or an experiment file.")],
     episodes: Annotated[int, typer.Option("--episodes", min=1, help="Episodes to play.")] = 10,
@@ -203,7 +200,6 @@ def _compare_with_recording(result: ReplayResult) -> None:
         print(f"{result.n_left_out} left out, which were cut off before their end", file=sys.stderr)
 
 
-@guarded
 def show(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print run.json as it is.")] = False,

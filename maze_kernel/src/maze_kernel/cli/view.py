@@ -9,12 +9,10 @@ from typing import Annotated
 import typer
 
 from maze_kernel.cli.experiments import read_experiment
-from maze_kernel.cli.guard import guarded
 from maze_kernel.cli.runs import new_folder, newest_run
 from maze_kernel.errors import RequestError
 
 
-@guarded
 def view(
     source: Annotated[
         Path, typer.Argument(metavar="RUN|RECORDING", help="A run directory, a recording, or the file of an episode.")
