@@ -15,7 +15,7 @@ from maze_impala.behaviour import log_probabilities
 from maze_impala.stream_batch import delta_values
 from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.env.tick import ArrayDict, VectorEnv
-from maze_kernel.events.aggregation import EpisodeStatistics
+from maze_kernel.events.records import EpisodeStatistics
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.models.network_policy import NetworkPolicy

@@ -58,6 +58,7 @@ def maze_commands() -> Iterable[CommandComponent]:
         ("view", "view:view", "Show recorded episodes as a page for browsers."),
         ("to-minari", "datasets:to_minari", "Export recorded episodes of a flat environment to a Minari dataset."),
         ("from-minari", "datasets:from_minari", "Import a Minari dataset of this machine as a recording."),
+        ("networks", "networks:networks", "Show the networks that an experiment would train, as Mermaid text."),
         ("export", "export:export", "Write the policy of a run as a file that acts without Maze."),
     ):
         yield CommandComponent(name=name, target=f"maze_kernel.cli.{target}", summary=summary)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from maze_kernel.cli.finding import find_command
 from maze_kernel.cli.tables import print_table
 from maze_kernel.components import COMPONENT_TYPES
 from maze_kernel.errors import RequestError
@@ -30,10 +31,11 @@ def describe(
     """Describe a component and its options, or the networks of an experiment as Mermaid text."""
     from maze_kernel.loader import Kernel
 
+    kernel = Kernel.installed()
     if kind == "model" and name is not None and (name.endswith(".toml") or Path(name).is_file()):
-        _describe_networks(Path(name), as_json)
+        show_networks = kernel.catalog.load(find_command(kernel.catalog, "networks"))
+        show_networks(Path(name), as_json=as_json)
         return
-
     if kind not in COMPONENT_TYPES:
         from maze_kernel.catalog import nearest
 
@@ -42,7 +44,6 @@ def describe(
             expected=f"one of {', '.join(COMPONENT_TYPES)}",
             nearest=nearest(kind, COMPONENT_TYPES),
         )
-    kernel = Kernel.installed()
     if name is None:
         entries = kernel.catalog.entries(kind)
         rows = [(entry.component.name, str(entry.plugin), entry.component.summary) for entry in entries]
@@ -72,23 +73,3 @@ def _describe_one(kernel: Kernel, kind: str, name: str, as_json: bool) -> None:
         typer.echo("It has no options.")
         return
     print_table(("option", "type", "default", "meaning"), [[row[k] for k in list(row)[:4]] for row in options])
-
-
-def _describe_networks(file: Path, as_json: bool) -> None:
-    """The networks that an experiment would train, without training them."""
-    import attrs
-
-    from maze_kernel.cli.experiments import read_experiment
-    from maze_kernel.run.assembly import Assembly
-    from maze_kernel.run.mermaid import mermaid
-
-    loaded = read_experiment(file)
-    model: Any = Assembly(loaded, loaded.kernel).make_model()
-    graphs_of = getattr(model, "network_graphs", None)
-    if graphs_of is None:
-        raise RequestError(f"the model of {file} does not say what it is made of", received=type(model).__name__)
-    graphs = graphs_of()
-    if as_json:
-        typer.echo(json.dumps([attrs.asdict(graph) for graph in graphs], indent=2))
-    else:
-        typer.echo(mermaid(graphs), nl=False)

@@ -19,8 +19,7 @@ from maze_kernel.env.outside import Outside, Reply, detach
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError
-from maze_kernel.events.aggregation import EpisodeStatistics
-from maze_kernel.events.records import EventRecord
+from maze_kernel.events.records import EpisodeStatistics, EventRecord
 from maze_kernel.models.contract import Policy
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from maze_kernel.env.contract import Action, Observation, PolicyKey
-from maze_kernel.events.aggregation import EpisodeStatistics
-from maze_kernel.events.records import EpisodeEventLog, EventRecord
+from maze_kernel.events.records import EpisodeEventLog, EpisodeStatistics, EventRecord
 
 
 @runtime_checkable

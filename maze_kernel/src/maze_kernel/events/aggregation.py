@@ -11,36 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import attrs
 import numpy as np
 
 from maze_kernel.errors import MazeError
-from maze_kernel.events.declaration import EventMethod, Level, StatisticRule, attributes_of, events_of, rules_of
-from maze_kernel.events.records import EventRecord
-
-Group = tuple[Any, ...]
-"""One value an attribute of `define_stats_grouping`; None where `group_by` pooled it."""
-
-Samples = dict[tuple[str | None, Group], list[Any]]
-"""Values of one event by (name of the statistic or attribute, group)."""
-
-
-@attrs.define(slots=True)
-class EventStatistics:
-    """The statistics of one event in one episode, by (output name, group).
-
-    Attributes:
-        interface: name of the event interface, as in tags.
-        event: the interface's method; travels between processes by reference.
-        values: without episode statistics, the values of the level below, several each.
-    """
-
-    interface: str
-    event: EventMethod
-    values: Samples
-
-
-EpisodeStatistics = list[EventStatistics]
+from maze_kernel.events.declaration import Level, StatisticRule, attributes_of, events_of, rules_of
+from maze_kernel.events.records import EpisodeStatistics, EventMethod, EventRecord, EventStatistics, Group, Samples
 
 
 class EpisodeAggregator:

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-EventMethod = Callable[..., Any]
-"""A method of an event interface, as written behind the class: `CuttingEvents.valid_cut`."""
+from maze_kernel.events.records import EventMethod
 
 MethodT = TypeVar("MethodT", bound=EventMethod)
 

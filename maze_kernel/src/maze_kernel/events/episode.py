@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from maze_kernel.events.aggregation import EpisodeAggregator, EpisodeStatistics
+from maze_kernel.events.aggregation import EpisodeAggregator
 from maze_kernel.events.kpi import BaseEnvEvents, KpiCalculator
 from maze_kernel.events.pubsub import Pubsub
-from maze_kernel.events.records import EpisodeEventLog, EventRecord
+from maze_kernel.events.records import EpisodeEventLog, EpisodeStatistics, EventRecord
 
 MAX_EPISODES = 1000
 """Finished episodes that are kept until somebody drains them; older ones are dropped."""

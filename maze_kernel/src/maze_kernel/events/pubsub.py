@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
-from maze_kernel.events.declaration import EventMethod, events_of
-from maze_kernel.events.records import EventRecord
+from maze_kernel.events.declaration import events_of
+from maze_kernel.events.records import EventMethod, EventRecord
 
 InterfaceT = TypeVar("InterfaceT")
 Sink = list[EventRecord]

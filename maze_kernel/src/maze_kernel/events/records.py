@@ -1,14 +1,15 @@
-"""One event as it happened, and the events of an episode."""
+"""Events as they happened, those of an episode, and the statistics an episode leaves behind."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
 
-from maze_kernel.events.declaration import EventMethod
+EventMethod = Callable[..., Any]
+"""A method of an event interface, as written behind the class: `CuttingEvents.valid_cut`."""
 
 
 @attrs.define(slots=True)
@@ -51,3 +52,29 @@ class EpisodeEventLog:
     def query_events(self, event: EventMethod) -> Iterator[EventRecord]:
         """All records of one event, in the order they were fired."""
         return (record for record in self.records if record.event is event)
+
+
+Group = tuple[Any, ...]
+"""One value an attribute of `define_stats_grouping`; None where `group_by` pooled it."""
+
+Samples = dict[tuple[str | None, Group], list[Any]]
+"""Values of one event by (name of the statistic or attribute, group)."""
+
+
+@attrs.define(slots=True)
+class EventStatistics:
+    """The statistics of one event in one episode, by (output name, group).
+
+    Attributes:
+        interface: name of the event interface, as in tags.
+        event: the interface's method; travels between processes by reference.
+        values: without episode statistics, the values of the level below, several each.
+    """
+
+    interface: str
+    event: EventMethod
+    values: Samples
+
+
+EpisodeStatistics = list[EventStatistics]
+"""Of one episode, one entry an event that left a value; travels between processes."""

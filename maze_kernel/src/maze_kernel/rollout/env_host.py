@@ -15,7 +15,7 @@ import numpy as np
 from maze_kernel.env.batching import layout
 from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict, Tick
-from maze_kernel.events.aggregation import EpisodeStatistics
+from maze_kernel.events.records import EpisodeStatistics
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.workers import transport
 from maze_kernel.workers.contract import ActorContext, ArraySpec

@@ -8,8 +8,8 @@ import attrs
 import numpy as np
 
 from maze_kernel.env.tick import Tick, VectorEnv
-from maze_kernel.events.aggregation import EpisodeStatistics
 from maze_kernel.events.log_files import EventRows
+from maze_kernel.events.records import EpisodeStatistics
 from maze_kernel.models.contract import Policy
 
 

@@ -13,7 +13,7 @@ from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.env.finite_check import FiniteCheck
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
-from maze_kernel.events.aggregation import EpisodeStatistics
+from maze_kernel.events.records import EpisodeStatistics
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.models.network_policy import NetworkPolicy

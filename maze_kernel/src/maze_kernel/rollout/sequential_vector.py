@@ -15,7 +15,7 @@ from maze_kernel.env.capabilities import ReportsStatistics, capability
 from maze_kernel.env.contract import Observation, PolicyKey, StructuredEnv
 from maze_kernel.env.tick import ArrayDict, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
-from maze_kernel.events.aggregation import EpisodeStatistics
+from maze_kernel.events.records import EpisodeStatistics
 from maze_kernel.rollout.episode_seeds import EpisodeSeeds
 from maze_kernel.rollout.rows import Final, FlatRows, StructuredRows
 

@@ -18,7 +18,7 @@ from maze_kernel.env.batching import check_same_spaces
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError, WorkerError
-from maze_kernel.events.aggregation import EpisodeStatistics
+from maze_kernel.events.records import EpisodeStatistics
 from maze_kernel.rollout.env_host import (
     EPISODE,
     PHASE,

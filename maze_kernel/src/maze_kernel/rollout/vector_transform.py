@@ -12,7 +12,7 @@ from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick, VectorEnv
 from maze_kernel.env.transform import Transform
-from maze_kernel.events.aggregation import EpisodeStatistics
+from maze_kernel.events.records import EpisodeStatistics
 
 
 class TransformedVectorEnv:

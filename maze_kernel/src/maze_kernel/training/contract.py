@@ -14,7 +14,7 @@ import attrs
 from maze_kernel.env.contract import StructuredEnv, StructuredSpaces
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
-from maze_kernel.events.aggregation import EpisodeStatistics
+from maze_kernel.events.records import EpisodeStatistics
 from maze_kernel.models.contract import ActorCritic, Policy
 from maze_kernel.workers.contract import WorkerPool
 

@@ -11,8 +11,7 @@ from gymnasium import spaces
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict, Tick
 from maze_kernel.env.transform import Transform
-from maze_kernel.events.aggregation import EpisodeStatistics, EventStatistics
-from maze_kernel.events.declaration import EventMethod
+from maze_kernel.events.records import EpisodeStatistics, EventMethod, EventStatistics
 from maze_wrappers.monitoring_events import ActionEvents, ObservationEvents, RewardEvents
 from maze_wrappers.options import MonitoringOptions
 from maze_wrappers.samples import EvenSample

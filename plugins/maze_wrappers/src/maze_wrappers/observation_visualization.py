@@ -9,7 +9,7 @@ from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict, Tick
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError
-from maze_kernel.events.aggregation import EpisodeStatistics, EventStatistics
+from maze_kernel.events.records import EpisodeStatistics, EventStatistics
 from maze_wrappers.known_names import require_known
 from maze_wrappers.monitoring_events import ObservationVisualizationEvents
 from maze_wrappers.options import ObservationVisualizationOptions

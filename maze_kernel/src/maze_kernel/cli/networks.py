@@ -1,0 +1,34 @@
+"""`maze networks`, and `maze describe model FILE`: the networks an experiment would train, as Mermaid text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from maze_kernel.cli.experiments import read_experiment
+from maze_kernel.errors import RequestError
+
+
+def networks(
+    file: Annotated[Path, typer.Argument(help="An experiment file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Show the networks that an experiment would train, without training them."""
+    import attrs
+
+    from maze_kernel.run.assembly import Assembly
+    from maze_kernel.run.mermaid import mermaid
+
+    loaded = read_experiment(file)
+    model: Any = Assembly(loaded, loaded.kernel).make_model()
+    graphs_of = getattr(model, "network_graphs", None)
+    if graphs_of is None:
+        raise RequestError(f"the model of {file} does not say what it is made of", received=type(model).__name__)
+    graphs = graphs_of()
+    if as_json:
+        typer.echo(json.dumps([attrs.asdict(graph) for graph in graphs], indent=2))
+    else:
+        typer.echo(mermaid(graphs), nl=False)
