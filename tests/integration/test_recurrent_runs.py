@@ -12,8 +12,8 @@ from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.testing.environments import RepeatFirst
-from maze_kernel.training.loop import train
 from maze_kernel.training.playing import load_checkpoint
+from maze_kernel.training.train import train
 
 KERNEL = Kernel.installed()
 GRU = {"use": "gru", "hidden_size": 8, "stateful": True}

@@ -4,7 +4,7 @@ import pytest
 
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_kernel.training.loop import train
+from maze_kernel.training.train import train
 
 PROBE = "maze_kernel.testing.environments:"
 

@@ -7,8 +7,8 @@ import pytest
 
 from maze_kernel.config import load_experiment
 from maze_kernel.rollouts import RolloutOptions, roll_out
-from maze_kernel.training.loop import train
 from maze_kernel.training.playing import load_checkpoint
+from maze_kernel.training.train import train
 
 pytestmark = [pytest.mark.learning, pytest.mark.slow, pytest.mark.timeout(900)]
 

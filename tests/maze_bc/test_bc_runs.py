@@ -9,8 +9,8 @@ from maze_kernel.components import load_attribute
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.errors import NonFiniteError, RequestError
 from maze_kernel.training.checkpoint import CheckpointStore
-from maze_kernel.training.loop import train
 from maze_kernel.training.resume import stored_experiment
+from maze_kernel.training.train import train
 
 PROBE = "maze_kernel.testing.environments:"
 

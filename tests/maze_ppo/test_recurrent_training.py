@@ -10,7 +10,7 @@ from maze_kernel.loader import Kernel
 from maze_kernel.models.network_policy import NetworkPolicy
 from maze_kernel.models.recurrence import BEGINS
 from maze_kernel.run.assembly import Assembly
-from maze_kernel.training.loop import train
+from maze_kernel.training.train import train
 
 MODEL = {
     "use": "concat",

@@ -179,7 +179,7 @@ def test_log_stats_show_rewards_before_and_after_scaling(kernel):
 def test_monitoring_reaches_tensorboard_as_bars_and_violins(kernel, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    from maze_kernel.training.loop import train
+    from maze_kernel.training.train import train
 
     data = {
         "name": "monitored",

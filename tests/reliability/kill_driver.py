@@ -18,8 +18,8 @@ from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.errors import CheckpointError
 from maze_kernel.loader import Kernel
 from maze_kernel.training.checkpoint import CheckpointStore
-from maze_kernel.training.loop import train
 from maze_kernel.training.resume import stored_experiment
+from maze_kernel.training.train import train
 
 EPOCHS = 400
 

@@ -23,8 +23,8 @@ from maze_kernel.run.directory import encode_json_lenient
 from maze_kernel.training import playing
 from maze_kernel.training.acting import Actor
 from maze_kernel.training.evaluation import Evaluator
-from maze_kernel.training.loop import TrainingResult, train
 from maze_kernel.training.resume import stored_experiment
+from maze_kernel.training.train import TrainingResult, train
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment

@@ -10,7 +10,7 @@ from maze_kernel.errors import CheckpointError
 from maze_kernel.run.directory import FORMAT, Resumption, RunRecord, note_resumption, open_run
 from maze_kernel.run.provenance import PluginOrigin, SourceTree
 from maze_kernel.run.stored_data import from_data, to_data
-from maze_kernel.training.epochs import LoopState
+from maze_kernel.training.loop import LoopState
 
 RECORD = RunRecord(
     format=FORMAT,

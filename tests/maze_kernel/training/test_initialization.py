@@ -9,7 +9,7 @@ from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
 from maze_kernel.rollouts import RolloutOptions, roll_out
 from maze_kernel.training.checkpoint import CheckpointStore
-from maze_kernel.training.loop import train
+from maze_kernel.training.train import train
 
 SHORT = {
     "ppo": {"use": "ppo", "n_epochs": 1, "epoch_length": 1, "n_rollout_steps": 16},

@@ -41,7 +41,7 @@ def train(
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show all statistics of each epoch.")] = False,
 ) -> int:
     """Train an experiment, or continue a run."""
-    from maze_kernel.training.loop import train as run_training
+    from maze_kernel.training.train import train as run_training
 
     loaded, kernel = _experiment_to_train(file, tuple(overrides or ()), resume)
     run_dirs: list[Path] = []

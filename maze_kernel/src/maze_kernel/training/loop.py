@@ -1,220 +1,284 @@
-"""From an experiment, or a run to resume, to a trained run directory: what `maze train` and `RunContext.train` call."""
+"""The epoch loop that every algorithm shares: train, evaluate the weights just trained, select, log, save."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import random
+import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
+import numpy as np
 
-from maze_kernel.errors import CheckpointError, MazeError, NonFiniteError, RequestError
+from maze_kernel.errors import CheckpointError, NonFiniteError
 from maze_kernel.run.assembly import Assembly
-from maze_kernel.run.directory import (
-    Resumption,
-    clean_run_directory,
-    create_run_directory,
-    note_resumption,
-    open_run,
-)
 from maze_kernel.run.fan_out import FanOut
-from maze_kernel.run.figures import draw_networks
-from maze_kernel.run.logging_contract import Logger, LoggerContext, Outcome
-from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
-from maze_kernel.training.contract import Progress
-from maze_kernel.training.epochs import Budget, Loop, LoopState, write_batch
-from maze_kernel.training.evaluation import MEAN_REWARD, Evaluator
-from maze_kernel.training.initialization import initialize_from, open_source
+from maze_kernel.run.logging_contract import EpochRecord, Outcome, Statistic
+from maze_kernel.run.storage import Storage, replace_json
+from maze_kernel.run.stored_data import to_data
+from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore, require_finite_weights
+from maze_kernel.training.contract import Progress, Statistics, Trainer
+from maze_kernel.training.evaluation import MEAN_REWARD, Evaluator, Metric
 from maze_kernel.training.interruption import Interruption
-from maze_kernel.training.resume import check_compatible, restore
 
-if TYPE_CHECKING:
-    from maze_kernel.config.experiment import LoadedExperiment
-    from maze_kernel.loader import Kernel
-    from maze_kernel.training.contract import Trainer
-    from maze_kernel.workers.contract import WorkerPool
+
+@attrs.define(kw_only=True)
+class LoopState:
+    """The loop's own counters; saved with every checkpoint."""
+
+    epoch: int = 0
+    best_epoch: int | None = None
+    best_metric: float | None = None
+    stale_evaluations: int = 0
+    """Evaluations since the best one."""
+    wall_seconds: float = 0.0
+    """Training time of this run before it was resumed."""
 
 
 @attrs.frozen(kw_only=True)
-class TrainingResult:
-    """How a training run ended.
+class Budget:
+    """When to stop; 0 is no limit."""
 
-    Attributes:
-        epochs: of the whole run, resumed parts included.
-        model: with the last weights.
-    """
+    n_epochs: int = 0
+    max_env_steps: int = 0
+    max_seconds: float = 0.0
+    patience: int = 0
 
-    run_dir: Path
-    outcome: Outcome
-    best_metric: float | None
-    env_steps: int
-    epochs: int
-    model: Any = attrs.field(default=None, repr=False, eq=False)
+    @classmethod
+    def of(cls, options: Any, max_seconds: float | None = None) -> Budget:
+        """The budget in a trainer's options; `max_seconds` is the run's."""
+        return cls(
+            n_epochs=getattr(options, "n_epochs", 0),
+            max_env_steps=getattr(options, "max_env_steps", 0),
+            max_seconds=max_seconds or 0.0,
+            patience=getattr(options, "patience", 0),
+        )
+
+    def exhausted(self, state: LoopState, env_steps: int, seconds: float) -> str | None:
+        """Why training is over before the next epoch, or None."""
+        if self.n_epochs and state.epoch >= self.n_epochs:
+            return f"all {self.n_epochs} epochs done"
+        if self.max_env_steps and env_steps >= self.max_env_steps:
+            return f"{env_steps} environment steps done"
+        if self.max_seconds and seconds >= self.max_seconds:
+            return f"{self.max_seconds:g} seconds used"
+        return None
+
+    def out_of_patience(self, state: LoopState) -> str | None:
+        """Why training stops early, or None."""
+        if self.patience and state.stale_evaluations >= self.patience:
+            return f"no better evaluation in {state.stale_evaluations}"
+        return None
 
 
-def train(
-    loaded: LoadedExperiment,
-    kernel: Kernel,
-    *,
-    run_dir: Path | None = None,
-    resume: Path | None = None,
-    max_seconds: float | None = None,
-    verbosity: int = 0,
-    extra_loggers: Sequence[Logger] = (),
-    on_run_dir: Callable[[Path], None] = lambda _path: None,
-) -> TrainingResult:
-    """Train one experiment to the end of its budget.
+class Loop:
+    """One run of the epoch loop.
 
     Args:
-        loaded: the experiment; of a resumed run, what `maze_kernel.training.resume.stored_experiment` gives.
-        run_dir: a new directory; None: `runs/<name>/<UTC time>-<4 hex>/`.
-        resume: the run directory to continue, in place of `run_dir`.
-        max_seconds: wall-clock budget of this call and what it resumes together.
-        verbosity: −1 silent, 0 normal, 1 tables of statistics.
-        extra_loggers: besides those of the experiment.
-        on_run_dir: called with the run directory before training starts.
-
-    Raises:
-        MazeError: training failed; loggers and workers are closed and what was saved is whole.
+        state: zero, or what a checkpoint held.
     """
-    with ExitStack() as stack:
-        assembly = Assembly(loaded, kernel)
-        path, checkpoint, notes = _directory(assembly, run_dir, resume)
-        assembly.run_dir = path
-        on_run_dir(path)
-        epoch = checkpoint.epoch if checkpoint else 0
-        loggers = FanOut(
-            [*assembly.make_loggers(_logger_context(assembly, path, epoch, verbosity)), *extra_loggers],
-            path / "log.txt",
+
+    def __init__(
+        self,
+        *,
+        assembly: Assembly,
+        trainer: Trainer,
+        evaluator: Evaluator | None,
+        store: CheckpointStore,
+        loggers: FanOut,
+        budget: Budget,
+        state: LoopState | None = None,
+    ) -> None:
+        self.assembly = assembly
+        self.trainer = trainer
+        self.evaluator = evaluator
+        self.store = store
+        self.loggers = loggers
+        self.budget = budget
+        self.state = state or LoopState()
+        selects: str = getattr(trainer, "metric", MEAN_REWARD)
+        self.metric = Metric.parse(assembly.experiment.evaluation.metric or selects)
+        self._started = time.monotonic()
+        self._best: Checkpoint | None = None
+        self._saved_epoch = self.state.epoch
+
+    def run(self, interruption: Interruption) -> Outcome:
+        """Train until a budget is used up, patience ends, or a signal arrives.
+
+        Raises:
+            NonFiniteError: NaN or infinity in weights, or raised by the trainer or an environment.
+            CheckpointError: the last checkpoint could not be written.
+        """
+        self.metric.check_name()
+        reason = self._exhausted()
+        if reason is not None:
+            return self._outcome("done", reason)
+        self._start_segment()
+        while True:
+            self.state.epoch += 1
+            train = {**self.trainer.train_epoch(), **self.assembly.drain_event_statistics()}
+            require_finite_weights(_weights(self.trainer), f"after epoch {self.state.epoch} the weights")
+            done = self._exhausted()
+            last = bool(done) or interruption.received is not None
+            evaluation = self._evaluate(last)
+            is_best = self._select(train, evaluation)
+            self._log(train, evaluation, is_best)
+            early = self.budget.out_of_patience(self.state)
+            if interruption.received is not None and not done:
+                return self._stop("interrupted", f"by {interruption.received}")
+            if done or early:
+                return self._stop("done" if done else "stopped early", done or early or "")
+            self._save_at_boundary()
+
+    def _start_segment(self) -> None:
+        """Everything random begins anew from (run seed, epoch), so that a resumed run takes the same path."""
+        seed_global_generators(self.assembly.seeds.seed("global", self.state.epoch))
+        self.trainer.start_segment(self.state.epoch)
+
+    def _evaluate(self, last: bool) -> Statistics | None:
+        if self.evaluator is None:
+            return None
+        if not last and self.state.epoch % self.assembly.experiment.evaluation.every_epochs:
+            return None
+        self.loggers.progress(Progress(env_steps=self.trainer.env_steps, fraction=1.0, phase="evaluate"))
+        return self.evaluator(self.trainer.model)
+
+    def _select(self, train: Statistics, evaluation: Statistics | None) -> bool:
+        if self.evaluator is not None and evaluation is None and not self.metric.of_training:
+            return False
+        value = self.metric.of(train, evaluation)
+        if value is None:
+            return False
+        state = self.state
+        if self.metric.is_better(value, state.best_metric):
+            state.best_epoch, state.best_metric, state.stale_evaluations = state.epoch, value, 0
+            self._best = self._snapshot(resumable=False)
+            return True
+        state.stale_evaluations += 1
+        return False
+
+    def _log(self, train: Statistics, evaluation: Statistics | None, is_best: bool) -> None:
+        statistics = [Statistic(tag=f"train_{tag}", value=_written(value)) for tag, value in train.items()]
+        statistics += [Statistic(tag=f"eval_{tag}", value=_written(value)) for tag, value in (evaluation or {}).items()]
+        record = EpochRecord(
+            epoch=self.state.epoch,
+            env_steps=self.trainer.env_steps,
+            wall_seconds=self._seconds(),
+            statistics=statistics,
+            is_best=is_best,
+            best_metric=self.state.best_metric,
         )
-        run = _Run(assembly, path, loggers, stack)
+        self.loggers.write(record)
+
+    def _save_at_boundary(self) -> None:
+        """Save and start a new segment. A full disk is not the end: the next boundary tries again."""
+        if self.state.epoch % self.assembly.experiment.checkpoint.every_epochs:
+            return
         try:
-            for note in notes:
-                loggers.message(note)
-            loop = run.prepare(checkpoint, max_seconds)
-            with Interruption() as interruption:
-                outcome = loop.run(interruption)
-        except BaseException as error:
-            run.fail(error)
-            raise
-        run.finish(outcome)
-        return TrainingResult(
-            run_dir=path,
-            outcome=outcome,
-            best_metric=outcome.best_metric,
-            env_steps=loop.trainer.env_steps,
-            epochs=loop.state.epoch,
-            model=loop.trainer.model,
+            self._save()
+        except CheckpointError as error:
+            self.loggers.message(f"{error.what}; training goes on and saves again at the next checkpoint")
+        self._start_segment()
+
+    def _stop(self, status: str, reason: str) -> Outcome:
+        if self._saved_epoch != self.state.epoch:
+            self._save()
+        return self._outcome(status, reason)
+
+    def _outcome(self, status: str, reason: str) -> Outcome:
+        return Outcome(
+            status=status,
+            reason=reason,
+            best_epoch=self.state.best_epoch,
+            best_metric=self.state.best_metric,
+            metric=self.metric.tag,
         )
 
+    def _save(self) -> None:
+        checkpoint = self._snapshot(resumable=True)
+        self.store.save(checkpoint, best=self._best, best_epoch=self.state.best_epoch)
+        self._best = None
+        self._saved_epoch = self.state.epoch
+        save_normalization(self.store, self.assembly)
 
-class _Run:
-    """Builds the parts of a run in order and sees to it that each is closed."""
+    def _snapshot(self, *, resumable: bool) -> Checkpoint:
+        """The run as it is now; weights are copies, so later training cannot change them."""
+        state: dict[str, Any] = {"transforms": self.assembly.transform_states()}
+        if resumable:
+            loop = to_data(attrs.evolve(self.state, wall_seconds=self._seconds()))
+            state |= {"loop": loop, "trainer": dict(self.trainer.state_dict())}
+        model = {name: tensor.detach().clone() for name, tensor in _weights(self.trainer).items()}
+        return Checkpoint(epoch=self.state.epoch, model=model, state=_copied(state), resumable=resumable)
 
-    def __init__(self, assembly: Assembly, path: Path, loggers: FanOut, stack: ExitStack) -> None:
-        self._assembly = assembly
-        self._path = path
-        self._loggers = loggers
-        self._stack = stack
+    def _exhausted(self) -> str | None:
+        return self.budget.exhausted(self.state, self.trainer.env_steps, self._seconds())
 
-    def prepare(self, checkpoint: Checkpoint | None, max_seconds: float | None) -> Loop:
-        assembly = self._assembly
-        trainer: Trainer = assembly.make_trainer(assembly.trainer_context(self._loggers.progress))
-        self._stack.callback(trainer.close)
-        store = CheckpointStore(self._path, keep=assembly.experiment.checkpoint.keep)
-        state = LoopState()
-        if checkpoint is not None:
-            state = restore(checkpoint, trainer, assembly)
-            store.drop_after(checkpoint.epoch)
-        elif assembly.experiment.initialize_from:
-            for line in initialize_from(assembly.experiment.initialize_from, trainer, assembly):
-                self._loggers.message(line)
-        if checkpoint is None:
-            draw_networks(trainer.model, self._path, self._loggers)
-        assembly.estimate_transforms(
-            self._loggers.message,
-            lambda fraction: self._loggers.progress(Progress(env_steps=0, fraction=fraction, phase="estimate")),
-        )
-        return Loop(
-            assembly=assembly,
-            trainer=trainer,
-            evaluator=self._evaluator(self._pool()),
-            store=store,
-            loggers=self._loggers,
-            budget=Budget.of(trainer.options, max_seconds),
-            state=state,
-        )
-
-    def fail(self, error: BaseException) -> None:
-        """Write what helps to understand a failure, then close the loggers."""
-        if isinstance(error, NonFiniteError):
-            batch = write_batch(self._path, error)
-            if batch is not None:
-                error.help = f"{error.help}; " if error.help else ""
-                error.help += f"the batch is in {batch}"
-        what = error.what if isinstance(error, MazeError) else f"{type(error).__name__}: {error}"
-        status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-        self._loggers.note(f"{status}: {what}")
-        self._loggers.close(Outcome(status=status, reason=what))
-
-    def finish(self, outcome: Outcome) -> None:
-        self._loggers.note(f"{outcome.status}: {outcome.reason}")
-        self._loggers.close(outcome)
-
-    def _pool(self) -> WorkerPool | None:
-        """Workers for evaluation and estimates; None where everything runs in this process."""
-        workers = self._assembly.experiment.workers
-        if workers is None or workers.use.rpartition(":")[2] == "inline":
-            return None
-        pool = self._assembly.make_workers()
-        self._stack.callback(pool.close)
-        return pool
-
-    def _evaluator(self, pool: WorkerPool | None) -> Evaluator | None:
-        if self._assembly.experiment.evaluation.n_episodes == 0:
-            return None
-        evaluator = Evaluator(self._assembly, pool)
-        self._stack.callback(evaluator.close)
-        return evaluator
+    def _seconds(self) -> float:
+        return self.state.wall_seconds + time.monotonic() - self._started
 
 
-def _directory(
-    assembly: Assembly, run_dir: Path | None, resume: Path | None
-) -> tuple[Path, Checkpoint | None, list[str]]:
-    if resume is None:
-        if assembly.experiment.initialize_from:
-            open_source(assembly.experiment.initialize_from)
-        _ = assembly.spaces  # what does not fit is refused before anything is created
-        return create_run_directory(assembly.loaded, assembly.kernel, out=run_dir), None, []
-    if run_dir is not None:
-        raise RequestError("a resumed run stays in its directory", received=f"--out {run_dir}", help="leave --out away")
-    stored = open_run(resume)
-    check_compatible(stored.resolved, assembly.loaded.resolved)
-    clean_run_directory(stored.path)
-    store = CheckpointStore(stored.path)
-    store.clean()
-    checkpoint, notes = store.load_newest()
-    if checkpoint is None:
-        if store.epochs():
-            raise CheckpointError(f"no checkpoint of {resume} is whole", help="; ".join(notes))
-        notes = [*notes, "the run has no checkpoint yet: training starts at the beginning"]
-    else:
-        notes = [*notes, f"resumed from epoch {checkpoint.epoch}"]
-    resumption = Resumption(epoch=checkpoint.epoch if checkpoint else 0, overrides=assembly.loaded.overrides)
-    note_resumption(stored.path, assembly.loaded.resolved, resumption)
-    return stored.path, checkpoint, notes
+def seed_global_generators(seed: int) -> None:
+    """Seed the generators that libraries fall back on: random, numpy.random and torch."""
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
 
 
-def _logger_context(assembly: Assembly, path: Path, epoch: int, verbosity: int) -> LoggerContext:
-    experiment = assembly.experiment
-    budget = Budget.of(experiment.trainer.options)
-    return LoggerContext(
-        run_dir=path,
-        name=experiment.name,
-        n_epochs=budget.n_epochs,
-        max_env_steps=budget.max_env_steps,
-        resumed_epoch=epoch,
-        metric=experiment.evaluation.metric or MEAN_REWARD,
-        verbosity=verbosity,
-    )
+def save_normalization(store: CheckpointStore, assembly: Assembly) -> None:
+    """Write the transforms' statistics to `normalization.json`, for people and for other programs to read."""
+    states = assembly.transform_states()
+    if not any(states):
+        return
+    selections = assembly.transform_selections
+    data = [{"use": s.use, "statistics": _listed(state)} for s, state in zip(selections, states, strict=True)]
+    try:
+        replace_json(store.storage, store.folder.parent / "normalization.json", {"format": 1, "transforms": data})
+    except OSError as error:
+        raise CheckpointError(f"normalization.json could not be written: {error}") from error
+
+
+def write_batch(run_dir: Path, error: NonFiniteError) -> Path | None:
+    """Store the arrays a NonFiniteError carries as `batch`; None where it carries none or the disk refuses."""
+    from safetensors.numpy import save
+
+    batch: Mapping[str, Any] | None = getattr(error, "batch", None)
+    if not batch:
+        return None
+    path = run_dir / "non-finite-batch.safetensors"
+    try:
+        Storage().write_bytes(path, save({name: np.ascontiguousarray(value) for name, value in batch.items()}))
+    except (OSError, TypeError, ValueError):
+        return None
+    return path
+
+
+def _weights(trainer: Trainer) -> dict[str, Any]:
+    model: Any = trainer.model
+    return model.state_dict()  # type: ignore[no-any-return]
+
+
+def _written(value: Any) -> Any:
+    """As loggers take it: a list that an event's epoch statistic gave is a histogram if it holds numbers, else text."""
+    if not isinstance(value, list):
+        return value
+    array = np.asarray(value, dtype=None if all(np.ndim(part) == 0 for part in value) else object)
+    return array if array.dtype.kind in "biuf" else str(value)
+
+
+def _copied(state: Any) -> Any:
+    if isinstance(state, Mapping):
+        return {key: _copied(value) for key, value in state.items()}
+    if isinstance(state, list):
+        return [_copied(value) for value in state]
+    return state.copy() if isinstance(state, np.ndarray) else state
+
+
+def _listed(state: Any) -> Any:
+    if isinstance(state, Mapping):
+        return {str(key): _listed(value) for key, value in state.items()}
+    if isinstance(state, (list, tuple)):
+        return [_listed(value) for value in state]
+    return state.tolist() if isinstance(state, (np.ndarray, np.generic)) else state

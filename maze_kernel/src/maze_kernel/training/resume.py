@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from maze_kernel.loader import Kernel
     from maze_kernel.run.assembly import Assembly
     from maze_kernel.training.contract import Trainer
-    from maze_kernel.training.epochs import LoopState
+    from maze_kernel.training.loop import LoopState
 
 _FREE_TABLES = ("loggers", "checkpoint", "workers", "plugins", "initialize_from")
 _FREE_KEYS = (
@@ -74,7 +74,7 @@ def restore(checkpoint: Checkpoint, trainer: Trainer, assembly: Assembly) -> Loo
     Raises:
         CheckpointError: the checkpoint does not fit the model or the trainer.
     """
-    from maze_kernel.training.epochs import LoopState
+    from maze_kernel.training.loop import LoopState
 
     model: Any = trainer.model
     try:

@@ -1,0 +1,220 @@
+"""From an experiment, or a run to resume, to a trained run directory: what `maze train` and `RunContext.train` call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from maze_kernel.errors import CheckpointError, MazeError, NonFiniteError, RequestError
+from maze_kernel.run.assembly import Assembly
+from maze_kernel.run.directory import (
+    Resumption,
+    clean_run_directory,
+    create_run_directory,
+    note_resumption,
+    open_run,
+)
+from maze_kernel.run.fan_out import FanOut
+from maze_kernel.run.figures import draw_networks
+from maze_kernel.run.logging_contract import Logger, LoggerContext, Outcome
+from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
+from maze_kernel.training.contract import Progress
+from maze_kernel.training.evaluation import MEAN_REWARD, Evaluator
+from maze_kernel.training.initialization import initialize_from, open_source
+from maze_kernel.training.interruption import Interruption
+from maze_kernel.training.loop import Budget, Loop, LoopState, write_batch
+from maze_kernel.training.resume import check_compatible, restore
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.loader import Kernel
+    from maze_kernel.training.contract import Trainer
+    from maze_kernel.workers.contract import WorkerPool
+
+
+@attrs.frozen(kw_only=True)
+class TrainingResult:
+    """How a training run ended.
+
+    Attributes:
+        epochs: of the whole run, resumed parts included.
+        model: with the last weights.
+    """
+
+    run_dir: Path
+    outcome: Outcome
+    best_metric: float | None
+    env_steps: int
+    epochs: int
+    model: Any = attrs.field(default=None, repr=False, eq=False)
+
+
+def train(
+    loaded: LoadedExperiment,
+    kernel: Kernel,
+    *,
+    run_dir: Path | None = None,
+    resume: Path | None = None,
+    max_seconds: float | None = None,
+    verbosity: int = 0,
+    extra_loggers: Sequence[Logger] = (),
+    on_run_dir: Callable[[Path], None] = lambda _path: None,
+) -> TrainingResult:
+    """Train one experiment to the end of its budget.
+
+    Args:
+        loaded: the experiment; of a resumed run, what `maze_kernel.training.resume.stored_experiment` gives.
+        run_dir: a new directory; None: `runs/<name>/<UTC time>-<4 hex>/`.
+        resume: the run directory to continue, in place of `run_dir`.
+        max_seconds: wall-clock budget of this call and what it resumes together.
+        verbosity: −1 silent, 0 normal, 1 tables of statistics.
+        extra_loggers: besides those of the experiment.
+        on_run_dir: called with the run directory before training starts.
+
+    Raises:
+        MazeError: training failed; loggers and workers are closed and what was saved is whole.
+    """
+    with ExitStack() as stack:
+        assembly = Assembly(loaded, kernel)
+        path, checkpoint, notes = _directory(assembly, run_dir, resume)
+        assembly.run_dir = path
+        on_run_dir(path)
+        epoch = checkpoint.epoch if checkpoint else 0
+        loggers = FanOut(
+            [*assembly.make_loggers(_logger_context(assembly, path, epoch, verbosity)), *extra_loggers],
+            path / "log.txt",
+        )
+        run = _Run(assembly, path, loggers, stack)
+        try:
+            for note in notes:
+                loggers.message(note)
+            loop = run.prepare(checkpoint, max_seconds)
+            with Interruption() as interruption:
+                outcome = loop.run(interruption)
+        except BaseException as error:
+            run.fail(error)
+            raise
+        run.finish(outcome)
+        return TrainingResult(
+            run_dir=path,
+            outcome=outcome,
+            best_metric=outcome.best_metric,
+            env_steps=loop.trainer.env_steps,
+            epochs=loop.state.epoch,
+            model=loop.trainer.model,
+        )
+
+
+class _Run:
+    """Builds the parts of a run in order and sees to it that each is closed."""
+
+    def __init__(self, assembly: Assembly, path: Path, loggers: FanOut, stack: ExitStack) -> None:
+        self._assembly = assembly
+        self._path = path
+        self._loggers = loggers
+        self._stack = stack
+
+    def prepare(self, checkpoint: Checkpoint | None, max_seconds: float | None) -> Loop:
+        assembly = self._assembly
+        trainer: Trainer = assembly.make_trainer(assembly.trainer_context(self._loggers.progress))
+        self._stack.callback(trainer.close)
+        store = CheckpointStore(self._path, keep=assembly.experiment.checkpoint.keep)
+        state = LoopState()
+        if checkpoint is not None:
+            state = restore(checkpoint, trainer, assembly)
+            store.drop_after(checkpoint.epoch)
+        elif assembly.experiment.initialize_from:
+            for line in initialize_from(assembly.experiment.initialize_from, trainer, assembly):
+                self._loggers.message(line)
+        if checkpoint is None:
+            draw_networks(trainer.model, self._path, self._loggers)
+        assembly.estimate_transforms(
+            self._loggers.message,
+            lambda fraction: self._loggers.progress(Progress(env_steps=0, fraction=fraction, phase="estimate")),
+        )
+        return Loop(
+            assembly=assembly,
+            trainer=trainer,
+            evaluator=self._evaluator(self._pool()),
+            store=store,
+            loggers=self._loggers,
+            budget=Budget.of(trainer.options, max_seconds),
+            state=state,
+        )
+
+    def fail(self, error: BaseException) -> None:
+        """Write what helps to understand a failure, then close the loggers."""
+        if isinstance(error, NonFiniteError):
+            batch = write_batch(self._path, error)
+            if batch is not None:
+                error.help = f"{error.help}; " if error.help else ""
+                error.help += f"the batch is in {batch}"
+        what = error.what if isinstance(error, MazeError) else f"{type(error).__name__}: {error}"
+        status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        self._loggers.note(f"{status}: {what}")
+        self._loggers.close(Outcome(status=status, reason=what))
+
+    def finish(self, outcome: Outcome) -> None:
+        self._loggers.note(f"{outcome.status}: {outcome.reason}")
+        self._loggers.close(outcome)
+
+    def _pool(self) -> WorkerPool | None:
+        """Workers for evaluation and estimates; None where everything runs in this process."""
+        workers = self._assembly.experiment.workers
+        if workers is None or workers.use.rpartition(":")[2] == "inline":
+            return None
+        pool = self._assembly.make_workers()
+        self._stack.callback(pool.close)
+        return pool
+
+    def _evaluator(self, pool: WorkerPool | None) -> Evaluator | None:
+        if self._assembly.experiment.evaluation.n_episodes == 0:
+            return None
+        evaluator = Evaluator(self._assembly, pool)
+        self._stack.callback(evaluator.close)
+        return evaluator
+
+
+def _directory(
+    assembly: Assembly, run_dir: Path | None, resume: Path | None
+) -> tuple[Path, Checkpoint | None, list[str]]:
+    if resume is None:
+        if assembly.experiment.initialize_from:
+            open_source(assembly.experiment.initialize_from)
+        _ = assembly.spaces  # what does not fit is refused before anything is created
+        return create_run_directory(assembly.loaded, assembly.kernel, out=run_dir), None, []
+    if run_dir is not None:
+        raise RequestError("a resumed run stays in its directory", received=f"--out {run_dir}", help="leave --out away")
+    stored = open_run(resume)
+    check_compatible(stored.resolved, assembly.loaded.resolved)
+    clean_run_directory(stored.path)
+    store = CheckpointStore(stored.path)
+    store.clean()
+    checkpoint, notes = store.load_newest()
+    if checkpoint is None:
+        if store.epochs():
+            raise CheckpointError(f"no checkpoint of {resume} is whole", help="; ".join(notes))
+        notes = [*notes, "the run has no checkpoint yet: training starts at the beginning"]
+    else:
+        notes = [*notes, f"resumed from epoch {checkpoint.epoch}"]
+    resumption = Resumption(epoch=checkpoint.epoch if checkpoint else 0, overrides=assembly.loaded.overrides)
+    note_resumption(stored.path, assembly.loaded.resolved, resumption)
+    return stored.path, checkpoint, notes
+
+
+def _logger_context(assembly: Assembly, path: Path, epoch: int, verbosity: int) -> LoggerContext:
+    experiment = assembly.experiment
+    budget = Budget.of(experiment.trainer.options)
+    return LoggerContext(
+        run_dir=path,
+        name=experiment.name,
+        n_epochs=budget.n_epochs,
+        max_env_steps=budget.max_env_steps,
+        resumed_epoch=epoch,
+        metric=experiment.evaluation.metric or MEAN_REWARD,
+        verbosity=verbosity,
+    )
