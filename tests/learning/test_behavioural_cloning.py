@@ -23,7 +23,7 @@ def clone(example, demonstrations, seed, run_dir):
     train(loaded, loaded.kernel, run_dir=run_dir, verbosity=-1)
     options = RolloutOptions(n_episodes=100, seed=1000, n_workers=1)
     result = roll_out(loaded, loaded.kernel, options, checkpoint=load_checkpoint(run_dir, "best"))
-    last = load_checkpoint(run_dir, "last").state["trainer"]
+    last = load_checkpoint(run_dir, "last").trainer
     return result.summary["reward"]["mean"], last["n_updates"]
 
 

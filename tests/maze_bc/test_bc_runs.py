@@ -8,7 +8,7 @@ from safetensors.numpy import load_file
 from maze_kernel.components import load_attribute
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.errors import NonFiniteError, RequestError
-from maze_kernel.training.checkpoint import CheckpointStore
+from maze_kernel.training.checkpoint_store import CheckpointStore
 from maze_kernel.training.resume import stored_experiment
 from maze_kernel.training.train import train
 
@@ -70,10 +70,10 @@ def test_a_resumed_run_equals_the_uninterrupted_one(cartpole_recording, kernel, 
     for name, tensor in weights(whole).items():
         assert torch.equal(tensor, resumed.model.state_dict()[name]), name
     one, other = (CheckpointStore(result.run_dir).load_named("last") for result in (whole, resumed))
-    moments = (checkpoint.state["trainer"]["optimizer"] for checkpoint in (one, other))
+    moments = (checkpoint.trainer["optimizer"] for checkpoint in (one, other))
     for mine, theirs in zip(*(moment.values() for moment in moments), strict=True):
         assert torch.equal(mine, theirs)
-    assert one.state["trainer"]["cursor"] == other.state["trainer"]["cursor"]
+    assert one.trainer["cursor"] == other.trainer["cursor"]
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_another(identity_recording, run):

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
+from maze_kernel.training.checkpoint import Checkpoint, LoopState
+from maze_kernel.training.checkpoint_store import CheckpointStore
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
@@ -55,7 +56,9 @@ def hostile_run(tmp_path):
     run_dir = tmp_path / "run"
     target = "hostile_module:explode"
     store = CheckpointStore(run_dir)
-    store.save(Checkpoint(epoch=1, model={"weight": torch.ones(2)}, state={"trainer": {"target": target}}))
+    store.save(
+        Checkpoint(epoch=1, model={"weight": torch.ones(2)}, loop=LoopState(epoch=1), trainer={"target": target})
+    )
     experiment = {
         "name": "x",
         "env": {"use": target},
@@ -78,7 +81,7 @@ def test_loading_a_run_imports_nothing_from_it(hostile_run):
         from maze_kernel.errors import MazeError
         from maze_kernel.loader import Kernel
         from maze_kernel.run.directory import open_run
-        from maze_kernel.training.checkpoint import CheckpointStore
+        from maze_kernel.training.checkpoint_store import CheckpointStore
         from maze_kernel.training.resume import stored_experiment
         kernel = Kernel.installed()
         run_dir = {str(hostile_run)!r}

@@ -224,7 +224,7 @@ class RunContext:
 
     def _restored(self, loaded: LoadedExperiment, checkpoint: Checkpoint) -> tuple[Assembly, Any]:
         assembly = Assembly(loaded, self._kernel, self._run_dir)
-        assembly.load_transform_states(checkpoint.state.get("transforms", []))
+        assembly.load_transform_states(checkpoint.transforms)
         return assembly, playing.load_weights(assembly.make_model(), playing.weights_of(checkpoint))
 
 

@@ -201,5 +201,9 @@ class CheckpointError(MazeError):
     """A checkpoint or run directory that cannot be read or written."""
 
 
+class FormatError(CheckpointError):
+    """A checkpoint or run directory of a format that this version of Maze does not read; another version wrote it."""
+
+
 class TrajectoryError(MazeError):
     """A recording of episodes that cannot be read or written."""

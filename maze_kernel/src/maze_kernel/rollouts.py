@@ -125,7 +125,7 @@ def roll_out(
     recording = None
     if options.record_dir is not None:
         recording = playing.new_recording(loaded, options.record_dir, player_name, seeds)
-    states = assembly.estimated_states(report) if checkpoint is None else checkpoint.state.get("transforms")
+    states = assembly.estimated_states(report) if checkpoint is None else checkpoint.transforms
     player = EpisodePlayer(
         make_env=playing.PlayingEnv(loaded, kernel, states, recording, run_dir),
         make_policy=make_policy,

@@ -29,7 +29,7 @@ def rolled_out(context, seeds, *, deterministic=True, policy=None):
     if policy is None:
         checkpoint = playing.load_checkpoint(context.run_dir, "best")
         make = playing.TrainedPolicy(context._loaded, context._kernel, playing.weights_of(checkpoint))
-        states = checkpoint.state["transforms"]
+        states = checkpoint.transforms
     else:
         states = None
         selection = select(context._kernel, "policy", policy)

@@ -93,14 +93,14 @@ def checkpoint_of(loaded):
     weights = assembly.make_model().state_dict()
     generator = torch.Generator().manual_seed(0)
     weights = {name: value + 0.3 * torch.randn(value.shape, generator=generator) for name, value in weights.items()}
-    return Checkpoint(epoch=7, model=weights, state={"transforms": assembly.transform_states()})
+    return Checkpoint(epoch=7, model=weights, transforms=assembly.transform_states())
 
 
 def expected_actions(loaded, checkpoint, key, observation, *, mirror=True):
     """What a rollout would do: transforms, the policy (in NumPy, or in torch), and transforms of the action."""
     assembly = Assembly(loaded, loaded.kernel)
     spaces_seen = assembly.env_factory()().structured_spaces
-    assembly.load_transform_states(checkpoint.state["transforms"])
+    assembly.load_transform_states(checkpoint.transforms)
     for transform in assembly.transforms:
         spaces_seen = transform.bind(spaces_seen)
         observation = transform.observation(key, observation)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from maze_kernel.config.resolved import plain
-from maze_kernel.errors import CheckpointError
+from maze_kernel.errors import CheckpointError, FormatError
 from maze_kernel.run.directory import FORMAT, Resumption, RunRecord, note_resumption, open_run
 from maze_kernel.run.provenance import PluginOrigin, SourceTree
 from maze_kernel.run.stored_data import from_data, to_data
-from maze_kernel.training.loop import LoopState
+from maze_kernel.training.checkpoint import LoopState
 
 RECORD = RunRecord(
     format=FORMAT,
@@ -46,6 +46,14 @@ def test_damage_is_said_with_its_place(tmp_path, change, said):
     (tmp_path / "run.json").write_text(json.dumps({**to_data(RECORD), **change}))
     with pytest.raises(CheckpointError, match=said):
         open_run(tmp_path)
+
+
+def test_another_format_names_the_version_that_wrote_it(tmp_path):
+    record = {"format": 99, "packages": {"maze-kernel": "7.1"}, "everything": "else"}
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    with pytest.raises(FormatError, match="format 99") as caught:
+        open_run(tmp_path)
+    assert "maze-kernel 7.1" in caught.value.help
 
 
 def test_resumptions_add_up(tmp_path):

@@ -5,23 +5,23 @@ import subprocess
 import sys
 import textwrap
 
+import attrs
 import numpy as np
 import pytest
 import torch
 
-from maze_kernel.errors import CheckpointError, NonFiniteError
+from maze_kernel.errors import CheckpointError, FormatError, NonFiniteError
 from maze_kernel.run.storage import TEMPORARY_PREFIX, Storage
-from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
+from maze_kernel.training.checkpoint import Checkpoint, LoopState
+from maze_kernel.training.checkpoint_store import CheckpointStore
 from maze_kernel.training.state_tree import flatten_state, unflatten_state
 
 
 def checkpoint(epoch, **changes):
     generator = np.random.default_rng(epoch)
-    state = {
-        "trainer": {"rng": generator.bit_generator.state, "replay": np.full((3, 2), epoch, np.float64), "empty": {}},
-        "loop": {"epoch": epoch},
-    }
-    return Checkpoint(epoch=epoch, model={"weight": torch.full((4,), float(epoch))}, state=state, **changes)
+    trainer = {"rng": generator.bit_generator.state, "replay": np.full((3, 2), epoch, np.float64), "empty": {}}
+    model = {"weight": torch.full((4,), float(epoch))}
+    return Checkpoint(epoch=epoch, model=model, loop=LoopState(epoch=epoch), trainer=trainer, **changes)
 
 
 def assert_whole(store, epoch):
@@ -125,14 +125,33 @@ def test_a_damaged_checkpoint_is_passed_over_and_reported(tmp_path, name, damage
     assert store.load_named("last").epoch == 2
 
 
+def test_a_checkpoint_comes_back_field_by_field(tmp_path):
+    store = CheckpointStore(tmp_path)
+    loop = LoopState(epoch=2, best_epoch=1, best_metric=float("-inf"), stale_evaluations=1, wall_seconds=0.1)
+    transforms = [{"mean": np.arange(3.0)}, {}]
+    saved = attrs.evolve(checkpoint(2), loop=loop, transforms=transforms)
+    best = attrs.evolve(checkpoint(1, resumable=False), loop=None, trainer={}, transforms=transforms)
+    store.save(saved, best=best, best_epoch=1)
+    loaded = store.load(2)
+    assert (loaded.epoch, loaded.loop, loaded.resumable) == (2, loop, True)
+    assert loaded.trainer["rng"] == saved.trainer["rng"]
+    np.testing.assert_array_equal(loaded.trainer["replay"], saved.trainer["replay"])
+    np.testing.assert_array_equal(loaded.transforms[0]["mean"], np.arange(3.0))
+    weights = store.load_named("best")
+    assert (weights.epoch, weights.loop, weights.trainer, weights.resumable) == (1, None, {}, False)
+    np.testing.assert_array_equal(weights.transforms[0]["mean"], np.arange(3.0))
+
+
 def test_another_format_is_a_hint_and_not_a_fallback(tmp_path):
     store = CheckpointStore(tmp_path)
     store.save(checkpoint(2))
-    path = store.folder / "epoch-000002" / "manifest.json"
+    store.save(checkpoint(4))
+    path = store.folder / "epoch-000004" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
-    with pytest.raises(CheckpointError, match="format 99") as caught:
-        store.load_newest()
-    assert "migrate" in caught.value.help
+    for load in (store.load_newest, lambda: store.load_named("last"), lambda: store.load_named("best")):
+        with pytest.raises(FormatError, match="format 99") as caught:
+            load()
+        assert "run.json" in caught.value.help
 
 
 def test_only_the_newest_and_the_best_are_kept(tmp_path):
@@ -164,7 +183,8 @@ def test_a_full_disk_keeps_the_previous_checkpoint(tmp_path):
         import resource, torch
         from pathlib import Path
         from maze_kernel.errors import CheckpointError
-        from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
+        from maze_kernel.training.checkpoint import Checkpoint
+        from maze_kernel.training.checkpoint_store import CheckpointStore
         store = CheckpointStore(Path({str(tmp_path)!r}))
         store.save(Checkpoint(epoch=1, model={{"weight": torch.ones(10)}}))
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

@@ -8,7 +8,7 @@ from maze_kernel.config import experiment_from_mapping
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
 from maze_kernel.rollouts import RolloutOptions, roll_out
-from maze_kernel.training.checkpoint import CheckpointStore
+from maze_kernel.training.checkpoint_store import CheckpointStore
 from maze_kernel.training.train import train
 
 SHORT = {
@@ -122,9 +122,7 @@ def test_any_trainer_goes_on_from_any_other_with_its_normaliser(run, normalised_
     assert f"initialised from epoch 1 of {first} ({source})" in log
     assert "policy: all 4 tensors taken over" in log
     assert "wrapper observation-normalization: statistics taken over" in log
-    theirs, ours = (
-        CheckpointStore(folder).load_named("last").state["transforms"] for folder in (first, second.run_dir)
-    )
+    theirs, ours = (CheckpointStore(folder).load_named("last").transforms for folder in (first, second.run_dir))
     for part, expected in theirs[0]["estimated"]["observation"].items():
         np.testing.assert_array_equal(ours[0]["estimated"]["observation"][part], expected)
 
@@ -143,8 +141,8 @@ def test_normalisers_go_to_the_wrapper_of_the_same_name(run):
     first = run("first", "ppo", wrappers=[{"use": "reward-scaling", "scale": 2.0}, NORMALIZATION])
     wrappers = [NORMALIZATION, {"use": "return-normalization"}]
     second = run("second", "ppo", wrappers=wrappers, initialize_from=first.run_dir, seed=5)
-    (theirs,) = (s["estimated"] for s in CheckpointStore(first.run_dir).load_named("last").state["transforms"] if s)
-    ours = CheckpointStore(second.run_dir).load_named("last").state["transforms"][0]["estimated"]
+    (theirs,) = (s["estimated"] for s in CheckpointStore(first.run_dir).load_named("last").transforms if s)
+    ours = CheckpointStore(second.run_dir).load_named("last").transforms[0]["estimated"]
     np.testing.assert_array_equal(ours["observation"]["mean"], theirs["observation"]["mean"])
     assert "wrapper observation-normalization: statistics taken over" in log_of(second)
     assert "estimating" not in log_of(second)

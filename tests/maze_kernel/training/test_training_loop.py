@@ -9,7 +9,7 @@ import torch
 
 from maze_kernel.errors import NonFiniteError, RequestError
 from maze_kernel.run.directory import open_run
-from maze_kernel.training.checkpoint import CheckpointStore
+from maze_kernel.training.checkpoint_store import CheckpointStore
 
 
 def rows(run_dir, name):

@@ -206,7 +206,7 @@ def show(
 ) -> None:
     """Show what a run is, where it came from and its checkpoints."""
     from maze_kernel.run.directory import open_run
-    from maze_kernel.training.checkpoint import CheckpointStore
+    from maze_kernel.training.checkpoint_store import CheckpointStore
 
     stored = open_run(newest_run(run))
     if as_json:
@@ -281,7 +281,7 @@ def _resume_command(run: Path, file: Path | None, overrides: list[str] | None) -
 
 def _say_how_to_go_on(error: MazeError, run_dirs: list[Path], file: Path | None, overrides: list[str] | None) -> None:
     """Name the command that goes on from the last checkpoint of a run that failed, if it has one."""
-    from maze_kernel.training.checkpoint import CheckpointStore
+    from maze_kernel.training.checkpoint_store import CheckpointStore
 
     epochs = CheckpointStore(run_dirs[0]).epochs() if run_dirs else []
     if not epochs:

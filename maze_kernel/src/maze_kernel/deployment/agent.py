@@ -160,7 +160,7 @@ class AgentDeployment:
                 "there is nothing trained to deploy", help="give a run directory, or a policy that needs no training"
             )
         transforms = assembly.make_transforms()
-        states = assembly.estimated_states() if checkpoint is None else checkpoint.state.get("transforms", [])
+        states = assembly.estimated_states() if checkpoint is None else checkpoint.transforms
         load_transforms(transforms, states)
         return cls(
             assembly.env_factory(training=False), make_policy(0), transforms=transforms, deterministic=deterministic

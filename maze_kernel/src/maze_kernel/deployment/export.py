@@ -128,7 +128,7 @@ def _refuse_state(model: ActorCritic) -> None:
 
 
 def _bound_transforms(assembly: Assembly, checkpoint: Checkpoint) -> tuple[StructuredSpaces, list[Transform]]:
-    assembly.load_transform_states(checkpoint.state.get("transforms", []))
+    assembly.load_transform_states(checkpoint.transforms)
     env = assembly.env_factory(training=False)()
     try:
         inner = env.structured_spaces

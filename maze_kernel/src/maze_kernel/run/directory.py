@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from maze_kernel.errors import CheckpointError, RequestError
+from maze_kernel.errors import CheckpointError, FormatError, RequestError
 from maze_kernel.run.provenance import Provenance, provenance
 from maze_kernel.run.storage import Storage, remove_leftovers, replace_file, replace_json
 from maze_kernel.run.stored_data import from_data, to_data
@@ -93,7 +93,8 @@ def open_run(path: Path | str) -> StoredRun:
 
     Raises:
         RequestError: it is no run directory.
-        CheckpointError: it is damaged, or of another format.
+        FormatError: another version of Maze wrote it.
+        CheckpointError: it is damaged.
     """
     path = Path(path)
     file = path / "run.json"
@@ -102,8 +103,10 @@ def open_run(path: Path | str) -> StoredRun:
     try:
         data = json.loads(file.read_bytes())
         if data["format"] != FORMAT:
-            raise CheckpointError(
+            raise FormatError(
                 f"run {path} has format {data['format']}, this Maze reads format {FORMAT}",
+                received=f"format {data['format']}",
+                expected=f"format {FORMAT}",
                 help=f"load it with maze-kernel {_writer(data)}, which wrote it",
             )
         record = from_data(data, RunRecord)

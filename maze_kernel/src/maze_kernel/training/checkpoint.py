@@ -1,19 +1,16 @@
-"""Checkpoints that survive a crash at any moment: folders written aside, flushed, then renamed.
+"""What a checkpoint holds, and the four files of its folder.
 
-    checkpoints/epoch-000040/{model.safetensors, trainer.safetensors, state.json, manifest.json}
-    checkpoints/best -> epoch-000035        checkpoints/last -> epoch-000040
+    {model.safetensors, trainer.safetensors, state.json, manifest.json}
 
-`manifest.json` holds the size and SHA-256 of every file. Older folders are deleted only after the new one is safely
-on disk. Reading one never runs code: tensors and JSON only.
+`manifest.json` holds the size and SHA-256 of every other file. Reading one never runs code: tensors and JSON only.
+Where the folders of a run are, and which of them stay, is `checkpoint_store`'s subject.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +19,49 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
-from maze_kernel.errors import CheckpointError, NonFiniteError
-from maze_kernel.run.storage import TEMPORARY_PREFIX, Storage, encode_json, point_to, remove_leftovers
+from maze_kernel.errors import CheckpointError, FormatError, NonFiniteError
+from maze_kernel.run.storage import encode_json
 from maze_kernel.run.stored_data import from_data, to_data
 from maze_kernel.training.state_tree import flatten_state, unflatten_state
 
 FORMAT = 1
 """Version of the checkpoint layout, written to every `state.json`."""
 
-_NAME = re.compile(r"epoch-(\d{6,})")
 _FILES = ("model.safetensors", "trainer.safetensors", "state.json")
+
+
+@attrs.define(kw_only=True)
+class LoopState:
+    """The epoch loop's own counters."""
+
+    epoch: int = 0
+    best_epoch: int | None = None
+    best_metric: float | None = None
+    stale_evaluations: int = 0
+    """Evaluations since the best one."""
+    wall_seconds: float = 0.0
+    """Training time of this run before it was resumed."""
+
+
+@attrs.frozen(kw_only=True)
+class Checkpoint:
+    """One checkpoint in memory.
+
+    Attributes:
+        epoch: how many epochs these weights have seen.
+        model: the model's state dict.
+        loop: the loop's counters; None where the run cannot go on from here.
+        trainer: the trainer's state dict, nested as `state_tree` allows; empty where the run cannot go on from here.
+        transforms: statistics of each transform, innermost first.
+        resumable: False for weights kept only because they were the best.
+    """
+
+    epoch: int
+    model: Mapping[str, torch.Tensor]
+    loop: LoopState | None = None
+    trainer: Mapping[str, Any] = attrs.field(factory=dict)
+    transforms: Sequence[Mapping[str, Any]] = ()
+    resumable: bool = True
 
 
 @attrs.frozen(kw_only=True)
@@ -52,196 +82,70 @@ class Manifest:
 
 @attrs.frozen(kw_only=True)
 class StateFile:
-    """`state.json`; `state` is a tree of `state_tree`."""
+    """`state.json`.
+
+    Attributes:
+        state: "transforms", and of resumable checkpoints "loop" and "trainer": a tree of `state_tree`.
+    """
 
     format: int
     epoch: int
     resumable: bool
-    state: Any
+    state: Mapping[str, Any]
 
 
-@attrs.frozen(kw_only=True)
-class Checkpoint:
-    """One checkpoint in memory.
+def checkpoint_files(checkpoint: Checkpoint) -> list[tuple[str, bytes]]:
+    """Name and contents of every file of a checkpoint's folder.
 
-    Attributes:
-        epoch: how many epochs these weights have seen.
-        model: the model's state dict.
-        state: everything else: "loop", "trainer", "transforms", nested as `state_tree` allows.
-        resumable: False for weights kept only because they were the best.
+    Raises:
+        TypeError: the trainer's or a transform's state holds what no checkpoint can.
     """
+    state: dict[str, Any] = {"transforms": list(checkpoint.transforms)}
+    if checkpoint.resumable:
+        state |= {"loop": to_data(checkpoint.loop), "trainer": checkpoint.trainer}
+    tree, tensors = flatten_state(state)
+    file = StateFile(format=FORMAT, epoch=checkpoint.epoch, resumable=checkpoint.resumable, state=tree)
+    model = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in checkpoint.model.items()}
+    files = [
+        ("model.safetensors", safetensors.torch.save(model)),
+        ("trainer.safetensors", safetensors.torch.save(tensors)),
+        ("state.json", encode_json(to_data(file))),
+    ]
+    digests = {name: FileDigest(bytes=len(data), sha256=hashlib.sha256(data).hexdigest()) for name, data in files}
+    return [*files, ("manifest.json", encode_json(to_data(Manifest(format=FORMAT, files=digests))))]
 
-    epoch: int
-    model: Mapping[str, torch.Tensor]
-    state: Mapping[str, Any] = attrs.field(factory=dict)
-    resumable: bool = True
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """The checkpoint in a folder.
+
+    Raises:
+        FormatError: another version of Maze wrote it.
+        CheckpointError: it is missing or damaged.
+    """
+    contents = _read_verified(folder)
+    try:
+        data = json.loads(contents["state.json"])
+        _check_format(data, folder)
+        file = from_data(data, StateFile)
+        state = unflatten_state(file.state, safetensors.torch.load(contents["trainer.safetensors"]))
+        return Checkpoint(
+            epoch=file.epoch,
+            model=safetensors.torch.load(contents["model.safetensors"]),
+            loop=from_data(state["loop"], LoopState) if state.get("loop") is not None else None,
+            trainer=state.get("trainer", {}),
+            transforms=state.get("transforms", []),
+            resumable=file.resumable,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        raise CheckpointError(f"checkpoint {folder} is damaged: {error!r}") from error
 
 
-def checkpoint_name(epoch: int) -> str:
-    """The folder name of an epoch."""
-    return f"epoch-{epoch:06d}"
-
-
-class CheckpointStore:
-    """The checkpoints of one run directory."""
-
-    def __init__(self, run_dir: Path, *, keep: int = 2, storage: Storage | None = None) -> None:
-        self.folder = Path(run_dir) / "checkpoints"
-        self.keep = keep
-        self.storage = storage or Storage()
-
-    def clean(self) -> list[str]:
-        """Remove temporary folders that a crash left; returns their names."""
-        return remove_leftovers(self.folder)
-
-    def save(self, checkpoint: Checkpoint, *, best: Checkpoint | None = None, best_epoch: int | None = None) -> Path:
-        """Write a checkpoint and everything that goes with it, then delete what is no longer needed.
-
-        Args:
-            best: weights of an earlier epoch that became the best since the last save, to be kept as well.
-            best_epoch: the epoch that `best` should point to; None: there is no best yet.
-
-        Raises:
-            NonFiniteError: a weight is NaN or infinite; nothing is written.
-            CheckpointError: the disk refused; what was saved before is whole.
-        """
-        try:
-            self.storage.make_directory(self.folder)
-            if best is not None and best.epoch != checkpoint.epoch:
-                self._write(best)
-            path = self._write(checkpoint)
-            point_to(self.storage, self.folder / "last", path.name)
-            if best_epoch is not None and (self.folder / checkpoint_name(best_epoch)).is_dir():
-                point_to(self.storage, self.folder / "best", checkpoint_name(best_epoch))
-            self.storage.sync_directory(self.folder)
-            self._prune(best_epoch)
-        except OSError as error:
-            raise CheckpointError(
-                f"the checkpoint of epoch {checkpoint.epoch} could not be written: {error}",
-                received=str(self.folder),
-                help="free some disk space; the checkpoints saved before are whole",
-            ) from error
-        return path
-
-    def epochs(self) -> list[int]:
-        """Epochs that have a folder, rising; whole or not."""
-        if not self.folder.is_dir():
-            return []
-        matches = (_NAME.fullmatch(entry.name) for entry in self.folder.iterdir())
-        return sorted(int(match.group(1)) for match in matches if match)
-
-    def pointed(self, name: str) -> int | None:
-        """The epoch that "best" or "last" points to, None where there is no such pointer."""
-        try:
-            target = os.readlink(self.folder / name)
-        except OSError:
-            return None
-        match = _NAME.fullmatch(target)
-        return int(match.group(1)) if match else None
-
-    def load(self, epoch: int) -> Checkpoint:
-        """Read one checkpoint.
-
-        Raises:
-            CheckpointError: it is missing, damaged, or of another format.
-        """
-        folder = self.folder / checkpoint_name(epoch)
-        contents = _read_verified(folder)
-        try:
-            data = json.loads(contents["state.json"])
-            _check_format(data, folder)
-            file = from_data(data, StateFile)
-            model = safetensors.torch.load(contents["model.safetensors"])
-            tensors = safetensors.torch.load(contents["trainer.safetensors"])
-            tree = unflatten_state(file.state, tensors)
-            return Checkpoint(epoch=file.epoch, model=model, state=tree, resumable=file.resumable)
-        except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
-            raise CheckpointError(f"checkpoint {folder} is damaged: {error!r}") from error
-
-    def load_newest(self) -> tuple[Checkpoint | None, list[str]]:
-        """The newest whole checkpoint a run can continue from, and a line about each one that was passed over."""
-        skipped: list[str] = []
-        for epoch in reversed(self.epochs()):
-            try:
-                checkpoint = self.load(epoch)
-            except CheckpointError as error:
-                if error.received == "another format":
-                    raise
-                skipped.append(f"skipped checkpoint {checkpoint_name(epoch)}: {error.what}")
-                continue
-            if checkpoint.resumable:
-                return checkpoint, skipped
-        return None, skipped
-
-    def load_named(self, name: str) -> Checkpoint:
-        """Read "best", "last" or "epoch-000040"; "best" falls back to "last", "last" to the newest whole one."""
-        match = _NAME.fullmatch(name)
-        if match:
-            return self.load(int(match.group(1)))
-        if name not in ("best", "last"):
-            raise CheckpointError(f"no checkpoint {name!r}", expected="best, last or epoch-NNNNNN")
-        epoch = self.pointed(name)
-        if epoch is not None:
-            try:
-                return self.load(epoch)
-            except CheckpointError as error:
-                if error.received == "another format":
-                    raise
-        checkpoint, _ = self.load_newest()
-        if checkpoint is None:
-            raise CheckpointError(f"no whole checkpoint in {self.folder}", help="train the run first")
-        return checkpoint
-
-    def drop_after(self, epoch: int) -> None:
-        """Remove folders of later epochs: damaged ones, and best weights of epochs that will run again."""
-        for later in self.epochs():
-            if later > epoch:
-                self._remove(self.folder / checkpoint_name(later))
-
-    def _write(self, checkpoint: Checkpoint) -> Path:
-        require_finite_weights(checkpoint.model, f"the weights of epoch {checkpoint.epoch}")
-        target = self.folder / checkpoint_name(checkpoint.epoch)
-        temporary = self.folder / f"{TEMPORARY_PREFIX}{target.name}-{os.getpid()}"
-        try:
-            self.storage.make_directory(temporary)
-            for name, data in _encode(checkpoint):
-                self.storage.write_bytes(temporary / name, data)
-            self.storage.sync_directory(temporary)
-            if target.exists():
-                self.storage.rename(target, self.folder / f"{TEMPORARY_PREFIX}old-{target.name}-{os.getpid()}")
-            self.storage.rename(temporary, target)
-        except OSError:
-            self._remove_quietly(temporary)
-            raise
-        self.storage.sync_directory(self.folder)
-        return target
-
-    def _prune(self, best_epoch: int | None) -> None:
-        resumable = [epoch for epoch in self.epochs() if epoch != best_epoch or self._is_resumable(epoch)]
-        keep = {*[epoch for epoch in resumable if self._is_resumable(epoch)][-self.keep :], best_epoch}
-        for epoch in self.epochs():
-            if epoch not in keep:
-                self._remove(self.folder / checkpoint_name(epoch))
-        self.clean()
-
-    def _is_resumable(self, epoch: int) -> bool:
-        try:
-            data = json.loads((self.folder / checkpoint_name(epoch) / "state.json").read_bytes())
-            return from_data(data, StateFile).resumable
-        except (OSError, ValueError):
-            return False
-
-    def _remove(self, folder: Path) -> None:
-        """Rename first, so that a crash while deleting leaves no half folder under a final name."""
-        doomed = self.folder / f"{TEMPORARY_PREFIX}old-{folder.name}-{os.getpid()}"
-        self.storage.rename(folder, doomed)
-        self.storage.remove(doomed)
-
-    def _remove_quietly(self, folder: Path) -> None:
-        try:
-            self.storage.remove(folder)
-        except OSError:
-            return  # the next start removes it
+def is_resumable(folder: Path) -> bool:
+    """Whether a run can go on from the checkpoint in a folder; False where that cannot be read."""
+    try:
+        return from_data(json.loads((folder / "state.json").read_bytes()), StateFile).resumable
+    except (OSError, ValueError):
+        return False
 
 
 def require_finite_weights(model: Mapping[str, torch.Tensor], what: str) -> None:
@@ -257,19 +161,6 @@ def require_finite_weights(model: Mapping[str, torch.Tensor], what: str) -> None
             received=f"NaN or infinity in {', '.join(bad[:3])}{' …' if len(bad) > 3 else ''}",
             help="lower the learning rate, clip gradients (max_grad_norm), or scale rewards and observations",
         )
-
-
-def _encode(checkpoint: Checkpoint) -> list[tuple[str, bytes]]:
-    tree, tensors = flatten_state(checkpoint.state)
-    state = StateFile(format=FORMAT, epoch=checkpoint.epoch, resumable=checkpoint.resumable, state=tree)
-    model = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in checkpoint.model.items()}
-    files = [
-        ("model.safetensors", safetensors.torch.save(model)),
-        ("trainer.safetensors", safetensors.torch.save(tensors)),
-        ("state.json", encode_json(to_data(state))),
-    ]
-    digests = {name: FileDigest(bytes=len(data), sha256=hashlib.sha256(data).hexdigest()) for name, data in files}
-    return [*files, ("manifest.json", encode_json(to_data(Manifest(format=FORMAT, files=digests))))]
 
 
 def _read_verified(folder: Path) -> dict[str, bytes]:
@@ -288,8 +179,9 @@ def _read_verified(folder: Path) -> dict[str, bytes]:
 
 def _check_format(data: Mapping[str, Any], folder: Path) -> None:
     if data["format"] != FORMAT:
-        raise CheckpointError(
+        raise FormatError(
             f"checkpoint {folder} has format {data['format']}, this Maze reads format {FORMAT}",
-            received="another format",
-            help=f"load it with the Maze version that wrote it (see run.json), or migrate it to format {FORMAT}",
+            received=f"format {data['format']}",
+            expected=f"format {FORMAT}",
+            help="load it with the version of Maze that wrote it: run.json beside it names the packages",
         )

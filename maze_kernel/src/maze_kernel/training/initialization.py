@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from maze_kernel.components import TrainerComponent
 from maze_kernel.errors import MazeError, PluginError, RequestError
 from maze_kernel.run.directory import StoredRun, open_run
-from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
+from maze_kernel.training.checkpoint import Checkpoint
+from maze_kernel.training.checkpoint_store import CheckpointStore
 
 if TYPE_CHECKING:
     from maze_kernel.run.assembly import Assembly
@@ -108,7 +109,7 @@ def _nothing_fits(run: Path | str, own: Mapping[str, Any], theirs: Mapping[str, 
 
 def _initialize_transforms(stored: StoredRun, checkpoint: Checkpoint, assembly: Assembly) -> list[str]:
     """Statistics go from each wrapper to the one of the same name, in order."""
-    states = list(checkpoint.state.get("transforms", []))
+    states = checkpoint.transforms
     uses = [str(wrapper.get("use", "?")) for wrapper in stored.resolved.get("wrappers", [])]
     # Transforms are the last wrappers: those that see single environments stand inside of them.
     saved = list(zip(uses[len(uses) - len(states) :], states, strict=True)) if len(uses) >= len(states) else []

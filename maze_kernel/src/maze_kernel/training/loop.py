@@ -16,24 +16,11 @@ from maze_kernel.run.assembly import Assembly
 from maze_kernel.run.fan_out import FanOut
 from maze_kernel.run.logging_contract import EpochRecord, Outcome, Statistic
 from maze_kernel.run.storage import Storage, replace_json
-from maze_kernel.run.stored_data import to_data
-from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore, require_finite_weights
+from maze_kernel.training.checkpoint import Checkpoint, LoopState, require_finite_weights
+from maze_kernel.training.checkpoint_store import CheckpointStore
 from maze_kernel.training.contract import Progress, Statistics, Trainer
 from maze_kernel.training.evaluation import MEAN_REWARD, Evaluator, Metric
 from maze_kernel.training.interruption import Interruption
-
-
-@attrs.define(kw_only=True)
-class LoopState:
-    """The loop's own counters; saved with every checkpoint."""
-
-    epoch: int = 0
-    best_epoch: int | None = None
-    best_metric: float | None = None
-    stale_evaluations: int = 0
-    """Evaluations since the best one."""
-    wall_seconds: float = 0.0
-    """Training time of this run before it was resumed."""
 
 
 @attrs.frozen(kw_only=True)
@@ -204,12 +191,14 @@ class Loop:
 
     def _snapshot(self, *, resumable: bool) -> Checkpoint:
         """The run as it is now; weights are copies, so later training cannot change them."""
-        state: dict[str, Any] = {"transforms": self.assembly.transform_states()}
-        if resumable:
-            loop = to_data(attrs.evolve(self.state, wall_seconds=self._seconds()))
-            state |= {"loop": loop, "trainer": dict(self.trainer.state_dict())}
         model = {name: tensor.detach().clone() for name, tensor in _weights(self.trainer).items()}
-        return Checkpoint(epoch=self.state.epoch, model=model, state=_copied(state), resumable=resumable)
+        transforms = _copied(self.assembly.transform_states())
+        epoch = self.state.epoch
+        if not resumable:
+            return Checkpoint(epoch=epoch, model=model, transforms=transforms, resumable=False)
+        loop = attrs.evolve(self.state, wall_seconds=self._seconds())
+        trainer = _copied(self.trainer.state_dict())
+        return Checkpoint(epoch=epoch, model=model, loop=loop, trainer=trainer, transforms=transforms)
 
     def _exhausted(self) -> str | None:
         return self.budget.exhausted(self.state, self.trainer.env_steps, self._seconds())

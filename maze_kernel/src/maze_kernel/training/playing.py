@@ -19,7 +19,8 @@ from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.run.assembly import Assembly, load_transforms
 from maze_kernel.run.batch_factory import wrap_batch
 from maze_kernel.run.directory import encode_json_lenient, open_run
-from maze_kernel.training.checkpoint import Checkpoint, CheckpointStore
+from maze_kernel.training.checkpoint import Checkpoint
+from maze_kernel.training.checkpoint_store import CheckpointStore
 from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
 
 if TYPE_CHECKING:

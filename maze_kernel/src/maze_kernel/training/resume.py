@@ -10,15 +10,13 @@ import attrs
 
 from maze_kernel.errors import CheckpointError, RequestError
 from maze_kernel.run.directory import open_run
-from maze_kernel.run.stored_data import from_data
-from maze_kernel.training.checkpoint import Checkpoint
+from maze_kernel.training.checkpoint import Checkpoint, LoopState
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.loader import Kernel
     from maze_kernel.run.assembly import Assembly
     from maze_kernel.training.contract import Trainer
-    from maze_kernel.training.loop import LoopState
 
 _FREE_TABLES = ("loggers", "checkpoint", "workers", "plugins", "initialize_from")
 _FREE_KEYS = (
@@ -74,19 +72,21 @@ def restore(checkpoint: Checkpoint, trainer: Trainer, assembly: Assembly) -> Loo
     Raises:
         CheckpointError: the checkpoint does not fit the model or the trainer.
     """
-    from maze_kernel.training.loop import LoopState
-
+    if checkpoint.loop is None:
+        raise CheckpointError(
+            f"a run cannot go on from the checkpoint of epoch {checkpoint.epoch}: it holds weights only"
+        )
     model: Any = trainer.model
     try:
         model.load_state_dict(checkpoint.model)
-        trainer.load_state_dict(checkpoint.state["trainer"])
-        assembly.load_transform_states(checkpoint.state["transforms"])
-        return from_data(checkpoint.state["loop"], LoopState)
+        trainer.load_state_dict(checkpoint.trainer)
+        assembly.load_transform_states(checkpoint.transforms)
     except (RuntimeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"the checkpoint of epoch {checkpoint.epoch} does not fit the experiment: {error}",
             help="resume with the plugin versions that run.json lists",
         ) from error
+    return checkpoint.loop
 
 
 def _differences(old: Any, new: Any, path: str = "") -> list[str]:

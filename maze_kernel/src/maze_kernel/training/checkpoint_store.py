@@ -1,0 +1,175 @@
+"""The checkpoints of a run directory, safe from a crash at any moment: written aside, flushed, then renamed.
+
+    checkpoints/epoch-000040/               checkpoints/best -> epoch-000035        checkpoints/last -> epoch-000040
+
+Older folders are deleted only after the new one is safely on disk. What is in a folder is `checkpoint`'s subject.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from maze_kernel.errors import CheckpointError, FormatError
+from maze_kernel.run.storage import TEMPORARY_PREFIX, Storage, point_to, remove_leftovers
+from maze_kernel.training.checkpoint import (
+    Checkpoint,
+    checkpoint_files,
+    is_resumable,
+    read_checkpoint,
+    require_finite_weights,
+)
+
+_NAME = re.compile(r"epoch-(\d{6,})")
+
+
+def checkpoint_name(epoch: int) -> str:
+    """The folder name of an epoch."""
+    return f"epoch-{epoch:06d}"
+
+
+class CheckpointStore:
+    """The checkpoints of one run directory."""
+
+    def __init__(self, run_dir: Path, *, keep: int = 2, storage: Storage | None = None) -> None:
+        self.folder = Path(run_dir) / "checkpoints"
+        self.keep = keep
+        self.storage = storage or Storage()
+
+    def clean(self) -> list[str]:
+        """Remove temporary folders that a crash left; returns their names."""
+        return remove_leftovers(self.folder)
+
+    def save(self, checkpoint: Checkpoint, *, best: Checkpoint | None = None, best_epoch: int | None = None) -> Path:
+        """Write a checkpoint and everything that goes with it, then delete what is no longer needed.
+
+        Args:
+            best: weights of an earlier epoch that became the best since the last save, to be kept as well.
+            best_epoch: the epoch that `best` should point to; None: there is no best yet.
+
+        Raises:
+            NonFiniteError: a weight is NaN or infinite; nothing is written.
+            CheckpointError: the disk refused; what was saved before is whole.
+        """
+        try:
+            self.storage.make_directory(self.folder)
+            if best is not None and best.epoch != checkpoint.epoch:
+                self._write(best)
+            path = self._write(checkpoint)
+            point_to(self.storage, self.folder / "last", path.name)
+            if best_epoch is not None and (self.folder / checkpoint_name(best_epoch)).is_dir():
+                point_to(self.storage, self.folder / "best", checkpoint_name(best_epoch))
+            self.storage.sync_directory(self.folder)
+            self._prune(best_epoch)
+        except OSError as error:
+            raise CheckpointError(
+                f"the checkpoint of epoch {checkpoint.epoch} could not be written: {error}",
+                received=str(self.folder),
+                help="free some disk space; the checkpoints saved before are whole",
+            ) from error
+        return path
+
+    def epochs(self) -> list[int]:
+        """Epochs that have a folder, rising; whole or not."""
+        if not self.folder.is_dir():
+            return []
+        matches = (_NAME.fullmatch(entry.name) for entry in self.folder.iterdir())
+        return sorted(int(match.group(1)) for match in matches if match)
+
+    def pointed(self, name: str) -> int | None:
+        """The epoch that "best" or "last" points to, None where there is no such pointer."""
+        try:
+            target = os.readlink(self.folder / name)
+        except OSError:
+            return None
+        match = _NAME.fullmatch(target)
+        return int(match.group(1)) if match else None
+
+    def load(self, epoch: int) -> Checkpoint:
+        """Read one checkpoint.
+
+        Raises:
+            FormatError: another version of Maze wrote it.
+            CheckpointError: it is missing or damaged.
+        """
+        return read_checkpoint(self.folder / checkpoint_name(epoch))
+
+    def load_newest(self) -> tuple[Checkpoint | None, list[str]]:
+        """The newest whole checkpoint a run can continue from, and a line about each one that was passed over."""
+        skipped: list[str] = []
+        for epoch in reversed(self.epochs()):
+            try:
+                checkpoint = self.load(epoch)
+            except FormatError:
+                raise
+            except CheckpointError as error:
+                skipped.append(f"skipped checkpoint {checkpoint_name(epoch)}: {error.what}")
+                continue
+            if checkpoint.resumable:
+                return checkpoint, skipped
+        return None, skipped
+
+    def load_named(self, name: str) -> Checkpoint:
+        """Read "best", "last" or "epoch-000040"; "best" falls back to "last", "last" to the newest whole one."""
+        match = _NAME.fullmatch(name)
+        if match:
+            return self.load(int(match.group(1)))
+        if name not in ("best", "last"):
+            raise CheckpointError(f"no checkpoint {name!r}", expected="best, last or epoch-NNNNNN")
+        epoch = self.pointed(name)
+        if epoch is not None:
+            try:
+                return self.load(epoch)
+            except FormatError:
+                raise
+            except CheckpointError:
+                pass  # the newest whole one is taken in its place
+        checkpoint, _ = self.load_newest()
+        if checkpoint is None:
+            raise CheckpointError(f"no whole checkpoint in {self.folder}", help="train the run first")
+        return checkpoint
+
+    def drop_after(self, epoch: int) -> None:
+        """Remove folders of later epochs: damaged ones, and best weights of epochs that will run again."""
+        for later in self.epochs():
+            if later > epoch:
+                self._remove(self.folder / checkpoint_name(later))
+
+    def _write(self, checkpoint: Checkpoint) -> Path:
+        require_finite_weights(checkpoint.model, f"the weights of epoch {checkpoint.epoch}")
+        target = self.folder / checkpoint_name(checkpoint.epoch)
+        temporary = self.folder / f"{TEMPORARY_PREFIX}{target.name}-{os.getpid()}"
+        try:
+            self.storage.make_directory(temporary)
+            for name, data in checkpoint_files(checkpoint):
+                self.storage.write_bytes(temporary / name, data)
+            self.storage.sync_directory(temporary)
+            if target.exists():
+                self.storage.rename(target, self.folder / f"{TEMPORARY_PREFIX}old-{target.name}-{os.getpid()}")
+            self.storage.rename(temporary, target)
+        except OSError:
+            self._remove_quietly(temporary)
+            raise
+        self.storage.sync_directory(self.folder)
+        return target
+
+    def _prune(self, best_epoch: int | None) -> None:
+        resumable = [epoch for epoch in self.epochs() if is_resumable(self.folder / checkpoint_name(epoch))]
+        keep = {*resumable[-self.keep :], best_epoch}
+        for epoch in self.epochs():
+            if epoch not in keep:
+                self._remove(self.folder / checkpoint_name(epoch))
+        self.clean()
+
+    def _remove(self, folder: Path) -> None:
+        """Rename first, so that a crash while deleting leaves no half folder under a final name."""
+        doomed = self.folder / f"{TEMPORARY_PREFIX}old-{folder.name}-{os.getpid()}"
+        self.storage.rename(folder, doomed)
+        self.storage.remove(doomed)
+
+    def _remove_quietly(self, folder: Path) -> None:
+        try:
+            self.storage.remove(folder)
+        except OSError:
+            return  # the next start removes it
