@@ -6,8 +6,7 @@ from rich.console import Console
 from maze_console.logger import ConsoleLogger
 from maze_console.options import ConsoleOptions
 from maze_console.view import RunView, sparkline
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome, Statistic
-from maze_kernel.training.contract import Progress
+from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome, Progress
 
 
 def make(terminal, verbosity=0, options=None, **environment):
@@ -18,15 +17,12 @@ def make(terminal, verbosity=0, options=None, **environment):
 
 
 def record(epoch, reward, is_best=False):
-    statistics = [
-        Statistic(tag="eval_BaseEnvEvents/reward/mean", value=reward),
-        Statistic(tag="train_ActorCriticEvents/policy_loss", value=0.25),
-    ]
     return EpochRecord(
         epoch=epoch,
         env_steps=100 * epoch,
         wall_seconds=2.0 * epoch,
-        statistics=statistics,
+        train={"ActorCriticEvents/policy_loss": 0.25, "BaseEnvEvents/reward/mean": 3.5},
+        evaluation={"BaseEnvEvents/reward/mean": reward},
         is_best=is_best,
         best_metric=10.0,
     )
@@ -68,7 +64,9 @@ def test_no_color_is_respected():
 def test_verbose_prints_the_table():
     logger, file = make(terminal=False, verbosity=1)
     run(logger)
-    assert "ActorCriticEvents/policy_loss" in file.getvalue()
+    rows = [line.strip(" │").split("│") for line in file.getvalue().splitlines() if "/" in line and "│" in line]
+    cells = [[cell.strip() for cell in row] for row in rows]
+    assert cells[:2] == [["ActorCriticEvents/policy_loss", "0.25"], ["BaseEnvEvents/reward/mean", "3.5", "10"]]
 
 
 def test_silent_prints_nothing():

@@ -5,7 +5,7 @@ import pytest
 
 from maze_csv.logger import COLUMNS, CsvLogger
 from maze_csv.options import CsvOptions
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Statistic
+from maze_kernel.run.logging_contract import EpochRecord, LoggerContext
 
 
 def logger(run_dir, resumed_epoch=0, **options):
@@ -13,9 +13,8 @@ def logger(run_dir, resumed_epoch=0, **options):
     return CsvLogger(context, CsvOptions(**options))
 
 
-def record(epoch, **values):
-    statistics = [Statistic(tag=tag.replace("__", "/"), value=value) for tag, value in values.items()]
-    return EpochRecord(epoch=epoch, env_steps=10 * epoch, wall_seconds=1.5, statistics=statistics)
+def record(epoch, train, evaluation=()):
+    return EpochRecord(epoch=epoch, env_steps=10 * epoch, wall_seconds=1.5, train=train, evaluation=dict(evaluation))
 
 
 def read(path):
@@ -25,15 +24,15 @@ def read(path):
 
 def test_training_and_evaluation_have_a_file_each(tmp_path):
     writer = logger(tmp_path)
-    writer.write(record(1, train_A__x=0.1, eval_A__x=2, train_A__histogram=np.arange(3), train_A__note="text"))
+    writer.write(record(1, {"A/x": 0.1, "A/histogram": np.arange(3), "A/note": "text"}, {"A/x": 2}))
     assert read(tmp_path / "statistics/train.csv") == [COLUMNS, ("1", "10", "1.500", "A/x", "0.1")]
     assert read(tmp_path / "statistics/eval.csv") == [COLUMNS, ("1", "10", "1.500", "A/x", "2")]
 
 
 def test_a_statistic_may_appear_later(tmp_path):
     writer = logger(tmp_path)
-    writer.write(record(1, train_A__x=1.0))
-    writer.write(record(2, train_A__x=1.0, train_B__y=np.float32(0.5)))
+    writer.write(record(1, {"A/x": 1.0}))
+    writer.write(record(2, {"A/x": 1.0, "B/y": np.float32(0.5)}))
     assert [row[3:] for row in read(tmp_path / "statistics/train.csv")[1:]] == [
         ("A/x", "1.0"),
         ("A/x", "1.0"),
@@ -44,11 +43,11 @@ def test_a_statistic_may_appear_later(tmp_path):
 def test_a_resume_drops_later_epochs_and_half_rows(tmp_path):
     writer = logger(tmp_path)
     for epoch in range(1, 6):
-        writer.write(record(epoch, train_A__x=float(epoch)))
+        writer.write(record(epoch, {"A/x": float(epoch)}))
     path = tmp_path / "statistics/train.csv"
     path.write_text(path.read_text() + "6,60,1.5")
     writer = logger(tmp_path, resumed_epoch=3)
-    writer.write(record(4, train_A__x=104.0))
+    writer.write(record(4, {"A/x": 104.0}))
     assert [row[4] for row in read(path)[1:]] == ["1.0", "2.0", "3.0", "104.0"]
 
 

@@ -7,7 +7,7 @@ from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from maze_kernel.models.network_graph import BlockNode, NetworkGraph
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome, Statistic
+from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome
 from maze_kernel.run.network_drawing import draw
 from maze_tensorboard.logger import TensorBoardLogger
 from maze_tensorboard.options import TensorBoardOptions
@@ -18,12 +18,13 @@ def context(run_dir, resumed_epoch=0):
 
 
 def record(epoch, value):
-    statistics = [
-        Statistic(tag="train_BaseEnvEvents/reward/mean", value=value),
-        Statistic(tag="train_ActionEvents/values", value=np.arange(5.0)),
-        Statistic(tag="train_RunEvents/note", value=f"epoch {epoch}"),
-    ]
-    return EpochRecord(epoch=epoch, env_steps=10 * epoch, wall_seconds=1.0, statistics=statistics)
+    train = {
+        "BaseEnvEvents/reward/mean": value,
+        "ActionEvents/values": np.arange(5.0),
+        "RunEvents/note": f"epoch {epoch}",
+    }
+    evaluation = {"BaseEnvEvents/reward/mean": -value}
+    return EpochRecord(epoch=epoch, env_steps=10 * epoch, wall_seconds=1.0, train=train, evaluation=evaluation)
 
 
 def read(run_dir):
@@ -37,7 +38,8 @@ def test_scalars_histograms_and_texts_are_written(tmp_path):
     logger.write(record(1, 5.0))
     logger.close(Outcome(status="done", reason="all epochs"))
     events = read(tmp_path)
-    assert [(e.step, e.value) for e in events.Scalars("train_BaseEnvEvents/reward/mean")] == [(1, 5.0)]
+    for tag, value in (("train_BaseEnvEvents/reward/mean", 5.0), ("eval_BaseEnvEvents/reward/mean", -5.0)):
+        assert [(e.step, e.value) for e in events.Scalars(tag)] == [(1, value)]
     assert events.Histograms("train_ActionEvents/values")[0].histogram_value.num == 5
     assert any("train_RunEvents/note" in tag for tag in events.Tags()["tensors"])
 

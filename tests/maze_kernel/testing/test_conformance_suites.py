@@ -258,7 +258,7 @@ class FileLogger:
 
     def write(self, record):
         with self.path.open("a") as file:
-            file.write(f"{record.epoch} {len(record.statistics)}\n")
+            file.write(f"{record.epoch} {len(record.train)}\n")
 
     def close(self, outcome):
         pass

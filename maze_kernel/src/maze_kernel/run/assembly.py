@@ -29,8 +29,7 @@ from maze_kernel.training.contract import Trainer, TrainerContext
 if TYPE_CHECKING:
     from maze_kernel.env.tick import VectorEnv
     from maze_kernel.loader import Kernel
-    from maze_kernel.run.logging_contract import Logger, LoggerContext
-    from maze_kernel.training.contract import Progress
+    from maze_kernel.run.logging_contract import Logger, LoggerContext, Progress
     from maze_kernel.workers.contract import ActorContext, WorkerPool
 
 

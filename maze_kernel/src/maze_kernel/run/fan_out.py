@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from maze_kernel.run.logging_contract import EpochRecord, Logger, Outcome
+from maze_kernel.run.logging_contract import EpochRecord, Logger, Outcome, Progress
 from maze_kernel.run.network_drawing import Drawing
-from maze_kernel.training.contract import Progress
 
 _PROGRESS_INTERVAL_SECONDS = 0.1
 

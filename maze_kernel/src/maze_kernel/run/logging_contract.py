@@ -1,41 +1,46 @@
-"""What a logger plugin receives: a flat list of statistics an epoch, progress in between, and the outcome.
+"""What a logger plugin receives: the statistics of each epoch, progress in between, and the outcome.
 
 All methods but `write` are optional. A logger that raises is warned about once and left out; training goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import attrs
 
 from maze_kernel.run.network_drawing import Drawing
-from maze_kernel.training.contract import Progress
 
 
 @attrs.frozen(kw_only=True)
-class Statistic:
-    """One value of one epoch.
+class Progress:
+    """A sign of life within an epoch, for the live view."""
 
-    Attributes:
-        tag: e.g. "train_BaseEnvEvents/reward/mean", "eval_BaseEnvEvents/reward/mean", "train_PPOEvents/kl".
-        value: float; 1-D array (histogram); str (text); or a matplotlib figure.
-    """
-
-    tag: str
-    value: Any
+    env_steps: int
+    """Environment steps of the whole run so far."""
+    fraction: float
+    """Of the current epoch, 0 to 1."""
+    phase: str = "train"
+    """"estimate", "compile", "rollout", "update", "train", "evaluate"."""
 
 
 @attrs.frozen(kw_only=True)
 class EpochRecord:
-    """All statistics of one epoch. `epoch` counts from 1; 0 is the evaluation of the untrained policy, if any."""
+    """All statistics of one epoch, by tags such as "BaseEnvEvents/reward/mean" and "PPOEvents/kl".
+
+    A value is a number; an array (shown as a histogram); a str (text); or a matplotlib figure.
+    """
 
     epoch: int
+    """From 1."""
     env_steps: int
     wall_seconds: float
-    statistics: Sequence[Statistic]
+    train: Mapping[str, Any]
+    """Of the epoch's training."""
+    evaluation: Mapping[str, Any] = attrs.field(factory=dict)
+    """Of the evaluation that followed; empty where none did."""
     is_best: bool = False
     best_metric: float | None = None
     """Value of the best epoch so far by the statistic that selects."""

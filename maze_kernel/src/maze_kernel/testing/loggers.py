@@ -9,9 +9,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome, Statistic
+from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome, Progress
 from maze_kernel.testing.conformance import require
-from maze_kernel.training.contract import Progress
 
 
 def check_logger(factory: Callable[[LoggerContext], Any], run_dir: Path) -> None:
@@ -39,14 +38,20 @@ def _write(logger: Any, epochs: range, outcome: Outcome) -> None:
         if hasattr(logger, name):
             getattr(logger, name)(argument)
     for epoch in epochs:
-        statistics = [
-            Statistic(tag="train_BaseEnvEvents/reward/mean", value=float(epoch)),
-            Statistic(tag="train_ActorCriticEvents/policy_loss", value=float("nan")),
-            Statistic(tag="train_Actions/histogram", value=np.arange(5.0)),
-            Statistic(tag="train_note", value="text, with a comma"),
-        ]
-        if epoch % 2 == 0:
-            statistics.append(Statistic(tag="eval_BaseEnvEvents/reward/mean", value=2.0 * epoch))
-        logger.write(EpochRecord(epoch=epoch, env_steps=100 * epoch, wall_seconds=float(epoch), statistics=statistics))
+        logger.write(_record(epoch))
     if hasattr(logger, "close"):
         logger.close(outcome)
+
+
+def _record(epoch: int) -> EpochRecord:
+    """Every kind of value; every other epoch is evaluated."""
+    train = {
+        "BaseEnvEvents/reward/mean": float(epoch),
+        "ActorCriticEvents/policy_loss": float("nan"),
+        "Actions/histogram": np.arange(5.0),
+        "note": "text, with a comma",
+    }
+    evaluation = {"BaseEnvEvents/reward/mean": 2.0 * epoch} if epoch % 2 == 0 else {}
+    return EpochRecord(
+        epoch=epoch, env_steps=100 * epoch, wall_seconds=float(epoch), train=train, evaluation=evaluation
+    )

@@ -16,6 +16,7 @@ from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
 from maze_kernel.events.records import EpisodeStatistics
 from maze_kernel.models.contract import ActorCritic, Policy
+from maze_kernel.run.logging_contract import Progress
 from maze_kernel.workers.contract import WorkerPool
 
 if TYPE_CHECKING:
@@ -23,18 +24,6 @@ if TYPE_CHECKING:
 
 Statistics = dict[str, Any]
 """Tag to number (or array, for a histogram), e.g. "ActorCriticEvents/policy_loss": 0.12. No train/eval prefix."""
-
-
-@attrs.frozen(kw_only=True)
-class Progress:
-    """A sign of life within an epoch, for the live view."""
-
-    env_steps: int
-    """Environment steps of the whole run so far."""
-    fraction: float
-    """Of the current epoch, 0 to 1."""
-    phase: str = "train"
-    """"estimate", "compile", "rollout", "update", "train", "evaluate"."""
 
 
 @attrs.frozen(kw_only=True)

@@ -14,11 +14,11 @@ import numpy as np
 from maze_kernel.errors import CheckpointError, NonFiniteError
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.run.fan_out import FanOut
-from maze_kernel.run.logging_contract import EpochRecord, Outcome, Statistic
+from maze_kernel.run.logging_contract import EpochRecord, Outcome, Progress
 from maze_kernel.run.storage import Storage, replace_json
 from maze_kernel.training.checkpoint import Checkpoint, LoopState, require_finite_weights
 from maze_kernel.training.checkpoint_store import CheckpointStore
-from maze_kernel.training.contract import Progress, Statistics, Trainer
+from maze_kernel.training.contract import Statistics, Trainer
 from maze_kernel.training.evaluation import MEAN_REWARD, Evaluator, Metric
 from maze_kernel.training.interruption import Interruption
 
@@ -146,13 +146,12 @@ class Loop:
         return False
 
     def _log(self, train: Statistics, evaluation: Statistics | None, is_best: bool) -> None:
-        statistics = [Statistic(tag=f"train_{tag}", value=_written(value)) for tag, value in train.items()]
-        statistics += [Statistic(tag=f"eval_{tag}", value=_written(value)) for tag, value in (evaluation or {}).items()]
         record = EpochRecord(
             epoch=self.state.epoch,
             env_steps=self.trainer.env_steps,
             wall_seconds=self._seconds(),
-            statistics=statistics,
+            train={tag: _written(value) for tag, value in train.items()},
+            evaluation={tag: _written(value) for tag, value in (evaluation or {}).items()},
             is_best=is_best,
             best_metric=self.state.best_metric,
         )

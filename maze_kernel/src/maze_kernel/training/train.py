@@ -20,10 +20,9 @@ from maze_kernel.run.directory import (
 )
 from maze_kernel.run.fan_out import FanOut
 from maze_kernel.run.figures import draw_networks
-from maze_kernel.run.logging_contract import Logger, LoggerContext, Outcome
+from maze_kernel.run.logging_contract import Logger, LoggerContext, Outcome, Progress
 from maze_kernel.training.checkpoint import Checkpoint, LoopState
 from maze_kernel.training.checkpoint_store import CheckpointStore
-from maze_kernel.training.contract import Progress
 from maze_kernel.training.evaluation import MEAN_REWARD, Evaluator
 from maze_kernel.training.initialization import initialize_from, open_source
 from maze_kernel.training.interruption import Interruption

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext
-from maze_kernel.training.contract import Progress
+from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Progress
 
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY = 40
+_REWARD = "BaseEnvEvents/reward/mean"
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -66,10 +67,9 @@ class RunView:
 
     def see_record(self, record: EpochRecord) -> None:
         """Take over one epoch."""
-        values = {statistic.tag: statistic.value for statistic in record.statistics}
         self.epoch, self.env_steps, self.epoch_fraction = record.epoch, record.env_steps, 0.0
         self._see_rate(record)
-        reward = values.get("eval_BaseEnvEvents/reward/mean", values.get("train_BaseEnvEvents/reward/mean"))
+        reward = record.evaluation.get(_REWARD, record.train.get(_REWARD))
         if reward is not None:
             self.reward = float(reward)
             self.rewards.append(float(reward))
@@ -148,19 +148,19 @@ def live_panel(view: RunView, wall_seconds: float) -> Table:
 
 def statistics_table(record: EpochRecord) -> Table:
     """All numbers of one epoch, grouped as tags are, training beside evaluation."""
-    rows: dict[str, dict[str, float]] = {}
-    for statistic in record.statistics:
-        if isinstance(statistic.value, (int, float)):
-            prefix, _, tag = statistic.tag.partition("_")
-            rows.setdefault(tag, {})[prefix] = float(statistic.value)
+    columns = (_numbers(record.train), _numbers(record.evaluation))
     table = Table(title=f"epoch {record.epoch}", title_justify="left")
     table.add_column("statistic")
     table.add_column("train", justify="right")
     table.add_column("eval", justify="right")
     group = ""
-    for tag in sorted(rows):
+    for tag in sorted({*columns[0], *columns[1]}):
         if group and tag.partition("/")[0] != group:
             table.add_section()
         group = tag.partition("/")[0]
-        table.add_row(tag, *(f"{rows[tag][name]:.5g}" if name in rows[tag] else "" for name in ("train", "eval")))
+        table.add_row(tag, *(f"{column[tag]:.5g}" if tag in column else "" for column in columns))
     return table
+
+
+def _numbers(statistics: Mapping[str, Any]) -> dict[str, float]:
+    return {tag: float(value) for tag, value in statistics.items() if isinstance(value, (int, float))}

@@ -9,14 +9,15 @@ from __future__ import annotations
 import csv
 import numbers
 import os
-from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from maze_csv.options import CsvOptions
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Statistic
+from maze_kernel.run.logging_contract import EpochRecord, LoggerContext
 
 COLUMNS = ("epoch", "env_steps", "wall_seconds", "tag", "value")
-"""The columns of every file. Tags carry no train_ or eval_ prefix: the file's name says which it is."""
+"""The columns of every file. The file's name says whether the value is of training or of evaluation."""
 
 
 class CsvLogger:
@@ -30,30 +31,21 @@ class CsvLogger:
 
     def write(self, record: EpochRecord) -> None:
         """Append the rows of one epoch."""
-        by_file: dict[str, list[tuple[object, ...]]] = defaultdict(list)
-        for statistic in record.statistics:
-            number = _number(statistic)
-            if number is not None:
-                prefix, tag = _split(statistic.tag)
-                row = (record.epoch, record.env_steps, f"{record.wall_seconds:.3f}", tag, repr(number))
-                by_file[prefix].append(row)
-        for prefix, rows in by_file.items():
-            _append(self._folder / f"{prefix}.csv", rows)
+        beginning = (record.epoch, record.env_steps, f"{record.wall_seconds:.3f}")
+        for name, statistics in (("train", record.train), ("eval", record.evaluation)):
+            numbers = {tag: _number(value) for tag, value in statistics.items()}
+            rows = [(*beginning, tag, repr(number)) for tag, number in numbers.items() if number is not None]
+            if rows:
+                _append(self._folder / f"{name}.csv", rows)
 
 
-def _split(tag: str) -> tuple[str, str]:
-    prefix, _, rest = tag.partition("_")
-    return (prefix, rest) if prefix in ("train", "eval") else ("other", tag)
-
-
-def _number(statistic: Statistic) -> float | int | None:
-    value = statistic.value
+def _number(value: Any) -> float | int | None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
     return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
-def _append(path: Path, rows: list[tuple[object, ...]]) -> None:
+def _append(path: Path, rows: Sequence[tuple[object, ...]]) -> None:
     is_new = not path.exists()
     with open(path, "a", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")

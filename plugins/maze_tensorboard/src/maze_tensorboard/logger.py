@@ -35,8 +35,9 @@ class TensorBoardLogger:
     def write(self, record: EpochRecord) -> None:
         """One epoch; its number is written last, so an epoch without it is one that was cut off."""
         step = record.epoch if self._by_epoch else record.env_steps
-        for statistic in record.statistics:
-            self._add(statistic.tag, statistic.value, step)
+        for prefix, statistics in (("train", record.train), ("eval", record.evaluation)):
+            for tag, value in statistics.items():
+                self._add(f"{prefix}_{tag}", value, step)
         self._add(EPOCH_TAG, record.epoch, step)
 
     def draw(self, drawing: Drawing) -> None:
