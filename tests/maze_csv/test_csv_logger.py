@@ -6,6 +6,7 @@ import pytest
 from maze_csv.logger import COLUMNS, CsvLogger
 from maze_csv.options import CsvOptions
 from maze_kernel.run.logging_contract import EpochRecord, LoggerContext
+from maze_kernel.testing.loggers import check_logger
 
 
 def logger(run_dir, resumed_epoch=0, **options):
@@ -49,6 +50,12 @@ def test_a_resume_drops_later_epochs_and_half_rows(tmp_path):
     writer = logger(tmp_path, resumed_epoch=3)
     writer.write(record(4, {"A/x": 104.0}))
     assert [row[4] for row in read(path)[1:]] == ["1.0", "2.0", "3.0", "104.0"]
+
+
+def test_the_contract_of_loggers_is_kept(tmp_path):
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    check_logger(lambda context: CsvLogger(context, CsvOptions()), run_dir)
 
 
 def test_the_folder_stays_inside_the_run():

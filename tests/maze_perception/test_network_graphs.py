@@ -10,8 +10,9 @@ from gymnasium import spaces
 from maze_kernel.config.load import select
 from maze_kernel.env.contract import StructuredSpaces, flat_spaces
 from maze_kernel.models.contract import ModelContext
-from maze_kernel.run.figures import drawings_of
+from maze_kernel.models.graph_building import named_graphs
 from maze_kernel.run.mermaid import mermaid
+from maze_kernel.run.network_drawing import draw
 
 VECTOR = spaces.Box(-1.0, 1.0, (4,))
 SCREEN = spaces.Box(0, 255, (32, 32, 3), np.uint8)
@@ -37,8 +38,8 @@ def test_counts_shares_and_shapes_are_those_of_the_networks(make_model):
     assert sum(map(policy.share, policy.blocks)) == pytest.approx(1.0)
     assert policy.shapes["model/dense"] == (64,)
     assert (policy.inputs, list(policy.outputs)) == (("observation",), ["action"])
-    drawing, _ = drawings_of((policy, critic))
-    texts = texts_of(drawing.to_svg())
+    assert list(named_graphs(model)) == ["policy", "critic"]
+    texts = texts_of(draw(policy, "policy").to_svg())
     assert "Dense · 4,480 · 97.2%" in texts
     assert "LinearOutput · 130 · 2.8%" in texts
     assert "policy of policy key '0' · 4,610 parameters" in texts
@@ -65,9 +66,9 @@ def test_every_policy_key_and_the_twins_have_pictures_of_their_own(kernel):
         agent_counts={"select": 1, "cut it": 1},
     )
     context = ModelContext(spaces=structured, catalog=kernel.catalog, critic="state-action")
-    graphs = kernel.catalog.build(select(kernel, "model", "auto"), context).network_graphs()
-    names = [drawing.name for drawing in drawings_of(graphs)]
-    assert names == ["policy-select", "policy-cut-it", "action-values-select", "action-values-cut-it"]
+    named = named_graphs(kernel.catalog.build(select(kernel, "model", "auto"), context))
+    graphs = list(named.values())
+    assert list(named) == ["policy-select", "policy-cut-it", "action-values-select", "action-values-cut-it"]
     assert graphs[2].note == "one of 2 alike"
     assert graphs[2].outputs == {"value": "model/value"}
     assert graphs[3].inputs == ("y", "taken_action")
@@ -89,7 +90,7 @@ def many_blocks(make_model):
 def test_forty_blocks_do_not_overlap(make_model):
     policy, _ = many_blocks(make_model).network_graphs()
     assert len(policy.blocks) == 41
-    (drawing,) = drawings_of([policy])
+    drawing = draw(policy, "policy")
     boxes = drawing.boxes
     assert len(boxes) == 41 + 26 + 13
     for index, one in enumerate(boxes):

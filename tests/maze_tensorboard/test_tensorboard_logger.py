@@ -9,6 +9,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from maze_kernel.models.network_graph import BlockNode, NetworkGraph
 from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome
 from maze_kernel.run.network_drawing import draw
+from maze_kernel.testing.loggers import check_logger
 from maze_tensorboard.logger import TensorBoardLogger
 from maze_tensorboard.options import TensorBoardOptions
 
@@ -81,7 +82,13 @@ def test_half_an_event_at_the_end_is_dropped(tmp_path):
     assert [e.value for e in read(tmp_path).Scalars("train_BaseEnvEvents/reward/mean")] == [1.0, 2.0, 3.0]
 
 
-def test_a_drawing_becomes_an_image_with_its_boxes_and_arrows(tmp_path):
+def test_the_contract_of_loggers_is_kept(tmp_path):
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    check_logger(lambda context: TensorBoardLogger(context, TensorBoardOptions()), run_dir)
+
+
+def test_a_network_becomes_an_image_with_its_boxes_and_arrows(tmp_path):
     graph = NetworkGraph(
         role="policy",
         policy_key="0",
@@ -90,13 +97,13 @@ def test_a_drawing_becomes_an_image_with_its_boxes_and_arrows(tmp_path):
         inputs=("x",),
         outputs={"action": "y"},
     )
-    drawing = draw(graph, "policy")
     logger = TensorBoardLogger(context(tmp_path), TensorBoardOptions())
-    logger.draw(drawing)
+    logger.networks({"policy": graph})
     logger.write(record(1, 5.0))
     logger.close(Outcome(status="done", reason="all epochs"))
     (image,) = read(tmp_path).Images("networks/policy")
     picture = np.asarray(Image.open(io.BytesIO(image.encoded_image_string)))
+    drawing = draw(graph, "policy")
     assert picture.shape == (round(1.5 * drawing.height), round(1.5 * drawing.width), 3)
     (block,) = [box for box in drawing.boxes if box.shade > 0.6]
     # the block holds all parameters, so its box is in its full shade: white towards #3b82f6

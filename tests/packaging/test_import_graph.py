@@ -108,6 +108,17 @@ def test_plugin_and_options_import_neither_torch_nor_gymnasium(name):
     assert result.stdout.strip() == "[]"
 
 
+def test_a_writer_of_statistics_needs_nothing_heavy():
+    heavy = ("torch", "gymnasium", "maze_kernel.env", "maze_kernel.training", "maze_kernel.run.network_layout")
+    code = (
+        "import sys\nimport maze_console.logger, maze_csv.logger, maze_kernel.run.logging_contract\n"
+        f"print([module for module in {heavy} if module in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "[]"
+
+
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_every_distribution_is_typed_and_has_its_entry_point(name):
     folder = DISTRIBUTIONS[name]

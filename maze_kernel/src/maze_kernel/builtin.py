@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maze_kernel.components import CommandComponent, PolicyComponent, WorkersComponent
+from maze_kernel.components import CommandComponent, LoggerComponent, PolicyComponent, WorkersComponent
 from maze_kernel.hookspecs import hookimpl
 
 MAZE_PLUGIN_API = 1
@@ -24,6 +24,18 @@ def maze_workers() -> Iterable[WorkersComponent]:
         target="maze_kernel.workers.subprocess:SubprocessPool",
         options="maze_kernel.workers.options:WorkersOptions",
         summary="Runs each actor in a process of its own on this machine, with shared memory.",
+    )
+
+
+@hookimpl
+def maze_loggers() -> Iterable[LoggerComponent]:
+    """The pictures of networks."""
+    yield LoggerComponent(
+        name="drawing",
+        target="maze_kernel.run.drawing_logger:DrawingLogger",
+        options="maze_kernel.run.drawing_options:DrawingOptions",
+        summary="A picture of every network that is trained, as SVG.",
+        default=True,
     )
 
 

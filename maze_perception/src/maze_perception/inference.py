@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from maze_kernel.models.network_graph import BlockNode, count_parameters
+from maze_kernel.models.graph_building import count_parameters
+from maze_kernel.models.network_graph import BlockNode
 from maze_kernel.models.recurrence import NEXT_STATE, STATE
 from maze_perception.block import BlockError, Mirror, Shape, TensorDict, infer_out_shapes
 

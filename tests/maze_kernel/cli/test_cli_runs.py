@@ -36,6 +36,15 @@ def experiment(tmp_path):
     return file
 
 
+def test_networks_are_drawn_by_a_logger_like_any_other(maze, experiment):
+    for name, loggers in (("none", '[{use="csv"}]'), ("drawn", '[{use="drawing", folder="pictures"}]')):
+        done = maze("train", experiment, "--set", "trainer.n_epochs=1", "--set", f"loggers={loggers}", "--out", name)
+        assert done.exit_code == 0, done.output
+    assert not Path("none/figures").exists()
+    assert {file.name for file in Path("drawn/pictures").iterdir()} == {"policy.svg", "critic.svg"}
+    assert not Path("drawn/statistics").exists()
+
+
 def test_train_rollout_show(maze, experiment):
     done = maze("train", experiment, "--out", "runs/one")
     assert done.exit_code == 0, done.output

@@ -16,7 +16,8 @@ from maze_kernel.errors import MazeError
 from maze_kernel.models.action_distribution import ProductDistribution
 from maze_kernel.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
 from maze_kernel.models.agent_networks import AgentNetworks, mirror_by_agent
-from maze_kernel.models.network_graph import NetworkGraph, graph_of
+from maze_kernel.models.graph_building import graph_of
+from maze_kernel.models.network_graph import NetworkGraph
 from maze_kernel.models.observation_encoding import ObservationEncoder
 from maze_kernel.models.recurrence import next_state_name, state_shapes_of
 from maze_kernel.models.shared_critic import SharedStateCritic

@@ -1,13 +1,12 @@
 """What a network is made of, as plain data: blocks with their parameters, tensors with their shapes.
 
-Networks that are built from blocks say so by a method `block_nodes`; any other module is one block. Drawing is the run
-room's work.
+Records only: `graph_building` makes them of a model's modules, and who draws them is a logger.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Protocol
 
 import attrs
 
@@ -69,58 +68,8 @@ class NetworkGraph:
 
 
 class DrawsNetworks(Protocol):
-    """A model that can say what its networks are made of; the run draws them."""
+    """A model that can say what its networks are made of; loggers draw them."""
 
     def network_graphs(self) -> tuple[NetworkGraph, ...]:
         """Every network, policies first."""
         ...
-
-
-def graph_of(
-    role: str,
-    policy_key: str,
-    modules: Sequence[Any],
-    shapes: Mapping[str, Shape],
-    outputs: Sequence[str],
-    note: str = "",
-) -> NetworkGraph:
-    """The graph of modules that run one after the other, each on all tensors so far.
-
-    Args:
-        modules: with `block_nodes`, `shapes` and `outputs` as `maze_perception.inference.InferenceBlock` has them; a
-            module without them becomes one block from all inputs to `outputs`.
-        shapes: of what the environment gives.
-        outputs: names that the last module returns.
-    """
-    blocks: list[BlockNode] = []
-    known = dict(shapes)
-    named: Mapping[str, str] = {}
-    for module in modules:
-        if hasattr(module, "block_nodes"):
-            blocks += module.block_nodes()
-            known |= {key: tuple(shape) for key, shape in module.shapes.items()}
-            named = module.outputs
-        else:
-            named = {name: f"model/{name}" for name in outputs}
-            blocks.append(_one_block(module, tuple(known), tuple(named.values())))
-    read = {key: None for block in blocks for key in block.in_keys}
-    made = {key for block in blocks for key in block.out_keys}
-    return NetworkGraph(
-        role=role,
-        policy_key=policy_key,
-        blocks=tuple(blocks),
-        shapes=known,
-        inputs=tuple(key for key in {**shapes, **read} if key not in made and (key in read or key in named.values())),
-        outputs={name: key for name, key in named.items() if name in outputs},
-        note=note,
-    )
-
-
-def _one_block(module: Any, in_keys: tuple[str, ...], out_keys: tuple[str, ...]) -> BlockNode:
-    kind = type(module).__name__
-    return BlockNode(name=kind, kind=kind, in_keys=in_keys, out_keys=out_keys, n_parameters=count_parameters(module))
-
-
-def count_parameters(module: Any) -> int:
-    """Trained numbers of a module; shared ones count once."""
-    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)

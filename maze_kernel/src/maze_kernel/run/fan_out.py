@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from maze_kernel.models.network_graph import NetworkGraph
 from maze_kernel.run.logging_contract import EpochRecord, Logger, Outcome, Progress
-from maze_kernel.run.network_drawing import Drawing
 
 _PROGRESS_INTERVAL_SECONDS = 0.1
 
@@ -38,9 +38,9 @@ class FanOut:
         self._last_progress = now
         self._call("progress", progress)
 
-    def draw(self, drawing: Drawing) -> None:
-        """A picture to every logger that can show it."""
-        self._call("draw", drawing)
+    def networks(self, graphs: Mapping[str, NetworkGraph]) -> None:
+        """What is going to be trained, to every logger that shows it; one that cannot goes on without."""
+        self._call("networks", graphs, leave_out=False)
 
     def message(self, text: str) -> None:
         """A line for the user, kept in `log.txt` too."""
@@ -65,7 +65,7 @@ class FanOut:
             self.note(f"logger failures: {counts}")
         self._call("close", outcome)
 
-    def _call(self, method: str, argument: Any) -> None:
+    def _call(self, method: str, argument: Any, *, leave_out: bool = True) -> None:
         for logger in list(self._loggers):
             function = getattr(logger, method, None)
             if function is None:
@@ -73,14 +73,12 @@ class FanOut:
             try:
                 function(argument)
             except Exception as error:
-                self._fail(logger, method, error)
-
-    def _fail(self, logger: Logger, method: str, error: Exception) -> None:
-        name = type(logger).__name__
-        self._count(name)
-        self._loggers.remove(logger)
-        reason = f"{type(error).__name__}: {error}"
-        self.message(f"logger {name} failed in {method} and is left out from here on: {reason}")
+                self._count(type(logger).__name__)
+                if leave_out:
+                    self._loggers.remove(logger)
+                consequence = " and is left out from here on" if leave_out else ""
+                reason = f"{type(error).__name__}: {error}"
+                self.message(f"logger {type(logger).__name__} failed in {method}{consequence}: {reason}")
 
     def _count(self, name: str) -> None:
         self.failures[name] = self.failures.get(name, 0) + 1

@@ -1,6 +1,7 @@
 """What a logger plugin receives: the statistics of each epoch, progress in between, and the outcome.
 
-All methods but `write` are optional. A logger that raises is warned about once and left out; training goes on.
+All methods but `write` are optional. A logger that raises is warned about once and left out; training goes on. One that
+raises in `networks` misses only those.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from maze_kernel.run.network_drawing import Drawing
+from maze_kernel.models.network_graph import NetworkGraph
 
 
 @attrs.frozen(kw_only=True)
@@ -83,8 +84,8 @@ class Logger(Protocol):
 
     def progress(self, progress: Progress) -> None: ...
 
-    def draw(self, drawing: Drawing) -> None:
-        """A picture made once, before training: of a network, say."""
+    def networks(self, graphs: Mapping[str, NetworkGraph]) -> None:
+        """What is going to be trained, by names that may be file names; once, before a fresh run trains."""
         ...
 
     def message(self, text: str) -> None:

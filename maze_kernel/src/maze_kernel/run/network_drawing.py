@@ -62,7 +62,7 @@ class Label:
 
 @attrs.frozen(kw_only=True)
 class Drawing:
-    """A picture made once a run."""
+    """The picture of one network."""
 
     name: str
     width: float
@@ -88,14 +88,8 @@ class Drawing:
         return "\n".join(lines) + "\n"
 
 
-def drawing_name(graph: NetworkGraph, *, only_key: bool) -> str:
-    """A name that is a file's too: "policy", or "policy-cut" where there are several policy keys."""
-    words = graph.role if only_key else f"{graph.role}-{graph.policy_key}"
-    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in words)
-
-
 def draw(graph: NetworkGraph, name: str) -> Drawing:
-    """The picture of one network."""
+    """The picture of a network under a name."""
     texts = _texts(graph)
     widths = {node: _width(lines) for node, lines in texts.items()}
     layout = place(widths, _edges(graph))

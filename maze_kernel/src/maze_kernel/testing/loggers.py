@@ -9,12 +9,22 @@ from typing import Any
 import attrs
 import numpy as np
 
+from maze_kernel.models.network_graph import BlockNode, NetworkGraph
 from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome, Progress
 from maze_kernel.testing.conformance import require
 
+_GRAPH = NetworkGraph(
+    role="policy",
+    policy_key="0",
+    blocks=(BlockNode(name="dense", kind="Dense", in_keys=("x",), out_keys=("y",), n_parameters=10),),
+    shapes={"x": (4,), "y": (2,)},
+    inputs=("x",),
+    outputs={"action": "y"},
+)
+
 
 def check_logger(factory: Callable[[LoggerContext], Any], run_dir: Path) -> None:
-    """Write epochs of numbers, NaN, a histogram and text; close; resume from an earlier epoch; close again.
+    """Show a network, write epochs of numbers, NaN, a histogram and text; close; resume from an earlier epoch; close.
 
     Args:
         factory: the logger's target with its options bound.
@@ -25,9 +35,12 @@ def check_logger(factory: Callable[[LoggerContext], Any], run_dir: Path) -> None
     """
     beside = set(run_dir.parent.rglob("*"))
     context = LoggerContext(run_dir=run_dir, name="conformance", n_epochs=4, max_env_steps=0)
-    _write(factory(context), range(1, 5), Outcome(status="interrupted", reason="Ctrl-C"))
+    fresh = factory(context)
+    if hasattr(fresh, "networks"):
+        fresh.networks({"policy": _GRAPH})
+    _write(fresh, range(1, 5), Outcome(status="interrupted", reason="Ctrl-C"))
     _write(factory(attrs.evolve(context, resumed_epoch=2)), range(3, 5), Outcome(status="done", reason="4 epochs"))
-    factory(context).close(Outcome(status="failed", reason="before the first epoch"))
+    _write(factory(context), range(0), Outcome(status="failed", reason="before the first epoch"))
     outside = [path for path in set(run_dir.parent.rglob("*")) - beside if not path.is_relative_to(run_dir)]
     require(not outside, f"it writes outside the run directory: {', '.join(map(str, outside))}")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from maze_kernel.errors import CheckpointError, MazeError, NonFiniteError, RequestError
+from maze_kernel.models.graph_building import named_graphs
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.run.directory import (
     Resumption,
@@ -19,7 +20,6 @@ from maze_kernel.run.directory import (
     open_run,
 )
 from maze_kernel.run.fan_out import FanOut
-from maze_kernel.run.figures import draw_networks
 from maze_kernel.run.logging_contract import Logger, LoggerContext, Outcome, Progress
 from maze_kernel.training.checkpoint import Checkpoint, LoopState
 from maze_kernel.training.checkpoint_store import CheckpointStore
@@ -131,7 +131,7 @@ class _Run:
             for line in initialize_from(assembly.experiment.initialize_from, trainer, assembly):
                 self._loggers.message(line)
         if checkpoint is None:
-            draw_networks(trainer.model, self._path, self._loggers)
+            self._hand_over_networks(trainer.model)
         assembly.estimate_transforms(
             self._loggers.message,
             lambda fraction: self._loggers.progress(Progress(env_steps=0, fraction=fraction, phase="estimate")),
@@ -161,6 +161,16 @@ class _Run:
     def finish(self, outcome: Outcome) -> None:
         self._loggers.note(f"{outcome.status}: {outcome.reason}")
         self._loggers.close(outcome)
+
+    def _hand_over_networks(self, model: Any) -> None:
+        """A model that cannot say what it is made of is trained all the same."""
+        try:
+            graphs = named_graphs(model)
+        except Exception as error:
+            self._loggers.message(f"the networks could not be described: {type(error).__name__}: {error}")
+            return
+        if graphs:
+            self._loggers.networks(graphs)
 
     def _pool(self) -> WorkerPool | None:
         """Workers for evaluation and estimates; None where everything runs in this process."""

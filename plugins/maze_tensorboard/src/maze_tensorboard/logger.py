@@ -7,14 +7,15 @@ horizontal axis is and wherever the run was killed.
 from __future__ import annotations
 
 import numbers
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch.utils.tensorboard import SummaryWriter
 
+from maze_kernel.models.network_graph import NetworkGraph
 from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome
-from maze_kernel.run.network_drawing import Drawing
 from maze_tensorboard.history import keep_until
 from maze_tensorboard.options import TensorBoardOptions
 
@@ -40,12 +41,14 @@ class TensorBoardLogger:
                 self._add(f"{prefix}_{tag}", value, step)
         self._add(EPOCH_TAG, record.epoch, step)
 
-    def draw(self, drawing: Drawing) -> None:
-        """A network, under the tab of images; drawn once, at step 0."""
+    def networks(self, graphs: Mapping[str, NetworkGraph]) -> None:
+        """A picture of each, under the tab of images; drawn once, at step 0."""
+        from maze_kernel.run.network_drawing import draw
         from maze_tensorboard.bitmap import pixels
 
         writer: Any = self._writer
-        writer.add_image(f"networks/{drawing.name}", pixels(drawing), 0, dataformats="HWC")
+        for name, graph in graphs.items():
+            writer.add_image(f"networks/{name}", pixels(draw(graph, name)), 0, dataformats="HWC")
 
     def message(self, text: str) -> None:
         """Messages stay out of TensorBoard."""

@@ -1,0 +1,77 @@
+"""The graphs of a model's networks: made of its modules, and collected under names.
+
+Networks that are built from blocks say so by a method `block_nodes`; any other module is one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from maze_kernel.models.network_graph import BlockNode, NetworkGraph, Shape
+
+
+def named_graphs(model: Any) -> dict[str, NetworkGraph]:
+    """Every network of a model by a name that is a file's too: "policy", or "policy-cut" with several policy keys.
+
+    Args:
+        model: with the method of `DrawsNetworks`; one without it has no graphs.
+    """
+    graphs_of = getattr(model, "network_graphs", None)
+    graphs: Sequence[NetworkGraph] = () if graphs_of is None else graphs_of()
+    only_key = len({graph.policy_key for graph in graphs}) == 1
+    return {_name(graph.role if only_key else f"{graph.role}-{graph.policy_key}"): graph for graph in graphs}
+
+
+def _name(words: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in words)
+
+
+def graph_of(
+    role: str,
+    policy_key: str,
+    modules: Sequence[Any],
+    shapes: Mapping[str, Shape],
+    outputs: Sequence[str],
+    note: str = "",
+) -> NetworkGraph:
+    """The graph of modules that run one after the other, each on all tensors so far.
+
+    Args:
+        modules: with `block_nodes`, `shapes` and `outputs` as `maze_perception.inference.InferenceBlock` has them; a
+            module without them becomes one block from all inputs to `outputs`.
+        shapes: of what the environment gives.
+        outputs: names that the last module returns.
+    """
+    blocks: list[BlockNode] = []
+    known = dict(shapes)
+    named: Mapping[str, str] = {}
+    for module in modules:
+        if hasattr(module, "block_nodes"):
+            blocks += module.block_nodes()
+            known |= {key: tuple(shape) for key, shape in module.shapes.items()}
+            named = module.outputs
+        else:
+            named = {name: f"model/{name}" for name in outputs}
+            blocks.append(_one_block(module, tuple(known), tuple(named.values())))
+    read = {key: None for block in blocks for key in block.in_keys}
+    made = {key for block in blocks for key in block.out_keys}
+    return NetworkGraph(
+        role=role,
+        policy_key=policy_key,
+        blocks=tuple(blocks),
+        shapes=known,
+        inputs=tuple(key for key in {**shapes, **read} if key not in made and (key in read or key in named.values())),
+        outputs={name: key for name, key in named.items() if name in outputs},
+        note=note,
+    )
+
+
+def _one_block(module: Any, in_keys: tuple[str, ...], out_keys: tuple[str, ...]) -> BlockNode:
+    kind = type(module).__name__
+    return BlockNode(name=kind, kind=kind, in_keys=in_keys, out_keys=out_keys, n_parameters=count_parameters(module))
+
+
+def count_parameters(module: Any) -> int:
+    """Trained numbers of a module; shared ones count once."""
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
