@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import attrs
 from attrs.validators import ge, gt, lt
 
-from maze_kernel.config.experiment import Selection
+from maze_kernel.selection import Selection
 from maze_kernel.training.schedules import Schedule, positive_rate
 
 

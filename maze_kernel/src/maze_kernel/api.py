@@ -230,10 +230,6 @@ class RunContext:
 
 def _with_n_epochs(loaded: LoadedExperiment, n_epochs: int) -> LoadedExperiment:
     trainer = loaded.experiment.trainer
-    if isinstance(trainer.options, Mapping):
-        options: Any = {**trainer.options, "n_epochs": n_epochs}
-    else:
-        options = attrs.evolve(trainer.options, n_epochs=n_epochs)
-    experiment = attrs.evolve(loaded.experiment, trainer=attrs.evolve(trainer, options=options))
+    experiment = attrs.evolve(loaded.experiment, trainer=trainer.with_options(n_epochs=n_epochs))
     resolved = {**loaded.resolved, "trainer": {**loaded.resolved["trainer"], "n_epochs": n_epochs}}
     return attrs.evolve(loaded, experiment=experiment, resolved=resolved)

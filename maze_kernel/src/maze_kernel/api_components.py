@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from gymnasium.spaces import Space
 
-from maze_kernel.config.experiment import Selection
 from maze_kernel.errors import PluginError, RequestError
+from maze_kernel.selection import Selection
 
 if TYPE_CHECKING:
     from maze_kernel.catalog import CatalogEntry
@@ -50,11 +50,8 @@ def set_paths(tables: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
 
 
 def _merged(key: str, inner: Any, changes: Mapping[str, Any]) -> Any:
-    if isinstance(inner, Selection) and attrs.has(type(inner.options)):
-        try:
-            return attrs.evolve(inner, options=attrs.evolve(inner.options, **changes))
-        except (TypeError, ValueError) as error:
-            raise RequestError(f"{key} cannot be overridden: {error}", owner=inner.owner) from error
+    if isinstance(inner, Selection) and inner.instance is None:
+        return inner.with_options(**changes)
     if inner is not None and not isinstance(inner, Mapping):
         raise RequestError(
             f"{key} was given as an object, so its options cannot be overridden",

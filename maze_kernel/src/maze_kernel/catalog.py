@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import attrs
 
@@ -20,9 +20,7 @@ from maze_kernel.components import (
     load_attribute,
 )
 from maze_kernel.errors import ComponentError, Location, MazeError, PluginError
-
-if TYPE_CHECKING:
-    from maze_kernel.config.experiment import Selection
+from maze_kernel.selection import Selection
 
 
 @attrs.frozen(kw_only=True)

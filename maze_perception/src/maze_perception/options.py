@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 import attrs
 
-from maze_kernel.config.experiment import Selection
 from maze_kernel.models.distribution_rule import DistributionRule
+from maze_kernel.selection import Selection
 
 NonLinearity = Literal["relu", "tanh", "sigmoid", "elu", "leaky-relu", "silu", "softplus", "gelu", "identity"]
 Pooling = Literal["mean", "sum", "max"]

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from toy_experiment import FULL
 
 from maze_kernel.config import experiment_from_mapping, load_experiment, to_toml
-from maze_kernel.config.experiment import Experiment, Selection
+from maze_kernel.config.experiment import Experiment
 from maze_kernel.errors import RequestError
+from maze_kernel.selection import Selection
 
 scalars = st.one_of(
     st.integers(),

@@ -10,8 +10,8 @@ from attrs import validators
 from toy_options import Colour, Schedule
 
 from maze_kernel.config import experiment_from_mapping, select
-from maze_kernel.config.experiment import Selection
 from maze_kernel.errors import ExperimentError
+from maze_kernel.selection import Selection
 
 
 def trainer_options(load, minimal, line):

@@ -6,10 +6,10 @@ import attrs
 import pytest
 
 from maze_kernel.components import DistributionComponent, LoggerComponent, ModelComponent, WrapperComponent
-from maze_kernel.config.experiment import Selection
 from maze_kernel.errors import ComponentError, PluginError, RequestError
 from maze_kernel.hookspecs import hookimpl
 from maze_kernel.loader import Kernel
+from maze_kernel.selection import Selection
 
 
 def plugin(name, **hooks):

@@ -3,11 +3,28 @@
 import pytest
 
 from maze_kernel.config import experiment_from_mapping
+from maze_kernel.env.wrapper import EnvWrapper
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
 from maze_kernel.run.assembly import Assembly
 
 NORMALIZATION, LIMIT = {"use": "observation-normalization"}, {"use": "time-limit", "max_episode_steps": 9}
+
+
+class Cut(EnvWrapper):
+    """Ends episodes after 9 steps; its options are keyword-only parameters."""
+
+    def __init__(self, env, *, training_only: bool = False):
+        super().__init__(env)
+
+    def reset(self, **arguments):
+        self.n_steps = 0
+        return self.env.reset(**arguments)
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self.n_steps += 1
+        return observation, reward, terminated, truncated or self.n_steps == 9, info
 
 
 def assemble(*wrappers):
@@ -31,9 +48,10 @@ def test_statistics_outside_of_it_are_shared_by_the_batch():
     assert len(assemble(LIMIT, NORMALIZATION).transforms) == 1
 
 
+@pytest.mark.parametrize("wrapper", [LIMIT, {"use": f"{__name__}:Cut"}], ids=["options-class", "keyword-only"])
 @pytest.mark.parametrize(("training_only", "limited"), [(False, True), (True, False)])
-def test_a_limit_of_the_training_is_not_one_of_the_evaluation(training_only, limited):
-    assembly = assemble({**LIMIT, "training_only": training_only})
+def test_a_limit_of_the_training_is_not_one_of_the_evaluation(wrapper, training_only, limited):
+    assembly = assemble({**wrapper, "training_only": training_only})
     lengths = []
     for training in (True, False):
         env = assembly.env_factory(training=training)()

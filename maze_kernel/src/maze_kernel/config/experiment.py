@@ -8,31 +8,7 @@ from typing import Annotated, Any, Literal
 import attrs
 
 from maze_kernel.config.paths import check_run_name
-from maze_kernel.errors import Location
-
-
-@attrs.frozen(kw_only=True)
-class Selection:
-    """A component chosen by `use`, with its checked options.
-
-    Options classes nest selections as `Annotated[Selection, "block"]` (the kind), also inside `dict[str, ...]`,
-    `tuple[..., ...]` and `... | None`.
-    """
-
-    kind: str
-    use: str
-    """As written: "ppo", "maze-ppo:ppo" or "my_package.module:Class"."""
-    target: str
-    """"module:attribute" that builds it."""
-    options: Any
-    """An instance of the component's attrs options class, or a plain dict of keyword arguments where it has none."""
-    owner: str
-    """Distribution and version that provide it, e.g. "maze-ppo 0.1.0"; the target itself for an import path."""
-    location: Location | None = attrs.field(default=None, eq=False)
-    places: Mapping[str, Location] = attrs.field(factory=dict, eq=False, repr=False)
-    """Where the value of each option that was given stands."""
-    instance: Any = attrs.field(default=None, eq=False)
-    """An object (or, for an environment, a factory) given from Python in place of a target."""
+from maze_kernel.selection import Selection
 
 
 @attrs.frozen(kw_only=True)

@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal, Union
 
 import attrs
 
+from maze_kernel.selection import Selection
+
 REQUIRED: Any = attrs.NOTHING
 """Default of a field that must be given."""
 
@@ -180,8 +182,6 @@ def strip_annotated(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
 
 def selection_kind(annotation: Any) -> str | None:
     """The kind of `Annotated[Selection, "block"]`; None for any other type."""
-    from maze_kernel.config.experiment import Selection
-
     stripped, remarks = strip_annotated(annotation)
     kinds = [remark for remark in remarks if isinstance(remark, str)]
     return kinds[0] if stripped is Selection and kinds else None

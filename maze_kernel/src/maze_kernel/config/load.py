@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from maze_kernel.config.choices import KERNEL_OWNER, Choices
-from maze_kernel.config.experiment import Experiment, LoadedExperiment, PluginOptions, Selection
+from maze_kernel.config.experiment import Experiment, LoadedExperiment, PluginOptions
 from maze_kernel.config.fields import fields_of_class
 from maze_kernel.config.origin import Origin
 from maze_kernel.config.overrides import apply_overrides
@@ -20,6 +20,7 @@ from maze_kernel.config.resolved import resolve_experiment
 from maze_kernel.config.source import read_toml
 from maze_kernel.config.structure import structure_options, structure_selection
 from maze_kernel.errors import ExperimentError, RequestError
+from maze_kernel.selection import Selection
 
 if TYPE_CHECKING:
     from maze_kernel.loader import Kernel

@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from maze_kernel.config.experiment import Experiment, Selection
+from maze_kernel.config.experiment import Experiment
+from maze_kernel.selection import Selection
 
 if TYPE_CHECKING:
     from cattrs import Converter

@@ -17,11 +17,11 @@ import attrs
 from maze_kernel.config import complaints
 from maze_kernel.config import fields as f
 from maze_kernel.config.bounds import expected_by
-from maze_kernel.config.experiment import Selection
 from maze_kernel.config.origin import show_path
 from maze_kernel.config.problems import nearest, show_value
 from maze_kernel.config.reading import INVALID, Reader, Scope
 from maze_kernel.errors import RequestError
+from maze_kernel.selection import Selection
 
 _TOML_TYPES = (str, bool, int, float, list, tuple, Mapping, type(None))
 _INT64 = range(-(2**63), 2**63)

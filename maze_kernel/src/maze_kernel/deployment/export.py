@@ -27,10 +27,11 @@ from maze_kernel.run.assembly import Assembly
 from maze_kernel.training.playing import load_weights, weights_of
 
 if TYPE_CHECKING:
-    from maze_kernel.config.experiment import LoadedExperiment, Selection
+    from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.env.transform import Transform
     from maze_kernel.loader import Kernel
     from maze_kernel.models.contract import ActorCritic
+    from maze_kernel.selection import Selection
     from maze_kernel.training.checkpoint import Checkpoint
 
 FORMATS = {"onnx": ".onnx", "torch-export": ".pt2"}

@@ -14,7 +14,7 @@ from maze_kernel.errors import RequestError
 from maze_kernel.models.contract import Policy
 
 if TYPE_CHECKING:
-    from maze_kernel.config.experiment import Selection
+    from maze_kernel.selection import Selection
 
 _METHODS = ("act", "begin_episodes", "seed", "state_dict", "load_state_dict")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_kernel.catalog import build
 from maze_kernel.components import EnvComponent, TrainerComponent, load_attribute
-from maze_kernel.config.experiment import LoadedExperiment, Selection
+from maze_kernel.config.experiment import LoadedExperiment
 from maze_kernel.config.load import select
 from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.env.contract import StructuredEnv, StructuredSpaces
@@ -24,6 +24,7 @@ from maze_kernel.run.batch_factory import BatchFactory, NativeForm, wrap_batch
 from maze_kernel.run.env_factory import EnvFactory, adapters_of, is_transform
 from maze_kernel.run.placing import placed
 from maze_kernel.run.seeding import SeedTree
+from maze_kernel.selection import Selection
 from maze_kernel.training.contract import Trainer, TrainerContext
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ class Assembly:
     @property
     def policy_wrapper(self) -> Selection | None:
         """What the trainer's option of that name selects; None for trainers without it."""
-        return getattr(self.experiment.trainer.options, "policy_wrapper", None)
+        return self.experiment.trainer.option("policy_wrapper")  # type: ignore[no-any-return]
 
     def make_workers(self) -> WorkerPool:
         """The experiment's worker pool; inline without a `[workers]` table."""
@@ -239,7 +240,6 @@ class Assembly:
 
     def trainer_context(self, progress: Callable[[Progress], None] = lambda _progress: None) -> TrainerContext:
         """What the trainer is built from."""
-        options = self.experiment.trainer.options
         return TrainerContext(
             spaces=self.spaces,
             n_envs=self.experiment.vector.n_envs,
@@ -249,7 +249,7 @@ class Assembly:
             make_workers=self.make_workers,
             seeds=self.seeds,
             progress=progress,
-            total_env_steps=getattr(options, "max_env_steps", 0) or None,
+            total_env_steps=self.experiment.trainer.option("max_env_steps") or None,
             has_workers=self.experiment.workers is not None,
             make_env=self.env_factory(),
             transforms=self.transforms,

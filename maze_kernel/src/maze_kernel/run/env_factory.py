@@ -10,12 +10,12 @@ import attrs
 
 from maze_kernel.catalog import build
 from maze_kernel.components import EnvComponent, load_attribute
-from maze_kernel.config.experiment import Selection
 from maze_kernel.env.batching import spaces_of
 from maze_kernel.env.capabilities import WritesFiles
 from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.run.placing import placed
+from maze_kernel.selection import Selection
 
 if TYPE_CHECKING:
     from maze_kernel.catalog import Catalog
@@ -82,7 +82,7 @@ def adapted(env: Any, adapters: Sequence[Selection]) -> StructuredEnv:
 
 def wrap_env(env: StructuredEnv, wrapper: Selection, training: bool) -> StructuredEnv:
     """One environment inside one wrapper, be it a transform or an env wrapper; one for training may stay away."""
-    if not training and getattr(wrapper.options, "training_only", False):
+    if not training and wrapper.option("training_only", False):
         return env
     if not is_transform(wrapper):
         return build(wrapper, env)  # type: ignore[no-any-return]

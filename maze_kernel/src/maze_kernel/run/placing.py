@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from maze_kernel.config.experiment import Selection
 from maze_kernel.errors import MazeError
+from maze_kernel.selection import Selection
 
 
 @contextmanager

@@ -14,7 +14,6 @@ import attrs
 import numpy as np
 
 from maze_kernel.catalog import build
-from maze_kernel.config.experiment import Selection
 from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.env.transform import Transform
 from maze_kernel.events.aggregation import EpochAggregator
@@ -22,6 +21,7 @@ from maze_kernel.rollout.episode_statistics import summarize_episodes
 from maze_kernel.run.assembly import Assembly, load_transforms
 from maze_kernel.run.batch_factory import wrap_batch
 from maze_kernel.run.env_factory import EnvFactory
+from maze_kernel.selection import Selection
 
 if TYPE_CHECKING:
     from maze_kernel.env.tick import VectorEnv

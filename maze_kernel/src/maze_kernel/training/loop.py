@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,13 @@ class Budget:
     patience: int = 0
 
     @classmethod
-    def of(cls, options: Any, max_seconds: float | None = None) -> Budget:
-        """The budget in a trainer's options; `max_seconds` is the run's."""
+    def of(cls, option: Callable[[str, Any], Any], max_seconds: float | None = None) -> Budget:
+        """The budget that a trainer's options name, read by `option(name, default)`; `max_seconds` is the run's."""
         return cls(
-            n_epochs=getattr(options, "n_epochs", 0),
-            max_env_steps=getattr(options, "max_env_steps", 0),
+            n_epochs=option("n_epochs", 0),
+            max_env_steps=option("max_env_steps", 0),
             max_seconds=max_seconds or 0.0,
-            patience=getattr(options, "patience", 0),
+            patience=option("patience", 0),
         )
 
     def exhausted(self, state: LoopState, env_steps: int, seconds: float) -> str | None:

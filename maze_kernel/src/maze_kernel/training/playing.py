@@ -24,10 +24,11 @@ from maze_kernel.training.checkpoint_store import CheckpointStore
 from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
 
 if TYPE_CHECKING:
-    from maze_kernel.config.experiment import LoadedExperiment, Selection
+    from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.env.tick import VectorEnv
     from maze_kernel.loader import Kernel
     from maze_kernel.models.contract import ActorCritic, Policy
+    from maze_kernel.selection import Selection
 
 
 @attrs.frozen
@@ -134,15 +135,11 @@ def with_drawing(loaded: LoadedExperiment, render_mode: str) -> LoadedExperiment
     env = loaded.experiment.env
     if env.instance is not None:
         return loaded  # a factory from Python says itself how it draws
-    if isinstance(env.options, Mapping) and "render_mode" in env.options:
-        options: Any = {**env.options, "render_mode": render_mode}
-    elif attrs.has(type(env.options)) and hasattr(env.options, "render_mode"):
-        options = attrs.evolve(env.options, render_mode=render_mode)
-    else:
+    if not env.takes("render_mode"):
         raise RequestError(
             f"environment {env.use!r} cannot be drawn: it has no option render_mode",
             owner=env.owner,
             help="roll out without --render and --video",
         )
-    experiment = attrs.evolve(loaded.experiment, env=attrs.evolve(env, options=options))
+    experiment = attrs.evolve(loaded.experiment, env=env.with_options(render_mode=render_mode))
     return attrs.evolve(loaded, experiment=experiment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from maze_kernel.run.directory import (
 )
 from maze_kernel.run.fan_out import FanOut
 from maze_kernel.run.logging_contract import Logger, LoggerContext, Outcome, Progress
+from maze_kernel.selection import read_option
 from maze_kernel.training.checkpoint import Checkpoint, LoopState
 from maze_kernel.training.checkpoint_store import CheckpointStore
 from maze_kernel.training.evaluation import MEAN_REWARD, Evaluator
@@ -142,7 +144,7 @@ class _Run:
             evaluator=self._evaluator(self._pool()),
             store=store,
             loggers=self._loggers,
-            budget=Budget.of(trainer.options, max_seconds),
+            budget=Budget.of(partial(read_option, trainer.options), max_seconds),
             state=state,
         )
 
@@ -218,7 +220,7 @@ def _directory(
 
 def _logger_context(assembly: Assembly, path: Path, epoch: int, verbosity: int) -> LoggerContext:
     experiment = assembly.experiment
-    budget = Budget.of(experiment.trainer.options)
+    budget = Budget.of(experiment.trainer.option)
     return LoggerContext(
         run_dir=path,
         name=experiment.name,

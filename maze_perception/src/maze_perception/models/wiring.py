@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from maze_kernel.config.experiment import Selection
 from maze_kernel.errors import RequestError
+from maze_kernel.selection import Selection
 from maze_perception.graph import BuildBlock, GraphBuilder
 
 Wiring = Mapping[str, Sequence[str]]

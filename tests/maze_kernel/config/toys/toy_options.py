@@ -10,7 +10,7 @@ import attrs
 from attrs import validators
 
 from maze_kernel.config import inside_run_dir
-from maze_kernel.config.experiment import Selection
+from maze_kernel.selection import Selection
 
 
 class Colour(enum.Enum):
