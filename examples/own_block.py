@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from maze_kernel.validators import above, at_least
 from maze_perception.block import Mirror, Shape, TensorDict
 from maze_perception.shape_normalization import ShapeNormalizationBlock
 
@@ -19,9 +20,9 @@ from maze_perception.shape_normalization import ShapeNormalizationBlock
 class FourierOptions:
     """Options of the block."""
 
-    n_frequencies: int = attrs.field(default=16, validator=attrs.validators.ge(1))
+    n_frequencies: int = attrs.field(default=16, validator=at_least(1))
     """Directions; the output has a sine and a cosine of each."""
-    scale: float = attrs.field(default=1.0, validator=attrs.validators.gt(0.0))
+    scale: float = attrs.field(default=1.0, validator=above(0.0))
     """Standard deviation of the directions before training: the larger, the finer the detail."""
 
 

@@ -17,7 +17,7 @@ PROJECTS = sorted(
 DISTRIBUTIONS = {path.parent.name: path.parent for path in PROJECTS}
 ALGORITHMS = {"maze_ppo", "maze_sac", "maze_impala", "maze_es", "maze_bc"}
 FLOORS = {
-    0: ("errors", "components", "selection", "hookspecs", "__init__", "plugin_files", "containment"),
+    0: ("errors", "components", "selection", "validators", "hookspecs", "__init__", "plugin_files", "containment"),
     1: ("loader", "catalog", "config", "scaffold", "builtin"),
     2: ("events",),
     3: ("env",),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 import attrs
-from attrs.validators import ge, gt, le, lt
 
 from maze_kernel.training.schedules import Schedule, positive_rate
 from maze_kernel.trajectories.options import MinariData, TrajectoryData
+from maze_kernel.validators import above, all_of, at_least, below, between
 
 
 @attrs.frozen(kw_only=True)
@@ -17,31 +17,31 @@ class BCOptions:
 
     demonstrations: TrajectoryData | MinariData
     """The episodes to learn from: a table with `path`, or with `use = "minari"` and `id`."""
-    n_epochs: int = attrs.field(default=1000, validator=ge(0))
+    n_epochs: int = attrs.field(default=1000, validator=at_least(0))
     """Epochs to train; 0: until patience or the user stops the run. An epoch is one pass over the training episodes, or a part of it: see `eval_every_k_iterations`."""  # noqa: E501
-    eval_every_k_iterations: int = attrs.field(default=500, validator=ge(0))
+    eval_every_k_iterations: int = attrs.field(default=500, validator=at_least(0))
     """An epoch ends after so many updates, even within a pass: validation, evaluation and selection follow. 0: only at the end of a pass."""  # noqa: E501
-    patience: int = attrs.field(default=0, validator=ge(0))
+    patience: int = attrs.field(default=0, validator=at_least(0))
     """Stop after so many epochs without a better validation loss; 0: never."""
     device: str = "auto"
     """Where the update runs: "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:1"."""
     compile: bool = False
     """Compile loss, backward pass, clipping and optimiser step into one function: slow start, fast updates."""
-    batch_size: int = attrs.field(default=100, validator=ge(1))
+    batch_size: int = attrs.field(default=100, validator=at_least(1))
     """Decisions a minibatch, at most: a pass is cut into minibatches of equal size."""
     lr: float | Schedule = attrs.field(default=0.001, validator=positive_rate)
     """Learning rate of Adam: a number, or a schedule over `n_epochs`."""
-    adam_epsilon: float = attrs.field(default=1e-8, validator=gt(0.0))
+    adam_epsilon: float = attrs.field(default=1e-8, validator=above(0.0))
     """Adam's epsilon, added to the root of the second moment."""
-    max_grad_norm: float = attrs.field(default=0.0, validator=ge(0.0))
+    max_grad_norm: float = attrs.field(default=0.0, validator=at_least(0.0))
     """Global gradient norm is cut to this; 0: off."""
     loss: Literal["auto", "mse"] = "auto"
     """"auto": negative log-likelihood of the recorded action under the head's own distribution; "mse": for Box heads the squared error of the distribution's mean, bounded dimensions scaled to -1 ... 1."""  # noqa: E501
-    entropy_coef: float = attrs.field(default=0.0, validator=ge(0.0))
+    entropy_coef: float = attrs.field(default=0.0, validator=at_least(0.0))
     """Weight of the entropy bonus, which keeps the policy from becoming too sure."""
-    bound_margin: float = attrs.field(default=0.001, validator=[ge(0.0), lt(0.5)])
+    bound_margin: float = attrs.field(default=0.001, validator=all_of(at_least(0.0), below(0.5)))
     """Recorded Box actions are learnt no closer to a bound than this part of the width: at the bound itself a squashed distribution has no finite mean. Unused with "mse"."""  # noqa: E501
-    validation_percentage: float = attrs.field(default=20.0, validator=[ge(0.0), le(90.0)])
+    validation_percentage: float = attrs.field(default=20.0, validator=between(0.0, 90.0))
     """Percent of the episodes, chosen at random and whole, that are validated on and never learnt from; 0: none, and `[evaluation] metric` or the training loss selects the best model."""  # noqa: E501
-    memory_limit_mib: int = attrs.field(default=2048, validator=ge(1))
+    memory_limit_mib: int = attrs.field(default=2048, validator=at_least(1))
     """Episodes that need more memory are streamed: read anew in every pass, in parts of half this size (MiB), each shuffled by itself."""  # noqa: E501

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import attrs
-from attrs.validators import ge, gt, lt
 
 from maze_kernel.selection import Selection
 from maze_kernel.training.schedules import Schedule, positive_rate
+from maze_kernel.validators import above, all_of, at_least, below
 
 
 def _stays_positive(_instance: object, attribute: attrs.Attribute[Any], value: float | Schedule) -> None:
@@ -24,11 +24,11 @@ class AdamOptions:
     """The optimiser: "adam" or "sgd"."""
     step_size: float | Schedule = attrs.field(default=0.01, validator=positive_rate)
     """Learning rate, about how far a weight moves in one update: a number, or a schedule over the run's budget."""
-    beta1: float = attrs.field(default=0.9, validator=[ge(0.0), lt(1.0)])
+    beta1: float = attrs.field(default=0.9, validator=all_of(at_least(0.0), below(1.0)))
     """Decay of the running mean of gradients."""
-    beta2: float = attrs.field(default=0.999, validator=[ge(0.0), lt(1.0)])
+    beta2: float = attrs.field(default=0.999, validator=all_of(at_least(0.0), below(1.0)))
     """Decay of the running mean of squared gradients."""
-    epsilon: float = attrs.field(default=1e-8, validator=gt(0.0))
+    epsilon: float = attrs.field(default=1e-8, validator=above(0.0))
     """Added to the root of the second moment."""
 
 
@@ -40,7 +40,7 @@ class SGDOptions:
     """The optimiser: "sgd" or "adam"."""
     step_size: float | Schedule = attrs.field(default=0.01, validator=positive_rate)
     """Learning rate, by which the running mean of gradients is multiplied: a number, or a schedule over the run's budget."""  # noqa: E501
-    momentum: float = attrs.field(default=0.9, validator=[ge(0.0), lt(1.0)])
+    momentum: float = attrs.field(default=0.9, validator=all_of(at_least(0.0), below(1.0)))
     """Decay of the running mean of gradients; 0: the last gradient alone."""
 
 
@@ -50,7 +50,7 @@ class TableNoise:
 
     use: Literal["table"] = "table"
     """Where perturbations come from: "table" or "seeded"."""
-    size: int = attrs.field(default=100_000_000, validator=ge(2))
+    size: int = attrs.field(default=100_000_000, validator=at_least(2))
     """Numbers in the table, 4 bytes each; more than the policy has weights."""
 
 
@@ -66,21 +66,21 @@ class SeededNoise:
 class ESOptions:
     """Evolution strategies. Source: Salimans et al. 2017."""
 
-    n_epochs: int = attrs.field(default=0, validator=ge(0))
+    n_epochs: int = attrs.field(default=0, validator=at_least(0))
     """Epochs (updates) to train; 0: until another budget, patience or the user stops the run."""
-    patience: int = attrs.field(default=0, validator=ge(0))
+    patience: int = attrs.field(default=0, validator=at_least(0))
     """Stop after so many evaluations without a better one; 0: never."""
-    max_env_steps: int = attrs.field(default=0, validator=ge(0))
+    max_env_steps: int = attrs.field(default=0, validator=at_least(0))
     """Stop after the epoch that reaches this number of environment steps; 0: no budget."""
     device: str = "cpu"
     """Where the policies run: "auto", "cpu", "cuda" or "cuda:1"; workers run them on the CPU."""
     compile: bool = False
     """Every trainer has this option; this one has no update to compile and ignores it."""
-    n_rollouts_per_update: int = attrs.field(default=10, validator=ge(2))
+    n_rollouts_per_update: int = attrs.field(default=10, validator=at_least(2))
     """Least episodes an update, two a perturbation (one each way); an odd number is rounded up."""
-    n_timesteps_per_update: int = attrs.field(default=0, validator=ge(0))
+    n_timesteps_per_update: int = attrs.field(default=0, validator=at_least(0))
     """Least environment steps an update: as many further episodes are played as it takes; 0: no such demand."""
-    max_steps: int = attrs.field(default=0, validator=ge(0))
+    max_steps: int = attrs.field(default=0, validator=at_least(0))
     """Cut episodes of the training after so many steps; 0: only the environment ends them."""
     deterministic: bool = False
     """Act by the mode of the action distribution instead of samples: only the weights explore, as in the paper."""
@@ -90,7 +90,7 @@ class ESOptions:
     """All members of an update meet the same episode, not only the halves of a pair: ranks compare policies then, however much episodes differ. Needs environments that are seeded one by one."""  # noqa: E501
     optimizer: AdamOptions | SGDOptions = attrs.field(factory=AdamOptions)
     """What turns gradients into updates: a table with `use = "adam"` or `use = "sgd"` and the options of either."""
-    l2_penalty: float = attrs.field(default=0.005, validator=ge(0.0))
+    l2_penalty: float = attrs.field(default=0.005, validator=at_least(0.0))
     """Weight decay: this times the weights is subtracted from the gradient of the fitness."""
     noise_stddev: float | Schedule = attrs.field(default=0.02, validator=[positive_rate, _stays_positive])
     """Standard deviation of the perturbations, the same for every weight: a number, or a schedule over the run's budget."""  # noqa: E501

@@ -20,6 +20,7 @@ from maze_kernel.run.assembly import Assembly
 from maze_kernel.run.seeding import SeedTree
 from maze_kernel.training import playing
 from maze_kernel.trajectories.dataset import TrajectoryDataset
+from maze_kernel.validators import at_least
 from maze_kernel.workers.inline import InlinePool
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
 class RolloutOptions:
     """How episodes are played."""
 
-    n_episodes: int = attrs.field(default=10, validator=attrs.validators.ge(1))
+    n_episodes: int = attrs.field(default=10, validator=at_least(1))
     """Episodes to play."""
-    seed: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    seed: int = attrs.field(default=0, validator=at_least(0))
     """The seeds of all episodes follow from it."""
     deterministic: bool = True
     """Take the mode of each distribution instead of sampling."""

@@ -8,6 +8,7 @@ import attrs
 
 from maze_kernel.models.distribution_rule import DistributionRule
 from maze_kernel.selection import Selection
+from maze_kernel.validators import at_least, at_most, length_at_least
 
 NonLinearity = Literal["relu", "tanh", "sigmoid", "elu", "leaky-relu", "silu", "softplus", "gelu", "identity"]
 Pooling = Literal["mean", "sum", "max"]
@@ -46,7 +47,7 @@ class DenseOptions:
 class FlattenOptions:
     """Options of `flatten`."""
 
-    num_flatten_dims: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    num_flatten_dims: int = attrs.field(default=0, validator=at_least(0))
     """Trailing dimensions joined into one; 0: all but the batch."""
 
 
@@ -60,7 +61,7 @@ class FlattenDenseOptions:
     """Activation after every layer."""
     bias: bool = True
     """Whether the layers add a bias."""
-    num_flatten_dims: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    num_flatten_dims: int = attrs.field(default=0, validator=at_least(0))
     """Trailing dimensions joined into one before the first layer; 0: all but the batch."""
 
 
@@ -68,7 +69,7 @@ class FlattenDenseOptions:
 class ConcatenationOptions:
     """Options of `concatenation`."""
 
-    dim: int = attrs.field(default=-1, validator=attrs.validators.le(-1))
+    dim: int = attrs.field(default=-1, validator=at_most(-1))
     """Dimension to join, counted from the end."""
 
 
@@ -76,7 +77,7 @@ class ConcatenationOptions:
 class LinearOutputOptions:
     """Options of `linear-output`."""
 
-    output_units: int = attrs.field(validator=attrs.validators.ge(1))
+    output_units: int = attrs.field(validator=at_least(1))
     """Size of the output."""
     bias: bool = True
     """Whether it adds a bias."""
@@ -86,7 +87,7 @@ class LinearOutputOptions:
 class GlobalAveragePoolingOptions:
     """Options of `global-average-pooling`."""
 
-    n_dims: int = attrs.field(default=2, validator=attrs.validators.ge(1))
+    n_dims: int = attrs.field(default=2, validator=at_least(1))
     """Trailing dimensions averaged away."""
 
 
@@ -96,7 +97,7 @@ class SliceOptions:
 
     index: int = 0
     """Position taken; negative counts from the end."""
-    dim: int = attrs.field(default=-1, validator=attrs.validators.le(-1))
+    dim: int = attrs.field(default=-1, validator=at_most(-1))
     """Dimension it is taken from, counted from the end; it disappears."""
 
 
@@ -104,9 +105,9 @@ class SliceOptions:
 class MultiIndexSlicingOptions:
     """Options of `multi-index-slicing`."""
 
-    indices: tuple[int, ...] = attrs.field(validator=attrs.validators.min_len(1))
+    indices: tuple[int, ...] = attrs.field(validator=length_at_least(1))
     """Positions taken, in this order; negative ones count from the end."""
-    dim: int = attrs.field(default=-1, validator=attrs.validators.le(-1))
+    dim: int = attrs.field(default=-1, validator=at_most(-1))
     """Dimension they are taken from, counted from the end; it stays, even for one position."""
 
 
@@ -116,7 +117,7 @@ class MaskedGlobalPoolingOptions:
 
     pooling: Pooling = "mean"
     """How the items are reduced; without any item the result is zero."""
-    dim: int = attrs.field(default=-2, validator=attrs.validators.le(-1))
+    dim: int = attrs.field(default=-2, validator=at_most(-1))
     """Dimension of the items, counted from the end of the features; it disappears. The mask ends with it."""
 
 
@@ -132,7 +133,7 @@ class CorrelationOptions:
 class RepeatToMatchOptions:
     """Options of `repeat-to-match`."""
 
-    dim: int = attrs.field(default=-2, validator=attrs.validators.le(-1))
+    dim: int = attrs.field(default=-2, validator=at_most(-1))
     """Dimension of the result along which the first input is repeated, counted from the end. It is inserted where
     the first input has one dimension less than the second, else it must be of size 1."""
 
@@ -141,7 +142,7 @@ class RepeatToMatchOptions:
 class OneHotOptions:
     """Options of `one-hot`."""
 
-    n_classes: int = attrs.field(validator=attrs.validators.ge(2))
+    n_classes: int = attrs.field(validator=at_least(2))
     """Number of classes: the size of the new last dimension. Numbers outside 0 … n_classes - 1 become zeros."""
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import attrs
-from attrs.validators import ge, gt, le
 
 from maze_kernel.training.schedules import Schedule, positive_rate
 from maze_kernel.trajectories.options import MinariData, TrajectoryData
+from maze_kernel.validators import above, all_of, at_least, at_most, between
 
 
 def _fits_the_others(options: Any, attribute: Any, keeps: bool) -> None:
@@ -22,53 +22,53 @@ def _fits_the_others(options: Any, attribute: Any, keeps: bool) -> None:
 class SACOptions:
     """Soft actor-critic. Source: Haarnoja et al. 2018b; discrete actions: Christodoulou 2019."""
 
-    n_epochs: int = attrs.field(default=0, validator=ge(0))
+    n_epochs: int = attrs.field(default=0, validator=at_least(0))
     """Epochs to train; 0: until another budget, patience or the user stops the run."""
-    epoch_length: int = attrs.field(default=100, validator=ge(1))
+    epoch_length: int = attrs.field(default=100, validator=at_least(1))
     """Iterations an epoch; each collects `rollouts_per_iteration` rollouts and makes `num_batches_per_iter` updates."""
-    patience: int = attrs.field(default=50, validator=ge(0))
+    patience: int = attrs.field(default=50, validator=at_least(0))
     """Stop after so many evaluations without a better one; 0: never."""
-    max_env_steps: int = attrs.field(default=0, validator=ge(0))
+    max_env_steps: int = attrs.field(default=0, validator=at_least(0))
     """Stop after the epoch that reaches this number of environment steps; 0: no budget."""
     device: str = "cpu"
     """Where the update runs: "auto", "cpu", "cuda" or "cuda:1"."""
     compile: bool = False
     """Compile a whole update into one function: slow start, fast updates."""
-    n_rollout_steps: int = attrs.field(default=1, validator=ge(1))
+    n_rollout_steps: int = attrs.field(default=1, validator=at_least(1))
     """Decisions of each environment a rollout."""
-    rollouts_per_iteration: int = attrs.field(default=1, validator=ge(1))
+    rollouts_per_iteration: int = attrs.field(default=1, validator=at_least(1))
     """Rollouts an iteration."""
-    num_batches_per_iter: int = attrs.field(default=1, validator=ge(1))
+    num_batches_per_iter: int = attrs.field(default=1, validator=at_least(1))
     """Updates an iteration, each on a batch of its own."""
-    batch_size: int = attrs.field(default=100, validator=ge(1))
+    batch_size: int = attrs.field(default=100, validator=at_least(1))
     """Transitions an update, drawn uniformly with replacement."""
     lr: float | Schedule = attrs.field(default=0.001, validator=positive_rate)
     """Learning rate of Adam for policy and Q networks: a number, or a schedule over the run's budget."""
-    gamma: float = attrs.field(default=0.99, validator=[ge(0.0), le(1.0)])
+    gamma: float = attrs.field(default=0.99, validator=between(0.0, 1.0))
     """Discount a flat step, 0 to 1."""
-    max_grad_norm: float = attrs.field(default=0.0, validator=ge(0.0))
+    max_grad_norm: float = attrs.field(default=0.0, validator=at_least(0.0))
     """Gradient norms of policy and of Q networks are each cut to this; 0: off."""
-    tau: float = attrs.field(default=0.005, validator=[gt(0.0), le(1.0)])
+    tau: float = attrs.field(default=0.005, validator=all_of(above(0.0), at_most(1.0)))
     """Part of the way that the target networks move to the Q networks, 0 to 1."""
-    target_update_interval: int = attrs.field(default=1, validator=ge(1))
+    target_update_interval: int = attrs.field(default=1, validator=at_least(1))
     """Updates between moves of the target networks."""
-    entropy_coef: float = attrs.field(default=0.2, validator=gt(0.0))
+    entropy_coef: float = attrs.field(default=0.2, validator=above(0.0))
     """Weight alpha of the entropy (the temperature); with `entropy_tuning` where it starts."""
     entropy_tuning: bool = True
     """Adjust alpha so that the policy's entropy stays near its target. Haarnoja et al. 2018b, section 5."""
     target_entropy_multiplier: float = 1.0
     """Times the target entropy: -1 a Box dimension plus 0.98 log n a choice of n, in nats."""
-    entropy_coef_lr: float = attrs.field(default=0.0007, validator=gt(0.0))
+    entropy_coef_lr: float = attrs.field(default=0.0007, validator=above(0.0))
     """Learning rate of Adam for log alpha."""
-    replay_buffer_size: int = attrs.field(default=1_000_000, validator=ge(1))
+    replay_buffer_size: int = attrs.field(default=1_000_000, validator=at_least(1))
     """Rows of the replay buffer, over all environments; the oldest are overwritten."""
-    initial_buffer_size: int = attrs.field(default=10_000, validator=ge(1))
+    initial_buffer_size: int = attrs.field(default=10_000, validator=at_least(1))
     """Transitions collected before the first update."""
     demonstrations: TrajectoryData | MinariData | None = None
     """Recorded episodes that fill the replay buffer before the first update (SACfD): a table with `path`, or with `use = "minari"` and `id`. They count for `initial_buffer_size`. Vecerik et al. 2017."""  # noqa: E501
     keep_demonstrations: bool = attrs.field(default=False, validator=_fits_the_others)
     """Keep demonstrations beside the replay buffer, so that new transitions never overwrite them."""
-    demonstration_fraction: float = attrs.field(default=0.0, validator=[ge(0.0), le(1.0)])
+    demonstration_fraction: float = attrs.field(default=0.0, validator=between(0.0, 1.0))
     """Part of every batch that is drawn from kept demonstrations; 0: all transitions are equally likely."""
     initial_sampling_policy: Literal["random", "policy"] = "random"
     """Who collects them: uniformly random actions, or the untrained policy."""

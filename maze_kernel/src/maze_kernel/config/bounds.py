@@ -1,11 +1,17 @@
-"""What attrs validators ask for, as words for people and as JSON Schema.
+"""What validators ask for, as words for people and as JSON Schema.
 
-Validators of any other make say nothing here, unless they have an attribute `expected`, a text.
+The conditions of `maze_kernel.validators` say it themselves, and so does every validator with an attribute `expected`,
+a text. Of those of attrs it is read from their public attributes; any other validator says nothing here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import attrs
+
+from maze_kernel.config.fields import show_literal
 
 _SCHEMA_OF_COMPARISON = {">=": "minimum", ">": "exclusiveMinimum", "<=": "maximum", "<": "exclusiveMaximum"}
 
@@ -18,46 +24,69 @@ def expected_by(validator: Any) -> str | None:
 
 def schema_by(validator: Any) -> dict[str, Any]:
     """JSON Schema keywords for the bounds that can be read; `{}` where none can."""
-    schema: dict[str, Any] = {}
-    for part in _flatten(validator):
-        comparison = getattr(part, "compare_op", None)
-        if comparison in _SCHEMA_OF_COMPARISON:
-            schema[_SCHEMA_OF_COMPARISON[comparison]] = part.bound
-        elif type(part).__name__ == "_InValidator":
-            choices = list(part.options)
-            if all(isinstance(choice, (str, int, float, bool)) for choice in choices):
-                schema["enum"] = choices
-        elif type(part).__name__ == "_MatchesReValidator":
-            schema["pattern"] = f"^(?:{part.pattern.pattern})$"
-    return schema
+    return {keyword: value for part in _flatten(validator) for keyword, value in _schema(part).items()}
 
 
 def _flatten(validator: Any) -> list[Any]:
-    if validator is None:
+    """Every condition that must hold: the members of a list of validators, and what stands in `optional`."""
+    if validator is None or isinstance(validator, type):
         return []
-    members = getattr(validator, "_validators", None)
-    if type(validator).__name__ == "_AndValidator" and members is not None:
-        return [part for member in members for part in _flatten(member)]
-    if type(validator).__name__ == "_OptionalValidator":
+    if _says(validator, "validator") and not _says(validator, "msg"):
         return _flatten(validator.validator)
-    return [validator]
+    members = _members(validator)
+    return [part for member in members for part in _flatten(member)] if members else [validator]
+
+
+def _members(validator: Any) -> tuple[Any, ...]:
+    """Of a list of validators attrs makes an object whose only field, which is not public, holds them."""
+    names = [field.name for field in attrs.fields(type(validator))] if attrs.has(type(validator)) else []
+    if len(names) != 1 or not names[0].startswith("_"):
+        return ()
+    members = getattr(validator, names[0])
+    return tuple(members) if isinstance(members, (tuple, list)) and all(map(callable, members)) else ()
 
 
 def _words(validator: Any) -> str | None:
-    name = type(validator).__name__
-    if getattr(validator, "compare_op", None) in _SCHEMA_OF_COMPARISON:
+    if _says(validator, "expected"):
+        return validator.expected if isinstance(validator.expected, str) else None
+    if _compares(validator):
         return f"{validator.compare_op} {validator.bound}"
-    if name == "_InValidator":
-        from maze_kernel.config.fields import show_literal
-
+    if _says(validator, "options"):
         return "one of " + ", ".join(show_literal(choice) for choice in validator.options)
-    if name == "_MinLengthValidator":
+    if _says(validator, "min_length"):
         return f"at least {validator.min_length} long"
-    if name == "_MaxLengthValidator":
+    if _says(validator, "max_length"):
         return f"at most {validator.max_length} long"
-    if name == "_MatchesReValidator":
+    if _matches_whole(validator):
         return f"text that matches {validator.pattern.pattern}"
-    if name == "_DeepIterable":
+    if _says(validator, "member_validator"):
         inner = expected_by(validator.member_validator)
         return f"each {inner}" if inner else None
-    return getattr(validator, "expected", None) if not isinstance(validator, type) else None
+    return None
+
+
+def _schema(validator: Any) -> Mapping[str, Any]:
+    if _says(validator, "expected", "schema"):
+        schema: Mapping[str, Any] = validator.schema
+        return schema
+    if _compares(validator):
+        return {_SCHEMA_OF_COMPARISON[validator.compare_op]: validator.bound}
+    if _says(validator, "options"):
+        choices = list(validator.options)
+        return {"enum": choices} if all(isinstance(choice, (str, int, float, bool)) for choice in choices) else {}
+    if _matches_whole(validator):
+        return {"pattern": f"^(?:{validator.pattern.pattern})$"}
+    return {}
+
+
+def _compares(validator: Any) -> bool:
+    return _says(validator, "compare_op", "bound") and validator.compare_op in _SCHEMA_OF_COMPARISON
+
+
+def _matches_whole(validator: Any) -> bool:
+    """`matches_re` may also look for a match anywhere, which the pattern alone does not tell."""
+    return _says(validator, "pattern", "match_func") and getattr(validator.match_func, "__name__", "") == "fullmatch"
+
+
+def _says(validator: Any, *names: str) -> bool:
+    return all(hasattr(validator, name) for name in names)

@@ -9,21 +9,22 @@ import attrs
 
 from maze_kernel.config.paths import check_run_name
 from maze_kernel.selection import Selection
+from maze_kernel.validators import above, at_least
 
 
 @attrs.frozen(kw_only=True)
 class VectorOptions:
     """How training environments are batched."""
 
-    n_envs: int = attrs.field(default=8, validator=attrs.validators.ge(1))
+    n_envs: int = attrs.field(default=8, validator=at_least(1))
     """Environments stepped together."""
     mode: Literal["auto", "native", "sequential", "subprocess"] = "auto"
     """"auto": native where the environment has it, else sequential."""
-    n_processes: int = attrs.field(default=2, validator=attrs.validators.ge(1))
+    n_processes: int = attrs.field(default=2, validator=at_least(1))
     """Processes of mode "subprocess"; each holds several environments."""
-    step_timeout_seconds: float = attrs.field(default=60.0, validator=attrs.validators.gt(0))
+    step_timeout_seconds: float = attrs.field(default=60.0, validator=above(0))
     """A reset or step of a subprocess that takes longer is an error."""
-    max_restarts: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    max_restarts: int = attrs.field(default=0, validator=at_least(0))
     """Restarts of a dead subprocess before the run stops; its environments' episodes are cut."""
 
 
@@ -31,11 +32,11 @@ class VectorOptions:
 class EvaluationOptions:
     """Evaluation of the weights just trained, on environments of its own."""
 
-    n_episodes: int = attrs.field(default=8, validator=attrs.validators.ge(0))
+    n_episodes: int = attrs.field(default=8, validator=at_least(0))
     """Episodes an evaluation, the same ones every time; 0: no evaluation, the training reward selects."""
     deterministic: bool = True
     """Take the mode of each distribution instead of sampling."""
-    every_epochs: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    every_epochs: int = attrs.field(default=1, validator=at_least(1))
     """Evaluate each so many epochs; the last epoch always."""
     metric: str | None = None
     """Statistic to maximise, or to minimise where a minus stands before it, for the best model and for patience; unset: what the trainer says, which is the mean reward of the evaluation as a rule."""  # noqa: E501
@@ -45,9 +46,9 @@ class EvaluationOptions:
 class CheckpointOptions:
     """When the run is saved. At each such boundary the training environments are re-seeded."""
 
-    every_epochs: int = attrs.field(default=5, validator=attrs.validators.ge(1))
+    every_epochs: int = attrs.field(default=5, validator=at_least(1))
     """Epochs between checkpoints; the last epoch is always saved."""
-    keep: int = attrs.field(default=2, validator=attrs.validators.ge(1))
+    keep: int = attrs.field(default=2, validator=at_least(1))
     """Newest checkpoints kept besides the best one."""
 
 
@@ -69,7 +70,7 @@ class Experiment:
 
     name: str = attrs.field(validator=check_run_name)
     """Names the folder of its runs: letters, digits, - _ and . only."""
-    seed: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    seed: int = attrs.field(default=0, validator=at_least(0))
     """All randomness of a run follows from it."""
     initialize_from: str | None = None
     """A run directory whose compatible weights and normaliser to start from."""

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import attrs
 
+from maze_kernel.validators import one_of
+
 
 @attrs.frozen(kw_only=True)
 class Schedule:
@@ -16,9 +18,7 @@ class Schedule:
     """Value at the beginning of training."""
     end: float = 0.0
     """Value when the budget is used up."""
-    shape: Literal["linear", "cosine"] = attrs.field(
-        default="linear", validator=attrs.validators.in_(("linear", "cosine"))
-    )
+    shape: Literal["linear", "cosine"] = attrs.field(default="linear", validator=one_of(("linear", "cosine")))
     """Straight line, or half a cosine wave (Loshchilov and Hutter 2017, without restarts)."""
 
 

@@ -14,6 +14,7 @@ from maze_kernel.run.directory import open_run
 from maze_kernel.training.playing import with_drawing
 from maze_kernel.trajectories.dataset import TrajectoryDataset
 from maze_kernel.trajectories.writer import RecordingManifest, read_manifest
+from maze_kernel.validators import at_least
 from maze_kernel.viewing.episodes import ShownEpisode, shown_episode
 from maze_kernel.viewing.frames import Frames, core_env_of, drawn_frames, renderer_arguments, replayed_frames
 from maze_kernel.viewing.page import build_page
@@ -32,11 +33,11 @@ _FOR_DRAWING = ("name", "env", "wrappers", "trainer")
 class ViewOptions:
     """What of a recording is shown."""
 
-    n_episodes: int = attrs.field(default=3, validator=attrs.validators.ge(1))
+    n_episodes: int = attrs.field(default=3, validator=at_least(1))
     """At most so many episodes, the first ones."""
     seeds: tuple[int, ...] = ()
     """Only the episodes with these seeds; empty: any."""
-    max_decisions: int = attrs.field(default=400, validator=attrs.validators.ge(0))
+    max_decisions: int = attrs.field(default=400, validator=at_least(0))
     """Draw at most so many decisions of an episode; the others are shown without a picture."""
     arguments: Mapping[str, str] = attrs.field(factory=dict)
     """Arguments of the environment's renderer, by name, as text."""

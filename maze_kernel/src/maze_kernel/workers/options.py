@@ -6,6 +6,8 @@ from typing import Literal
 
 import attrs
 
+from maze_kernel.validators import above, at_least, one_of, optional
+
 
 @attrs.frozen(kw_only=True)
 class WorkersOptions:
@@ -14,25 +16,23 @@ class WorkersOptions:
     The inline pool reads `count` only: it cannot interrupt a call, so it has no deadlines and no restarts.
     """
 
-    count: int = attrs.field(default=2, validator=attrs.validators.ge(1))
+    count: int = attrs.field(default=2, validator=at_least(1))
     """Actors that run at the same time."""
     start_method: Literal["forkserver", "spawn"] = attrs.field(
-        default="forkserver", validator=attrs.validators.in_(("forkserver", "spawn"))
+        default="forkserver", validator=one_of(("forkserver", "spawn"))
     )
     """"forkserver": workers are forked off a small process that imported `preload`; "spawn": new interpreters."""
     preload: tuple[str, ...] = ("gymnasium",)
     """Modules the fork server imports once for all workers; one that is missing is left out."""
-    timeout_seconds: float | None = attrs.field(
-        default=None, validator=attrs.validators.optional(attrs.validators.gt(0))
-    )
+    timeout_seconds: float | None = attrs.field(default=None, validator=optional(above(0)))
     """Deadline of a worker's construction and of each call, if the caller sets none; none: wait as long as it lives."""
-    max_restarts: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    max_restarts: int = attrs.field(default=0, validator=at_least(0))
     """Replacements of one dead or hanging worker before the run stops with the cause."""
-    backoff_seconds: float = attrs.field(default=0.5, validator=attrs.validators.ge(0))
+    backoff_seconds: float = attrs.field(default=0.5, validator=at_least(0))
     """Wait before the first replacement of a worker; doubled each further time."""
-    backoff_cap_seconds: float = attrs.field(default=30.0, validator=attrs.validators.ge(0))
+    backoff_cap_seconds: float = attrs.field(default=30.0, validator=at_least(0))
     """Longest wait before a replacement."""
-    grace_seconds: float = attrs.field(default=3.0, validator=attrs.validators.gt(0))
+    grace_seconds: float = attrs.field(default=3.0, validator=above(0))
     """Time a worker has to close before it is killed."""
-    torch_threads: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    torch_threads: int = attrs.field(default=1, validator=at_least(1))
     """Threads of numerical libraries in each worker."""

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import attrs
 
+from maze_kernel.validators import at_least
 from maze_perception.options import UNITS, NonLinearity
 
 ChannelOrder = Literal["first", "last"]
@@ -89,7 +90,7 @@ class VGGConvolutionDenseOptions(VGGConvolutionOptions):
 class SelfAttentionConvOptions:
     """Options of `self-attention-conv`. Source: Zhang et al. 2019."""
 
-    embed_dim: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    embed_dim: int = attrs.field(default=0, validator=at_least(0))
     """Size of queries and keys; 0: an eighth of the channels, at least 1."""
     bias: bool = True
     """Whether the 1 × 1 convolutions add a bias."""

@@ -6,6 +6,7 @@ from typing import Literal
 
 import attrs
 
+from maze_kernel.validators import at_least
 from maze_perception.options import UNITS, NonLinearity, Pooling
 
 
@@ -22,7 +23,7 @@ class GraphConvolutionOptions:
     normalization: Literal["symmetric", "row", "none"] = "symmetric"
     """What the adjacency is divided by: "symmetric": the roots of both nodes' degrees; "row": the degree of the node
     that receives (a mean); "none": nothing. A node of degree 0 receives nothing."""
-    node_self_importance: float = attrs.field(default=1.0, validator=attrs.validators.ge(0.0))
+    node_self_importance: float = attrs.field(default=1.0, validator=at_least(0.0))
     """Weight of the link that every node gets to itself, added to the adjacency."""
     trainable_node_self_importance: bool = False
     """Whether this weight is learnt, from that value on; one a layer."""
@@ -34,11 +35,11 @@ class GraphAttentionOptions:
 
     hidden_features: tuple[int, ...] = attrs.field(default=(16, 16), validator=UNITS)
     """Features of a node and head a layer, first layer first."""
-    num_heads: int = attrs.field(default=4, validator=attrs.validators.ge(1))
+    num_heads: int = attrs.field(default=4, validator=at_least(1))
     """Attention heads of every layer; their features are put one behind the other."""
     avg_last_head_attentions: bool = True
     """Average the heads of the last layer, which then gives `hidden_features[-1]` features."""
-    attention_alpha: float = attrs.field(default=0.2, validator=attrs.validators.ge(0.0))
+    attention_alpha: float = attrs.field(default=0.2, validator=at_least(0.0))
     """Slope of the leaky ReLU of the scores below zero."""
     non_lin: NonLinearity = "elu"
     """Activation after every layer."""
@@ -52,7 +53,7 @@ class MessagePassingOptions:
 
     hidden_units: tuple[int, ...] = attrs.field(default=(64,), validator=UNITS)
     """Units a layer of the networks that compute edges and nodes; the last is the size of both outputs."""
-    n_rounds: int = attrs.field(default=2, validator=attrs.validators.ge(1))
+    n_rounds: int = attrs.field(default=2, validator=at_least(1))
     """Rounds of messages; each has networks of its own."""
     aggregation: Pooling = "mean"
     """How the messages that reach a node are joined; a node that none reaches gets zeros."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import attrs
 
+from maze_kernel.validators import at_least
+
 
 @attrs.frozen(kw_only=True)
 class RecurrentOptions:
     """Options of `lstm-last-step` and `gru-last-step`."""
 
-    hidden_size: int = attrs.field(default=64, validator=attrs.validators.ge(1))
+    hidden_size: int = attrs.field(default=64, validator=at_least(1))
     """Units of each layer and direction."""
-    num_layers: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    num_layers: int = attrs.field(default=1, validator=at_least(1))
     """Layers, each reading the outputs of the one before."""
     bidirectional: bool = False
     """Read time in both directions; outputs are twice as wide: forward, then backward."""

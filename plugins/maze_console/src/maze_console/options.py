@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from maze_kernel.validators import at_least, between
+
 
 @attrs.frozen(kw_only=True)
 class ConsoleOptions:
@@ -13,7 +15,7 @@ class ConsoleOptions:
     """Show a live view where standard error is a terminal; false: one line an epoch."""
     table: bool = False
     """Print a table of all statistics each epoch, as `-v` does."""
-    refresh_per_second: int = attrs.field(default=4, validator=[attrs.validators.ge(1), attrs.validators.le(20)])
+    refresh_per_second: int = attrs.field(default=4, validator=between(1, 20))
     """Redraws of the live view a second."""
-    plain_interval_seconds: float = attrs.field(default=1.0, validator=attrs.validators.ge(0))
+    plain_interval_seconds: float = attrs.field(default=1.0, validator=at_least(0))
     """Shortest time between two plain lines; epochs in between are left out, best and last ones never."""

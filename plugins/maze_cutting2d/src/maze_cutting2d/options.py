@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import attrs
 
+from maze_kernel.validators import at_least
+
 Size = tuple[int, int]
 """(x, y) side lengths of a piece."""
 
@@ -19,7 +21,7 @@ class CuttingOptions:
     """"flat": piece, rotation and cutting order in one action; "structured": first the piece, then how it is cut; "masked": the same with masks of the choices that can succeed."""  # noqa: E501
     raw_piece_size: Size = (100, 100)
     """Side lengths (x, y) of a fresh raw piece."""
-    max_pieces_in_inventory: int = attrs.field(default=200, validator=attrs.validators.ge(1))
+    max_pieces_in_inventory: int = attrs.field(default=200, validator=at_least(1))
     """Slots of the inventory; when it is full, the oldest piece that is no raw piece is thrown away."""
     demand: Literal["static", "alternating", "random"] = "alternating"
     """"static": always the first of `orders`; "alternating": all of them in turn; "random": sides drawn uniformly from `random_sides`."""  # noqa: E501
@@ -27,7 +29,7 @@ class CuttingOptions:
     """Sizes (x, y) that customers order. Of the default ones, three of each can be cut from one raw piece."""
     random_sides: tuple[int, int] = (10, 60)
     """Smallest and largest side of an order, for demand "random"."""
-    max_episode_steps: int = attrs.field(default=180, validator=attrs.validators.ge(0))
+    max_episode_steps: int = attrs.field(default=180, validator=at_least(0))
     """Orders after which an episode is truncated; 0: never, for use with the wrapper time-limit."""
     reward: Mapping[str, Any] = attrs.field(factory=lambda: {"use": "default"})
     """Reward aggregator: `use` is "default" (options raw_piece_usage_penalty = -1.0, invalid_action_penalty = -2.0), "raw-piece-usage" (option scale = 1.0), or "package.module:Class" of your own."""  # noqa: E501

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 import attrs
 
+from maze_kernel.validators import at_least, optional
+
 
 @attrs.frozen(kw_only=True)
 class GymOptions:
@@ -16,17 +18,15 @@ class GymOptions:
     """Gymnasium id such as "CartPole-v1" or "ALE/Pong-v5", or "my_package.module:attribute" of a class or function that makes a gymnasium.Env. From Python also such a class, function or instance, which is copied for each environment."""  # noqa: E501
     kwargs: Mapping[str, Any] = attrs.field(factory=dict)
     """Keyword arguments of the environment, as in `gymnasium.make(id, **kwargs)`."""
-    max_episode_steps: int | None = attrs.field(
-        default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
-    )
+    max_episode_steps: int | None = attrs.field(default=None, validator=optional(at_least(1)))
     """Steps after which an episode is truncated, in place of the environment's own limit; unset keeps that limit."""
     render_mode: str | None = None
     """How the environment draws itself: "rgb_array" for videos, "human" for a window; unset does not draw."""
     action_mask: Literal["auto", "observation", "info", "method", "none"] = "auto"
     """Where the mask of allowed discrete actions comes from: the observation key `action_mask`, `info["action_mask"]`, a method `action_masks()`, `valid_action_mask()` or `action_mask()`; "auto" takes the first of these that exists."""  # noqa: E501
-    max_nodes: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    max_nodes: int = attrs.field(default=0, validator=at_least(0))
     """Nodes of a Graph observation, at most: it becomes `observation_nodes` and `observation_edge_links`, padded to this size, with `observation_node_mask`."""  # noqa: E501
-    max_edges: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    max_edges: int = attrs.field(default=0, validator=at_least(0))
     """Edges of a Graph observation, at most."""
-    max_items: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    max_items: int = attrs.field(default=0, validator=at_least(0))
     """Items of a Sequence observation, at most: it becomes `observation`, padded to this size, with `observation_mask`."""  # noqa: E501

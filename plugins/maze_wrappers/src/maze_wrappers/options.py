@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import attrs
-from attrs import validators
 
 from maze_kernel.config import inside_run_dir
+from maze_kernel.validators import above, at_least, between, each, optional
 
 STRATEGIES = ("mean-zero-std-one", "range-zero-one")
 
@@ -66,7 +66,7 @@ class ObservationNormalizationOptions:
     """"mean-zero-std-one": (x − mean) / std; "range-zero-one": (x − min) / (max − min); a divisor of 0 counts as 1. Or "package.module:Class", a class with the methods of `maze_wrappers.running_statistics.RunningStatistics`."""  # noqa: E501
     statistics: Literal["estimated", "running"] = "estimated"
     """"estimated": from random steps before training, then fixed; "running": updated by every training step, frozen in evaluation. Keys with values given by hand keep those."""  # noqa: E501
-    n_estimation_steps: int = attrs.field(default=1000, validator=validators.gt(0))
+    n_estimation_steps: int = attrs.field(default=1000, validator=above(0))
     """Environment steps of the random policy for "estimated", in all environments and workers together."""
     axis: tuple[int, ...] = (0,)
     """Axes of the stacked samples to take statistics over; axis 0 counts the samples. [0]: one value a feature; []: one value for everything."""  # noqa: E501
@@ -104,9 +104,9 @@ class RewardClippingOptions:
 class ReturnNormalizationOptions:
     """Options of `return-normalization`."""
 
-    gamma: float = attrs.field(default=0.99, validator=validators.and_(validators.ge(0.0), validators.le(1.0)))
+    gamma: float = attrs.field(default=0.99, validator=between(0.0, 1.0))
     """Discount of the return whose standard deviation is tracked; take the trainer's."""
-    epsilon: float = attrs.field(default=1e-8, validator=validators.gt(0))
+    epsilon: float = attrs.field(default=1e-8, validator=above(0))
     """Added to the variance before the root."""
     clip_range: tuple[float, float] | None = attrs.field(default=None, validator=_ordered)
     """Bounds of the normalised reward, e.g. [-10.0, 10.0]; unset does not clip."""
@@ -116,7 +116,7 @@ class ReturnNormalizationOptions:
 class TimeLimitOptions:
     """Options of `time-limit`."""
 
-    max_episode_steps: int = attrs.field(validator=validators.ge(0))
+    max_episode_steps: int = attrs.field(validator=at_least(0))
     """Environment steps after which an episode is truncated; 0: no limit."""
     training_only: bool = False
     """Leave evaluation and rollouts without this limit."""
@@ -136,7 +136,7 @@ class OneKeyOptions:
 class FlattenOptions(OneKeyOptions):
     """Options of `flatten`."""
 
-    n_dims: int = attrs.field(default=0, validator=validators.ge(0))
+    n_dims: int = attrs.field(default=0, validator=at_least(0))
     """How many of the last dimensions to join into one; 0: all."""
 
 
@@ -149,7 +149,7 @@ class OneHotOptions(OneKeyOptions):
 class ResizeImgOptions(OneKeyOptions):
     """Options of `resize-img`."""
 
-    target_size: tuple[int, int] = attrs.field(validator=validators.deep_iterable(validators.gt(0)))
+    target_size: tuple[int, int] = attrs.field(validator=each(above(0)))
     """Height and width of the outcome, e.g. [84, 84]."""
     channels_first: bool = False
     """The image is (C, H, W) rather than (H, W, C); one without channels is (H, W) either way."""
@@ -247,7 +247,7 @@ class HeadBins:
 
     n_bins: tuple[int, ...] | None = attrs.field(
         default=None,
-        validator=validators.optional(validators.deep_iterable(validators.gt(1))),  # type: ignore[arg-type]
+        validator=optional(each(above(1))),
     )
     """Number of bins, one number or one an element."""
     low: tuple[float, ...] | None = None
@@ -260,7 +260,7 @@ class HeadBins:
 class DiscretizeActionsOptions:
     """Options of `discretize-actions`."""
 
-    n_bins: int = attrs.field(default=5, validator=validators.gt(1))
+    n_bins: int = attrs.field(default=5, validator=above(1))
     """Number of bins of every element of an action; bin k means its centre."""
     heads: Mapping[str, HeadBins] = attrs.field(factory=dict)
     """The actions to discretise, with settings of their own, e.g. [wrappers.heads.action]; without any, all continuous ones."""  # noqa: E501
@@ -270,7 +270,7 @@ class DiscretizeActionsOptions:
 class ObservationStackOptions:
     """Options of `observation-stack`."""
 
-    n: int = attrs.field(default=4, validator=validators.gt(0))
+    n: int = attrs.field(default=4, validator=above(0))
     """How many observations a stack holds, the newest included."""
     keys: tuple[str, ...] = ()
     """Observation keys to stack; without any all Box keys but masks."""
@@ -298,7 +298,7 @@ class MonitoringOptions:
     """Sample observations (mean, spread, violins)."""
     rewards: bool = False
     """Sample rewards of single steps (mean, spread, histogram)."""
-    n_samples: int = attrs.field(default=1000, validator=validators.gt(0))
+    n_samples: int = attrs.field(default=1000, validator=above(0))
     """Rows of a sample an epoch, at most."""
     name: str = ""
     """Stands at the end of the rewards' tags, where several of them are in one list."""
@@ -312,7 +312,7 @@ class ObservationVisualizationOptions:
     """Import path "package.module:function" of what draws; called with (m, …) observations and (policy key, name), returns a matplotlib figure. Unset: images as images, all else as violins."""  # noqa: E501
     keys: tuple[str, ...] = ()
     """Observation keys to draw; without any all."""
-    n_samples: int = attrs.field(default=64, validator=validators.gt(0))
+    n_samples: int = attrs.field(default=64, validator=above(0))
     """Observations an epoch, at most."""
 
 
@@ -320,9 +320,9 @@ class ObservationVisualizationOptions:
 class RandomResetOptions:
     """Options of `random-reset`."""
 
-    min_skip: int = attrs.field(default=0, validator=validators.ge(0))
+    min_skip: int = attrs.field(default=0, validator=at_least(0))
     """Fewest random steps after a reset."""
-    max_skip: int = attrs.field(default=30, validator=validators.ge(0))
+    max_skip: int = attrs.field(default=30, validator=at_least(0))
     """Most random steps after a reset."""
 
     def __attrs_post_init__(self) -> None:
@@ -334,7 +334,7 @@ class RandomResetOptions:
 class StepSkipOptions:
     """Options of `step-skip`."""
 
-    n_steps: int = attrs.field(default=4, validator=validators.gt(0))
+    n_steps: int = attrs.field(default=4, validator=above(0))
     """Environment steps a decision, its own included."""
     mode: Literal["sticky", "noop"] = "sticky"
     """Which actions the skipped steps take: "sticky" the decision's, "noop" those that change nothing."""
@@ -348,7 +348,7 @@ class TrajectoryRecordingOptions:
 
     folder: str = attrs.field(default="trajectories/recording", validator=inside_run_dir)
     """Where the recording goes, in the run directory. All environments and processes of a run share it."""
-    every_episodes: int = attrs.field(default=1, validator=validators.gt(0))
+    every_episodes: int = attrs.field(default=1, validator=above(0))
     """Records the first episode of every environment and then each one after so many."""
 
 
@@ -358,7 +358,7 @@ class ActionRecordingOptions:
 
     folder: str = attrs.field(default="actions", validator=inside_run_dir)
     """Where the recording goes, in the run directory. All environments and processes of a run share it."""
-    every_episodes: int = attrs.field(default=1, validator=validators.gt(0))
+    every_episodes: int = attrs.field(default=1, validator=above(0))
     """Records the first episode of every environment and then each one after so many."""
 
 
@@ -368,7 +368,7 @@ class VideoRecordingOptions:
 
     folder: str = attrs.field(default="videos", validator=inside_run_dir)
     """Where the films go, in the run directory."""
-    every_episodes: int = attrs.field(default=100, validator=validators.gt(0))
+    every_episodes: int = attrs.field(default=100, validator=above(0))
     """Films the first episode of every environment and then each one after so many."""
-    max_frames: int = attrs.field(default=10_000, validator=validators.gt(0))
+    max_frames: int = attrs.field(default=10_000, validator=above(0))
     """Frames of a film, at most."""
