@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -152,8 +153,6 @@ def import_target(use: str, location: Location | None) -> Any:
 
 
 def _public_names(module_name: str) -> Iterable[str] | None:
-    import sys
-
     module = sys.modules.get(module_name)
     return None if module is None else [name for name in dir(module) if not name.startswith("_")]
 

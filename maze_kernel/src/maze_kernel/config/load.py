@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -20,10 +20,8 @@ from maze_kernel.config.resolved import resolve_experiment
 from maze_kernel.config.source import read_toml
 from maze_kernel.config.structure import structure_options, structure_selection
 from maze_kernel.errors import ExperimentError, RequestError
+from maze_kernel.loader import Kernel
 from maze_kernel.selection import Selection
-
-if TYPE_CHECKING:
-    from maze_kernel.loader import Kernel
 
 
 def load_experiment(
@@ -125,8 +123,6 @@ def _experiment(
 
 
 def _installed(plugins: PluginOptions, problems: Problems, folder: Path | None) -> Kernel:
-    from maze_kernel.loader import Kernel
-
     return Kernel.installed(disable=plugins.disable, load=plugin_files(plugins, folder, problems))
 
 

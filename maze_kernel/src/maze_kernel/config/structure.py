@@ -6,10 +6,8 @@ the file is read as well.
 
 from __future__ import annotations
 
-import math
 import typing
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 import attrs
@@ -17,14 +15,16 @@ import attrs
 from maze_kernel.config import complaints
 from maze_kernel.config import fields as f
 from maze_kernel.config.bounds import expected_by
+from maze_kernel.config.given import selection_of_object
 from maze_kernel.config.origin import show_path
-from maze_kernel.config.problems import nearest, show_value
+from maze_kernel.config.problems import show_value
 from maze_kernel.config.reading import INVALID, Reader, Scope
+from maze_kernel.config.scalars import checked_number, checked_text, structure_literal, structure_scalar
+from maze_kernel.config.shapes import fits, names_itself
 from maze_kernel.errors import RequestError
 from maze_kernel.selection import Selection
 
 _TOML_TYPES = (str, bool, int, float, list, tuple, Mapping, type(None))
-_INT64 = range(-(2**63), 2**63)
 
 
 def structure(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
@@ -43,7 +43,7 @@ def structure(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
     if annotation in (Any, object):
         return _structure_plain(value, scope, reader)
     if typing.get_origin(annotation) is Literal or f.is_enum(annotation):
-        return _structure_literal(value, annotation, scope, reader)
+        return structure_literal(value, annotation, scope, reader)
     items = f.list_members(annotation)
     if items is not None:
         return _structure_list(value, annotation, items, scope, reader)
@@ -56,13 +56,13 @@ def structure(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
         if not isinstance(value, Mapping):
             return complaints.wrong_type(value, annotation, scope, reader)
         return structure_options(value, f.fields_of_class(annotation), scope, reader)
-    return _structure_scalar(value, annotation, scope, reader)
+    return structure_scalar(value, annotation, scope, reader)
 
 
 def structure_selection(value: Any, kind: str, scope: Scope, reader: Reader) -> Any:
     """A table with `use` to a Selection. From Python also a name, a Selection or an instance."""
     if reader.python and not isinstance(value, (Mapping, str)):
-        return _selection_from_object(value, kind, scope, reader)
+        return selection_of_object(value, kind, scope, reader)
     if reader.python and isinstance(value, str):
         value = {"use": value}
     names = reader.choices(kind)
@@ -209,10 +209,10 @@ def _construct(options_class: type, values: dict[str, Any], scope: Scope, reader
 
 
 def _structure_union(value: Any, annotation: Any, members: tuple[Any, ...], scope: Scope, reader: Reader) -> Any:
-    fitting = [member for member in members if _fits(value, member, reader)]
+    fitting = [member for member in members if fits(value, member, reader)]
     if not fitting:
         return complaints.wrong_type(value, annotation, scope, reader)
-    fitting = [member for member in fitting if _is_named(value, member)] or fitting
+    fitting = [member for member in fitting if names_itself(value, member)] or fitting
     if len(fitting) == 1:
         return structure(value, fitting[0], scope, reader)
     tries = []
@@ -226,121 +226,6 @@ def _structure_union(value: Any, annotation: Any, members: tuple[Any, ...], scop
         reader.problems.take(min(tries, key=len))
         return INVALID
     return complaints.wrong_type(value, annotation, scope, reader)
-
-
-def _is_named(value: Any, annotation: Any) -> bool:
-    """Whether a table says `use = "…"` and that is the name an options class gives itself by a Literal field `use`."""
-    annotation, _ = f.strip_annotated(annotation)
-    if not isinstance(value, Mapping) or not f.is_options_class(annotation):
-        return False
-    own = [field.annotation for field in f.fields_of_class(annotation).fields if field.name == "use"]
-    return bool(own) and typing.get_origin(own[0]) is Literal and value.get("use") in typing.get_args(own[0])
-
-
-def _fits(value: Any, annotation: Any, reader: Reader) -> bool:
-    """Whether a value has the TOML shape of a type; its content is not looked at."""
-    if f.selection_kind(annotation) is not None:
-        return reader.python or isinstance(value, Mapping)
-    annotation, _ = f.strip_annotated(annotation)
-    members = f.union_members(annotation)
-    if members is not None:
-        return any(_fits(value, member, reader) for member in members)
-    if annotation in (Any, object):
-        return True
-    if typing.get_origin(annotation) is Literal:
-        return any(type(choice) is type(value) for choice in typing.get_args(annotation))
-    if f.is_enum(annotation):
-        return isinstance(value, annotation) or any(type(choice.value) is type(value) for choice in annotation)
-    if f.list_members(annotation) is not None:
-        return isinstance(value, (list, tuple))
-    if f.table_member(annotation) is not None or f.is_options_class(annotation):
-        return isinstance(value, Mapping) or (f.is_options_class(annotation) and isinstance(value, annotation))
-    return type(value) is annotation or _widens(value, annotation, reader)
-
-
-def _widens(value: Any, annotation: Any, reader: Reader) -> bool:
-    if annotation is float:
-        return type(value) is int
-    return annotation is Path and (type(value) is str or (reader.python and isinstance(value, Path)))
-
-
-def _structure_scalar(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
-    if annotation not in (bool, int, float, str, Path):
-        reader.problems.add(
-            scope.path,
-            f"{{path}} cannot be set in an experiment: its type {f.show_type(annotation)} has no TOML form",
-            owner=scope.owner,
-            help="leave the key out, or ask the owner for an option of plain type",
-        )
-        return INVALID
-    if type(value) is not annotation and not _widens(value, annotation, reader):
-        return complaints.wrong_type(value, annotation, scope, reader)
-    if annotation is str:
-        return _checked_text(value, scope, reader)
-    return _checked_number(annotation(value), annotation, scope, reader)
-
-
-def _checked_text(value: str, scope: Scope, reader: Reader) -> Any:
-    if scope.advice is None:  # the kernel's own tables import nothing
-        return value
-    try:
-        reader.check_text(value, reader.problems.origin.value(scope.path))
-    except RequestError as error:
-        reader.problems.add_error(scope.path, error)
-        return INVALID
-    return value
-
-
-def _checked_number(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
-    if type(value) is int and value not in _INT64:
-        reader.problems.add(
-            scope.path,
-            "{path} is too large",
-            at_value=True,
-            received=show_value(value),
-            expected="an integer of at most 64 bits",
-            owner=scope.owner,
-            help=scope.help,
-        )
-        return INVALID
-    if type(value) is float and not math.isfinite(value) and not scope.non_finite:
-        reader.problems.add(
-            scope.path,
-            "{path} is not a finite number",
-            at_value=True,
-            received=show_value(value),
-            expected=complaints.expected_text(annotation, scope),
-            owner=scope.owner,
-            help=scope.help,
-        )
-        return INVALID
-    return value
-
-
-def _structure_literal(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
-    if f.is_enum(annotation):
-        if isinstance(value, annotation):
-            return value
-        choices = {member.value: member for member in annotation}
-    else:
-        choices = {choice: choice for choice in typing.get_args(annotation)}
-    for choice, result in choices.items():
-        if type(choice) is type(value) and choice == value:
-            return result
-    words = [choice for choice in choices if isinstance(choice, str)]
-    if not any(type(choice) is type(value) for choice in choices):
-        return complaints.wrong_type(value, annotation, scope, reader)
-    reader.problems.add(
-        scope.path,
-        "{path} is not one of its values",
-        at_value=True,
-        received=show_value(value),
-        expected=f.show_type(annotation),
-        owner=scope.owner,
-        nearest=nearest(value, words) if isinstance(value, str) else (),
-        help=scope.help,
-    )
-    return INVALID
 
 
 def _structure_list(value: Any, annotation: Any, items: Any, scope: Scope, reader: Reader) -> Any:
@@ -388,38 +273,9 @@ def _structure_plain(value: Any, scope: Scope, reader: Reader) -> Any:
     if isinstance(value, (list, tuple)):
         return _structure_list(value, list, (Any, None), scope, reader)
     if type(value) is str:
-        return _checked_text(value, scope, reader)
+        return checked_text(value, scope, reader)
     if type(value) is bool or (value is None and reader.python):
         return value
     if type(value) in (int, float):
-        return _checked_number(value, type(value), scope, reader)
+        return checked_number(value, type(value), scope, reader)
     return complaints.wrong_type(value, Any, scope, reader)
-
-
-def _selection_from_object(value: Any, kind: str, scope: Scope, reader: Reader) -> Any:
-    if isinstance(value, Selection):
-        if value.kind == kind:
-            return value
-        reader.problems.add(scope.path, f"{{path}} must be a {kind}", received=f"a {value.kind}", help=scope.help)
-        return INVALID
-    if value is None or isinstance(value, (bool, int, float, list, tuple)):
-        reader.problems.add(
-            scope.path,
-            f"{{path}} must select a {kind}",
-            received=show_value(value),
-            expected="a name, a table with use, or an object",
-            help=f"choose one of {complaints.some(reader.choices(kind))}",
-        )
-        return INVALID
-    if kind == "env" and not callable(value):
-        reader.problems.add(
-            scope.path,
-            "{path} must be a factory, because every copy of an environment is built anew",
-            received=type(value).__name__,
-            expected="a function without arguments that returns an environment",
-            help="pass env=lambda: MyEnv(...)",
-        )
-        return INVALID
-    named = value if hasattr(value, "__qualname__") else type(value)
-    target = f"{named.__module__}:{named.__qualname__}"
-    return Selection(kind=kind, use=target, target=target, options={}, owner=f"{target} (given)", instance=value)

@@ -1,0 +1,143 @@
+"""`maze rollout`: episodes of a trained policy or of another one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maze_kernel.cli.rollout_report import print_rollout, rollout_as_data
+from maze_kernel.cli.runs import new_folder, newest_run, what_to_play
+from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, RequestError
+
+if TYPE_CHECKING:
+    from maze_kernel.rollout.episodes import EpisodeResult
+    from maze_kernel.rollouts import ReplayResult, RolloutOptions, RolloutResult
+
+
+def rollout(
+    source: Annotated[Path, typer.Argument(metavar="RUN|FILE", help="A run directory or an experiment file.")],
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Episodes to play.")] = 10,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="A policy by name or import path, instead of the trained one.")
+    ] = None,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic/--stochastic", help="Take the mode of each distribution, or sample.")
+    ] = True,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The seeds of all episodes follow from it.")] = 0,
+    checkpoint: Annotated[str, typer.Option("--checkpoint", help="best, last or epoch-N.")] = "best",
+    experiment: Annotated[
+        Path | None, typer.Option("--experiment", help="Read the experiment here instead of from the run.")
+    ] = None,
+    max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="Cut longer episodes.")] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Processes that play; else as the experiment says.")
+    ] = None,
+    render: Annotated[bool, typer.Option("--render", help="Show the episodes in a window.")] = False,
+    video: Annotated[Path | None, typer.Option("--video", metavar="DIR", help="Write a film of each episode.")] = None,
+    record: Annotated[
+        bool,
+        typer.Option("--record", help="Record the episodes into RUN/trajectories/TIME, or trajectories/NAME/TIME."),
+    ] = False,
+    record_to: Annotated[
+        Path | None, typer.Option("--record-to", metavar="DIR", help="Record the episodes into this new folder.")
+    ] = None,
+    replayed: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay", metavar="DIR", help="Take the actions of these recorded episodes again, seed by seed."
+        ),
+    ] = None,
+    events: Annotated[
+        bool, typer.Option("--events", help="Write every event as CSV into RUN/events/TIME, or events/NAME/TIME.")
+    ] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Show where the time goes.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> int:
+    """Play episodes with a trained policy or another one."""
+    from maze_kernel.config import select
+    from maze_kernel.rollouts import ReplayResult, RolloutOptions, replay, roll_out
+
+    if replayed is not None and policy is not None:
+        raise RequestError("--replay and --policy exclude each other", help="leave one out")
+    loaded, kernel, weights = what_to_play(source, experiment, "replay" if replayed else policy, checkpoint)
+    if record and record_to is None:
+        record_to = new_folder(source, "trajectories", loaded.experiment.name)
+    events_to = new_folder(source, "events", loaded.experiment.name) if events else None
+    options = RolloutOptions(
+        n_episodes=episodes,
+        seed=seed,
+        deterministic=deterministic,
+        max_steps=max_steps,
+        n_workers=workers,
+        render=render,
+        video_dir=video,
+        record_dir=record_to,
+        events_dir=events_to,
+        profile=profile,
+    )
+    run_dir = None if source.is_file() else newest_run(source)
+    result: RolloutResult
+    if replayed is not None:
+        result = replay(loaded, kernel, replayed, options, run_dir=run_dir)
+        player = f"the recording {replayed}"
+    else:
+        player_selection = select(kernel, "policy", policy or "random", origin="--policy")
+        result = roll_out(
+            loaded,
+            kernel,
+            options,
+            checkpoint=weights,
+            policy=player_selection,
+            run_dir=run_dir,
+            on_result=_report_progress(episodes),
+            report=lambda text: print(text, file=sys.stderr),
+        )
+        player = policy or ("random" if weights is None else f"{source} at epoch {weights.epoch}")
+    if as_json:
+        print(json.dumps(rollout_as_data(result, player, options), indent=2))
+    else:
+        print_rollout(result, player)
+        if isinstance(result, ReplayResult):
+            _compare_with_recording(result)
+        _print_what_was_written(options)
+    for episode in result.episodes:
+        if episode.error is not None:
+            print(f"failed: episode with seed {episode.seed}: {episode.error}", file=sys.stderr)
+    return EXIT_FAILED if result.summary["n_failed"] else EXIT_DONE
+
+
+def _print_what_was_written(options: RolloutOptions) -> None:
+    if options.video_dir is not None:
+        print(f"films in {options.video_dir}")
+    if options.events_dir is not None:
+        print(f"events in {options.events_dir}")
+    if options.record_dir is not None:
+        print(f"recorded in {options.record_dir}; look at it with: maze view {options.record_dir}")
+
+
+def _compare_with_recording(result: ReplayResult) -> None:
+    n_episodes, different = len(result.episodes), result.different_seeds
+    print(f"{n_episodes - len(different)} of {n_episodes} episodes came out as they were recorded")
+    if different:
+        shown = ", ".join(map(str, different[:10])) + (" …" if len(different) > 10 else "")
+        print(f"different: the episodes with seeds {shown}", file=sys.stderr)
+    if result.n_left_out:
+        print(f"{result.n_left_out} left out, which were cut off before their end", file=sys.stderr)
+
+
+def _report_progress(n_episodes: int) -> Any:
+    """A counter on stderr while episodes are played, on a terminal only."""
+    if not sys.stderr.isatty():
+        return lambda _result: None
+    done = 0
+
+    def report(_result: EpisodeResult) -> None:
+        nonlocal done
+        done += 1
+        print(f"\repisode {done} of {n_episodes}", end="" if done < n_episodes else "\r\033[K", file=sys.stderr)
+
+    return report

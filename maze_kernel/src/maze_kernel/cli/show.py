@@ -1,0 +1,57 @@
+"""`maze show`: what a run directory holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from maze_kernel.cli.runs import newest_run
+from maze_kernel.cli.tables import print_table
+
+
+def show(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print run.json as it is.")] = False,
+) -> None:
+    """Show what a run is, where it came from and its checkpoints."""
+    from maze_kernel.run.directory import open_run
+    from maze_kernel.training.checkpoint_store import CheckpointStore
+
+    stored = open_run(newest_run(run))
+    if as_json:
+        print((stored.path / "run.json").read_text(encoding="utf-8"), end="")
+        return
+    store = CheckpointStore(stored.path)
+    epochs = ", ".join(str(epoch) for epoch in store.epochs()) or "none yet"
+    record = stored.record
+    rows = [
+        ("run", str(stored.path)),
+        ("name", stored.name),
+        ("created", record.created),
+        ("environment", _describe(stored.resolved.get("env"))),
+        ("trainer", _describe(stored.resolved.get("trainer"))),
+        ("seed", str(stored.resolved.get("seed"))),
+        ("state", _last_note(stored.path)),
+        ("overrides", " ".join(stored.overrides) or "none"),
+        ("resumed", ", ".join(f"from epoch {entry.epoch}" for entry in record.resumed) or "never"),
+        ("checkpoints", f"{epochs} (best {store.pointed('best')}, last {store.pointed('last')})"),
+        ("plugins", ", ".join(f"{plugin.name} {plugin.version}".strip() for plugin in record.plugins)),
+    ]
+    print_table(("", ""), rows)
+
+
+def _last_note(run: Path) -> str:
+    """The last line of `log.txt`, e.g. "done: all 24 epochs done"."""
+    try:
+        lines = (run / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    return lines[-1].partition(" ")[2] if lines else "nothing noted"
+
+
+def _describe(table: Any) -> str:
+    if not isinstance(table, dict):
+        return "?"
+    return f"{table.get('use', '?')} {table['id']}" if isinstance(table.get("id"), str) else str(table.get("use", "?"))

@@ -1,0 +1,116 @@
+"""`maze train`: a new run from an experiment file, or an old one continued."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from maze_kernel.cli.experiments import Overrides, read_experiment
+from maze_kernel.cli.runs import newest_run
+from maze_kernel.errors import (
+    EXIT_DONE,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EnvError,
+    MazeError,
+    RequestError,
+    WorkerError,
+)
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.run.logging_contract import Outcome
+
+
+def train(
+    file: Annotated[Path | None, typer.Argument(help="An experiment file; may be left away with --resume.")] = None,
+    overrides: Overrides = None,
+    resume: Annotated[Path | None, typer.Option("--resume", help="Continue this run directory.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Run directory; else runs/NAME/TIME.")] = None,
+    max_seconds: Annotated[float | None, typer.Option("--max-seconds", help="Stop after this wall-clock time.")] = None,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show all statistics of each epoch.")] = False,
+) -> int:
+    """Train an experiment, or continue a run."""
+    from maze_kernel.training.train import train as run_training
+
+    loaded = _experiment_to_train(file, tuple(overrides or ()), resume)
+    run_dirs: list[Path] = []
+
+    def announce(path: Path) -> None:
+        run_dirs.append(path)
+        print(f"run directory: {path}", file=sys.stderr)
+
+    try:
+        result = run_training(
+            loaded,
+            loaded.kernel,
+            run_dir=out,
+            resume=None if resume is None else newest_run(resume),
+            max_seconds=max_seconds,
+            verbosity=int(verbose),
+            on_run_dir=announce,
+        )
+    except (EnvError, WorkerError) as error:
+        _say_how_to_go_on(error, run_dirs, file, overrides)
+        raise
+    if result.outcome.status == "interrupted":
+        print(
+            f"interrupted after epoch {result.epochs}; go on with: {_resume_command(result.run_dir, file, overrides)}"
+        )
+        return EXIT_INTERRUPTED
+    steps = f" and {result.env_steps} environment steps" if result.env_steps else ""
+    print(f"{result.outcome.status} after epoch {result.epochs}{steps}{_best(result.outcome)}")
+    print(f"roll it out with: maze rollout {result.run_dir}{_experiment_option(result.run_dir, file)}")
+    return EXIT_FAILED if result.outcome.status == "failed" else EXIT_DONE
+
+
+def _best(outcome: Outcome) -> str:
+    """The best value and what it is a value of: of evaluations or, in a run without any, of training episodes."""
+    if outcome.best_metric is None:
+        return ""
+    what = "mean reward" if outcome.metric == "BaseEnvEvents/reward/mean" else outcome.metric
+    return f", best {what} {outcome.best_metric:.6g}"
+
+
+def _experiment_to_train(file: Path | None, overrides: tuple[str, ...], resume: Path | None) -> LoadedExperiment:
+    from maze_kernel.training.resume import stored_experiment
+
+    if file is not None:
+        return read_experiment(file, overrides)
+    if resume is None:
+        raise RequestError("there is nothing to train", help="give an experiment file, or --resume RUN")
+    return stored_experiment(newest_run(resume), overrides=overrides)
+
+
+def _experiment_option(run: Path, file: Path | None) -> str:
+    """` --experiment FILE` where the run imports code by path, which only the user's own file may ask for."""
+    from maze_kernel.training.resume import stored_experiment
+
+    try:
+        stored_experiment(run)
+    except RequestError:
+        return f" --experiment {file}"
+    return ""
+
+
+def _resume_command(run: Path, file: Path | None, overrides: list[str] | None) -> str:
+    """What goes on from the last checkpoint of `run`; a file is read again with the overrides that it had."""
+    if not _experiment_option(run, file):
+        return f"maze train --resume {run}"
+    settings = "".join(f" --set {shlex.quote(item)}" for item in overrides or ())
+    return f"maze train {file}{settings} --resume {run}"
+
+
+def _say_how_to_go_on(error: MazeError, run_dirs: list[Path], file: Path | None, overrides: list[str] | None) -> None:
+    """Name the command that goes on from the last checkpoint of a run that failed, if it has one."""
+    from maze_kernel.training.checkpoint_store import CheckpointStore
+
+    epochs = CheckpointStore(run_dirs[0]).epochs() if run_dirs else []
+    if not epochs:
+        return
+    error.help = f"{error.help}; " if error.help else ""
+    error.help += f"go on from epoch {epochs[-1]} with: {_resume_command(run_dirs[0], file, overrides)}"
