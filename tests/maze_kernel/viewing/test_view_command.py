@@ -9,9 +9,9 @@ import pytest
 
 from maze_kernel.env.renderer import Choice, IntRange, Renderer
 from maze_kernel.errors import EnvError, RequestError
+from maze_kernel.viewing.episodes import encode_png
 from maze_kernel.viewing.frames import renderer_arguments
 from maze_kernel.viewing.notebook import TrajectoryViewer
-from maze_kernel.viewing.png import encode_png
 
 
 def data_of(page):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import base64
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
 
+from maze_kernel.errors import EnvError
 from maze_kernel.trajectories.episode import Episode, EpisodeInfo
 from maze_kernel.trajectories.maze_steps import MazeEpisode, MazeStep
 from maze_kernel.viewing.frames import Frames
-from maze_kernel.viewing.png import encode_png
 
 MAX_NUMBERS = 12
 """Arrays with more elements are shown by their shape."""
@@ -157,6 +158,28 @@ def _text(value: Any) -> str:
         return f"[{', '.join(_text(item) for item in value)}]" if len(value) <= MAX_NUMBERS else f"{len(value)} items"
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
     return text if len(text) <= 120 else f"{text[:119]}…"
+
+
+def encode_png(picture: np.ndarray) -> bytes:
+    """A PNG file.
+
+    Args:
+        picture: (H, W, 3) or (H, W) uint8.
+
+    Raises:
+        EnvError: it is no such picture.
+    """
+    from PIL import Image
+
+    if picture.dtype != np.uint8 or picture.ndim not in (2, 3) or picture.shape[2:] not in ((), (3,)):
+        raise EnvError(
+            "the environment rendered no picture",
+            received=f"shape {picture.shape}, dtype {picture.dtype}",
+            expected="(height, width, 3) uint8",
+        )
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, "PNG")
+    return file.getvalue()
 
 
 def _unique_pictures(pictures: Sequence[np.ndarray]) -> tuple[list[str], list[int]]:
