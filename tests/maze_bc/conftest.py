@@ -5,9 +5,10 @@ import pytest
 
 from maze_kernel.components import load_attribute
 from maze_kernel.config import experiment_from_mapping
+from maze_kernel.env.capabilities import Recording
 from maze_kernel.rollouts import RolloutOptions, roll_out
 from maze_kernel.run.assembly import Assembly
-from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
+from maze_kernel.trajectories.recording import RecordingEnv
 
 PROBE = "maze_kernel.testing.environments:"
 
@@ -17,7 +18,7 @@ def record(tmp_path):
     """`record(make_env, expert, n_episodes)` -> folder; `expert(observation)` gives the action."""
 
     def play(make_env, expert, n_episodes=6, folder="demonstrations"):
-        env = RecordedEnvFactory(make_env, Recording(folder=tmp_path / folder))()
+        env = RecordingEnv(make_env(), Recording(folder=tmp_path / folder))
         for seed in range(n_episodes):
             observation, _ = env.reset(seed=seed)
             ended = False

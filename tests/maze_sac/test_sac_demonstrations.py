@@ -8,12 +8,13 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from maze_kernel.env.capabilities import Recording
 from maze_kernel.env.contract import FlatEnv, flat_spaces
 from maze_kernel.errors import MazeError, NonFiniteError, RequestError, SpaceError
 from maze_kernel.testing.trainers import check_trainer
 from maze_kernel.trajectories.episode_file import encode_episode, read_episode
 from maze_kernel.trajectories.pooled_source import PooledSource
-from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
+from maze_kernel.trajectories.recording import RecordingEnv
 from maze_sac.experience import Experience
 from maze_sac.options import SACOptions, TrajectoryData
 
@@ -50,7 +51,7 @@ class Counter(FlatEnv):
 @pytest.fixture
 def recording(tmp_path):
     """Four episodes of five steps; the k-th action of all is k / 100."""
-    env = RecordedEnvFactory(Counter, Recording(folder=tmp_path / "expert"))()
+    env = RecordingEnv(Counter(), Recording(folder=tmp_path / "expert"))
     pushes = iter(range(20))
     for seed in range(4):
         env.reset(seed=seed)
@@ -224,7 +225,7 @@ def test_demonstrations_read_on_workers_are_those_read_here(assemble, make_train
     )
     pendulum = {"env": {"use": "gym", "id": "Pendulum-v1"}, "model": {"use": "auto", "hidden_units": [8]}}
     make_env = assemble(**pendulum, trainer={"use": "sac"}).trainer_context().make_env
-    env = RecordedEnvFactory(make_env, Recording(folder=tmp_path / "expert"))()
+    env = RecordingEnv(make_env(), Recording(folder=tmp_path / "expert"))
     for seed in range(3):
         env.reset(seed=seed)
         for t in range(6):

@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from maze_kernel.env.capabilities import Recording
 from maze_kernel.env.contract import ActorID, StructuredSpaces
 from maze_kernel.models.contract import PolicyContext
 from maze_kernel.rollout.random_policy import RandomPolicy
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.trajectories.options import TrajectoryData
-from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
+from maze_kernel.trajectories.recording import RecordingEnv
 from maze_sac.experience import Experience
 from maze_sac.options import SACOptions
 
@@ -184,7 +185,7 @@ def recorded(tmp_path):
 
     def record(crew):
         wanderer = Wanderer(crew, 9)
-        env = RecordedEnvFactory(lambda: wanderer, Recording(folder=tmp_path / "expert"))()
+        env = RecordingEnv(wanderer, Recording(folder=tmp_path / "expert"))
         rng = np.random.default_rng(0)
         for seed in range(40):
             env.reset(seed=seed)

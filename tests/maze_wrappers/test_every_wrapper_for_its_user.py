@@ -91,6 +91,9 @@ class Row:
     """Files of a rollout."""
 
 
+PROVIDERS = ("maze-wrappers", "maze-kernel")
+"""The second one brings the wrappers that record."""
+
 ROWS = {
     "log-stats": Row(toml='name = "here"', tells=("LogStatsEvents/reward/mean/here",)),
     "monitoring": Row(
@@ -183,7 +186,7 @@ def sizes(space):
 
 
 def test_the_page_the_list_and_this_table_name_the_same_wrappers(kernel):
-    offered = {e.component.name for e in kernel.catalog.entries("wrapper") if e.plugin.distribution == "maze-wrappers"}
+    offered = {e.component.name for e in kernel.catalog.entries("wrapper") if e.plugin.distribution in PROVIDERS}
     assert set(ROWS) == offered
     listed = maze("list-plugins")
     for name in ROWS:

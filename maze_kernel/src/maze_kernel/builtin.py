@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maze_kernel.components import CommandComponent, LoggerComponent, PolicyComponent, WorkersComponent
+from maze_kernel.components import (
+    CommandComponent,
+    LoggerComponent,
+    PolicyComponent,
+    WorkersComponent,
+    WrapperComponent,
+)
 from maze_kernel.hookspecs import hookimpl
 
 MAZE_PLUGIN_API = 1
@@ -74,3 +80,20 @@ def maze_commands() -> Iterable[CommandComponent]:
         ("export", "export:export", "Write the policy of a run as a file that acts without Maze."),
     ):
         yield CommandComponent(name=name, target=f"maze_kernel.cli.{target}", summary=summary)
+
+
+@hookimpl
+def maze_wrappers() -> Iterable[WrapperComponent]:
+    """Wrappers that record episodes."""
+    yield WrapperComponent(
+        name="trajectory-recording",
+        target="maze_kernel.trajectories.recording_wrappers:TrajectoryRecording",
+        options="maze_kernel.trajectories.options:TrajectoryRecordingOptions",
+        summary="Records whole episodes as data.",
+    )
+    yield WrapperComponent(
+        name="action-recording",
+        target="maze_kernel.trajectories.recording_wrappers:ActionRecording",
+        options="maze_kernel.trajectories.options:ActionRecordingOptions",
+        summary="Records the actions of episodes, for replays.",
+    )

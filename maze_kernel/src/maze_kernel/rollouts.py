@@ -19,6 +19,7 @@ from maze_kernel.rollout.runner import EpisodePlayer, play_episodes, summarize, 
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.run.seeding import SeedTree
 from maze_kernel.training import playing
+from maze_kernel.training.recorder import make_recorder
 from maze_kernel.trajectories.dataset import TrajectoryDataset
 from maze_kernel.validators import at_least
 from maze_kernel.workers.inline import InlinePool
@@ -114,6 +115,7 @@ def roll_out(
 
     Raises:
         RequestError: the folder to record into is not empty, or a wrapper does not fit the environment.
+        PluginError: the wrapper that records is not installed.
     """
     if seeds is None:
         seeds = SeedTree(options.seed).seeds(options.n_episodes, "rollout")
@@ -123,12 +125,12 @@ def roll_out(
     if options.render or options.video_dir is not None:
         loaded = playing.with_drawing(loaded, "rgb_array" if options.video_dir is not None else "human")
     player_name, make_policy = _who_plays(loaded, kernel, checkpoint, policy)
-    recording = None
+    recorder = None
     if options.record_dir is not None:
-        recording = playing.new_recording(loaded, options.record_dir, player_name, seeds)
+        recorder = make_recorder(loaded, kernel, options.record_dir, player_name, seeds)
     states = assembly.estimated_states(report) if checkpoint is None else checkpoint.transforms
     player = EpisodePlayer(
-        make_env=playing.PlayingEnv(loaded, kernel, states, recording, run_dir),
+        make_env=playing.PlayingEnv(loaded, kernel, states, recorder, run_dir),
         make_policy=make_policy,
         deterministic=options.deterministic,
         max_steps=options.max_steps,

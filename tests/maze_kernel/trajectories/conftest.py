@@ -8,8 +8,9 @@ from typer.testing import CliRunner
 from maze_cutting2d.env import make_env as make_cutting_env
 from maze_cutting2d.options import CuttingOptions
 from maze_kernel.cli.app import make_app
+from maze_kernel.env.capabilities import Recording
 from maze_kernel.env.contract import FlatEnv, flat_spaces
-from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
+from maze_kernel.trajectories.recording import RecordingEnv
 
 
 class Counter(FlatEnv):
@@ -51,7 +52,7 @@ def record_counter(tmp_path):
     """Plays `n_episodes` of the counter with moves 0, 1, 2, 0, … into a folder."""
 
     def record(n_episodes=2, folder="recording", **options):
-        env = RecordedEnvFactory(lambda: Counter(**options), Recording(folder=tmp_path / folder, policy="clock"))()
+        env = RecordingEnv(Counter(**options), Recording(folder=tmp_path / folder, policy="clock"))
         for seed in range(10, 10 + n_episodes):
             env.reset(seed=seed)
             ended = False

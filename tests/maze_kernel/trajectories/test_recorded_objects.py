@@ -13,12 +13,13 @@ import pytest
 
 from maze_cutting2d.events import CuttingEvents
 from maze_cutting2d.states import CutAction, CuttingState, SelectAction
+from maze_kernel.env.capabilities import Recording
 from maze_kernel.env.core_env import CoreEnv
 from maze_kernel.errors import EnvError
 from maze_kernel.trajectories.dataset import TrajectoryDataset
 from maze_kernel.trajectories.object_decoding import RecordedClasses
 from maze_kernel.trajectories.object_encoding import ObjectEncoder
-from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
+from maze_kernel.trajectories.recording import RecordingEnv
 
 
 class Color(enum.Enum):
@@ -147,7 +148,7 @@ def test_a_circle_is_refused():
 
 
 def test_a_maze_environment_is_recorded_in_its_own_words(cutting_env, tmp_path):
-    env = RecordedEnvFactory(lambda: cutting_env("structured", steps=2), Recording(folder=tmp_path))()
+    env = RecordingEnv(cutting_env("structured", steps=2), Recording(folder=tmp_path))
     inner = env.env
     env.reset(seed=3)
     states = []
@@ -179,7 +180,7 @@ def test_a_maze_environment_is_recorded_in_its_own_words(cutting_env, tmp_path):
 
 
 def test_parts_of_the_simulation_are_recorded_beside_its_states(cutting_env, tmp_path, monkeypatch):
-    env = RecordedEnvFactory(lambda: cutting_env("flat", steps=2), Recording(folder=tmp_path))()
+    env = RecordingEnv(cutting_env("flat", steps=2), Recording(folder=tmp_path))
     core_env = env.env.core_env
     saw = lambda: {"saw": Wheel(size=(0.5, float(core_env.context.env_time)), color=Color.RED)}  # noqa: E731
     monkeypatch.setattr(core_env, "get_serializable_components", saw)

@@ -11,11 +11,13 @@ import pytest
 
 from maze_kernel.api import RunContext
 from maze_kernel.config.load import experiment_from_mapping
-from maze_kernel.errors import RequestError
+from maze_kernel.env.capabilities import Recording
+from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.loader import Kernel
 from maze_kernel.rollouts import RolloutOptions, replay, roll_out
+from maze_kernel.training.recorder import make_recorder
 from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
+from maze_kernel.trajectories.recording import RecordingEnv
 
 PENDULUM = {
     "name": "swing",
@@ -177,6 +179,13 @@ def test_wrong_requests_start_nothing(maze, cutting_file, tmp_path):
     assert "exclude each other" in maze("rollout", cutting_file, "--replay", "x", "--policy", "random").stderr
 
 
+def test_recording_says_which_distribution_is_missing(tmp_path):
+    loaded = experiment_from_mapping(PENDULUM, kernel=Kernel.installed())
+    with pytest.raises(PluginError, match="trajectory-recording") as caught:
+        make_recorder(loaded, Kernel([]), tmp_path / "rec", "random", [1])
+    assert "pip install maze-trajectories" in caught.value.help
+
+
 def test_replaying_an_unknown_seed_says_how_to_replay(maze, cutting_file, tmp_path):
     maze("rollout", cutting_file, "--episodes", 1, "--record-to", "rec")
     kernel = Kernel.installed()
@@ -187,7 +196,7 @@ def test_replaying_an_unknown_seed_says_how_to_replay(maze, cutting_file, tmp_pa
 
 
 def test_an_episode_without_a_seed_cannot_be_replayed(counter, tmp_path):
-    env = RecordedEnvFactory(counter, Recording(folder=tmp_path))()
+    env = RecordingEnv(counter(), Recording(folder=tmp_path))
     env.reset()
     env.step({"move": 1, "push": np.zeros(2)})
     env.close()
@@ -196,7 +205,7 @@ def test_an_episode_without_a_seed_cannot_be_replayed(counter, tmp_path):
 
 
 def test_memory_does_not_grow_with_the_number_of_episodes(counter, tmp_path):
-    env = RecordedEnvFactory(lambda: counter(n_steps=20), Recording(folder=tmp_path))()
+    env = RecordingEnv(counter(n_steps=20), Recording(folder=tmp_path))
 
     def play(n_episodes):
         for seed in range(n_episodes):

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from maze_kernel.env.capabilities import Recording
 from maze_kernel.env.contract import flat_spaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError, TrajectoryError
 from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
+from maze_kernel.trajectories.recording import RecordingEnv
 from maze_kernel.trajectories.stored_spaces import spaces_from_data, spaces_to_data
 from maze_wrappers.observation_stack import ObservationStack
 from maze_wrappers.options import ObservationStackOptions
@@ -89,7 +90,7 @@ def test_flat_transitions_end_with_the_final_observation(record_counter):
 
 
 def test_an_episode_that_was_cut_off_is_written_and_its_last_step_counts_as_truncated(counter, tmp_path):
-    env = RecordedEnvFactory(counter, Recording(folder=tmp_path))()
+    env = RecordingEnv(counter(), Recording(folder=tmp_path))
     env.reset(seed=1)
     env.step({"move": 1, "push": np.zeros(2)})
     env.reset()
@@ -138,7 +139,7 @@ def test_transforms_with_a_memory_see_the_episode_in_its_order(record_counter):
 
 
 def test_a_structured_episode_keeps_its_decisions_apart_and_in_order(cutting_env, tmp_path):
-    env = RecordedEnvFactory(lambda: cutting_env("masked", steps=3), Recording(folder=tmp_path))()
+    env = RecordingEnv(cutting_env("masked", steps=3), Recording(folder=tmp_path))
     env.reset(seed=3)
     for _ in range(3):
         env.step({"piece_idx": 0})
@@ -172,7 +173,7 @@ def test_several_recordings_are_one_dataset_if_their_spaces_agree(record_counter
     assert len(TrajectoryDataset.open([one, two])) == 3
     assert len(TrajectoryDataset.open(tmp_path / "runs" / "x")) == 3
     assert len(TrajectoryDataset.open(next(two.glob("*.safetensors")))) == 1
-    env = RecordedEnvFactory(cutting_env, Recording(folder=tmp_path / "other"))()
+    env = RecordingEnv(cutting_env(), Recording(folder=tmp_path / "other"))
     env.reset()
     env.step({"piece_idx": 0})
     env.close()
@@ -182,7 +183,7 @@ def test_several_recordings_are_one_dataset_if_their_spaces_agree(record_counter
 
 def test_one_folder_holds_episodes_of_one_environment(record_counter, cutting_env):
     folder = record_counter(1)
-    env = RecordedEnvFactory(cutting_env, Recording(folder=folder))()
+    env = RecordingEnv(cutting_env(), Recording(folder=folder))
     env.reset()
     env.step({"piece_idx": 0})
     with pytest.raises(TrajectoryError, match="other spaces"):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import attrs
 
 from maze_kernel.env.contract import Action, Observation, PolicyKey
 from maze_kernel.events.records import EpisodeEventLog, EpisodeStatistics, EventRecord
@@ -91,6 +93,33 @@ class WritesFiles(Protocol):
 
     def write_below(self, folder: Path | None) -> None:
         """Write below the run directory (the current one where there is no run), or nothing at all (None)."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class Recording:
+    """Where episodes are recorded, and what is said about them; travels to worker processes.
+
+    Attributes:
+        folder: of the recording.
+        experiment: plain data for its description; None: unknown.
+        policy: who plays, as text.
+        numbers: seed to place in the recording, where the seeds are known in advance; None: in the order of the
+            episodes of each environment.
+    """
+
+    folder: Path
+    experiment: Mapping[str, Any] | None = None
+    policy: str = ""
+    numbers: Mapping[int, int] | None = None
+
+
+@runtime_checkable
+class RecordsEpisodes(Protocol):
+    """Records what is seen and done at its place in a stack of wrappers."""
+
+    def record_into(self, recording: Recording) -> None:
+        """Record the following episodes there; called before the first `reset`."""
         ...
 
 

@@ -5,7 +5,6 @@ What travels to a worker is data: the experiment, the plugin records, weights as
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +17,10 @@ from maze_kernel.models.contract import PolicyContext
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.run.assembly import Assembly, load_transforms
 from maze_kernel.run.batch_factory import wrap_batch
-from maze_kernel.run.directory import encode_json_lenient, open_run
+from maze_kernel.run.directory import open_run
 from maze_kernel.training.checkpoint import Checkpoint
 from maze_kernel.training.checkpoint_store import CheckpointStore
-from maze_kernel.trajectories.recording import RecordedEnvFactory, Recording
+from maze_kernel.training.recorder import RecordedEnvFactory, Recorder
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -37,14 +36,14 @@ class PlayingEnv:
 
     Attributes:
         states: statistics of the transforms; None: as they are when built.
-        recording: where its episodes are recorded, inside of the transforms; None: nowhere.
+        recorder: what records its episodes, inside of the transforms; None: nothing does.
         run_dir: see `Assembly`.
     """
 
     loaded: LoadedExperiment
     kernel: Kernel
     states: Sequence[Mapping[str, Any]] | None = None
-    recording: Recording | None = None
+    recorder: Recorder | None = None
     run_dir: Path | None = None
 
     def __call__(self) -> VectorEnv:
@@ -52,9 +51,9 @@ class PlayingEnv:
         transforms = assembly.make_transforms()
         if self.states is not None:
             load_transforms(transforms, self.states)
-        if self.recording is None:
+        if self.recorder is None:
             return assembly.make_vector_env(1, training=False, mode="sequential", transforms=transforms)
-        recorded = RecordedEnvFactory(assembly.env_factory(training=False), self.recording)
+        recorded = RecordedEnvFactory(assembly.env_factory(training=False), self.recorder)
         return wrap_batch(SequentialVectorEnv([recorded]), transforms, training=False)
 
 
@@ -85,19 +84,6 @@ class ComponentPolicy:
         spaces = assembly.bind(transforms, env.structured_spaces)
         context = PolicyContext(spaces=spaces, seed=seed, env=env, transforms=tuple(transforms))
         return self.kernel.catalog.build(self.selection, context)  # type: ignore[no-any-return]
-
-
-def new_recording(loaded: LoadedExperiment, folder: Path, policy: str, seeds: Sequence[int]) -> Recording:
-    """The description of a recording of these episodes in a folder that is new or empty.
-
-    Raises:
-        RequestError: the folder is not empty.
-    """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RequestError(f"the folder to record into, {folder}, exists and is not empty", help="name another one")
-    experiment = json.loads(encode_json_lenient(loaded.resolved))
-    numbers = {seed: number for number, seed in enumerate(seeds)}
-    return Recording(folder=folder, experiment=experiment, policy=policy, numbers=numbers)
 
 
 def load_checkpoint(run_dir: Path, name: str) -> Checkpoint:

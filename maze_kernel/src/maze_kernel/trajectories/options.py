@@ -1,10 +1,33 @@
-"""Options that name recorded episodes: of the policy component "replay", and of trainers that learn from them."""
+"""Options of wrappers that record episodes, and those that name recorded ones."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import attrs
+
+from maze_kernel.config.paths import inside_run_dir
+from maze_kernel.validators import above
+
+
+@attrs.frozen(kw_only=True)
+class TrajectoryRecordingOptions:
+    """Options of `trajectory-recording`."""
+
+    folder: str = attrs.field(default="trajectories/recording", validator=inside_run_dir)
+    """Where the recording goes, in the run directory. All environments and processes of a run share it."""
+    every_episodes: int = attrs.field(default=1, validator=above(0))
+    """Records the first episode of every environment and then each one after so many."""
+
+
+@attrs.frozen(kw_only=True)
+class ActionRecordingOptions:
+    """Options of `action-recording`."""
+
+    folder: str = attrs.field(default="actions", validator=inside_run_dir)
+    """Where the recording goes, in the run directory. All environments and processes of a run share it."""
+    every_episodes: int = attrs.field(default=1, validator=above(0))
+    """Records the first episode of every environment and then each one after so many."""
 
 
 @attrs.frozen(kw_only=True)

@@ -1,17 +1,15 @@
-"""Records what happens to one environment: the wrapper under `maze rollout --record` and "trajectory-recording"."""
+"""Records what happens to one environment: what the wrappers of recordings have in common."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 
 from maze_kernel.config.paths import path_inside
-from maze_kernel.env.capabilities import Recordable, capability
+from maze_kernel.env.capabilities import Recordable, Recording, capability
 from maze_kernel.env.contract import Action, Observation, StructuredEnv
 from maze_kernel.env.wrapper import EnvWrapper
 from maze_kernel.errors import MazeError
@@ -29,10 +27,7 @@ class RecordingEnv(EnvWrapper):
 
     Args:
         env: what is recorded.
-        writer: where to; None: nowhere.
-        policy: who plays, as text.
-        numbers: seed to place in the recording, where the seeds are known in advance; None: in the order of the
-            episodes of this environment, with a part of the episode's id in the name.
+        recording: where to; None: nowhere. Without `numbers` a part of the episode's id is in the name of its file.
         actions_only: leave out observations, states and events: enough for a replay.
         every_episodes: record the first episode and then each one after so many.
     """
@@ -40,10 +35,8 @@ class RecordingEnv(EnvWrapper):
     def __init__(
         self,
         env: StructuredEnv,
-        writer: TrajectoryWriter | None,
+        recording: Recording | None,
         *,
-        policy: str = "",
-        numbers: Mapping[int, int] | None = None,
         actions_only: bool = False,
         every_episodes: int = 1,
     ) -> None:
@@ -51,9 +44,7 @@ class RecordingEnv(EnvWrapper):
         self._every_episodes = every_episodes
         self._n_resets = 0
         self._active = False
-        self._writer = writer
-        self._policy = policy
-        self._numbers = numbers
+        self.record_into(recording)
         self._builder = EpisodeBuilder(env.structured_spaces, actions_only=actions_only)
         self._recordable = capability(env, Recordable)  # type: ignore[type-abstract]
         has_steps = self._recordable is not None and not actions_only
@@ -112,14 +103,21 @@ class RecordingEnv(EnvWrapper):
             builder.observe(env.actor_id(), observation)
         return observation, reward, terminated, truncated, info
 
+    def record_into(self, recording: Recording | None) -> None:
+        """Record the following episodes; None: do not. See `RecordsEpisodes`."""
+        self._about = about = recording or Recording(folder=Path())
+        self._writer: TrajectoryWriter | None = None
+        if recording is not None:
+            spaces = self.env.structured_spaces
+            self._writer = TrajectoryWriter(about.folder, spaces, experiment=about.experiment, policy=about.policy)
+
     def record_below(self, root: Path | None, folder: str) -> None:
         """Record the following episodes into a folder below another one; `root` None: nowhere.
 
         Raises:
             RequestError: `folder` leads out of `root`.
         """
-        spaces = self.env.structured_spaces
-        self._writer = None if root is None else TrajectoryWriter(path_inside(root, folder), spaces)
+        self.record_into(None if root is None else Recording(folder=path_inside(root, folder)))
 
     def close(self) -> None:
         """Write an unfinished episode and close the environment."""
@@ -147,7 +145,7 @@ class RecordingEnv(EnvWrapper):
         """Write the episode so far, if it has a step, and forget it."""
         builder, maze_steps = self._builder, self._maze_steps
         if len(builder) and self._writer is not None:
-            info = {"episode_id": self._episode_id(), "seed": self._seed, "error": error, "policy": self._policy}
+            info = {"episode_id": self._episode_id(), "seed": self._seed, "error": error, "policy": self._about.policy}
             last = None if error is not None else (self.env.actor_id(), self._last)
             objects = None if maze_steps is None else maze_steps.arrays(failed=error is not None)
             self._writer.write(self._name(str(info["episode_id"])), builder.finish(info, last), objects)
@@ -160,37 +158,8 @@ class RecordingEnv(EnvWrapper):
         return str(uuid.uuid4()) if self._recordable is None else self._recordable.episode_id
 
     def _name(self, episode_id: str) -> str:
-        number = None if self._numbers is None or self._seed is None else self._numbers.get(self._seed)
+        numbers = self._about.numbers
+        number = None if numbers is None or self._seed is None else numbers.get(self._seed)
         if number is not None:
             return episode_name(number, self._seed)
         return f"{episode_name(self._n_episodes, self._seed)}-{episode_id[:8]}"
-
-
-@attrs.frozen(kw_only=True)
-class Recording:
-    """Where episodes are recorded, and what is said about them; travels to worker processes.
-
-    Attributes:
-        folder: of the recording.
-        experiment: plain data for its description; None: unknown.
-        policy: who plays, as text.
-        numbers: see `RecordingEnv`.
-    """
-
-    folder: Path
-    experiment: Mapping[str, Any] | None = None
-    policy: str = ""
-    numbers: Mapping[int, int] | None = None
-
-
-@attrs.frozen
-class RecordedEnvFactory:
-    """Builds recorded environments."""
-
-    make_env: Callable[[], StructuredEnv]
-    recording: Recording
-
-    def __call__(self) -> RecordingEnv:
-        env, about = self.make_env(), self.recording
-        writer = TrajectoryWriter(about.folder, env.structured_spaces, experiment=about.experiment, policy=about.policy)
-        return RecordingEnv(env, writer, policy=about.policy, numbers=about.numbers)

@@ -343,26 +343,6 @@ class StepSkipOptions:
 
 
 @attrs.frozen(kw_only=True)
-class TrajectoryRecordingOptions:
-    """Options of `trajectory-recording`."""
-
-    folder: str = attrs.field(default="trajectories/recording", validator=inside_run_dir)
-    """Where the recording goes, in the run directory. All environments and processes of a run share it."""
-    every_episodes: int = attrs.field(default=1, validator=above(0))
-    """Records the first episode of every environment and then each one after so many."""
-
-
-@attrs.frozen(kw_only=True)
-class ActionRecordingOptions:
-    """Options of `action-recording`."""
-
-    folder: str = attrs.field(default="actions", validator=inside_run_dir)
-    """Where the recording goes, in the run directory. All environments and processes of a run share it."""
-    every_episodes: int = attrs.field(default=1, validator=above(0))
-    """Records the first episode of every environment and then each one after so many."""
-
-
-@attrs.frozen(kw_only=True)
 class VideoRecordingOptions:
     """Options of `video-recording`."""
 

@@ -60,8 +60,6 @@ _WRAPPERS = (
         "observation_visualization:ObservationVisualization",
         "Draws observations once an epoch.",
     ),
-    ("trajectory-recording", "trajectory_recording:TrajectoryRecording", "Records whole episodes as data."),
-    ("action-recording", "action_recording:ActionRecording", "Records the actions of episodes, for replays."),
     ("video-recording", "video_recording:VideoRecording", "Writes films of training or rollout episodes."),
 )
 

@@ -13,7 +13,6 @@ from maze_kernel.env.contract import Action, Observation, StructuredEnv
 from maze_kernel.env.wrapper import EnvWrapper
 from maze_kernel.errors import EnvError
 from maze_kernel.rollout.video import FRAMES_PER_SECOND, write_video
-from maze_kernel.trajectories.writer import episode_name
 from maze_wrappers.options import VideoRecordingOptions
 
 
@@ -84,5 +83,6 @@ class VideoRecording(EnvWrapper):
     def _write(self) -> None:
         frames, self._frames = self._frames, None
         if frames and self._folder is not None:
-            name = f"{episode_name(self._episode, self._seed)}-{self._token}"
+            seed = "" if self._seed is None else f"-seed-{self._seed}"
+            name = f"episode-{self._episode + 1:06d}{seed}-{self._token}"
             write_video(self._folder / name, frames, FRAMES_PER_SECOND)
