@@ -10,6 +10,7 @@ import maze_distributions.plugin as distributions
 from maze_kernel.components import load_attribute
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.loader import Kernel
+from maze_kernel.models.policy_wrapper import PolicyWrapper
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.testing.conformance import ConformanceError
 from maze_kernel.testing.distributions import check_distribution
@@ -71,9 +72,24 @@ def other_weights(model):
         next(model.parameters()).add_(torch.rand(()))
 
 
+class AlwaysSamples(PolicyWrapper):
+    def act(self, policy_key, group, *, deterministic=False):
+        return super().act(policy_key, group)
+
+
+def sampled_modes(model):
+    original = model.make_policy
+    model.make_policy = lambda seed: AlwaysSamples(original(seed))
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
-    [(flat_value, "value"), (dead_parameter, "no gradient reaches"), (other_weights, "of one seed")],
+    [
+        (flat_value, "value"),
+        (dead_parameter, "no gradient reaches"),
+        (other_weights, "of one seed"),
+        (sampled_modes, "draws something"),
+    ],
 )
 def test_a_broken_model_is_refused(assembly, spoil, said):
     def broken():

@@ -18,6 +18,7 @@ from maze_kernel import hookimpl
 from maze_kernel.components import EnvComponent, LoggerComponent, ModelComponent, TrainerComponent, WorkersComponent
 from maze_kernel.env.contract import FlatEnv, flat_spaces
 from maze_kernel.errors import NonFiniteError
+from maze_kernel.models.network_policy import NetworkPolicy
 
 MAZE_PLUGIN_API = 1
 
@@ -98,6 +99,9 @@ class ToyModel(torch.nn.Module):
 
     def numpy_logits(self, policy_key):
         return lambda observation: {"action": observation["observation"] @ self.weight.detach().numpy()}
+
+    def make_policy(self, seed):
+        return NetworkPolicy(self, seed)
 
 
 @attrs.frozen(kw_only=True)

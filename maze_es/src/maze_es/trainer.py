@@ -17,6 +17,7 @@ from maze_kernel.errors import NonFiniteError
 from maze_kernel.models.agent_networks import refuse_agent_networks
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.device import resolve_device, threads_for
+from maze_kernel.models.network_policy import require_sampling
 from maze_kernel.rollout.episode_statistics import summarize_episodes
 from maze_kernel.training.contract import Progress, Statistics, TrainerContext
 from maze_kernel.training.schedules import Schedule, budget_fraction, scheduled_value
@@ -26,7 +27,8 @@ class EvolutionTrainer:
     """Evolution strategies on the weights of all policies of an environment; an epoch is one update.
 
     Raises:
-        RequestError: the device does not exist, the noise table is too short, or the model has a network an agent.
+        RequestError: the device does not exist, the noise table is too short, or the model has a network an agent or
+            acts by another rule than its distributions.
     """
 
     def __init__(self, context: TrainerContext, options: ESOptions) -> None:
@@ -34,6 +36,7 @@ class EvolutionTrainer:
         self.model: ActorCritic = context.make_model().to(resolve_device(options.device))  # type: ignore[attr-defined]
         self._context = context
         refuse_agent_networks(self.model, "maze-es")
+        require_sampling(self.model, "maze-es")
         self._flat = policy_parameters(self.model)
         self._optimizer = make_optimizer(len(self._flat.data), options.optimizer)
         self._population = self._make_population()

@@ -18,7 +18,6 @@ from maze_kernel.env.tick import ArrayDict, VectorEnv
 from maze_kernel.events.records import EpisodeStatistics
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.models.network_policy import NetworkPolicy
 from maze_kernel.rollout.collector import Collector, make_buffer
 from maze_kernel.rollout.decision_values import carried_values, critic_kind_of
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
@@ -142,7 +141,7 @@ class Actor:
         model: Any = copy.deepcopy(plan.model)  # inline, all actors and the learner get the same object
         self._model: ActorCritic = model
         self._parameters = FlatParameters(model)
-        self._policy = NetworkPolicy(model)
+        self._policy = model.make_policy(0)
         self._collector = Collector(envs, self._policy)
         self._buffer = make_buffer(envs.structured_spaces, plan.n_steps, envs.n_envs)
         self._columns = self._buffer.columns()

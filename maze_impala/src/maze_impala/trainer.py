@@ -17,6 +17,7 @@ from maze_impala.update import STATISTICS, impala_loss, stream_loss
 from maze_kernel.errors import NonFiniteError
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.device import resolve_device, threads_for
+from maze_kernel.models.network_policy import require_sampling
 from maze_kernel.training.contract import Progress, Statistics, TrainerContext
 from maze_kernel.training.gradient_step import GradientStep
 from maze_kernel.training.schedules import learning_rate
@@ -31,12 +32,13 @@ class ImpalaTrainer:
     """Trains an actor-critic from rollouts of actors that do not wait for it; an epoch is `epoch_length` updates.
 
     Raises:
-        RequestError: the device does not exist.
+        RequestError: the device does not exist, or the model acts by another rule than its distributions.
     """
 
     def __init__(self, context: TrainerContext, options: ImpalaOptions) -> None:
         self.options = options
         self.model: ActorCritic = context.make_model().to(resolve_device(options.device))  # type: ignore[attr-defined]
+        require_sampling(self.model, OWNER)
         self._context = context
         spaces = context.spaces
         self._gradient_step = GradientStep(

@@ -9,6 +9,7 @@ import torch
 
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters
+from maze_kernel.models.network_policy import require_sampling
 from maze_kernel.rollout.buffer import RolloutBuffer
 from maze_kernel.rollout.collector import make_buffer
 from maze_kernel.rollout.remote_collector import make_collector
@@ -27,9 +28,13 @@ class Experience:
         model: being trained, on its device.
         parameters: the model's flat parameters.
         n_steps: T.
+
+    Raises:
+        RequestError: the model acts by another rule than its distributions.
     """
 
     def __init__(self, context: TrainerContext, model: ActorCritic, parameters: FlatParameters, n_steps: int) -> None:
+        require_sampling(model, "maze-ppo")
         self._seeds = context.seeds
         self._parameters = parameters
         self._acting_parameters: FlatParameters | None = None

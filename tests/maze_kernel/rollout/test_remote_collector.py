@@ -1,5 +1,6 @@
 """Workers that collect rollouts by themselves: the same as collectors of their slices, and as loud when they fail."""
 
+import contextlib
 import functools
 import time
 
@@ -16,6 +17,7 @@ from maze_kernel.loader import Kernel
 from maze_kernel.models.contract import ModelContext
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.models.network_policy import NetworkPolicy
+from maze_kernel.models.policy_wrapper import PolicyWrapper
 from maze_kernel.rollout.buffer import RolloutBuffer
 from maze_kernel.rollout.collector import Collector
 from maze_kernel.rollout.remote_collector import RemoteCollector, make_collector
@@ -195,3 +197,9 @@ def test_where_something_must_see_whole_steps_they_are_taken_one_by_one(model):
         assert isinstance(_collector(batch, model, *transforms), Collector)
         batch.close()
     assert isinstance(_collector(SequentialVectorEnv([Drift]), model), Collector)
+
+
+def test_a_policy_with_rules_around_it_is_not_taken_for_its_network(model):
+    with contextlib.closing(_batch()) as batch:
+        ruled = PolicyWrapper(NetworkPolicy(model, 7))
+        assert isinstance(make_collector(_wrapped(batch), ruled, FlatParameters(model), N_STEPS), Collector)

@@ -23,6 +23,7 @@ from maze_kernel.deployment.random_observations import random_observations
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
+from maze_kernel.models.network_policy import require_sampling
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.training.playing import load_weights, weights_of
 
@@ -80,7 +81,8 @@ def export_policy(
         format_name: one of `FORMATS`.
 
     Raises:
-        RequestError: an unknown format, a package that is not installed, or a wrapper without a form in torch.
+        RequestError: an unknown format, a package that is not installed, a wrapper without a form in torch, or a model
+            that acts by another rule than its distributions.
         MazeError: the model cannot be traced, or what was traced acts differently.
     """
     if format_name not in FORMATS:
@@ -92,6 +94,7 @@ def export_policy(
     inner, transforms = _bound_transforms(assembly, checkpoint)
     model = load_weights(assembly.make_model(), weights_of(checkpoint))
     _refuse_state(model)
+    require_sampling(model, "maze-kernel", help="deploy the run with AgentDeployment, which asks the model's policy")
     files = []
     for key in inner.policy_keys:
         graph = PolicyGraph(model, key, transforms, heads=tuple(inner.action[key].spaces))

@@ -16,8 +16,10 @@ from maze_kernel.errors import MazeError
 from maze_kernel.models.action_distribution import ProductDistribution
 from maze_kernel.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
 from maze_kernel.models.agent_networks import AgentNetworks, mirror_by_agent
+from maze_kernel.models.contract import Policy
 from maze_kernel.models.graph_building import graph_of
 from maze_kernel.models.network_graph import NetworkGraph
+from maze_kernel.models.network_policy import NetworkPolicy
 from maze_kernel.models.observation_encoding import ObservationEncoder
 from maze_kernel.models.recurrence import next_state_name, state_shapes_of
 from maze_kernel.models.shared_critic import SharedStateCritic
@@ -162,6 +164,10 @@ class StructuredActorCritic(nn.Module):
     def policy_state_dict(self) -> dict[str, Tensor]:
         """State without the critics, names as in `state_dict()`: load it with `strict=False`."""
         return {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("critics.")}
+
+    def make_policy(self, seed: int) -> Policy:
+        """A policy that samples from the distributions; a model with another acting rule overrides it."""
+        return NetworkPolicy(self, seed)  # type: ignore[arg-type]
 
     def _features(
         self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None, after: TensorDict | None = None

@@ -142,6 +142,19 @@ class ActorCritic(Protocol):
         """The part a rollout needs: policy networks without critics."""
         ...
 
+    def make_policy(self, seed: int) -> Policy:
+        """What acts with this model's weights as they are at each decision: the model's own acting rule.
+
+        Training, evaluation, rollouts and deployment ask for it alike, wherever the model has travelled.
+        `network_policy.NetworkPolicy` samples from the distributions. A policy may explore by another rule, ε-greedy
+        for one; asked to be deterministic it never does. Exploration that changes during training is an attribute of
+        the policy, set by the trainer that asked for it; everywhere else the policy explores as it was made.
+
+        Args:
+            seed: of everything that is drawn.
+        """
+        ...
+
 
 @runtime_checkable
 class EvaluatesKeysTogether(Protocol):
@@ -202,6 +215,26 @@ class Policy(Protocol):
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+@runtime_checkable
+class SamplesDistributions(Protocol):
+    """What a policy may offer beside `Policy`: every action is a sample of its model's distributions, or their mode.
+
+    Whoever has the model and a seed can then act in its place: workers that collect by themselves, a population of
+    perturbed weights, an exported file. A policy with another rule must not offer it, nor inherit from one that does.
+    """
+
+    model: ActorCritic
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Every policy key acts in NumPy."""
+        ...
+
+    def draw_seeds(self, n_seeds: int) -> list[int]:
+        """Seeds for copies of this policy elsewhere, from its random stream."""
+        ...
 
 
 @attrs.frozen(kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, cast, final
 
 import numpy as np
 import torch
@@ -11,12 +11,16 @@ from torch import Tensor
 
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict, Group
-from maze_kernel.models.contract import ActorCritic, RecurrentModel
+from maze_kernel.errors import RequestError
+from maze_kernel.models.contract import ActorCritic, RecurrentModel, SamplesDistributions
 from maze_kernel.models.recurrence import BEGINS, CRITIC_ROLE, ActingStates
 
+_TRAIN_OTHERWISE = "train it with the trainer that it was written for"
 
+
+@final
 class NetworkPolicy:
-    """Acts with the current weights of `model`.
+    """Acts with the current weights of `model`: samples its distributions, or takes their modes.
 
     Small dense networks on the CPU are evaluated by their NumPy mirror, which reads the parameters' own memory:
     half the cost of a torch call at rollout batch sizes. Everything else runs in torch's inference mode.
@@ -41,7 +45,7 @@ class NetworkPolicy:
         self._rng = np.random.default_rng(seed)
 
     def draw_seeds(self, n_seeds: int) -> list[int]:
-        """Seeds for copies of this policy elsewhere, from its random stream."""
+        """See `SamplesDistributions`, which this policy offers."""
         seeds: list[int] = self._rng.integers(1 << 31, size=n_seeds).tolist()
         return seeds
 
@@ -102,6 +106,23 @@ class NetworkPolicy:
         self._rng.bit_generator.state = state["rng"]
         for key, states in self._states.items():
             states.load_state_dict(state["states"][key])
+
+
+def require_sampling(model: ActorCritic, owner: str, help: str = _TRAIN_OTHERWISE) -> None:
+    """Refuse a model that acts by a rule of its own, for whoever takes its distributions for what acts.
+
+    Raises:
+        RequestError: its policy does not offer `SamplesDistributions`.
+    """
+    policy = model.make_policy(0)
+    if not isinstance(policy, SamplesDistributions):
+        raise RequestError(
+            f"{type(model).__name__} acts by a rule of its own, not by its action distributions",
+            received=f"the policy {type(policy).__name__}",
+            expected="a model whose policy samples from its distributions",
+            owner=owner,
+            help=help,
+        )
 
 
 def _acting_states(model: ActorCritic) -> dict[PolicyKey, ActingStates]:

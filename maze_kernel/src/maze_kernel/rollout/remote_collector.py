@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from maze_kernel.env.finite_check import FiniteCheck
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
-from maze_kernel.models.contract import Policy
+from maze_kernel.models.contract import Policy, SamplesDistributions
 from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.models.network_policy import NetworkPolicy
 from maze_kernel.rollout.buffer import RolloutBuffer
 from maze_kernel.rollout.collector import Collector, add_rollout
 from maze_kernel.rollout.episode_statistics import EpisodeStatistics
@@ -34,7 +33,8 @@ def make_collector(
     """The fastest collector for a batch and a policy.
 
     Workers collect by themselves where nothing needs to see whole steps: environments in two processes or more
-    that are not replaced when they die, transforms without running statistics, a network that acts in NumPy.
+    that are not replaced when they die, transforms without running statistics, a policy that samples from the
+    distributions of a model in NumPy.
 
     Args:
         vector_env: wrapped and checked.
@@ -48,7 +48,7 @@ def make_collector(
     if (
         isinstance(batch, SubprocessVectorEnv)
         and batch.collects_alone
-        and type(policy) is NetworkPolicy
+        and isinstance(policy, SamplesDistributions)
         and policy.is_mirrored
         and not any(_has_running_statistics(transform) for transform in transforms)
     ):
@@ -71,7 +71,7 @@ class RemoteCollector:
         self,
         vector_env: VectorEnv,
         batch: SubprocessVectorEnv,
-        policy: NetworkPolicy,
+        policy: SamplesDistributions,
         model: bytes,
         transforms: Sequence[Transform],
         parameters: FlatParameters,

@@ -16,7 +16,6 @@ from maze_kernel.env.transform import Transform
 from maze_kernel.events.records import EpisodeStatistics
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.models.network_policy import NetworkPolicy
 from maze_kernel.rollout.collector import Collector, make_buffer
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
@@ -54,7 +53,7 @@ class RolloutHost:
         torch.set_num_threads(1)
         module: Any = model
         self._parameters = FlatParameters(module)
-        self._policy = NetworkPolicy(model)
+        self._policy = model.make_policy(0)
         self._envs = envs
         self._vector_env: VectorEnv = envs
         self._rows = rows

@@ -219,11 +219,10 @@ class Assembly:
         return getattr(component, name) if isinstance(component, TrainerComponent) else default
 
     def make_policy(self, model: ActorCritic, seed: int) -> Policy:
-        """A policy that acts with the weights of a model, inside the trainer's `policy_wrapper` if it has one."""
-        from maze_kernel.models.network_policy import NetworkPolicy
+        """The model's policy, inside the trainer's `policy_wrapper` if it has one."""
         from maze_kernel.models.policy_wrapper import wrap_policy
 
-        return wrap_policy(NetworkPolicy(model, seed), self.policy_wrapper)
+        return wrap_policy(model.make_policy(seed), self.policy_wrapper)
 
     @property
     def policy_wrapper(self) -> Selection | None:

@@ -11,10 +11,11 @@ import torch
 from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.models.contract import ActorCritic, EvaluatesKeysTogether
 from maze_kernel.testing.conformance import require, same
+from maze_kernel.testing.policies import check_policy, random_group
 
 
 def check_model(factory: Callable[[], ActorCritic], spaces: StructuredSpaces, *, n_rows: int = 5) -> None:
-    """Logits and values have their shapes and agree however they are asked for; no parameter is dead.
+    """Logits and values have their shapes and agree however they are asked for; its policy acts; no parameter is dead.
 
     Args:
         factory: builds the model for `spaces` from one seed; called twice.
@@ -48,6 +49,16 @@ def check_model(factory: Callable[[], ActorCritic], spaces: StructuredSpaces, *,
     require(not dead, f"no gradient reaches the parameters {', '.join(dead)}")
     again: Any = factory()
     require(same(model.state_dict(), again.state_dict()), "two models of one seed have different weights")
+    _check_acting(model, spaces, n_rows)
+
+
+def _check_acting(model: ActorCritic, spaces: StructuredSpaces, n_rows: int) -> None:
+    check_policy(lambda: model.make_policy(7), spaces, n_rows=n_rows)
+    groups = {key: random_group(spaces, key, n_rows, 7) for key in spaces.policy_keys}
+    one, other = model.make_policy(1), model.make_policy(2)
+    for key, group in groups.items():
+        actions = [policy.act(key, group, deterministic=True) for policy in (one, other)]
+        require(same(*actions), "its policy draws something where it is asked to be deterministic")
 
 
 def _check_together(

@@ -24,7 +24,7 @@ def check_policy(
     Raises:
         ConformanceError: naming the rule that is broken.
     """
-    groups = {key: _group(spaces, key, n_rows, seed) for key in spaces.policy_keys}
+    groups = {key: random_group(spaces, key, n_rows, seed) for key in spaces.policy_keys}
     first, second = factory(), factory()
     for policy in (first, second):
         policy.seed(seed)
@@ -51,9 +51,13 @@ def _act(policy: Policy, groups: dict[str, Group], spaces: StructuredSpaces) -> 
     return actions
 
 
-def _group(spaces: StructuredSpaces, key: str, n_rows: int, seed: int) -> Group:
+def random_group(spaces: StructuredSpaces, key: str, n_rows: int, seed: int) -> Group:
+    """Rows of random observations; masks allow everything, since a mask of zeros leaves nothing to decide."""
     space = spaces.observation[key]
     space.seed(seed)
     samples = [space.sample() for _ in range(n_rows)]
     rows = {name: np.stack([np.asarray(sample[name]) for sample in samples]) for name in space.spaces}
+    for name, array in rows.items():
+        if name.endswith("_mask"):
+            array[:] = 1
     return Group(env_index=np.arange(n_rows), agent_id=np.zeros(n_rows, np.int64), observation=rows)

@@ -35,7 +35,8 @@ class TrainerContext:
         n_envs: environments a training batch.
         make_vector_env: a new training batch (the caller closes it); `reset` it with seeds from `seeds`.
         make_model: a freshly initialised model; same weights for the same run seed.
-        make_policy: model -> Policy for acting in rollouts, with the given seed.
+        make_policy: (model, seed) -> what `model.make_policy` gives, inside the trainer's `policy_wrapper` if it has
+            one. A trainer that steers exploration calls the model's and puts the wrapper around it by `wrap_policy`.
         make_workers: the experiment's worker pool.
         has_workers: whether the experiment has a `[workers]` table; without one `make_workers` gives an inline pool.
         seeds: named, reproducible seeds of this run.

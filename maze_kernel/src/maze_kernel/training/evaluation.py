@@ -145,7 +145,6 @@ class EpisodePlayer:
         self, seeds: Sequence[int], policy_seed: int, deterministic: bool, states: Sequence[Mapping[str, Any]]
     ) -> list[EpisodeResult]:
         """One episode a seed, each in an environment of its own."""
-        from maze_kernel.models.network_policy import NetworkPolicy
         from maze_kernel.models.policy_wrapper import wrap_policy
         from maze_kernel.rollout.episodes import run_episodes
 
@@ -156,7 +155,7 @@ class EpisodePlayer:
         was_training = module.training
         module.eval()
         try:
-            policy = wrap_policy(NetworkPolicy(self._model, policy_seed), self._policy_wrapper)
+            policy = wrap_policy(self._model.make_policy(policy_seed), self._policy_wrapper)
             results = run_episodes(self._vector_env, policy, seeds, deterministic=deterministic)
             return _with_events(results, self._vector_env)
         finally:
