@@ -160,12 +160,13 @@ def test_masks_and_dict_actions(make_trainer):
     assert make_trainer(env={"use": PROBE + "MaskedDict"}).train_epoch()["ESEvents/update_norm"] > 0.0
 
 
+@pytest.mark.parametrize("pool", ["inline", "maze_kernel.testing.by_value_pool:ByValuePool"])
 @pytest.mark.parametrize("noise", [{}, TABLE], ids=["seeded", "table"])
-def test_workers_play_what_one_process_plays(make_trainer, noise):
+def test_workers_play_what_one_process_plays(make_trainer, noise, pool):
     """Acting by the mode on sequential environments, an episode depends on its seed and its member alone."""
     tables = {"trainer": {**noise, "deterministic": True}, "vector": {"n_envs": 2, "mode": "sequential"}}
     here = make_trainer(**tables)
-    there = make_trainer(**tables, workers={"use": "inline", "count": 2})
+    there = make_trainer(**tables, workers={"use": pool, "count": 2})
     for trainer in (here, there):
         trainer.train_epoch()
         trainer.train_epoch()

@@ -77,6 +77,19 @@ class TestTakingTurns:
         assert not torch.equal(weights(trainers[0]), weights(trainers[2]))
 
 
+@pytest.mark.parametrize(
+    "tables", [{}, structured("Hierarchy", "delta-state"), structured("ChangingTeam", "step-state")]
+)
+def test_without_shared_memory_the_same_is_learnt(make_trainer, tables):
+    pools = ("inline", "maze_kernel.testing.by_value_pool:ByValuePool")
+    trainers = [make_trainer(workers={"use": pool, "count": 2}, **tables) for pool in pools]
+    for trainer in trainers:
+        trainer.train_epoch()
+        trainer.train_epoch()
+    assert not trainers[1]._queue._pool.shares_memory
+    assert torch.equal(weights(trainers[0]), weights(trainers[1]))
+
+
 def test_every_decision_is_trained_on_once(make_trainer):
     """Rewards of 1 a step: what reaches the batches is what the actors played, whatever the sizes."""
     options = {"num_actors": 5, "actors_batch_size": 3, "epoch_length": 5, "n_rollout_steps": 7}

@@ -1,9 +1,9 @@
-"""What runs in a worker: steps environments with its own copy of the policy, leaves rollouts in shared arrays."""
+"""What runs in a worker: steps environments with its own copy of the policy, puts rollouts into its lane."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -21,7 +21,8 @@ from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.rollout.collector import Collector, make_buffer
 from maze_kernel.rollout.decision_values import carried_values, critic_kind_of
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
-from maze_kernel.workers.contract import ActorContext, ArraySpec
+from maze_kernel.workers.contract import ActorContext
+from maze_kernel.workers.lanes import Columns, Lane
 
 
 @attrs.frozen(kw_only=True)
@@ -33,7 +34,7 @@ class ActorPlan:
         model: on the CPU; its weights come by broadcast.
         bounds: worker i acts for environments bounds[i] … bounds[i + 1] − 1.
         n_steps: of every rollout.
-        n_slots: rollouts of a worker that shared memory holds.
+        n_slots: rollouts of a worker, made or in the making, that nobody has used yet.
     """
 
     make_envs: Callable[[int, int], VectorEnv]
@@ -46,34 +47,25 @@ class ActorPlan:
         """The actor of one worker."""
         return Actor(self, context)
 
-    def columns(self, worker: int) -> dict[str, ArraySpec]:
-        """The shared arrays of one worker: (n_slots, ...) of every column of a rollout."""
+    def columns(self, worker: int) -> ArrayDict:
+        """The arrays of a rollout of one worker."""
         n_envs = self.bounds[worker + 1] - self.bounds[worker]
-        columns = rollout_columns(self.model.spaces, self.n_steps, n_envs)
-        return {
-            f"{worker}/{name}": ArraySpec(shape=(self.n_slots, *array.shape), dtype=array.dtype.str)
-            for name, array in columns.items()
-        }
-
-
-def slots_of(arrays: Mapping[str, np.ndarray], worker: int, n_slots: int) -> list[ArrayDict]:
-    """The columns of each slot of a worker, from the arrays that `ActorPlan.columns` asked for."""
-    prefix = f"{worker}/"
-    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    return [{name: array[slot] for name, array in own.items()} for slot in range(n_slots)]
+        return rollout_columns(self.model.spaces, self.n_steps, n_envs)
 
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """What comes with a rollout besides its arrays.
+    """What comes with a rollout.
 
     Attributes:
+        columns: its arrays; None where they lie in shared memory.
         version: of the weights it was made with.
         truncations: final observations of truncated episodes.
         returns, lengths: (E,) of the episodes that ended in it.
         events: event statistics of these episodes.
     """
 
+    columns: Columns | None
     version: int
     truncations: Truncations
     returns: np.ndarray
@@ -90,7 +82,7 @@ class Actor:
     def __init__(self, plan: ActorPlan, context: ActorContext) -> None:
         self._plan = plan
         self._index = context.index
-        self._slots = slots_of(context.arrays, context.index, plan.n_slots)
+        self._lane = Lane(context.index, context.arrays)
         self._envs: VectorEnv | None = None
         self._has_begun = False
         self._version = 0
@@ -114,13 +106,14 @@ class Actor:
         self._version = version
 
     def collect(self, slot: int) -> Report | None:
-        """Leave a rollout in a slot."""
+        """Make a rollout and put it into a slot."""
         if not self._has_begun:
             return None
         self._collector.collect(self._buffer)
-        self._leave(self._slots[slot])
+        columns = self._lane.put(slot, self._columns_of_rollout())
         returns, lengths = self._collector.statistics.take()
         return Report(
+            columns=columns,
             version=self._version,
             truncations=list(self._buffer.truncations),
             returns=returns,
@@ -144,19 +137,18 @@ class Actor:
         self._policy = model.make_policy(0)
         self._collector = Collector(envs, self._policy)
         self._buffer = make_buffer(envs.structured_spaces, plan.n_steps, envs.n_envs)
-        self._columns = self._buffer.columns()
+        structured = isinstance(self._buffer, StructuredBuffer)
+        self._columns = plan.columns(self._index) if structured else self._buffer.columns()
         return envs
 
-    def _leave(self, shared: ArrayDict) -> None:
-        """Copy the rollout to a slot."""
-        shared[LOG_PROB][...] = log_probabilities(self._buffer, self._model)
+    def _columns_of_rollout(self) -> ArrayDict:
+        """The arrays of the rollout that was just made; the next one overwrites them."""
+        columns = {**self._columns, LOG_PROB: log_probabilities(self._buffer, self._model)}
         if isinstance(self._buffer, StructuredBuffer):
-            self._buffer.copy_by_environment(shared)
-            shared[CARRIED][...] = self._carried
+            self._buffer.copy_by_environment(columns)
+            columns[CARRIED] = self._carried
             self._carry()
-            return
-        for name, array in self._columns.items():
-            shared[name][...] = array
+        return columns
 
     def _carry(self) -> None:
         """Keep what a delta critic adds to in the next rollout."""

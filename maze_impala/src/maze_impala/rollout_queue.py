@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import torch
 
-from maze_impala.actor import ActorPlan, Report, slots_of
+from maze_impala.actor import ActorPlan, Report
 from maze_impala.batch import BatchBuffer
 from maze_impala.options import ImpalaOptions
 from maze_kernel.env.transform import Transform
@@ -22,6 +22,7 @@ from maze_kernel.models.contract import ActorCritic
 from maze_kernel.rollout.episode_statistics import summarize_episodes
 from maze_kernel.training.contract import Statistics, TrainerContext
 from maze_kernel.workers.contract import ActorGroup, Future, RestartPolicy, WorkerPool
+from maze_kernel.workers.lanes import Lanes, lane_specs
 
 _LOST = ("exited", "killed", "timeout")
 _BACKOFF_SECONDS, _BACKOFF_CAP_SECONDS = 0.1, 2.0
@@ -49,12 +50,12 @@ class _Arrival:
 class RolloutQueue:
     """Keeps actors at work and hands their rollouts to the learner.
 
-    Every worker has a ring of slots in shared memory, one for the rollout in progress and the rest for those that
-    wait. All free slots are asked for in advance, so an actor goes from one rollout to the next, with the newest
-    weights there are, and stops only when its ring is full.
+    Every worker has a ring of slots, one for the rollout in progress and the rest for those that wait: in shared
+    memory where the pool has it. All free slots are asked for in advance, so an actor goes from one rollout to the
+    next, with the newest weights there are, and stops only when its ring is full.
 
-    Where actors have no process of their own, or `deterministic` is asked for, they take turns with the learner
-    instead: each makes one rollout, in a fixed order, once the ones before are used up.
+    Where actors do not work in parallel, or `deterministic` is asked for, they take turns with the learner instead:
+    each makes one rollout, in a fixed order, once the ones before are used up.
 
     A worker that dies is replaced, with new seeds; what its episodes had earned is forgotten.
 
@@ -110,7 +111,7 @@ class RolloutQueue:
             first = arrival.n_taken
             n_envs = self._plan.bounds[arrival.worker + 1] - self._plan.bounds[arrival.worker]
             last = min(n_envs, first + batch.n_free)
-            columns = self._slots[arrival.worker][arrival.slot]
+            columns = self._lanes.read(arrival.worker, arrival.slot, arrival.report.columns)
             batch.add(columns, slice(first, last), arrival.report.truncations, arrival.report.version)
             arrival.n_taken = last
             if last == n_envs:
@@ -151,9 +152,7 @@ class RolloutQueue:
             n_steps=options.n_rollout_steps,
             n_slots=1 + math.ceil(n_waiting),
         )
-        columns: dict[str, Any] = {}
-        for worker in range(self._n_workers):
-            columns |= self._plan.columns(worker)
+        columns = [self._plan.columns(worker) for worker in range(self._n_workers)]
         restart = RestartPolicy(
             max_restarts=options.max_actor_restarts,
             backoff_seconds=_BACKOFF_SECONDS,
@@ -162,18 +161,16 @@ class RolloutQueue:
         self._group: ActorGroup = self._pool.spawn(
             self._plan,
             self._n_workers,
-            arrays=columns,
+            arrays=lane_specs(columns, self._plan.n_slots) if self._pool.shares_memory else None,
             restart=restart,
             timeout_seconds=self._pool.timeout_seconds or options.rollout_timeout_seconds,
             newest_weights=True,
         )
-        has_processes = self._group.process_id(0) is not None
-        if has_processes or self._n_workers > 1:
+        if self._pool.is_parallel or self._n_workers > 1:
             _refuse_running_statistics(context)
-        self._is_asynchronous = has_processes and not options.deterministic
+        self._is_asynchronous = self._pool.is_parallel and not options.deterministic
         self._restarts = [0] * self._n_workers
-        n_slots = self._plan.n_slots
-        self._slots = [slots_of(self._group.arrays, worker, n_slots) for worker in range(self._n_workers)]
+        self._lanes = Lanes(self._n_workers, self._group.arrays)
 
     def _begin(self, worker: int) -> None:
         """New episodes and a new random stream, which depend on the run's seed, the epoch and the replacements."""

@@ -30,6 +30,7 @@ def maze_workers() -> Iterable[WorkersComponent]:
         target="maze_kernel.workers.subprocess:SubprocessPool",
         options="maze_kernel.workers.options:WorkersOptions",
         summary="Runs each actor in a process of its own on this machine, with shared memory.",
+        default=True,
     )
 
 

@@ -17,6 +17,7 @@ from maze_kernel.components import (
     DistributionComponent,
     LoggerComponent,
     ModelComponent,
+    WorkersComponent,
     load_attribute,
 )
 from maze_kernel.errors import ComponentError, Location, MazeError, PluginError
@@ -123,25 +124,26 @@ class Catalog:
     @overload
     def default(self, kind: Literal["logger"]) -> tuple[CatalogEntry, ...]: ...
     @overload
-    def default(self, kind: Literal["model"]) -> CatalogEntry: ...
+    def default(self, kind: Literal["model", "workers"]) -> CatalogEntry: ...
     @overload
     def default(self, kind: Literal["distribution"], space: str) -> CatalogEntry: ...
 
     def default(self, kind: str, space: str | None = None) -> CatalogEntry | tuple[CatalogEntry, ...]:
-        """What is used where an experiment selects nothing: every default logger, the model, or a distribution.
+        """What is used where an experiment selects nothing: every default logger, the model, a pool or a distribution.
 
         Args:
-            kind: "logger", "model" or "distribution".
+            kind: "logger", "model", "workers" or "distribution".
             space: for a distribution: one of the words of `DistributionComponent.default_for`.
 
         Raises:
-            PluginError: no model or distribution is the default, or several are.
+            PluginError: no model, pool or distribution is the default, or several are.
         """
         entries = self.entries(kind)
         if kind == "logger":
             return tuple(e for e in entries if isinstance(e.component, LoggerComponent) and e.component.default)
-        if kind == "model":
-            found = [e for e in entries if isinstance(e.component, ModelComponent) and e.component.default]
+        if kind in ("model", "workers"):
+            kinds = (ModelComponent, WorkersComponent)
+            found = [e for e in entries if isinstance(e.component, kinds) and e.component.default]
         elif kind == "distribution":
             found = [
                 e

@@ -146,6 +146,8 @@ class WorkersComponent(Component):
     """Target: `(options) -> WorkerPool`."""
 
     kind: ClassVar[str] = "workers"
+    default: bool = False
+    """Whether `--workers N` uses it where the experiment names no pool; it needs an option `count`."""
 
 
 @attrs.frozen(kw_only=True)

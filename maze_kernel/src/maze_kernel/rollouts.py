@@ -23,6 +23,7 @@ from maze_kernel.training.recorder import make_recorder
 from maze_kernel.trajectories.dataset import TrajectoryDataset
 from maze_kernel.validators import at_least
 from maze_kernel.workers.inline import InlinePool
+from maze_kernel.workers.options import WorkersOptions
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -47,7 +48,7 @@ class RolloutOptions:
     max_steps: int | None = None
     """Cut episodes after so many steps."""
     n_workers: int | None = None
-    """Processes that play at the same time; None: the experiment's `[workers]`, or this process."""
+    """Workers of the experiment's pool, or of the default one, that play at the same time; 1: this process plays; None: the experiment's `[workers]`, or this process."""  # noqa: E501
     render: bool = False
     """Show the episodes in a window."""
     video_dir: Path | None = None
@@ -222,12 +223,6 @@ def _same(info: EpisodeInfo, episode: EpisodeResult) -> bool:
 
 
 def _pool(assembly: Assembly, options: RolloutOptions) -> WorkerPool:
-    from maze_kernel.workers.options import WorkersOptions
-    from maze_kernel.workers.subprocess import SubprocessPool
-
-    pool: Any = None
     if options.render or options.n_workers == 1:
-        pool = InlinePool(WorkersOptions(count=1))
-    elif options.n_workers is not None:
-        pool = SubprocessPool(WorkersOptions(count=options.n_workers))
-    return pool or assembly.make_workers()
+        return InlinePool(WorkersOptions(count=1))
+    return assembly.make_workers(options.n_workers)

@@ -24,6 +24,7 @@ from maze_kernel.rollout.remote_collector import RemoteCollector, make_collector
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
 from maze_kernel.rollout.vector_transform import TransformedVectorEnv
+from maze_kernel.testing.by_value_pool import ByValuePool
 
 N_STEPS, N_ENVS = 12, 5
 
@@ -139,6 +140,22 @@ def test_each_worker_collects_what_a_collector_of_its_slice_collects(model):
     assert cut > 0
     assert remote.env_steps == 3 * N_STEPS * N_ENVS
     batch.close()
+
+
+def test_without_shared_memory_the_same_is_collected(model):
+    rollouts = []
+    for pool in (None, ByValuePool()):
+        batch = _batch(pool=pool)
+        remote = _collector(batch, model, Halve())
+        assert isinstance(remote, RemoteCollector)
+        remote.reset([[100 + index] for index in range(N_ENVS)])
+        buffer = _buffer()
+        for _ in range(2):
+            remote.collect(buffer)
+        truncations = sorted((step, *index, *places["place"].ravel()) for step, index, places in buffer.truncations)
+        rollouts.append(({name: array.tolist() for name, array in buffer.columns().items()}, truncations))
+        batch.close()
+    assert rollouts[0] == rollouts[1]
 
 
 def test_new_weights_reach_the_workers_before_the_next_rollout(model):

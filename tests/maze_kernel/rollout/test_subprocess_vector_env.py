@@ -11,6 +11,7 @@ from maze_kernel.env.contract import ActorID, FlatEnv, StructuredSpaces, flat_sp
 from maze_kernel.errors import EnvError, RequestError, SpaceError
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
+from maze_kernel.testing.by_value_pool import ByValuePool
 from maze_kernel.workers.inline import InlinePool
 from maze_kernel.workers.options import WorkersOptions
 from maze_kernel.workers.subprocess import SubprocessPool
@@ -170,12 +171,13 @@ def test_flat_transitions_equal_those_of_the_sequential_batch_bit_for_bit(n_proc
     assert any(tick["final"] for tick in expected)
 
 
-def test_the_same_on_the_inline_pool():
+@pytest.mark.parametrize("pool_type", [InlinePool, ByValuePool])
+def test_the_same_on_any_pool(pool_type):
     factories = [functools.partial(Walk, 2 + index) for index in range(5)]
-    assert _record(SubprocessVectorEnv(factories, 2, InlinePool())) == _record(SequentialVectorEnv(factories))
+    assert _record(SubprocessVectorEnv(factories, 2, pool_type())) == _record(SequentialVectorEnv(factories))
 
 
-@pytest.mark.parametrize("pool_type", [InlinePool, SubprocessPool])
+@pytest.mark.parametrize("pool_type", [InlinePool, ByValuePool, SubprocessPool])
 def test_structured_transitions_equal_those_of_the_sequential_batch(pool_type):
     factories = [functools.partial(TwoStage, 3 + index) for index in range(5)]
     expected = _record(SequentialVectorEnv(factories))
@@ -199,6 +201,23 @@ def test_different_spaces_in_different_processes_are_refused():
     factories = [functools.partial(Identity, kind="discrete"), functools.partial(Identity, kind="box")]
     with pytest.raises(SpaceError, match="environment 1"):
         SubprocessVectorEnv(factories, 2)
+
+
+def test_replacement_without_shared_memory_is_refused():
+    with pytest.raises(RequestError, match="without shared memory"):
+        SubprocessVectorEnv([Walk], 1, ByValuePool(), max_restarts=1)
+
+
+def test_errors_without_shared_memory_name_the_environment():
+    class Bad(Walk):
+        def step(self, action):
+            raise ValueError("out of paper")
+
+    vector_env = SubprocessVectorEnv([Walk, Walk, Walk, Bad], 2, ByValuePool())
+    tick = vector_env.reset([[seed] for seed in range(4)])
+    with pytest.raises(EnvError, match="out of paper") as caught:
+        vector_env.step(_actions(np.random.default_rng(0), vector_env, tick))
+    assert "environment 3" in caught.value.owner
 
 
 def test_replacement_of_structured_environments_is_refused():

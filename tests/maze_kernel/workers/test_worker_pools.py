@@ -1,4 +1,7 @@
-"""The kernel's own pools pass the conformance suite; what only the subprocess pool has is tested below."""
+"""The kernel's own pools, and pools without shared memory, pass the conformance suite.
+
+What only the subprocess pool has is tested below.
+"""
 
 import os
 import sys
@@ -9,8 +12,9 @@ import numpy as np
 import pytest
 
 from maze_kernel.errors import RequestError, WorkerError
+from maze_kernel.testing.by_value_pool import ByValuePool
 from maze_kernel.testing.workers import Probe, WorkerPoolSuite
-from maze_kernel.workers.contract import ArraySpec
+from maze_kernel.workers.contract import ArraySpec, no_shared_memory
 from maze_kernel.workers.inline import InlinePool
 from maze_kernel.workers.options import WorkersOptions
 from maze_kernel.workers.subprocess import SubprocessPool
@@ -21,6 +25,36 @@ class TestInlinePool(WorkerPoolSuite):
 
     def make_pool(self, count):
         return InlinePool(WorkersOptions(count=count))
+
+
+class TestByValuePool(WorkerPoolSuite):
+    interrupts = False
+
+    def make_pool(self, count):
+        return ByValuePool(WorkersOptions(count=count))
+
+
+class DistantPool(SubprocessPool):
+    """Processes without shared memory, as on other machines."""
+
+    def __init__(self, options):
+        super().__init__(options)
+        self.shares_memory = False
+
+    def spawn(self, *args, arrays=None, **how):
+        if arrays:
+            raise no_shared_memory("the distant pool", arrays)
+        group = super().spawn(*args, **how)
+        group.share = self._refuse
+        return group
+
+    def _refuse(self, arrays):
+        raise no_shared_memory("the distant pool", arrays)
+
+
+class TestDistantPool(WorkerPoolSuite):
+    def make_pool(self, count):
+        return DistantPool(WorkersOptions(count=count, preload=(), grace_seconds=1.0))
 
 
 class TestForkServerPool(WorkerPoolSuite):

@@ -34,7 +34,7 @@ def rollout(
     ] = None,
     max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="Cut longer episodes.")] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Processes that play; else as the experiment says.")
+        int | None, typer.Option("--workers", min=1, help="Workers that play; else as the experiment says.")
     ] = None,
     render: Annotated[bool, typer.Option("--render", help="Show the episodes in a window.")] = False,
     video: Annotated[Path | None, typer.Option("--video", metavar="DIR", help="Write a film of each episode.")] = None,

@@ -1,7 +1,8 @@
 """The actor that holds a slice of a batch of environments in a worker, and what it shares with the caller.
 
-`EnvHost` steps its slice with a `SequentialVectorEnv` and copies the tick into shared arrays. `Progress` is a
-table in shared memory that says what each environment is doing, so the caller can name it when the process dies.
+`EnvHost` steps its slice with a `SequentialVectorEnv` and copies the tick into shared arrays, or answers with it.
+`Progress` is a table in shared memory that says what each environment is doing, so the caller can name it when the
+process dies.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from maze_kernel.events.records import EpisodeStatistics
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.workers import transport
 from maze_kernel.workers.contract import ActorContext, ArraySpec
+from maze_kernel.workers.lanes import Lane
 
 EnvFactory = Callable[[], StructuredEnv]
 
@@ -69,15 +71,21 @@ class HostFactory:
 
     def __call__(self, context: ActorContext) -> EnvHost:
         first, last = self.bounds[context.index], self.bounds[context.index + 1]
-        return EnvHost(self.env_factories[first:last], first, self.keep_infos, context.arrays[PROGRESS])
+        progress = context.arrays.get(PROGRESS)
+        if progress is None:  # nobody else can see it
+            progress = np.zeros((self.bounds[-1], 4), np.int64)
+        return EnvHost(self.env_factories[first:last], first, self.keep_infos, context.index, progress)
 
 
 class EnvHost:
     """Environments `first` … of a batch, in one worker. The methods are called by `SubprocessVectorEnv`."""
 
-    def __init__(self, factories: Sequence[EnvFactory], first: int, keep_infos: bool, progress: np.ndarray) -> None:
+    def __init__(
+        self, factories: Sequence[EnvFactory], first: int, keep_infos: bool, worker: int, progress: np.ndarray
+    ) -> None:
         self._factories = factories
         self._first = first
+        self._worker = worker
         self._slice = slice(first, first + len(factories))
         self._keep_infos = keep_infos
         self._progress = progress
@@ -95,7 +103,7 @@ class EnvHost:
         return self._envs.structured_spaces
 
     def attach_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take the arrays of `array_specs`, or those of `rollout_host.rollout_specs`."""
+        """Take the arrays of `array_specs`, or those of lanes for rollouts."""
         if PARITY not in arrays:
             self._rollout_arrays = arrays
             return
@@ -113,11 +121,11 @@ class EnvHost:
         (key,) = self._batch.structured_spaces.policy_keys
         return self._publish(self._batch.step({key: self._action}))
 
-    def reset_structured(self, seeds: Sequence[Sequence[int]]) -> Tick:
+    def reset_by_value(self, seeds: Sequence[Sequence[int]]) -> Tick:
         """Start new episodes; the tick itself, with environment indices of the slice."""
         return self._batch.reset(seeds)
 
-    def step_structured(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
+    def step_by_value(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
         """Take one decision everywhere; the tick itself, with environment indices of the slice."""
         return self._batch.step(actions)
 
@@ -125,11 +133,12 @@ class EnvHost:
         """The event statistics of the slice, those of the transforms included where it collects by itself."""
         return (self._rollouts or self._batch).drain_batch_statistics()
 
-    def prepare_rollouts(self, model: bytes) -> None:
+    def prepare_rollouts(self, model: bytes, n_steps: int) -> None:
         """From now on collect rollouts with this model instead of taking single steps; see `RemoteCollector`."""
         from maze_kernel.rollout.rollout_host import RolloutHost
 
-        self._rollouts = RolloutHost(transport.decode(model), self._batch, self._slice, self._rollout_arrays)
+        lane = Lane(self._worker, self._rollout_arrays)
+        self._rollouts = RolloutHost(transport.decode(model), self._batch, n_steps, lane)
 
     def begin_rollouts(self, transforms: bytes, seeds: Sequence[Sequence[int]], policy_seed: int) -> None:
         """Start new episodes inside these transforms."""

@@ -15,13 +15,14 @@ from maze_kernel.env.transform import Transform
 from maze_kernel.models.contract import Policy, SamplesDistributions
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.collector import Collector, add_rollout
+from maze_kernel.rollout.collector import Collector, add_rollout, make_buffer
 from maze_kernel.rollout.episode_statistics import EpisodeStatistics
-from maze_kernel.rollout.rollout_host import PREFIX, rollout_specs
+from maze_kernel.rollout.rollout_host import SliceRollout
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
 from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
 from maze_kernel.rollout.vector_transform import TransformedVectorEnv
 from maze_kernel.workers import transport
+from maze_kernel.workers.lanes import Lanes, lane_specs
 
 _PREPARE_SECONDS = 120.0
 """Importing torch in a worker may take longer than a step is allowed to."""
@@ -85,10 +86,13 @@ class RemoteCollector:
         self._transforms = transforms
         self._parameters = parameters
         self._version = 0
-        specs = rollout_specs(vector_env.structured_spaces, n_steps, batch.n_envs)
-        batch.workers.share(specs)
-        self._shared = {name.removeprefix(PREFIX): batch.workers.arrays[name] for name in specs}
-        batch.call_workers("prepare_rollouts", [(model,)] * batch.n_processes, timeout_seconds=_PREPARE_SECONDS)
+        if batch.shares_memory:
+            spaces, bounds = vector_env.structured_spaces, batch.bounds
+            sizes = [last - first for first, last in itertools.pairwise(bounds)]
+            batch.workers.share(lane_specs([make_buffer(spaces, n_steps, size).columns() for size in sizes], n_slots=1))
+        self._lanes = Lanes(batch.n_processes, batch.workers.arrays)
+        plan = [(model, n_steps)] * batch.n_processes
+        batch.call_workers("prepare_rollouts", plan, timeout_seconds=_PREPARE_SECONDS)
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> None:
         """Start new episodes everywhere, and the workers' random streams from the policy's."""
@@ -106,11 +110,21 @@ class RemoteCollector:
         self._version += 1
         self._batch.workers.broadcast(self._parameters.data.numpy(), self._version)
         buffer.truncations.clear()
-        for truncations in self._batch.call_until_answered("collect"):
-            buffer.truncations += truncations
-        for name, array in buffer.columns().items():
-            array[...] = self._shared[name]
+        for worker, rollout in enumerate(self._batch.call_until_answered("collect")):
+            self._take(worker, rollout, buffer)
         add_rollout(self, buffer)
+
+    def _take(self, worker: int, rollout: SliceRollout, buffer: RolloutBuffer | StructuredBuffer) -> None:
+        """Copy a worker's slice to its environments' place in the whole rollout."""
+        first, last = self._batch.bounds[worker], self._batch.bounds[worker + 1]
+        columns = self._lanes.read(worker, 0, rollout.columns)
+        for name, array in buffer.columns().items():
+            (array[:, first:last] if name in buffer.time_major else array[first:last])[...] = columns[name]
+        if isinstance(buffer, StructuredBuffer):
+            # The tables of a slice are blocks of rows of the whole ones.
+            buffer.row[:, first:last] += first * buffer.n_steps
+        for step, index, observation in rollout.truncations:
+            buffer.truncations.append((step, index + first, observation))
 
 
 def _has_running_statistics(transform: Transform) -> bool:

@@ -1,15 +1,14 @@
-"""In a worker: collects rollouts of a slice of a batch by itself, policy included, into shared arrays."""
+"""In a worker: collects rollouts of a slice of a batch by itself, policy included, and puts them into its lane."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
-from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.env.finite_check import FiniteCheck
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
@@ -18,12 +17,8 @@ from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.rollout.collector import Collector, make_buffer
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.rollout.structured_buffer import StructuredBuffer
 from maze_kernel.rollout.vector_transform import TransformedVectorEnv
-from maze_kernel.workers.contract import ArraySpec
-
-PREFIX = "rollout/"
-"""What the names of these shared arrays begin with."""
+from maze_kernel.workers.lanes import Columns, Lane
 
 _CALL_SECONDS = 0.02
 
@@ -31,10 +26,11 @@ Truncations = list[tuple[int, np.ndarray, Any]]
 """As in the buffer's `truncations`."""
 
 
-def rollout_specs(spaces: StructuredSpaces, n_steps: int, n_envs: int) -> dict[str, ArraySpec]:
-    """The shared arrays of one rollout; the names are those of the buffer's `columns`."""
-    columns = make_buffer(spaces, n_steps, n_envs).columns()
-    return {f"{PREFIX}{name}": ArraySpec(shape=array.shape, dtype=array.dtype.str) for name, array in columns.items()}
+class SliceRollout(NamedTuple):
+    """A rollout of the slice: what its lane leaves to the answer, and truncations by environment of the slice."""
+
+    columns: Columns | None
+    truncations: Truncations
 
 
 class RolloutHost:
@@ -43,21 +39,19 @@ class RolloutHost:
     Args:
         model: acts on the CPU; its weights are replaced by `load_weights`.
         envs: of the slice.
-        rows: of the slice in the batch.
-        arrays: those of `rollout_specs`.
+        n_steps: of every rollout.
+        lane: has one slot.
     """
 
-    def __init__(
-        self, model: ActorCritic, envs: SequentialVectorEnv, rows: slice, arrays: Mapping[str, np.ndarray]
-    ) -> None:
+    def __init__(self, model: ActorCritic, envs: SequentialVectorEnv, n_steps: int, lane: Lane) -> None:
         torch.set_num_threads(1)
         module: Any = model
         self._parameters = FlatParameters(module)
         self._policy = model.make_policy(0)
         self._envs = envs
         self._vector_env: VectorEnv = envs
-        self._rows = rows
-        self._shared = {name.removeprefix(PREFIX): array for name, array in arrays.items()}
+        self._n_steps = n_steps
+        self._lane = lane
         self._next_row = 0
 
     def load_weights(self, flat: np.ndarray) -> None:
@@ -77,12 +71,11 @@ class RolloutHost:
         self._vector_env = vector_env
         self._policy.seed(policy_seed)
         self._collector = Collector(vector_env, self._policy)
-        n_steps = len(self._shared["reward"])
-        self._buffer = make_buffer(vector_env.structured_spaces, n_steps, self._envs.n_envs)
+        self._buffer = make_buffer(vector_env.structured_spaces, self._n_steps, self._envs.n_envs)
         self._next_row = 0
         self._collector.reset(seeds)
 
-    def collect(self) -> Truncations | None:
+    def collect(self) -> SliceRollout | None:
         """Collect for a few milliseconds; None as long as the rollout is not complete.
 
         A call is short, so that its deadline is that of a step.
@@ -91,10 +84,4 @@ class RolloutHost:
         if self._next_row < self._buffer.n_steps:
             return None
         self._next_row = 0
-        for name, array in self._buffer.columns().items():
-            shared = self._shared[name]
-            (shared[:, self._rows] if name in self._buffer.time_major else shared[self._rows])[...] = array
-        first = self._rows.start
-        if isinstance(self._buffer, StructuredBuffer):
-            self._shared["row"][:, self._rows] += first * self._buffer.n_steps
-        return [(step, index + first, observation) for step, index, observation in self._buffer.truncations]
+        return SliceRollout(self._lane.put(0, self._buffer.columns()), list(self._buffer.truncations))

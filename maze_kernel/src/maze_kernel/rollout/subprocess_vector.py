@@ -2,7 +2,7 @@
 
 For the same environments and seeds it gives the transitions of `SequentialVectorEnv`, bit for bit. Flat
 environments exchange actions, observations, rewards and flags through shared arrays and pickle nothing;
-structured ones send each worker's tick as a message (`structured_merge`).
+structured ones, and all on a pool without shared memory, send each worker's tick as a message (`structured_merge`).
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class SubprocessVectorEnv:
 
     Attributes:
         workers: the actors, `EnvHost`.
+        shares_memory: whether arrays can be shared with them.
         bounds: worker i has environments bounds[i] … bounds[i + 1] − 1.
 
     Args:
@@ -60,7 +61,7 @@ class SubprocessVectorEnv:
         n_processes: workers among which the environments are divided, neighbours together.
         pool: what starts the workers; None: a subprocess pool of its own, closed with this object.
         timeout_seconds: of the construction of a worker's environments, a reset, a step; None: no deadline.
-        max_restarts: replacements a worker; structured environments: 0.
+        max_restarts: replacements a worker; 0 where ticks are messages.
         keep_infos: fill `Tick.infos`, as `SequentialVectorEnv` does; infos that are not empty travel pickled.
         on_message: told, in a sentence, of each replacement.
 
@@ -91,11 +92,12 @@ class SubprocessVectorEnv:
         self._seeds: list[list[int]] = [[] for _ in range(self.n_envs)]
         self._groups: dict[PolicyKey, Group] = {}
         self._restarts = [0] * self.n_processes
-        own_pool = SubprocessPool(WorkersOptions(count=self.n_processes)) if pool is None else None
-        self._own_pool = own_pool
+        self._own_pool = SubprocessPool(WorkersOptions(count=self.n_processes)) if pool is None else None
+        pool = pool or self._own_pool
+        assert pool is not None
+        self.shares_memory = pool.shares_memory
         try:
-            self.workers = self._spawn(pool or self._own_pool, env_factories, keep_infos, timeout_seconds, max_restarts)
-            self._progress = self.workers.arrays[PROGRESS]
+            self.workers = self._spawn(pool, env_factories, keep_infos, timeout_seconds, max_restarts)
             self._open(max_restarts)
         except BaseException:
             self._close_quietly()
@@ -110,9 +112,9 @@ class SubprocessVectorEnv:
                 expected=str(self.n_envs),
             )
         self._seeds = [[int(seed) for seed in sequence] for sequence in seeds]
+        if self._by_value:
+            return self._merge(self._call_slices("reset_by_value", self._slices(self._seeds)))
         self._progress[:, EPISODE] = -1
-        if not self.structured_spaces.is_flat:
-            return self._merge(self._call_slices("reset_structured", self._slices(self._seeds)))
         self._begin_tick()
         futures = self._call_slices("reset", self._slices(self._seeds))
         infos, failures = self._collect_infos(futures)
@@ -123,9 +125,9 @@ class SubprocessVectorEnv:
 
     def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
         """Take one decision everywhere; see `VectorEnv.step`."""
-        if not self.structured_spaces.is_flat:
+        if self._by_value:
             parts = split_actions(actions, self._groups, self.bounds)
-            return self._merge(self._call_slices("step_structured", parts))
+            return self._merge(self._call_slices("step_by_value", parts))
         heads = actions[self._key]
         for name, array in self._action.items():
             array[...] = heads[name]
@@ -212,28 +214,31 @@ class SubprocessVectorEnv:
 
     def _spawn(
         self,
-        pool: WorkerPool | None,
+        pool: WorkerPool,
         env_factories: Sequence[EnvFactory],
         keep_infos: bool,
         timeout_seconds: float | None,
         max_restarts: int,
     ) -> ActorGroup:
-        assert pool is not None
+        progress = ArraySpec(shape=(self.n_envs, 4), dtype="int64")
         return pool.spawn(
             HostFactory(tuple(env_factories), self.bounds, keep_infos),
             self.n_processes,
-            arrays={PROGRESS: ArraySpec(shape=(self.n_envs, 4), dtype="int64")},
+            arrays={PROGRESS: progress} if pool.shares_memory else None,
             restart=RestartPolicy(max_restarts=max_restarts),
             timeout_seconds=timeout_seconds,
         )
 
     def _open(self, max_restarts: int) -> None:
+        self._progress: Any = self.workers.arrays.get(PROGRESS)
         built = [self._build(worker, future) for worker, future in enumerate(self.workers.call_all("build"))]
         self.structured_spaces = check_same_spaces(built)
-        if not self.structured_spaces.is_flat:
+        self._by_value = not (self.shares_memory and self.structured_spaces.is_flat)
+        if self._by_value:
             if max_restarts:
                 raise RequestError(
-                    "workers of structured environments cannot be replaced yet", help="set max_restarts to 0"
+                    "workers of structured environments cannot be replaced yet, nor can those without shared memory",
+                    help="set max_restarts to 0",
                 )
             return
         (self._key,) = self.structured_spaces.policy_keys
@@ -355,6 +360,8 @@ class SubprocessVectorEnv:
 
     def _describe(self, worker: int) -> str:
         first, last = self.bounds[worker], self.bounds[worker + 1]
+        if self._progress is None:
+            return f"environments {first} to {last - 1}"
         busy = np.flatnonzero(self._progress[first:last, PHASE])
         if not busy.size:
             return f"environments {first} to {last - 1}, between calls"

@@ -23,6 +23,7 @@ from maze_kernel.models.contract import ActorCritic, ModelContext, Policy
 from maze_kernel.run.batch_factory import BatchFactory, NativeForm, wrap_batch
 from maze_kernel.run.env_factory import EnvFactory, adapters_of, is_transform
 from maze_kernel.run.placing import placed
+from maze_kernel.run.pools import make_pool
 from maze_kernel.run.seeding import SeedTree
 from maze_kernel.selection import Selection
 from maze_kernel.training.contract import Trainer, TrainerContext
@@ -229,13 +230,16 @@ class Assembly:
         """What the trainer's option of that name selects; None for trainers without it."""
         return self.experiment.trainer.option("policy_wrapper")  # type: ignore[no-any-return]
 
-    def make_workers(self) -> WorkerPool:
-        """The experiment's worker pool; inline without a `[workers]` table."""
-        if self.experiment.workers is None:
-            from maze_kernel.workers.inline import InlinePool
+    def make_workers(self, count: int | None = None) -> WorkerPool:
+        """The experiment's worker pool; without a `[workers]` table inline.
 
-            return InlinePool()
-        return self.kernel.catalog.build(self.experiment.workers)  # type: ignore[no-any-return]
+        Args:
+            count: workers, instead of the experiment's number; without a `[workers]` table those of the default pool.
+
+        Raises:
+            RequestError: the pool has no option `count`.
+        """
+        return make_pool(self.kernel.catalog, self.experiment.workers, count)
 
     def trainer_context(self, progress: Callable[[Progress], None] = lambda _progress: None) -> TrainerContext:
         """What the trainer is built from."""

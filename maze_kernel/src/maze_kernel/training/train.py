@@ -176,12 +176,11 @@ class _Run:
 
     def _pool(self) -> WorkerPool | None:
         """Workers for evaluation and estimates; None where everything runs in this process."""
-        workers = self._assembly.experiment.workers
-        if workers is None or workers.use.rpartition(":")[2] == "inline":
+        if self._assembly.experiment.workers is None:
             return None
         pool = self._assembly.make_workers()
         self._stack.callback(pool.close)
-        return pool
+        return pool if pool.is_parallel else None
 
     def _evaluator(self, pool: WorkerPool | None) -> Evaluator | None:
         if self._assembly.experiment.evaluation.n_episodes == 0:

@@ -1,8 +1,9 @@
 """The contract of worker pools; nothing in Maze starts a process but through it.
 
 `pool.spawn(factory, n)` gives a group of stateful actors. Calls return futures. Large arrays travel through
-shared arrays where the pool has shared memory; weights are broadcast as one flat buffer. The contract names no
-pipe, process or address, so that a cluster pool can implement it.
+shared arrays where the pool has shared memory and inside answers where it has none (`workers.lanes` does either);
+weights are broadcast as one flat buffer. The contract names no pipe, process or address, so that a cluster pool can
+implement it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any, Protocol
 
 import attrs
 import numpy as np
+
+from maze_kernel.errors import RequestError
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +48,7 @@ class ActorContext:
     index: int
     n_actors: int
     arrays: Mapping[str, np.ndarray]
-    """The group's shared arrays: the very memory of the caller where the pool has shared memory."""
+    """The group's shared arrays, the very memory of the caller; none where the pool has no shared memory."""
 
 
 class Future(Protocol):
@@ -81,7 +84,7 @@ class ActorGroup(Protocol):
 
     @property
     def arrays(self) -> Mapping[str, np.ndarray]:
-        """The shared arrays by name."""
+        """The shared arrays by name; none where the pool has no shared memory."""
         ...
 
     def call(self, actor_index: int, method: str, /, *args: Any, timeout_seconds: float | None = None) -> Future: ...
@@ -111,6 +114,9 @@ class ActorGroup(Protocol):
 
         For sizes only the actors know. They join `arrays`; replacements get them too. Returns when every actor
         has them.
+
+        Raises:
+            RequestError: the pool has no shared memory.
         """
         ...
 
@@ -142,6 +148,10 @@ class WorkerPool(Protocol):
     """How many actors run at the same time at best; what `[workers] count` says."""
     timeout_seconds: float | None
     """Deadline of a construction and of a call where `spawn` is given none; None: none, or none is possible."""
+    is_parallel: bool
+    """Whether actors work while their caller does something else; False: a call has run when it returns."""
+    shares_memory: bool
+    """Whether actors and caller can have arrays in common; False: arguments and answers are copies, and nothing else is exchanged."""  # noqa: E501
 
     def spawn(
         self,
@@ -158,6 +168,7 @@ class WorkerPool(Protocol):
         Args:
             factory: called once an actor with its context, in the actor's own process; must survive transport
                 to it (a module-level function or class, `functools.partial` of one, or a closure).
+            arrays: to share; none where the pool has no shared memory.
             timeout_seconds: default deadline of construction and of every call, which starts when the call is
                 the actor's oldest; None: the pool's own default. An actor past its deadline is killed, and
                 counts as dead. Pools that cannot interrupt an actor say so.
@@ -166,6 +177,7 @@ class WorkerPool(Protocol):
 
         Raises:
             WorkerError: an actor could not be built, as for a call.
+            RequestError: arrays are to be shared and the pool has no shared memory.
         """
         ...
 
@@ -174,3 +186,13 @@ class WorkerPool(Protocol):
     def __enter__(self) -> WorkerPool: ...
 
     def __exit__(self, *exc: object) -> None: ...
+
+
+def no_shared_memory(pool: str, arrays: Mapping[str, ArraySpec]) -> RequestError:
+    """What a pool without shared memory answers to `spawn(arrays=...)` and to `share`."""
+    return RequestError(
+        f"{pool} has no memory that its actors share with their caller",
+        received=f"shared arrays {', '.join(arrays)}",
+        expected="no arrays: WorkerPool.shares_memory is False",
+        help="let the arrays travel inside answers, as maze_kernel.workers.lanes does, or choose another pool",
+    )

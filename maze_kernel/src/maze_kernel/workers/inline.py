@@ -23,6 +23,8 @@ class InlinePool:
     def __init__(self, options: WorkersOptions | None = None) -> None:
         self.n_workers = (options or WorkersOptions()).count
         self.timeout_seconds: float | None = None
+        self.is_parallel = False
+        self.shares_memory = True
         self._groups: list[InlineGroup] = []
 
     def spawn(

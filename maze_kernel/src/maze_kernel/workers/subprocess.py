@@ -37,6 +37,8 @@ class SubprocessPool:
         self._groups: list[SubprocessGroup] = []
         self.n_workers = self._options.count
         self.timeout_seconds = self._options.timeout_seconds
+        self.is_parallel = True
+        self.shares_memory = True
 
     def spawn(
         self,

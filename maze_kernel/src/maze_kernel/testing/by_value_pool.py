@@ -1,0 +1,74 @@
+"""A worker pool without shared memory, for tests: actors of this process that get and give nothing but copies.
+
+What runs on it runs where caller and actors have no memory in common, e.g. on several machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+
+from maze_kernel.workers.contract import ActorContext, ArraySpec, RestartPolicy, no_shared_memory
+from maze_kernel.workers.inline import InlineGroup, InlinePool
+from maze_kernel.workers.options import WorkersOptions
+
+_NAME = "the by-value pool"
+_DEFAULTS = WorkersOptions()
+
+
+class ByValuePool(InlinePool):
+    """The inline pool, with factories, arguments and answers pickled on their way."""
+
+    def __init__(self, options: WorkersOptions = _DEFAULTS) -> None:
+        super().__init__(options)
+        self.shares_memory = False
+
+    def spawn(
+        self,
+        factory: Callable[[ActorContext], Any],
+        n_actors: int,
+        *,
+        arrays: Mapping[str, ArraySpec] | None = None,
+        restart: RestartPolicy | None = None,
+        timeout_seconds: float | None = None,
+        newest_weights: bool = False,
+    ) -> ByValueGroup:
+        """See `WorkerPool.spawn`; options have the effect they have for the inline pool."""
+        if arrays:
+            raise no_shared_memory(_NAME, arrays)
+        group = ByValueGroup(_RemoteFactory(cloudpickle.dumps(factory)), n_actors, {})
+        self._groups.append(group)
+        return group
+
+
+class ByValueGroup(InlineGroup):
+    """Actors that are sent copies; see `ActorGroup`."""
+
+    def share(self, arrays: Mapping[str, ArraySpec]) -> None:
+        """Refused; see `ActorGroup.share`."""
+        raise no_shared_memory(_NAME, arrays)
+
+
+class _RemoteFactory:
+    def __init__(self, factory: bytes) -> None:
+        self._factory = factory
+
+    def __call__(self, context: ActorContext) -> _Remote:
+        return _Remote(cloudpickle.loads(self._factory)(context))
+
+
+class _Remote:
+    """An actor whose methods take and return copies."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        function = getattr(self._actor, method)
+        return lambda *arguments: _copied(function(*_copied(arguments)))
+
+
+def _copied(value: Any) -> Any:
+    return cloudpickle.loads(cloudpickle.dumps(value))
