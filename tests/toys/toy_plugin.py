@@ -171,9 +171,8 @@ class ToyTrainer:
             if self.options.nan_at_epoch == self.epoch:
                 self.model.weight[0, 0] = float("nan")
         if self.options.refuse_at_epoch == self.epoch:
-            error = NonFiniteError("a gradient is not finite", help="lower lr")
-            error.batch = {"observation": np.full((3, 2), np.nan, np.float32)}
-            raise error
+            batch = {"observation": np.full((3, 2), np.nan, np.float32)}
+            raise NonFiniteError("a gradient is not finite", help="lower lr", batch=batch)
 
     def state_dict(self):
         return {

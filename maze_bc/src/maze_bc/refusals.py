@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 
 from maze_bc.data import OWNER
 from maze_bc.minibatches import Batch
-from maze_kernel.errors import MazeError, NonFiniteError, RequestError
+from maze_kernel.errors import RequestError
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.masking import MASKED_LOGIT
+from maze_kernel.training.non_finite import non_finite_update
 
 FORBIDDEN_LOSS = -0.01 * MASKED_LOGIT
 """A head whose loss is above this was forced to a choice that a mask forbids."""
@@ -23,13 +22,7 @@ def refuse_non_finite(batch: Batch, n_updates: int) -> None:
     Raises:
         NonFiniteError: always; carries the minibatch.
     """
-    error = NonFiniteError(
-        "the loss or its gradient is not finite; no weight was changed by it",
-        received=f"NaN or infinity in update {n_updates}",
-        owner=OWNER,
-        help="lower trainer.lr, set trainer.max_grad_norm, or look at the batch saved in the run directory",
-    )
-    raise _with_batch(error, batch)
+    raise non_finite_update(f"update {n_updates}", _columns(batch), owner=OWNER)
 
 
 def refuse_forbidden_action(model: ActorCritic, batch: Batch) -> None:
@@ -53,11 +46,10 @@ def refuse_forbidden_action(model: ActorCritic, batch: Batch) -> None:
                     )
 
 
-def _with_batch(error: MazeError, batch: Batch) -> MazeError:
+def _columns(batch: Batch) -> dict[str, np.ndarray]:
+    """The arrays of a batch by name, for a report."""
     columns: dict[str, np.ndarray] = {}
     for key, rows in batch.items():
         for what, tensors in (("observation", rows.observation), ("action", rows.action)):
             columns |= {f"{key}.{what}.{name}": tensor.cpu().numpy() for name, tensor in tensors.items()}
-    carrier: Any = error
-    carrier.batch = columns
-    return error
+    return columns

@@ -25,10 +25,10 @@ from maze_bc.sources import open_demonstrations
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.device import resolve_device, threads_for
 from maze_kernel.models.flat_parameters import train_policy_only
-from maze_kernel.training.contract import Progress, Statistics, TrainerContext
+from maze_kernel.training.contract import Statistics, TrainerContext
+from maze_kernel.training.counters import Counters
+from maze_kernel.training.epoch_timer import EpochTimer
 from maze_kernel.training.gradient_step import GradientStep
-from maze_kernel.training.schedules import learning_rate
-from maze_kernel.training.stopwatch import Stopwatch
 
 MEASURED_BATCHES = 10
 """Last minibatches of an epoch on which the metrics of the training data are measured."""
@@ -80,7 +80,7 @@ class BCTrainer:
             compiled=options.compile,
         )
         self._make_data(demonstrations)
-        self._epoch = 0
+        self._counters = Counters(options, context.progress)
         self._n_updates = 0
 
     def _make_data(self, demonstrations: Demonstrations) -> None:
@@ -113,7 +113,7 @@ class BCTrainer:
 
     def train_epoch(self) -> Statistics:
         """Updates to the end of the pass, or `eval_every_k_iterations` of them, then validation."""
-        clock = Stopwatch()
+        timer = EpochTimer()
         n_updates = self._cursor.remaining()
         if self.options.eval_every_k_iterations:
             n_updates = min(n_updates, self.options.eval_every_k_iterations)
@@ -125,21 +125,18 @@ class BCTrainer:
                 self._report(index, n_updates)
                 places.append((self._cursor.pass_index, self._cursor.batch_index))
                 recent.append(self._cursor.take())
-                statistics.append(self._step(self._learning_rate(index / n_updates), recent[-1]))
+                statistics.append(self._step(self._counters.scheduled(self.options.lr, index / n_updates), recent[-1]))
             means = self._checked(torch.stack(statistics), places).mean(dim=0).tolist()
-            clock.lap("update_seconds")
-            self._epoch += 1
+            timer.lap("update_seconds")
+            self._counters.epoch += 1
             self._n_updates += n_updates
             summary = self._summary(means, recent)
-            clock.lap("validation_seconds")
-        return {**summary, **self._timing(clock, sum(map(_n_rows, recent)) / len(recent) * n_updates)}
-
-    def _learning_rate(self, part_of_epoch: float) -> float:
-        return learning_rate(self.options, epoch=self._epoch + part_of_epoch, env_steps=0)
+            timer.lap("validation_seconds")
+        return {**summary, **self._timing(timer, sum(map(_n_rows, recent)) / len(recent) * n_updates)}
 
     def _report(self, index: int, n_updates: int) -> None:
         if index % 32 == 0:
-            self._context.progress(Progress(env_steps=0, fraction=index / n_updates, phase=self._step.phase()))
+            self._counters.report(index / n_updates, self._step.phase())
 
     def _checked(self, statistics: Tensor, places: list[tuple[int, int]]) -> Tensor:
         """The statistics (n, 2) of an epoch's updates.
@@ -162,7 +159,7 @@ class BCTrainer:
         trained |= dict(zip(("policy_loss", "policy_grad_norm"), means, strict=True))
         trained |= {
             "policy_l2_norm": float(torch.linalg.vector_norm(self._step.flat.data)),
-            "learning_rate": self._learning_rate(0.0),
+            "learning_rate": self._counters.scheduled(self.options.lr),
             "n_updates": self._n_updates,
         }
         summary: Statistics = {f"ImitationEvents/{name}": value for name, value in trained.items()}
@@ -171,11 +168,11 @@ class BCTrainer:
             summary |= {f"ValidationEvents/{name}": value for name, value in validated.items()}
         return summary
 
-    def _timing(self, clock: Stopwatch, n_rows: float) -> Statistics:
+    def _timing(self, timer: EpochTimer, n_rows: float) -> Statistics:
         compile_seconds = self._step.take_compile_seconds()
-        busy = max(1e-9, clock.seconds["update_seconds"] - compile_seconds)
+        busy = max(1e-9, timer.seconds["update_seconds"] - compile_seconds)
         return {
-            **{f"Timing/{name}": seconds for name, seconds in clock.seconds.items()},
+            **{f"Timing/{name}": seconds for name, seconds in timer.seconds.items()},
             "Timing/samples_per_second": n_rows / busy,
             "Timing/compile_seconds": compile_seconds,
         }
@@ -185,7 +182,7 @@ class BCTrainer:
         return {
             "optimizer": self._step.state_dict(),
             "cursor": self._cursor.state_dict(),
-            "epoch": self._epoch,
+            **self._counters.state_dict(),
             "n_updates": self._n_updates,
         }
 
@@ -193,7 +190,7 @@ class BCTrainer:
         """Restore what `state_dict` returned."""
         self._step.load_state_dict(state["optimizer"])
         self._cursor.load_state_dict(state["cursor"])
-        self._epoch = int(state["epoch"])
+        self._counters.load_state_dict(state)
         self._n_updates = int(state["n_updates"])
 
     def close(self) -> None:

@@ -19,8 +19,8 @@ from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.device import resolve_device, threads_for
 from maze_kernel.models.network_policy import require_sampling
 from maze_kernel.rollout.episode_statistics import summarize_episodes
-from maze_kernel.training.contract import Progress, Statistics, TrainerContext
-from maze_kernel.training.schedules import Schedule, budget_fraction, scheduled_value
+from maze_kernel.training.contract import Statistics, TrainerContext
+from maze_kernel.training.counters import Counters
 
 
 class EvolutionTrainer:
@@ -41,8 +41,7 @@ class EvolutionTrainer:
         self._optimizer = make_optimizer(len(self._flat.data), options.optimizer)
         self._population = self._make_population()
         self._rng = np.random.default_rng()
-        self._epoch = 0
-        self._env_steps = 0
+        self._counters = Counters(options, context.progress)
 
     def _make_population(self) -> LocalPopulation | PooledPopulation:
         context, options, seed = self._context, self.options, self._context.seeds.seed("noise-table")
@@ -54,7 +53,7 @@ class EvolutionTrainer:
     @property
     def env_steps(self) -> int:
         """Environment steps so far, of the episodes that were used."""
-        return self._env_steps
+        return self._counters.env_steps
 
     def start_segment(self, epoch: int) -> None:
         """Everything random from here on depends on the run's seed and `epoch` alone."""
@@ -67,11 +66,11 @@ class EvolutionTrainer:
             center = self._flat.data.cpu().numpy().copy()
             indices, outcome = self._play(center)
             played = time.perf_counter()
-            self._report(1.0, "update")
+            self._counters.report(1.0, "update")
             events = self._update(center, indices, outcome.returns)
-        self._epoch += 1
+        self._counters.epoch += 1
         n_steps = int(outcome.lengths.sum())
-        self._env_steps += n_steps
+        self._counters.env_steps += n_steps
         end = time.perf_counter()
         return {
             **summarize_episodes(outcome.returns.reshape(-1), outcome.lengths.reshape(-1)),
@@ -87,7 +86,7 @@ class EvolutionTrainer:
         rounds: list[tuple[Pairs, Outcome]] = []
         n_steps, n_wanted = 0, self.options.n_timesteps_per_update
         while not rounds or n_steps < n_wanted:
-            self._report(min(0.99, n_steps / n_wanted) if n_wanted else 0.0, "rollout")
+            self._counters.report(min(0.99, n_steps / n_wanted) if n_wanted else 0.0, "rollout")
             pairs = self._draw(n_pairs, rounds[0][0].env_seeds[0] if rounds else None)
             outcome = self._population.play(center, pairs)
             rounds.append((pairs, outcome))
@@ -107,13 +106,13 @@ class EvolutionTrainer:
             noise_indices=noise_indices,
             env_seeds=env_seeds,
             policy_seed=int(self._rng.integers(2**31)),
-            noise_stddev=self._scheduled(self.options.noise_stddev),
+            noise_stddev=self._counters.scheduled(self.options.noise_stddev),
         )
 
     def _update(self, center: np.ndarray, indices: np.ndarray, returns: np.ndarray) -> dict[str, float]:
         """Ascend the ranked returns, descend the weight decay: θ ← θ + optimiser(−g + λθ)."""
         options = self.options
-        noise_stddev, step_size = map(self._scheduled, (options.noise_stddev, options.optimizer.step_size))
+        noise_stddev, step_size = map(self._counters.scheduled, (options.noise_stddev, options.optimizer.step_size))
         weights = pair_weights(centered_ranks(returns))
         ascent = gradient(weights, self._population.noise.vectors(indices), noise_stddev)
         change = self._optimizer.step(np.float32(options.l2_penalty) * center - ascent, step_size)
@@ -121,7 +120,7 @@ class EvolutionTrainer:
         if not np.isfinite(updated).all():
             raise NonFiniteError(
                 "an update is not finite; no weight was changed by it",
-                received=f"NaN or infinity after {self._env_steps} environment steps",
+                received=f"NaN or infinity after {self.env_steps} environment steps",
                 owner="maze-es",
                 help="lower trainer.optimizer.step_size",
             )
@@ -136,29 +135,14 @@ class EvolutionTrainer:
             "pair_count": float(len(indices)),
         }
 
-    def _scheduled(self, value: float | Schedule) -> float:
-        """The value of an option in this update."""
-        options = self.options
-        used = budget_fraction(
-            epoch=self._epoch,
-            n_epochs=options.n_epochs,
-            env_steps=self._env_steps,
-            max_env_steps=options.max_env_steps,
-        )
-        return scheduled_value(value, used)
-
-    def _report(self, fraction: float, phase: str) -> None:
-        self._context.progress(Progress(env_steps=self._env_steps, fraction=fraction, phase=phase))
-
     def state_dict(self) -> dict[str, Any]:
         """Optimiser and counters; everything random is seeded anew by `start_segment`."""
-        return {"optimizer": self._optimizer.state_dict(), "epoch": self._epoch, "env_steps": self._env_steps}
+        return {"optimizer": self._optimizer.state_dict(), **self._counters.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self._optimizer.load_state_dict(state["optimizer"])
-        self._epoch = int(state["epoch"])
-        self._env_steps = int(state["env_steps"])
+        self._counters.load_state_dict(state)
 
     def close(self) -> None:
         """Close the environments, or stop the workers."""

@@ -144,7 +144,6 @@ class RolloutQueue:
         self._n_workers = min(self._pool.n_workers, options.num_actors) if context.has_workers else 1
         n_waiting = options.actors_batch_size * options.queue_out_of_sync_factor / options.num_actors
         model: Any = copy.deepcopy(self._model)
-        assert context.make_actor_envs is not None
         self._plan = ActorPlan(
             make_envs=context.make_actor_envs,
             model=model.to("cpu"),

@@ -13,6 +13,7 @@ from maze_impala.options import ImpalaOptions
 from maze_impala.stream_batch import KeyRows, StreamBatch
 from maze_impala.vtrace import VTrace, vtrace
 from maze_kernel.training.gradient_step import LossFunction
+from maze_kernel.training.loss_terms import weighted_loss
 
 STATISTICS = (
     "policy_loss",
@@ -45,7 +46,7 @@ def impala_loss(policy_key: str, options: ImpalaOptions) -> LossFunction:
         learner = Learner(log_prob.view(shape), entropy.view(shape), value)
         corrected, statistics = _correct(learner, following, rows, options)
         terms = _terms(learner, corrected, rows.weight)
-        return _total(terms, coefficients), torch.stack((*(term.detach() for term in terms), *statistics))
+        return weighted_loss(coefficients, *terms), torch.stack((*(term.detach() for term in terms), *statistics))
 
     return loss
 
@@ -64,7 +65,7 @@ def stream_loss(options: ImpalaOptions) -> LossFunction:
         learner = Learner(log_prob, entropy, value)
         corrected, statistics = _correct(learner, following, rows, options)
         # Σ_k mean_k = K (Σ_rows share · term) / Σ_rows share, with K keys and share 1 / R_k
-        total = len(rows.keys) * _total(_terms(learner, corrected, rows.share), coefficients)
+        total = len(rows.keys) * weighted_loss(coefficients, *_terms(learner, corrected, rows.share))
         terms = _terms(learner, corrected, rows.weight)
         return total, torch.stack((*(term.detach() for term in terms), *statistics))
 
@@ -102,11 +103,6 @@ def _terms(learner: Learner, corrected: VTrace, weight: Tensor) -> tuple[Tensor,
         losses.value_loss(learner.value, corrected.targets, weight),
         losses.weighted_mean(learner.entropy, weight),
     )
-
-
-def _total(terms: tuple[Tensor, Tensor, Tensor], coefficients: Tensor) -> Tensor:
-    # L = c_pi L_pi + c_v L_value − c_e H
-    return coefficients[0] * terms[0] + coefficients[1] * terms[1] - coefficients[2] * terms[2]
 
 
 def _describe(

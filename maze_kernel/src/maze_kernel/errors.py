@@ -6,7 +6,13 @@ step. The command line prints them without a traceback and maps them to an exit 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 import attrs
+
+if TYPE_CHECKING:
+    import numpy as np
 
 EXIT_DONE = 0
 EXIT_FAILED = 1
@@ -194,7 +200,17 @@ class WorkerError(MazeError):
 
 
 class NonFiniteError(MazeError):
-    """NaN or infinity in an observation, a reward, a gradient or a weight."""
+    """NaN or infinity in an observation, a reward, a gradient or a weight.
+
+    Args:
+        what: as for every MazeError.
+        batch: what an update learnt from, by name; the loop saves it in the run directory.
+        details: as for every MazeError.
+    """
+
+    def __init__(self, what: str, *, batch: Mapping[str, np.ndarray] | None = None, **details: object) -> None:
+        super().__init__(what, **details)  # type: ignore[arg-type]
+        self.batch = batch
 
 
 class CheckpointError(MazeError):

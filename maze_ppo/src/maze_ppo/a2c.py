@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from maze_kernel.training.contract import TrainerContext
+from maze_kernel.training.loss_terms import weighted_loss
 from maze_ppo.batch import Batch
 from maze_ppo.keyed_batch import KeyedBatch
 from maze_ppo.losses import normalize_advantages, policy_gradient_loss, value_loss, weighted_mean
@@ -34,8 +35,7 @@ def a2c_objective(options: A2COptions) -> Objective:
         of_policy = policy_gradient_loss(new.log_prob, advantages, weight)
         of_value = value_loss(new.value, rows.returns, rows.value, 0.0, weight)
         entropy = weighted_mean(new.entropy, weight)
-        # L = c_pi L_pi + c_v L_value − c_e H
-        total = coefficients[0] * of_policy + coefficients[1] * of_value - coefficients[2] * entropy
+        total = weighted_loss(coefficients, of_policy, of_value, entropy)
         return total, torch.stack((of_policy, of_value, entropy)).detach()
 
     return objective

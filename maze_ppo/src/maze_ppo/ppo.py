@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from maze_kernel.training.contract import TrainerContext
+from maze_kernel.training.loss_terms import weighted_loss
 from maze_ppo.batch import Batch
 from maze_ppo.keyed_batch import KeyedBatch
 from maze_ppo.losses import approximate_kl, clipped_policy_loss, normalize_advantages, value_loss, weighted_mean
@@ -39,8 +40,7 @@ def ppo_objective(options: PPOOptions) -> Objective:
         of_policy = clipped_policy_loss(log_ratio, advantages, options.clip_range, weight)
         of_value = value_loss(new.value, rows.returns, rows.value, options.value_clip_range, weight)
         entropy = weighted_mean(new.entropy, weight)
-        # L = c_pi L_clip + c_v L_value − c_e H
-        total = coefficients[0] * of_policy + coefficients[1] * of_value - coefficients[2] * entropy
+        total = weighted_loss(coefficients, of_policy, of_value, entropy)
         with torch.no_grad():
             clipped = ((log_ratio.exp() - 1.0).abs() > options.clip_range).to(log_ratio.dtype)
             statistics = torch.stack(

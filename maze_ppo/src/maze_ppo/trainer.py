@@ -15,10 +15,12 @@ from maze_kernel.errors import NonFiniteError, RequestError
 from maze_kernel.models.contract import ActorCritic, RecurrentModel
 from maze_kernel.models.device import resolve_device, threads_for
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
-from maze_kernel.training.contract import Progress, Statistics, TrainerContext
+from maze_kernel.training.contract import Statistics, TrainerContext
+from maze_kernel.training.counters import Counters
+from maze_kernel.training.epoch_timer import EpochTimer
 from maze_kernel.training.gradient_step import GradientStep, LossFunction
-from maze_kernel.training.schedules import learning_rate
-from maze_kernel.training.stopwatch import Stopwatch
+from maze_kernel.training.loss_terms import loss_coefficients
+from maze_kernel.training.non_finite import non_finite_update
 from maze_ppo.batch import Batch, rollout_batch
 from maze_ppo.experience import Experience
 from maze_ppo.keyed_batch import KeyedBatch
@@ -82,13 +84,12 @@ class OnPolicyTrainer:
         )
         self._sequences = self._make_sequences(context.spaces)
         self._rng = np.random.default_rng()
-        self._epoch = 0
-        self._env_steps = 0
+        self._counters = Counters(options, context.progress)
 
     @property
     def env_steps(self) -> int:
         """Environment steps so far: flat steps, where a flat step has several decisions."""
-        return self._env_steps
+        return self._counters.env_steps
 
     def start_segment(self, epoch: int) -> None:
         """Re-seed environments, action samples and minibatches from the run's seed and `epoch`."""
@@ -100,19 +101,20 @@ class OnPolicyTrainer:
 
     def train_epoch(self) -> Statistics:
         """`epoch_length` rollouts with their updates."""
-        clock = Stopwatch()
+        timer = EpochTimer()
         statistics: list[Tensor] = []
-        steps_before = self._env_steps
+        steps_before = self.env_steps
         with threads_for(len(self._gradient_step.flat.data), self._rows_a_step()):
             for i in range(self.options.epoch_length):
-                self._report(i, "rollout")
+                part_of_epoch = i / self.options.epoch_length
+                self._counters.report(part_of_epoch, "rollout")
                 batch = self._rollout()
-                clock.lap("rollout_seconds")
-                self._report(i, self._gradient_step.phase())
+                timer.lap("rollout_seconds")
+                self._counters.report(part_of_epoch, self._gradient_step.phase())
                 statistics += self._update(batch, i)
-                clock.lap("update_seconds")
-        self._epoch += 1
-        return self._summary(statistics, batch, clock, self._env_steps - steps_before)
+                timer.lap("update_seconds")
+        self._counters.epoch += 1
+        return self._summary(statistics, batch, timer, self.env_steps - steps_before)
 
     def _make_sequences(self, spaces: StructuredSpaces) -> SequenceValuer | None:
         """What trains a model that carries state; None for feed-forward ones."""
@@ -138,7 +140,7 @@ class OnPolicyTrainer:
     def _rollout(self) -> Rows:
         steps_before = self._experience.collector.env_steps
         buffer = self._experience.collect()
-        self._env_steps += self._experience.collector.env_steps - steps_before
+        self._counters.env_steps += self._experience.collector.env_steps - steps_before
         if isinstance(buffer, StructuredBuffer):
             return self._structured.batch(buffer)
         if self._sequences is not None:
@@ -155,74 +157,44 @@ class OnPolicyTrainer:
 
     def _update(self, batch: Rows, update_index: int) -> list[Tensor]:
         if not bool(batch.returns.isfinite().all()):
-            self._refuse_non_finite(batch, update_index, "a return")
-        rate = self._learning_rate(update_index / self.options.epoch_length)
-        coefficients = self._coefficients()
+            raise self._non_finite(batch, update_index, "a return")
+        rate = self._counters.scheduled(self.options.lr, update_index / self.options.epoch_length)
+        coefficients = loss_coefficients(self.options, self._counters.epoch, self._device)
 
         def step(rows: Rows) -> Tensor:
             return self._gradient_step(rate, rows, coefficients)
 
         statistics = self._algorithm.update(batch, step, self.options, self._rng)
         if not bool(torch.stack(statistics).isfinite().all()):
-            self._refuse_non_finite(batch, update_index, "the loss or its gradient")
+            raise self._non_finite(batch, update_index, "the loss or its gradient")
         return statistics
 
-    def _learning_rate(self, part_of_epoch: float) -> float:
-        return learning_rate(
-            self.options,
-            epoch=self._epoch + part_of_epoch,
-            env_steps=self._env_steps,
-            total_env_steps=self._context.total_env_steps,
-        )
+    def _non_finite(self, batch: Rows, update_index: int, what: str) -> NonFiniteError:
+        columns = {name: tensor.detach().cpu().numpy() for name, tensor in batch.columns().items()}
+        where = f"update {update_index + 1} of epoch {self._counters.epoch + 1}"
+        return non_finite_update(where, columns, owner="maze-ppo", what=what)
 
-    def _coefficients(self) -> Tensor:
-        """Weights of policy loss, value loss and entropy, (3,)."""
-        options = self.options
-        if self._epoch < options.critic_burn_in_epochs:
-            return torch.tensor([0.0, 1.0, 0.0], device=self._device)
-        weights = [options.policy_loss_coef, options.value_loss_coef, options.entropy_coef]
-        return torch.tensor(weights, device=self._device)
-
-    def _refuse_non_finite(self, batch: Rows, update_index: int, what: str) -> None:
-        error = NonFiniteError(
-            f"{what} is not finite; no weight was changed by it",
-            received=f"NaN or infinity in update {update_index + 1} of epoch {self._epoch + 1}",
-            owner="maze-ppo",
-            help="lower trainer.lr, set trainer.max_grad_norm, or look at the batch saved in the run directory",
-        )
-        error.batch = {name: tensor.detach().cpu().numpy() for name, tensor in batch.columns().items()}  # type: ignore[attr-defined]
-        raise error
-
-    def _report(self, update_index: int, phase: str) -> None:
-        fraction = update_index / self.options.epoch_length
-        self._context.progress(Progress(env_steps=self._env_steps, fraction=fraction, phase=phase))
-
-    def _summary(self, statistics: list[Tensor], batch: Rows, clock: Stopwatch, n_steps: int) -> Statistics:
+    def _summary(self, statistics: list[Tensor], batch: Rows, timer: EpochTimer, n_steps: int) -> Statistics:
         means = torch.stack(statistics).mean(dim=0).tolist()
         learner = dict(zip(self._algorithm.statistics, means, strict=True))
         rows = slice(None) if batch.weight is None else batch.weight > 0
         learner["explained_variance"] = float(explained_variance(batch.value[rows], batch.returns[rows]))
-        learner["learning_rate"] = self._learning_rate(0.0)
-        timing = {f"Timing/{name}": seconds for name, seconds in clock.seconds.items()}
+        learner["learning_rate"] = self._counters.scheduled(self.options.lr)
         compile_seconds = self._gradient_step.take_compile_seconds()
-        busy = max(1e-9, sum(clock.seconds.values()) - compile_seconds)
         return {
             **self._experience.collector.statistics.drain(),
             **{f"ActorCriticEvents/{name}": value for name, value in learner.items()},
-            **timing,
-            "Timing/env_steps_per_second": n_steps / busy,
-            "Timing/compile_seconds": compile_seconds,
+            **timer.statistics(compile_seconds=compile_seconds, env_steps=n_steps),
         }
 
     def state_dict(self) -> dict[str, Any]:
         """Optimiser and counters; everything random is seeded anew by `start_segment`."""
-        return {"optimizer": self._gradient_step.state_dict(), "epoch": self._epoch, "env_steps": self._env_steps}
+        return {"optimizer": self._gradient_step.state_dict(), **self._counters.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self._gradient_step.load_state_dict(state["optimizer"])
-        self._epoch = int(state["epoch"])
-        self._env_steps = int(state["env_steps"])
+        self._counters.load_state_dict(state)
 
     def close(self) -> None:
         """Close the training environments."""

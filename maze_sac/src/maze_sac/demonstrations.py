@@ -106,7 +106,6 @@ class RecordedDemonstrations:
     """
 
     def __init__(self, data: Data, context: TrainerContext) -> None:
-        assert context.make_env is not None
         self._data, self._context = data, context
         with closing(open_recorded(data, context.make_env)) as recorded:
             spaces = recorded.spaces

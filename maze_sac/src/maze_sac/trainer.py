@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from maze_kernel.env.contract import PolicyKey
-from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
+from maze_kernel.errors import RequestError, SpaceError
 from maze_kernel.models.agent_networks import refuse_agent_networks
 from maze_kernel.models.contract import ActionValueModel
 from maze_kernel.models.device import resolve_device, threads_for
-from maze_kernel.training.contract import Progress, Statistics, TrainerContext
-from maze_kernel.training.schedules import learning_rate
-from maze_kernel.training.stopwatch import Stopwatch
+from maze_kernel.training.contract import Statistics, TrainerContext
+from maze_kernel.training.counters import Counters
+from maze_kernel.training.epoch_timer import EpochTimer
+from maze_kernel.training.non_finite import non_finite_update
 from maze_sac.experience import Experience
 from maze_sac.objectives import Batch
 from maze_sac.options import SACOptions
@@ -52,14 +53,13 @@ class SACTrainer:
         self._experience = Experience(context, self.model, options)
         self._rng = np.random.default_rng()
         self._torch_state = torch.random.get_rng_state()
-        self._epoch = 0
-        self._env_steps = 0
+        self._counters = Counters(options, context.progress)
         self._n_updates = 0
 
     @property
     def env_steps(self) -> int:
         """Environment steps so far."""
-        return self._env_steps
+        return self._counters.env_steps
 
     def start_segment(self, epoch: int) -> None:
         """Re-seed environments, action samples, batches and noise from the run's seed and `epoch`."""
@@ -70,28 +70,27 @@ class SACTrainer:
 
     def train_epoch(self) -> Statistics:
         """Fill the buffer if it is the first epoch, then `epoch_length` iterations."""
-        clock = Stopwatch()
-        steps_before, statistics = self._env_steps, []
+        timer = EpochTimer()
+        steps_before, statistics = self.env_steps, []
         n_decisions = self.options.rollouts_per_iteration * self.options.n_rollout_steps
         n_parameters = len(self._update.policy_flat.data) + len(self._update.critic_flat.data)
         with threads_for(n_parameters, self.options.batch_size), torch.random.fork_rng(devices=self._cuda_devices()):
             self._set_noise()
             self._fill()
-            clock.lap("rollout_seconds")
+            timer.lap("rollout_seconds")
             for i in range(self.options.epoch_length):
                 self._report(i, "train" if self._update.is_compiled else "compile")
-                self._env_steps += self._experience.collect(n_decisions)
-                clock.lap("rollout_seconds")
+                self._counters.env_steps += self._experience.collect(n_decisions)
+                timer.lap("rollout_seconds")
                 statistics += [self._step(i) for _ in range(self.options.num_batches_per_iter)]
-                clock.lap("update_seconds")
+                timer.lap("update_seconds")
             self._torch_state = torch.random.get_rng_state()
-        self._epoch += 1
+        self._counters.epoch += 1
         learner = torch.stack(statistics)
-        if not bool(
-            learner.isfinite().all()
-        ):  # other devices are asked once an epoch, so that no update waits for them
-            _refuse_non_finite(self._n_updates)
-        return self._summary(learner, clock, self._env_steps - steps_before)
+        # Other devices than the CPU are asked once an epoch, so that no update waits for them.
+        if not bool(learner.isfinite().all()):
+            raise non_finite_update(f"update {self._n_updates} or before", None, owner=OWNER)
+        return self._summary(learner, timer, self.env_steps - steps_before)
 
     def _set_noise(self) -> None:
         torch.random.set_rng_state(self._torch_state)
@@ -113,20 +112,20 @@ class SACTrainer:
         room = sum(buffer.n_rings * buffer.n_rows for buffer in experience.replay.values())
         wanted = min(self.options.initial_buffer_size, room // 2)
         while experience.n_transitions < wanted or not experience.is_ready:
-            before = self._env_steps
-            self._env_steps += experience.collect(self.options.n_rollout_steps, initial=True)
-            if self._env_steps // 256 > before // 256:
+            before = self.env_steps
+            self._counters.env_steps += experience.collect(self.options.n_rollout_steps, initial=True)
+            if self.env_steps // 256 > before // 256:
                 self._report(0, "rollout")
-            if self._env_steps > _PATIENCE * (wanted + 1):
-                raise _never_decided(experience, self._env_steps)
+            if self.env_steps > _PATIENCE * (wanted + 1):
+                raise _never_decided(experience, self.env_steps)
 
     def _step(self, iteration: int) -> Tensor:
         drawn = self._experience.sample(self.options.batch_size, self._rng)
-        rate = self._learning_rate(iteration / self.options.epoch_length)
+        rate = self._counters.scheduled(self.options.lr, iteration / self.options.epoch_length)
         statistics = self._update(rate, {key: self._batch(key, part) for key, part in drawn.items()})
         self._n_updates += 1
         if self._device.type == "cpu" and not math.isfinite(statistics.sum().item()):
-            _refuse_non_finite(self._n_updates, drawn)
+            raise non_finite_update(f"update {self._n_updates}", _columns(drawn), owner=OWNER)
         return statistics
 
     def _batch(self, key: PolicyKey, transitions: Transitions) -> Batch:
@@ -146,35 +145,22 @@ class SACTrainer:
             torch.from_numpy(transitions.discount).to(self._device),
         )
 
-    def _learning_rate(self, part_of_epoch: float) -> float:
-        return learning_rate(
-            self.options,
-            epoch=self._epoch + part_of_epoch,
-            env_steps=self._env_steps,
-            total_env_steps=self._context.total_env_steps,
-        )
-
     def _report(self, iteration: int, phase: str) -> None:
         if iteration % 16 == 0:
-            fraction = iteration / self.options.epoch_length
-            self._context.progress(Progress(env_steps=self._env_steps, fraction=fraction, phase=phase))
+            self._counters.report(iteration / self.options.epoch_length, phase)
 
-    def _summary(self, statistics: Tensor, clock: Stopwatch, n_steps: int) -> Statistics:
+    def _summary(self, statistics: Tensor, timer: EpochTimer, n_steps: int) -> Statistics:
         learner = self._named(statistics.mean(dim=0))
         learner |= {
-            "learning_rate": self._learning_rate(0.0),
+            "learning_rate": self._counters.scheduled(self.options.lr),
             "buffer_size": self._experience.n_transitions,
             "n_updates": self._n_updates,
         }
         compile_seconds, self._update.compile_seconds = self._update.compile_seconds, 0.0
-        busy = max(1e-9, sum(clock.seconds.values()) - compile_seconds)
         return {
             **self._experience.drain(),
             **{f"SACEvents/{name}": value for name, value in learner.items()},
-            **{f"Timing/{name}": seconds for name, seconds in clock.seconds.items()},
-            "Timing/env_steps_per_second": n_steps / busy,
-            "Timing/updates_per_second": len(statistics) / busy,
-            "Timing/compile_seconds": compile_seconds,
+            **timer.statistics(compile_seconds=compile_seconds, env_steps=n_steps, updates=len(statistics)),
         }
 
     def _named(self, numbers: Tensor) -> dict[str, float]:
@@ -193,8 +179,7 @@ class SACTrainer:
         return {
             "update": self._update.state_dict(),
             "experience": self._experience.state_dict(),
-            "epoch": self._epoch,
-            "env_steps": self._env_steps,
+            **self._counters.state_dict(),
             "n_updates": self._n_updates,
         }
 
@@ -202,8 +187,7 @@ class SACTrainer:
         """Restore what `state_dict` returned."""
         self._update.load_state_dict(state["update"])
         self._experience.load_state_dict(state["experience"])
-        self._epoch = int(state["epoch"])
-        self._env_steps = int(state["env_steps"])
+        self._counters.load_state_dict(state)
         self._n_updates = int(state["n_updates"])
 
     def close(self) -> None:
@@ -233,21 +217,13 @@ def _require_action_values(model: Any) -> None:
         )
 
 
-def _refuse_non_finite(n_updates: int, drawn: Mapping[PolicyKey, Transitions] | None = None) -> None:
-    where = ", or look at the batch saved in the run directory" if drawn else ""
-    error = NonFiniteError(
-        "the loss or its gradient is not finite; no weight was changed by it",
-        received=f"NaN or infinity in update {n_updates}" + ("" if drawn else " or before"),
-        owner=OWNER,
-        help=f"lower trainer.lr, set trainer.max_grad_norm{where}",
-    )
-    if drawn:
-        error.batch = {  # type: ignore[attr-defined]
-            f"{key}.{name}" if len(drawn) > 1 else name: array
-            for key, transitions in drawn.items()
-            for name, array in transitions.columns().items()
-        }
-    raise error
+def _columns(drawn: Mapping[PolicyKey, Transitions]) -> dict[str, np.ndarray]:
+    """The arrays of a batch by name, for a report."""
+    return {
+        f"{key}.{name}" if len(drawn) > 1 else name: array
+        for key, transitions in drawn.items()
+        for name, array in transitions.columns().items()
+    }
 
 
 def _never_decided(experience: Experience, env_steps: int) -> RequestError:

@@ -14,7 +14,8 @@ import torch
 from maze_hello.options import SearchOptions
 from maze_kernel.models.device import resolve_device
 from maze_kernel.rollout.episodes import run_episodes
-from maze_kernel.training.contract import Progress, Statistics, TrainerContext
+from maze_kernel.run.logging_contract import Progress
+from maze_kernel.training.contract import Statistics, TrainerContext
 
 
 class CrossEntropySearch:

@@ -252,7 +252,6 @@ class Assembly:
             make_workers=self.make_workers,
             seeds=self.seeds,
             progress=progress,
-            total_env_steps=self.experiment.trainer.option("max_env_steps") or None,
             has_workers=self.experiment.workers is not None,
             make_env=self.env_factory(),
             transforms=self.transforms,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import attrs
-
 from maze_kernel.catalog import build
-from maze_kernel.config.experiment import Selection
 from maze_kernel.config.load import select
 from maze_kernel.errors import RequestError
+from maze_kernel.selection import Selection
 from maze_kernel.workers.inline import InlinePool
 
 if TYPE_CHECKING:
@@ -36,11 +33,8 @@ def make_pool(catalog: Catalog, selection: Selection | None, count: int | None =
 
 
 def _with_count(selection: Selection, count: int) -> Selection:
-    options = selection.options
-    if selection.instance is None and isinstance(options, Mapping) and "count" in options:
-        return attrs.evolve(selection, options={**options, "count": count})
-    if selection.instance is None and attrs.has(type(options)) and hasattr(options, "count"):
-        return attrs.evolve(selection, options=attrs.evolve(options, count=count))
+    if selection.takes("count"):
+        return selection.with_options(count=count)
     raise RequestError(
         f"the number of workers of pool {selection.use!r} cannot be set: it has no option count",
         received=f"{count} workers",

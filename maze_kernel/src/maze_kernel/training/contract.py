@@ -41,7 +41,6 @@ class TrainerContext:
         has_workers: whether the experiment has a `[workers]` table; without one `make_workers` gives an inline pool.
         seeds: named, reproducible seeds of this run.
         progress: call it a few times a second at most.
-        total_env_steps: budget over which schedules run, or None.
         make_env: one environment with the wrappers that must see a single one, without transforms: its conversions
             read recordings of MazeStates. The caller closes it.
         transforms: of the training environments, innermost first and with the statistics of the run: recorded
@@ -58,13 +57,12 @@ class TrainerContext:
     make_policy: Callable[[ActorCritic, int], Policy]
     make_workers: Callable[[], WorkerPool]
     seeds: SeedTree
-    progress: Callable[[Progress], None] = lambda _progress: None
-    total_env_steps: int | None = None
-    has_workers: bool = False
-    make_env: Callable[[], StructuredEnv] | None = None
-    transforms: Sequence[Transform] = ()
-    make_actor_envs: Callable[[int, int], VectorEnv] | None = None
-    add_events: Callable[[Iterable[EpisodeStatistics]], None] = lambda _episodes: None
+    progress: Callable[[Progress], None]
+    has_workers: bool
+    make_env: Callable[[], StructuredEnv]
+    transforms: Sequence[Transform]
+    make_actor_envs: Callable[[int, int], VectorEnv]
+    add_events: Callable[[Iterable[EpisodeStatistics]], None]
 
 
 class Trainer(Protocol):

@@ -229,15 +229,14 @@ def save_normalization(store: CheckpointStore, assembly: Assembly) -> None:
 
 
 def write_batch(run_dir: Path, error: NonFiniteError) -> Path | None:
-    """Store the arrays a NonFiniteError carries as `batch`; None where it carries none or the disk refuses."""
+    """Store the batch that a NonFiniteError carries; None where it carries none or the disk refuses."""
     from safetensors.numpy import save
 
-    batch: Mapping[str, Any] | None = getattr(error, "batch", None)
-    if not batch:
+    if not error.batch:
         return None
     path = run_dir / "non-finite-batch.safetensors"
     try:
-        Storage().write_bytes(path, save({name: np.ascontiguousarray(value) for name, value in batch.items()}))
+        Storage().write_bytes(path, save({name: np.ascontiguousarray(value) for name, value in error.batch.items()}))
     except (OSError, TypeError, ValueError):
         return None
     return path

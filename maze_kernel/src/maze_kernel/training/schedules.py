@@ -54,17 +54,3 @@ def budget_fraction(*, epoch: float, n_epochs: int, env_steps: int = 0, max_env_
     by_epochs = epoch / n_epochs if n_epochs else 0.0
     by_steps = env_steps / max_env_steps if max_env_steps else 0.0
     return min(1.0, max(by_epochs, by_steps))
-
-
-def learning_rate(options: Any, *, epoch: float, env_steps: int, total_env_steps: int | None = None) -> float:
-    """The learning rate of a trainer now.
-
-    Args:
-        options: of the trainer, with `lr`, `n_epochs` and, where there is such a budget, `max_env_steps`.
-        epoch: epochs done, with the part of the running one.
-        env_steps: environment steps done.
-        total_env_steps: budget in place of `max_env_steps`.
-    """
-    max_env_steps = int(total_env_steps or getattr(options, "max_env_steps", 0) or 0)
-    fraction = budget_fraction(epoch=epoch, n_epochs=options.n_epochs, env_steps=env_steps, max_env_steps=max_env_steps)
-    return scheduled_value(options.lr, fraction)

@@ -55,7 +55,6 @@ def open_source(
     Raises:
         MazeError: whatever `open_data` raises.
     """
-    assert context.make_env is not None
     if not context.has_workers:
         return open_data(data, context.make_env)
     if isinstance(data, TrajectoryData):  # workers may have been started elsewhere

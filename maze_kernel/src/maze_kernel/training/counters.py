@@ -1,0 +1,62 @@
+"""How far training has come: the counters of a trainer, and what depends on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from maze_kernel.run.logging_contract import Progress
+from maze_kernel.training.schedules import Schedule, budget_fraction, scheduled_value
+
+
+class Counters:
+    """Epochs and environment steps of a trainer; saved with its checkpoints.
+
+    Args:
+        options: of the trainer. Its budget is `n_epochs` and, where it has that option, `max_env_steps`.
+        report: takes signs of life, see `TrainerContext.progress`.
+
+    Attributes:
+        epoch: epochs done.
+        env_steps: environment steps done.
+    """
+
+    def __init__(self, options: Any, report: Callable[[Progress], None]) -> None:
+        self.epoch = 0
+        self.env_steps = 0
+        self._n_epochs: int = options.n_epochs
+        self._max_env_steps: int = getattr(options, "max_env_steps", 0)
+        self._report = report
+
+    def scheduled(self, value: float | Schedule, part_of_epoch: float = 0.0) -> float:
+        """A number or a schedule over the budget, now.
+
+        Args:
+            value: an option.
+            part_of_epoch: how much of the running epoch is done, 0 to 1.
+        """
+        used = budget_fraction(
+            epoch=self.epoch + part_of_epoch,
+            n_epochs=self._n_epochs,
+            env_steps=self.env_steps,
+            max_env_steps=self._max_env_steps,
+        )
+        return scheduled_value(value, used)
+
+    def report(self, part_of_epoch: float, phase: str) -> None:
+        """Tell the live view what comes next.
+
+        Args:
+            part_of_epoch: how much of the running epoch is done, 0 to 1.
+            phase: see `Progress`.
+        """
+        self._report(Progress(env_steps=self.env_steps, fraction=part_of_epoch, phase=phase))
+
+    def state_dict(self) -> dict[str, int]:
+        """Both counters."""
+        return {"epoch": self.epoch, "env_steps": self.env_steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned; other entries are left alone."""
+        self.epoch = int(state["epoch"])
+        self.env_steps = int(state["env_steps"])

@@ -1,0 +1,63 @@
+"""What trainers are put together from: counters, schedules over the budget, timing, the error of an update."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from maze_kernel.training.counters import Counters
+from maze_kernel.training.epoch_timer import EpochTimer
+from maze_kernel.training.non_finite import non_finite_update
+from maze_kernel.training.schedules import Schedule
+from maze_ppo.options import PPOOptions
+
+
+@pytest.mark.parametrize(("epoch", "env_steps", "rate"), [(0, 0, 1.0), (5, 0, 0.5), (5, 75, 0.25), (20, 500, 0.0)])
+def test_a_schedule_follows_whichever_budget_is_used_up_first(epoch, env_steps, rate):
+    counters = Counters(PPOOptions(n_epochs=10, max_env_steps=100), lambda _progress: None)
+    counters.load_state_dict({"epoch": epoch, "env_steps": env_steps, "optimizer": {}})
+    assert counters.scheduled(Schedule(start=1.0)) == pytest.approx(rate)
+
+
+def test_a_schedule_moves_within_an_epoch():
+    counters = Counters(PPOOptions(n_epochs=4), lambda _progress: None)
+    assert counters.scheduled(Schedule(start=1.0), 0.5) == pytest.approx(0.875)
+
+
+def test_a_resumed_trainer_goes_on_counting():
+    counters = Counters(PPOOptions(), lambda _progress: None)
+    counters.epoch, counters.env_steps = 3, 700
+    resumed = Counters(PPOOptions(), lambda _progress: None)
+    resumed.load_state_dict(counters.state_dict())
+    assert (resumed.epoch, resumed.env_steps) == (3, 700)
+
+
+def test_reports_say_how_many_steps_were_taken():
+    reports = []
+    counters = Counters(PPOOptions(), reports.append)
+    counters.env_steps = 12
+    counters.report(0.25, "rollout")
+    assert [(report.env_steps, report.fraction, report.phase) for report in reports] == [(12, 0.25, "rollout")]
+
+
+def test_compiling_does_not_slow_the_rates_down():
+    timer = EpochTimer()
+    timer.seconds = {"rollout_seconds": 2.0, "update_seconds": 11.0}
+    assert timer.statistics(compile_seconds=8.0, env_steps=100, updates=10) == {
+        "Timing/rollout_seconds": 2.0,
+        "Timing/update_seconds": 11.0,
+        "Timing/env_steps_per_second": 20.0,
+        "Timing/updates_per_second": 2.0,
+        "Timing/compile_seconds": 8.0,
+    }
+
+
+def test_a_non_finite_update_carries_its_batch_from_process_to_process():
+    error = non_finite_update("update 3", {"reward": np.array([np.nan])}, owner="maze-ppo")
+    copy = pickle.loads(pickle.dumps(error))
+    assert np.isnan(copy.batch["reward"]).all()
+    assert "look at the batch" in copy.help
+
+
+def test_an_update_without_a_batch_promises_none():
+    assert "batch" not in non_finite_update("update 3", None, owner="maze-ppo").help
