@@ -52,6 +52,19 @@ def test_steps_equal_torch_adam(compiled, max_grad_norm):
         np.testing.assert_allclose(ours.detach(), theirs.detach(), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("max_grad_norm", [0.0, 0.3])
+def test_steps_are_the_same_where_torch_lacks_its_private_kernel(monkeypatch, max_grad_norm):
+    usual, other = network(), network()
+    for model in (usual, other):
+        step = make(model, max_grad_norm=max_grad_norm)
+        for i in range(5):
+            step(0.01, *data(i))
+        assert step.adam.n_steps == 5
+        monkeypatch.delattr(torch, "_fused_adam_", raising=False)
+    for ours, theirs in zip(other.parameters(), usual.parameters(), strict=True):
+        np.testing.assert_allclose(ours.detach(), theirs.detach(), rtol=1e-5, atol=1e-7)
+
+
 def test_steps_equal_adam_written_from_the_paper():
     model = network()
     step = make(model)

@@ -63,9 +63,14 @@ class FlatAdam:
             not_finite = (~norm.isfinite()).float()
             adam(*lists, fused=True, found_inf=not_finite, lr=self.learning_rate, **constants)
             return
-        # What `adam` comes down to on the CPU; sorting its arguments by device first takes 50 microseconds.
+        # What `adam` comes down to on the CPU; sorting its arguments by device first takes 50 microseconds. It is no
+        # public name of torch, so a release may lack it.
+        fused = getattr(torch, "_fused_adam_", None)
+        if fused is None:
+            adam(*lists, foreach=False, lr=self.learning_rate, **constants)
+            return
         self.n_steps.add_(1.0)
-        torch._fused_adam_(*lists, lr=self.learning_rate, **constants)
+        fused(*lists, lr=self.learning_rate, **constants)
 
     def tensors(self) -> AdamState:
         """What `functional` reads and writes in the next step: (theta, first, second, n_steps, rate, corrections).
