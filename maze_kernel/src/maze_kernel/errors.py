@@ -81,8 +81,8 @@ class MazeError(Exception):
         self.help = help
         self.remote_traceback = remote_traceback
 
-    def render(self) -> str:
-        """The whole message as plain text, without colour."""
+    def render(self, *, remote: bool = True) -> str:
+        """The whole message as plain text, without colour; the traceback of another process only with `remote`."""
         lines = [f"error: {self.what}"]
         if self.location is not None:
             lines += _render_location(self.location)
@@ -97,7 +97,7 @@ class MazeError(Exception):
             lines.append(f"  = did you mean: {', '.join(self.nearest)}")
         if self.help:
             lines.append(f"  help: {self.help}")
-        if self.remote_traceback:
+        if remote and self.remote_traceback:
             lines += ["  in the worker:", *(f"    {line}" for line in self.remote_traceback.splitlines())]
         return "\n".join(lines)
 
@@ -142,8 +142,8 @@ class ExperimentError(RequestError):
         super().__init__(f"{len(problems)} problem{'s' if len(problems) != 1 else ''} in the experiment")
         self.problems = tuple(problems)
 
-    def render(self) -> str:
-        return "\n\n".join(problem.render() for problem in self.problems)
+    def render(self, *, remote: bool = True) -> str:
+        return "\n\n".join(problem.render(remote=remote) for problem in self.problems)
 
 
 class PluginError(RequestError):

@@ -65,9 +65,15 @@ def test_an_exception_inside_a_component_shows_its_traceback_plugin_and_phase():
     assert "maze-x 1.0" in done.stderr
 
 
-def test_the_traceback_of_a_worker_is_shown():
-    done = invoke(raising(WorkerError("actor 3 raised", remote_traceback="Traceback: original")))
-    assert "Traceback: original" in done.stderr
+@pytest.mark.parametrize("options", [(), ("--traceback",)])
+def test_the_traceback_of_a_worker_is_shown_once_and_the_message_behind_it(options):
+    frames = "".join(f"  in frame {i}\n" for i in range(2 * guard.MAX_LINES))
+    done = invoke(
+        raising(WorkerError("actor 3 raised", remote_traceback=f"Remote traceback:\n{frames}", help="look")), *options
+    )
+    assert done.stderr.count("Remote traceback:") == 1
+    assert done.stderr.count(f"in frame {2 * guard.MAX_LINES - 1}\n") == 1
+    assert done.stderr.endswith("error: actor 3 raised\n  help: look\n")
 
 
 def test_an_interruption_exits_with_130_in_at_most_three_lines():

@@ -76,15 +76,16 @@ def _exit_code(command: Callable[[], int | None], phase: str, with_traceback: bo
 
 
 def _show_maze_error(error: MazeError, with_traceback: bool) -> None:
-    remote = getattr(error, "remote_traceback", None)
+    """Tracebacks first, that of another process once and in full, then the message, which is what the user reads."""
     if with_traceback:
-        tracebacks.print_exception(error)
+        tracebacks.print_exception(error)  # shows that of the other process, too
         print(file=sys.stderr)
-    elif isinstance(error.__cause__, Exception) and getattr(error, "phase", None):
-        tracebacks.print_exception(error.__cause__)
-        print(file=sys.stderr)
-    if remote:
-        print(f"{str(remote).rstrip()}\n", file=sys.stderr)
+    else:
+        if isinstance(error.__cause__, Exception) and getattr(error, "phase", None):
+            tracebacks.print_exception(error.__cause__)
+            print(file=sys.stderr)
+        if error.remote_traceback:
+            print(f"{error.remote_traceback.rstrip()}\n", file=sys.stderr)
     print_error(error)
 
 
@@ -104,11 +105,14 @@ def print_error(error: MazeError, stream: TextIO | None = None) -> None:
 
 
 def one_screen(error: MazeError) -> list[str]:
-    """The lines of the message; of many problems only as many as fit on a screen, and a count of the others."""
+    """The lines of the message; of many problems only as many as fit on a screen, and a count of the others.
+
+    The traceback of another process is not among them: it has no fixed length.
+    """
     problems = list(error.problems) if isinstance(error, ExperimentError) else [error]
     lines: list[str] = []
     for shown, problem in enumerate(problems):
-        block = [line if len(line) <= 400 else f"{line[:399]}…" for line in problem.render().splitlines()]
+        block = [line if len(line) <= 400 else f"{line[:399]}…" for line in problem.render(remote=False).splitlines()]
         if lines and len(lines) + len(block) >= MAX_LINES:
             n_left = len(problems) - shown
             return [*lines, "", f"… and {n_left} more problem{'s' if n_left > 1 else ''}: correct these first"]
