@@ -66,6 +66,11 @@ class Component:
     summary: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
     """One line for `maze list-plugins` and `maze describe`."""
 
+    def targets(self) -> dict[str, str]:
+        """What the record names for import: field to `"package.module:attribute"`."""
+        named = [field.name for field in attrs.fields(type(self)) if field.validator is _check_target]
+        return {name: target for name in named if (target := getattr(self, name)) is not None}
+
 
 @attrs.frozen(kw_only=True)
 class EnvComponent(Component):

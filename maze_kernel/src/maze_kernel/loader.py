@@ -246,12 +246,10 @@ def _at_home(component: Component, source: PluginSource, module: str) -> Compone
     if module != module_name(source.value):
         return component
     short = f"{source.name}:"
-    fields = ("target", "options", "vector_target")
-    targets = {field: getattr(component, field, None) for field in fields}
     changes = {
         field: f"{module}:{target.removeprefix(short)}"
-        for field, target in targets.items()
-        if target is not None and target.startswith(short)
+        for field, target in component.targets().items()
+        if target.startswith(short)
     }
     return attrs.evolve(component, **changes)
 

@@ -31,6 +31,29 @@ def maze_wrappers():
 """
 
 
+ENVIRONMENTS = """
+from maze_kernel import hookimpl
+from maze_kernel.components import EnvComponent
+
+MAZE_PLUGIN_API = 1
+
+@hookimpl
+def maze_envs():
+    yield EnvComponent(
+        name="home",
+        target="my_envs:build",
+        options="my_envs:Options",
+        vector_target="my_envs:build_many",
+        adapts="my_envs:adapted",
+    )
+
+class Options: ...
+def build(): ...
+def build_many(): ...
+def adapted(): ...
+"""
+
+
 def write(folder, factor):
     folder.mkdir(exist_ok=True)
     (folder / "my_wrappers.py").write_text(SOURCE.format(factor=factor))
@@ -47,6 +70,14 @@ def test_its_components_are_found_and_its_targets_resolve(tmp_path):
     assert kernel.catalog.options_class(mine(kernel))().factor == 2.0
     assert load_attribute(kernel.catalog.find("wrapper", "mine-too").component.target).factor == 2.0
     assert kernel.plugins[-1].status == "active"
+
+
+def test_every_target_of_a_record_may_name_the_file_by_its_stem(tmp_path):
+    file = tmp_path / "my_envs.py"
+    file.write_text(ENVIRONMENTS)
+    component = Kernel.installed(load=[file]).catalog.find("env", "my_envs:home").component
+    named = [component.target, component.options, component.vector_target, component.adapts]
+    assert [load_attribute(target).__name__ for target in named] == ["build", "Options", "build_many", "adapted"]
 
 
 def test_two_files_of_one_name_stay_apart_and_no_path_is_added(tmp_path):
