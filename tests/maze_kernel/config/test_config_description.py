@@ -1,6 +1,7 @@
 """What `maze describe` and `maze schema` say."""
 
 import copy
+import itertools
 import json
 import subprocess
 import sys
@@ -11,12 +12,10 @@ import attrs
 import jsonschema
 import pytest
 import tomli
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from toy_experiment import FULL
 
 from maze_kernel.components import TrainerComponent
-from maze_kernel.config import describe, experiment_from_mapping, schema
+from maze_kernel.config import describe, load_experiment, schema, to_toml
 from maze_kernel.config.description import options_of
 from maze_kernel.config.experiment import Experiment
 from maze_kernel.config.fields import is_options_class, union_members
@@ -187,15 +186,37 @@ def test_a_component_that_cannot_be_read_does_not_spoil_the_schema():
     assert jsonschema.Draft202012Validator(made).is_valid(data)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(MISTAKES), st.one_of(st.integers(-3, 3), st.booleans(), st.sampled_from(["a", "cosine", "net"])))
-def test_what_the_kernel_accepts_the_schema_accepts(kernel, validator, mistake, value):
-    data = with_value(mistake[0], value)
-    try:
-        loaded = experiment_from_mapping(data, kernel=kernel)
-    except RequestError:
-        return
-    validator.validate(loaded.resolved)
+def every_place(data, path=()):
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        yield (*path, key)
+        yield from every_place(value, (*path, key))
+
+
+PLACES = [
+    *every_place(FULL),
+    *(path for path, _ in MISTAKES),
+    ("trainer", "gamma"),
+    ("trainer", "bound"),
+    ("env", "title"),
+]
+VALUES = [-1, 0, 2, 0.5, True, "a", "cosine", "dense", "toy_targets:make_env", [1, 2], ["a"], {"start": 2, "end": 1}]
+
+
+def test_what_the_kernel_accepts_the_schema_accepts(kernel, validator, tmp_path):
+    """As the user wrote it, with no default filled in, and as the run directory keeps it."""
+    path = tmp_path / "experiment.toml"
+    n_accepted = 0
+    for place, value in itertools.product(dict.fromkeys(PLACES), VALUES):
+        text = to_toml(with_value(place, value))
+        path.write_text(text, encoding="utf-8")
+        try:
+            loaded = load_experiment(path, kernel=kernel)
+        except RequestError:
+            continue
+        n_accepted += 1
+        for data in (tomli.loads(text), loaded.resolved):
+            assert [error.message for error in validator.iter_errors(data)] == [], (place, value)
+    assert n_accepted > 100, n_accepted
 
 
 def installed():
