@@ -138,7 +138,7 @@ def estimate_transforms(
         transform.bind(seen.spaces)
         if transform.estimation_steps:
             transform.finish_estimation([transform.collect(_observations(seen, episodes))])
-        elif type(transform).observe_reset is not Transform.observe_reset:
+        elif transform.keeps_running_statistics:
             for observation in _observations(seen, episodes):
                 transform.observe_reset(observation, 1)
 

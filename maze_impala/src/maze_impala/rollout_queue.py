@@ -16,7 +16,6 @@ import torch
 from maze_impala.actor import ActorPlan, Report
 from maze_impala.batch import BatchBuffer
 from maze_impala.options import ImpalaOptions
-from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError, WorkerError
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.rollout.episode_statistics import summarize_episodes
@@ -240,10 +239,9 @@ class RolloutQueue:
 
 def _refuse_running_statistics(context: TrainerContext) -> None:
     for transform in context.transforms:
-        kind = type(transform)
-        if kind.observe_step is not Transform.observe_step or kind.observe_reset is not Transform.observe_reset:
+        if transform.keeps_running_statistics:
             raise RequestError(
-                f"{kind.__name__} keeps running statistics, which several actors cannot share",
+                f"{type(transform).__name__} keeps running statistics, which several actors cannot share",
                 owner="maze-impala",
                 help="let the wrapper estimate its statistics before training, or train without a [workers] table",
             )

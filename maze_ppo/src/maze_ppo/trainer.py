@@ -14,6 +14,7 @@ from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.errors import NonFiniteError, RequestError
 from maze_kernel.models.contract import ActorCritic, RecurrentModel
 from maze_kernel.models.device import resolve_device, threads_for
+from maze_kernel.models.recurrence import carries_state
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
 from maze_kernel.training.contract import Statistics, TrainerContext
 from maze_kernel.training.counters import Counters
@@ -119,8 +120,7 @@ class OnPolicyTrainer:
     def _make_sequences(self, spaces: StructuredSpaces) -> SequenceValuer | None:
         """What trains a model that carries state; None for feed-forward ones."""
         model, options = cast(RecurrentModel, self.model), self.options
-        has_states = hasattr(model, "state_shapes")
-        recurrent = [key for key in spaces.policy_keys if has_states and model.state_shapes(key)]
+        recurrent = [key for key in spaces.policy_keys if carries_state(model, key)]
         if not recurrent:
             return None
         if not spaces.is_flat or options.compile:

@@ -139,3 +139,22 @@ def test_rewards_are_shaped_for_training_only():
         batch.reset([[0], [1]])
         rewards[training] = batch.step(step).reward
     np.testing.assert_array_equal(rewards[True], rewards[False] / 2)
+
+
+class IdleAffine(Affine):
+    """Its options, say, leave everything but the observation alone."""
+
+    def changes(self, what):
+        return what == "observation"
+
+    def action(self, policy_key, action):
+        raise AssertionError("it said that it changes no actions")
+
+    def reward(self, reward):
+        raise AssertionError("it said that it changes no rewards")
+
+
+def test_a_transform_is_asked_what_it_changes():
+    batch = TransformedVectorEnv(SequentialVectorEnv([Walk]), IdleAffine(), training=True)
+    assert "y" in batch.reset([[1]]).groups["0"].observation
+    assert batch.step({"0": {"a": np.full((1, 1), 3.0, np.float32)}}).reward == [3.0]

@@ -119,6 +119,30 @@ class Forgetful(Transform):
         return reward + self.total
 
 
+class DenialOfChange(Doubling):
+    def changes(self, what):
+        return False
+
+
+class DenialOfLearning(Transform):
+    keeps_running_statistics = False
+    n = 0
+
+    def observe_step(self, observation, reward, ended):
+        self.n += 1
+
+    def state_dict(self):
+        return {"n": self.n}
+
+    def load_state_dict(self, state):
+        self.n = state["n"]
+
+
+class DenialOfState(DenialOfLearning):
+    keeps_running_statistics = True
+    saves_state = False
+
+
 def test_transform():
     check_transform(Doubling, SPACES)
 
@@ -130,6 +154,9 @@ def test_transform():
         (InPlace, "in place"),
         (OverTheBatch, "differs from one sample"),
         (Forgetful, "restored transform gives other rewards"),
+        (DenialOfChange, "observation.. changes something"),
+        (DenialOfLearning, "observe_step.. changes statistics"),
+        (DenialOfState, "not empty"),
     ],
 )
 def test_broken_transform(transform, rule):

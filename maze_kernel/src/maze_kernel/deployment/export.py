@@ -24,6 +24,7 @@ from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
 from maze_kernel.models.network_policy import require_sampling
+from maze_kernel.models.recurrence import carries_state
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.training.playing import load_weights, weights_of
 
@@ -120,8 +121,7 @@ def _refuse_wrapper(wrapper: Selection | None) -> None:
 
 
 def _refuse_state(model: ActorCritic) -> None:
-    shapes_of = getattr(model, "state_shapes", None)
-    if shapes_of is not None and any(shapes_of(key) for key in model.spaces.policy_keys):
+    if carries_state(model):
         raise RequestError(
             "a policy that carries state from step to step cannot be exported",
             received="a recurrent block with stateful = true",

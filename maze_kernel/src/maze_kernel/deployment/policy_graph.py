@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import Literal
 
 from torch import Tensor, nn
 
@@ -53,19 +54,19 @@ class PolicyGraph(nn.Module):
 
 def _require_torch_form(transform: Transform) -> None:
     kind = type(transform)
-    if not transform.reports and kind.memory is not Transform.memory and transform.memory(1) is not None:
+    if not transform.reports and transform.memory(1) is not None:
         raise RequestError(
             f"the wrapper {kind.__name__} remembers earlier steps, so a policy inside it cannot be exported",
             owner=kind.__module__,
             help="deploy the run with AgentDeployment, which keeps the memory",
         )
-    for method in ("observation", "action"):
-        changes = getattr(kind, method) is not getattr(Transform, method)
-        if changes and getattr(kind, f"export_{method}") is getattr(Transform, f"export_{method}"):
+    parts: tuple[Literal["observation", "action"], ...] = ("observation", "action")
+    for part in parts:
+        if transform.changes(part) and not transform.exports(part):
             raise RequestError(
                 f"the wrapper {kind.__name__} has no form in torch, so a policy inside it cannot be exported",
                 owner=kind.__module__,
-                help=f"write {kind.__name__}.export_{method}, or deploy the run with AgentDeployment",
+                help=f"write {kind.__name__}.export_{part}, or deploy the run with AgentDeployment",
             )
 
 

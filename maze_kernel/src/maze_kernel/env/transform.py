@@ -8,7 +8,7 @@ environment (random reset, step skipping) is an env wrapper instead: a class aro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -42,6 +42,10 @@ class Transform:
 
     Arrays carry any number of leading batch dimensions: none for one environment, `(N, ...)` for a batch.
     Never change an argument in place.
+
+    What a transform does not do is passed by without a call. `changes`, `exports`, `keeps_running_statistics` and
+    `saves_state` say so; by default what a subclass writes is what it does. One that its options leave idle may
+    override them.
     """
 
     def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
@@ -59,13 +63,17 @@ class Transform:
         """Outer action to inner."""
         return action
 
+    def changes(self, what: Literal["observation", "action", "reward"]) -> bool:
+        """Whether the method of that name gives anything but its argument."""
+        return self._writes(what)
+
     def reverse_action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inner action to outer, for imitation from recorded episodes.
 
         Raises:
             EnvError: the transform changes actions and does not say how they map back.
         """
-        if type(self).action is Transform.action:
+        if not self.changes("action"):
             return action
         raise EnvError(
             f"{type(self).__name__} does not say how a recorded action maps back",
@@ -90,6 +98,10 @@ class Transform:
     def export_action(self, policy_key: PolicyKey, action: dict[str, Tensor]) -> dict[str, Tensor]:
         """`action` in torch operations, likewise."""
         return action
+
+    def exports(self, what: Literal["observation", "action"]) -> bool:
+        """Whether `export_observation` or `export_action` does in torch what the method of that name does in NumPy."""
+        return self._writes(f"export_{what}")
 
     def reward(self, reward: np.ndarray) -> np.ndarray:
         """Inner reward to outer, shape () or (N,)."""
@@ -117,6 +129,14 @@ class Transform:
             valid: False where the step only reset an environment and its reward is void, (N,); None: all valid.
         """
 
+    @property
+    def keeps_running_statistics(self) -> bool:
+        """Whether it learns from the steps of training, by `observe_reset` or `observe_step`.
+
+        Someone must then show it every step: workers that collect by themselves cannot.
+        """
+        return self._writes("observe_reset") or self._writes("observe_step")
+
     training: bool = True
     """False while evaluating and deploying: statistics stay as they are. Read by `TransformedEnv`."""
 
@@ -138,9 +158,18 @@ class Transform:
         """Merge the partial statistics and use them from now on; sets `estimation_steps` to 0."""
         raise NotImplementedError
 
+    @property
+    def saves_state(self) -> bool:
+        """Whether `state_dict` has something to save; inside an env wrapper it would be lost."""
+        return self._writes("state_dict")
+
     def state_dict(self) -> dict[str, Any]:
         """Statistics to save, arrays and JSON values; empty for a stateless transform."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
+
+    def _writes(self, method: str) -> bool:
+        """Whether a subclass overrides a method of this class."""
+        return getattr(type(self), method) is not getattr(Transform, method)

@@ -13,7 +13,7 @@ from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict, Group
 from maze_kernel.errors import RequestError
 from maze_kernel.models.contract import ActorCritic, RecurrentModel, SamplesDistributions
-from maze_kernel.models.recurrence import BEGINS, CRITIC_ROLE, ActingStates
+from maze_kernel.models.recurrence import BEGINS, CRITIC_ROLE, ActingStates, carries_state
 
 _TRAIN_OTHERWISE = "train it with the trainer that it was written for"
 
@@ -127,10 +127,9 @@ def require_sampling(model: ActorCritic, owner: str, help: str = _TRAIN_OTHERWIS
 
 def _acting_states(model: ActorCritic) -> dict[PolicyKey, ActingStates]:
     """Where states are kept, for the policy keys whose networks carry any."""
-    shapes_of = getattr(model, "state_shapes", None)
-    if shapes_of is None:
-        return {}
-    shapes = {key: _without_critic(shapes_of(key)) for key in model.spaces.policy_keys}
+    recurrent = cast(RecurrentModel, model)
+    keys = [key for key in model.spaces.policy_keys if carries_state(model, key)]
+    shapes = {key: _without_critic(recurrent.state_shapes(key)) for key in keys}
     return {key: ActingStates(own) for key, own in shapes.items() if own}
 
 

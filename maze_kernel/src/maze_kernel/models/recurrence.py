@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict
 
 STATE = "state/"
@@ -28,6 +29,17 @@ Shape = tuple[int, ...]
 def state_shapes_of(network: Any) -> dict[str, Shape]:
     """Name to shape (S,) of the states a network reads; empty for feed-forward networks."""
     return dict(getattr(network, "state_shapes", {}))
+
+
+def carries_state(model: Any, policy_key: PolicyKey | None = None) -> bool:
+    """Whether a model's networks carry state from step to step: those of one policy key, or any of them.
+
+    Args:
+        model: an `ActorCritic`; one without `state_shapes` (see `RecurrentModel`) carries none.
+    """
+    shapes_of = getattr(model, "state_shapes", None)
+    keys = model.spaces.policy_keys if policy_key is None else (policy_key,)
+    return shapes_of is not None and any(shapes_of(key) for key in keys)
 
 
 def next_state_name(name: str) -> str:

@@ -51,7 +51,7 @@ def make_collector(
         and batch.collects_alone
         and isinstance(policy, SamplesDistributions)
         and policy.is_mirrored
-        and not any(_has_running_statistics(transform) for transform in transforms)
+        and not any(transform.keeps_running_statistics for transform in transforms)
     ):
         try:
             model = transport.encode_factory(policy.model)
@@ -125,8 +125,3 @@ class RemoteCollector:
             buffer.row[:, first:last] += first * buffer.n_steps
         for step, index, observation in rollout.truncations:
             buffer.truncations.append((step, index + first, observation))
-
-
-def _has_running_statistics(transform: Transform) -> bool:
-    kind = type(transform)
-    return kind.observe_step is not Transform.observe_step or kind.observe_reset is not Transform.observe_reset

@@ -39,13 +39,10 @@ class TransformedVectorEnv:
         self.n_envs = vector_env.n_envs
         self.structured_spaces = transform.bind(vector_env.structured_spaces)
         self.transforms: list[Transform] = [*getattr(vector_env, "transforms", ()), transform]
-        kind = type(transform)
-        self._changes_action = kind.action is not Transform.action
-        self._changes_observation = kind.observation is not Transform.observation
-        self._changes_reward = training and kind.reward is not Transform.reward
-        self._observes = training and (
-            kind.observe_step is not Transform.observe_step or kind.observe_reset is not Transform.observe_reset
-        )
+        self._changes_action = transform.changes("action")
+        self._changes_observation = transform.changes("observation")
+        self._changes_reward = training and transform.changes("reward")
+        self._observes = training and transform.keeps_running_statistics
         self._awaiting: np.ndarray | None = None
         self._memory = transform.memory(self.n_envs)
         self._is_transparent = not (self._changes_observation or self._changes_reward)

@@ -20,6 +20,7 @@ from maze_kernel.env.transform import Transform
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.events.aggregation import EpochAggregator
 from maze_kernel.models.contract import ActorCritic, ModelContext, Policy
+from maze_kernel.models.recurrence import carries_state
 from maze_kernel.run.batch_factory import BatchFactory, NativeForm, wrap_batch
 from maze_kernel.run.env_factory import EnvFactory, adapters_of, is_transform
 from maze_kernel.run.placing import placed
@@ -196,10 +197,7 @@ class Assembly:
 
     def _refuse_state(self, model: ActorCritic) -> None:
         """Refuse a model that carries state from step to step where the trainer does not train such models."""
-        shapes_of = getattr(model, "state_shapes", None)
-        if shapes_of is None or self._trainer_field("recurrent", False):
-            return
-        if any(shapes_of(key) for key in self.spaces.policy_keys):
+        if carries_state(model) and not self._trainer_field("recurrent", False):
             trainer = self.experiment.trainer
             raise RequestError(
                 f"trainer {trainer.use!r} does not train models that carry state from step to step",
@@ -343,9 +341,9 @@ def _refuse_statistics_inside(wrappers: Sequence[Selection]) -> None:
 
 
 def _keeps_statistics(wrapper: Selection) -> bool:
-    kind = type(wrapper.instance) if wrapper.instance is not None else load_attribute(wrapper.target)
-    changed = kind.state_dict is not Transform.state_dict or kind.observe_step is not Transform.observe_step
-    return changed or bool(getattr(kind, "reports", False))
+    with placed(wrapper):
+        transform: Transform = build(wrapper)
+    return transform.saves_state or transform.keeps_running_statistics or transform.reports
 
 
 def _split_wrappers(wrappers: Sequence[Selection]) -> tuple[tuple[Selection, ...], tuple[Selection, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +19,9 @@ from maze_kernel.testing.conformance import as_array, require, require_member, s
 def check_transform(
     factory: Callable[[], Transform], inner: StructuredSpaces, *, n_samples: int = 16, seed: int = 7
 ) -> None:
-    """Samples of the inner spaces come out in the outer ones, alone as in a batch, and nothing is changed in place.
+    """Samples of the inner spaces come out in the outer ones, alone as in a batch; nothing is changed in place.
+
+    What a transform says it does not do it does not.
 
     Args:
         factory: builds an unbound transform; called several times.
@@ -36,10 +39,13 @@ def check_transform(
         _check_rows(partial(transform.observation, key), observation, outer.observation[key], "observation")
         action = _samples(outer.action[key], n_samples, seed)
         _check_rows(partial(transform.action, key), action, inner.action[key], "action")
+        _check_idle(transform, key, observation, action)
     rewards = np.linspace(-3.0, 5.0, n_samples, dtype=np.float32)
     batch = as_array(transform.reward(rewards.copy()))
     single = [float(transform.reward(np.asarray(reward))) for reward in rewards]
     require(np.allclose(batch, single), "reward of a batch differs from the rewards one at a time")
+    idle = transform.changes("reward") or same(batch, rewards)
+    require(idle, 'changes("reward") is false, but reward() changes something')
     _check_state(factory, transform, inner, seed)
 
 
@@ -56,11 +62,22 @@ def _check_rows(function: Callable[[ArrayDict], ArrayDict], rows: ArrayDict, spa
             require(agrees, f"{what}() of a batch differs from one sample at a time in {name!r}")
 
 
+def _check_idle(transform: Transform, key: str, observation: ArrayDict, action: ArrayDict) -> None:
+    idle = transform.changes("observation") or same(observation, transform.observation(key, observation))
+    require(idle, 'changes("observation") is false, but observation() changes something')
+    idle = transform.changes("action") or same(action, transform.action(key, action))
+    require(idle, 'changes("action") is false, but action() changes something')
+
+
 def _check_state(factory: Callable[[], Transform], transform: Transform, inner: StructuredSpaces, seed: int) -> None:
     transform.training = True
     rows = {key: _samples(inner.observation[key], 8, seed + 1) for key in inner.policy_keys}
+    before = copy.deepcopy(transform.state_dict())
     transform.observe_step(rows, np.arange(8, dtype=np.float32), np.arange(8) == 7)
     state = transform.state_dict()
+    learns = transform.keeps_running_statistics or same(before, state)
+    require(learns, "keeps_running_statistics is false, but observe_step() changes statistics")
+    require(transform.saves_state or not state, "saves_state is false, but state_dict() is not empty")
     json.dumps(state, default=np.ndarray.tolist)
     again = factory()
     again.bind(inner)
