@@ -14,6 +14,7 @@ import torch
 from maze_es.members import MemberPolicy, Relay
 from maze_es.noise import Noise, NoiseTable, SeededVectors, fill_table
 from maze_es.options import ESOptions, TableNoise
+from maze_kernel.env.capabilities import SeedsEveryEpisode, capability
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError
@@ -21,8 +22,6 @@ from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters, train_policy_only
 from maze_kernel.models.policy_wrapper import wrap_policy
 from maze_kernel.rollout.episodes import EpisodeResult, run_episodes
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
 from maze_kernel.workers.contract import ActorContext, ActorGroup, ArraySpec, WorkerPool
 from maze_kernel.workers.repeatable import result_or_again
 
@@ -174,11 +173,10 @@ class LocalPopulation:
         self._vector_env.close()
 
 
-def _seeds_every_episode(vector_env: Any) -> bool:
-    """Whether the batch reads the seeds of successive episodes; of unknown kinds that is not assumed."""
-    while hasattr(vector_env, "vector_env"):
-        vector_env = vector_env.vector_env
-    return isinstance(vector_env, (SequentialVectorEnv, SubprocessVectorEnv))
+def _seeds_every_episode(vector_env: VectorEnv) -> bool:
+    """Whether the batch reads the seeds of successive episodes; of one that does not say it is not assumed."""
+    batch = capability(vector_env, SeedsEveryEpisode)  # type: ignore[type-abstract]
+    return batch is not None and batch.seeds_every_episode
 
 
 def _no_same_episode() -> RequestError:

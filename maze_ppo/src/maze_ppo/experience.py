@@ -11,8 +11,7 @@ from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.models.network_policy import require_sampling
 from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.collector import make_buffer
-from maze_kernel.rollout.remote_collector import make_collector
+from maze_kernel.rollout.collector import collector_for, make_buffer
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
 from maze_kernel.training.contract import TrainerContext
 
@@ -41,7 +40,7 @@ class Experience:
         self.vector_env = context.make_vector_env()
         self.policy = context.make_policy(self._acting_model(model), 0)
         acting = self._acting_parameters or parameters
-        self.collector = make_collector(self.vector_env, self.policy, acting, n_steps)
+        self.collector = collector_for(self.vector_env, self.policy, acting, n_steps)
         self.buffer = make_buffer(self.vector_env.structured_spaces, n_steps, self.vector_env.n_envs)
 
     def start_segment(self, epoch: int) -> None:

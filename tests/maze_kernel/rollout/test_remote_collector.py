@@ -19,8 +19,8 @@ from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.models.network_policy import NetworkPolicy
 from maze_kernel.models.policy_wrapper import PolicyWrapper
 from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.collector import Collector
-from maze_kernel.rollout.remote_collector import RemoteCollector, make_collector
+from maze_kernel.rollout.collector import Collector, collector_for
+from maze_kernel.rollout.remote_collector import RemoteCollector
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
 from maze_kernel.rollout.vector_transform import TransformedVectorEnv
@@ -95,7 +95,7 @@ def _wrapped(vector_env, *transforms):
 
 def _collector(batch, model, *transforms):
     vector_env = _wrapped(batch, *transforms)
-    return make_collector(vector_env, NetworkPolicy(model, 7), FlatParameters(model), N_STEPS)
+    return collector_for(vector_env, NetworkPolicy(model, 7), FlatParameters(model), N_STEPS)
 
 
 def _buffer(n_envs=N_ENVS):
@@ -161,7 +161,7 @@ def test_without_shared_memory_the_same_is_collected(model):
 def test_new_weights_reach_the_workers_before_the_next_rollout(model):
     batch = _batch()
     parameters = FlatParameters(model)
-    remote = make_collector(_wrapped(batch), NetworkPolicy(model, 7), parameters, N_STEPS)
+    remote = collector_for(_wrapped(batch), NetworkPolicy(model, 7), parameters, N_STEPS)
     remote.reset([[index] for index in range(N_ENVS)])
     buffer = _buffer()
     before = parameters.data.clone()

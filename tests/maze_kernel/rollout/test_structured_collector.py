@@ -12,8 +12,8 @@ from maze_kernel.loader import Kernel
 from maze_kernel.models.contract import ModelContext
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.models.network_policy import NetworkPolicy
-from maze_kernel.rollout.collector import Collector, make_buffer
-from maze_kernel.rollout.remote_collector import RemoteCollector, make_collector
+from maze_kernel.rollout.collector import Collector, collector_for, make_buffer
+from maze_kernel.rollout.remote_collector import RemoteCollector
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
 from maze_kernel.testing.structured_environments import ChangingTeam, DoorAndKey, Hierarchy, Pair
@@ -201,7 +201,7 @@ def same(whole, part, rows):
 def test_workers_that_collect_alone_give_the_rollouts_of_their_slices(make):
     model, seeds = model_of(make), [[seed] for seed in range(N_ENVS)]
     batch = SubprocessVectorEnv([make] * N_ENVS, 2)
-    remote = make_collector(FiniteCheck(batch), NetworkPolicy(model, 7), FlatParameters(model), N_STEPS)
+    remote = collector_for(FiniteCheck(batch), NetworkPolicy(model, 7), FlatParameters(model), N_STEPS)
     assert isinstance(remote, RemoteCollector)
     remote.reset(seeds)
     slices = []

@@ -35,6 +35,13 @@ class ReportsBatchStatistics(Protocol):
 
 
 @runtime_checkable
+class SeedsEveryEpisode(Protocol):
+    """A batch that says whether `VectorEnv.reset` reads all seeds, those of later episodes too."""
+
+    seeds_every_episode: bool
+
+
+@runtime_checkable
 class KeepsEventLogs(Protocol):
     """Can keep every event of its episodes, not their statistics alone."""
 

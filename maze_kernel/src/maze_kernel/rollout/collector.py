@@ -8,16 +8,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.finite_check import FiniteCheck
 from maze_kernel.env.tick import Tick, VectorEnv
 from maze_kernel.models.contract import Policy
+from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.rollout.buffer import RolloutBuffer
 from maze_kernel.rollout.episode_statistics import EpisodeStatistics
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
+from maze_kernel.rollout.vector_transform import TransformedVectorEnv
 
 
 def make_buffer(spaces: StructuredSpaces, n_steps: int, n_envs: int) -> RolloutBuffer | StructuredBuffer:
@@ -27,17 +30,66 @@ def make_buffer(spaces: StructuredSpaces, n_steps: int, n_envs: int) -> RolloutB
     return StructuredBuffer(spaces, n_steps, n_envs)
 
 
-class Collector:
+class RolloutCollector(Protocol):
     """Collects rollouts of N environments; episodes go on from one rollout to the next.
-
-    Args:
-        vector_env: flat or structured environments.
-        policy: decides; told when episodes begin.
 
     Attributes:
         policy_key: the only one of flat environments, the first one of structured ones.
         statistics: of the episodes that finished; lengths are flat steps.
         env_steps: flat steps so far.
+    """
+
+    policy_key: PolicyKey
+    statistics: EpisodeStatistics
+    env_steps: int
+
+    def reset(self, seeds: Sequence[Sequence[int]]) -> None:
+        """Start new episodes everywhere; unfinished ones are forgotten."""
+        ...
+
+    def collect(self, buffer: RolloutBuffer | StructuredBuffer) -> None:
+        """Fill the whole buffer."""
+        ...
+
+
+@runtime_checkable
+class CollectsRollouts(Protocol):
+    """A batch that knows a faster way to collect rollouts than step by step, e.g. where its environments are."""
+
+    def make_collector(
+        self, vector_env: VectorEnv, policy: Policy, parameters: FlatParameters, n_steps: int
+    ) -> RolloutCollector | None:
+        """A collector of its own; None where this policy or these transforms have to see whole steps.
+
+        Args:
+            vector_env: this batch, checked and inside its transforms (attribute `transforms`, innermost first).
+            policy, parameters, n_steps: see `collector_for`.
+        """
+        ...
+
+
+def collector_for(vector_env: VectorEnv, policy: Policy, parameters: FlatParameters, n_steps: int) -> RolloutCollector:
+    """The fastest collector for a batch and a policy: the batch's own if it has one.
+
+    Args:
+        vector_env: wrapped and checked.
+        policy: acts.
+        parameters: that it acts with, on the CPU.
+        n_steps: of every rollout.
+    """
+    batch = vector_env
+    while isinstance(batch, (TransformedVectorEnv, FiniteCheck)):
+        batch = batch.vector_env
+    own = batch.make_collector(vector_env, policy, parameters, n_steps) if isinstance(batch, CollectsRollouts) else None
+    return Collector(vector_env, policy) if own is None else own
+
+
+class Collector:
+    """Implements `RolloutCollector` step by step.
+
+    Args:
+        vector_env: flat or structured environments.
+        policy: decides; told when episodes begin.
     """
 
     def __init__(self, vector_env: VectorEnv, policy: Policy) -> None:

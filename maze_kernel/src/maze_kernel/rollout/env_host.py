@@ -55,6 +55,19 @@ def array_specs(spaces: StructuredSpaces, n_envs: int) -> dict[str, ArraySpec]:
     return specs
 
 
+def describe_progress(rows: np.ndarray, first: int) -> str:
+    """What the first environment that is busy is doing, from rows of `PROGRESS` that begin with environment `first`."""
+    busy = np.flatnonzero(rows[:, PHASE])
+    if not busy.size:
+        return f"environments {first} to {first + len(rows) - 1}, between calls"
+    row = rows[busy[0]]
+    place = f"environment {first + int(busy[0])}, in its {PHASES[row[PHASE]]}"
+    if row[EPISODE] < 0:
+        return f"{place}, before its first episode"
+    seed = f"seed {row[SEED]}" if row[SEED] >= 0 else "unseeded"
+    return f"{place}, episode {row[EPISODE]} ({seed}), step {row[STEP]}"
+
+
 def by_prefix(arrays: Mapping[str, np.ndarray], prefix: str) -> ArrayDict:
     """The arrays called `prefix/name`, by name."""
     return {name.removeprefix(f"{prefix}/"): array for name, array in arrays.items() if name.startswith(f"{prefix}/")}

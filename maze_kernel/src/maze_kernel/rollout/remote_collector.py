@@ -9,18 +9,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from maze_kernel.env.finite_check import FiniteCheck
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
 from maze_kernel.models.contract import Policy, SamplesDistributions
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.collector import Collector, add_rollout, make_buffer
+from maze_kernel.rollout.collector import add_rollout, make_buffer
 from maze_kernel.rollout.episode_statistics import EpisodeStatistics
 from maze_kernel.rollout.rollout_host import SliceRollout
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
 from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
-from maze_kernel.rollout.vector_transform import TransformedVectorEnv
 from maze_kernel.workers import transport
 from maze_kernel.workers.lanes import Lanes, lane_specs
 
@@ -28,41 +26,31 @@ _PREPARE_SECONDS = 120.0
 """Importing torch in a worker may take longer than a step is allowed to."""
 
 
-def make_collector(
-    vector_env: VectorEnv, policy: Policy, parameters: FlatParameters, n_steps: int
-) -> Collector | RemoteCollector:
-    """The fastest collector for a batch and a policy.
+def remote_collector(
+    batch: SubprocessVectorEnv, vector_env: VectorEnv, policy: Policy, parameters: FlatParameters, n_steps: int
+) -> RemoteCollector | None:
+    """A collector that lets the workers collect, where nothing needs to see whole steps; see `CollectsRollouts`.
 
-    Workers collect by themselves where nothing needs to see whole steps: environments in two processes or more
-    that are not replaced when they die, transforms without running statistics, a policy that samples from the
-    distributions of a model in NumPy.
-
-    Args:
-        vector_env: wrapped and checked.
-        policy: acts.
-        parameters: that it acts with, on the CPU.
-        n_steps: of every rollout.
+    That is: environments in two processes or more that are not replaced when they die, transforms without running
+    statistics, a policy that samples from the distributions of a model in NumPy.
     """
-    batch, transforms = vector_env, list(getattr(vector_env, "transforms", ()))
-    while isinstance(batch, (TransformedVectorEnv, FiniteCheck)):
-        batch = batch.vector_env
+    transforms = list(getattr(vector_env, "transforms", ()))
     if (
-        isinstance(batch, SubprocessVectorEnv)
-        and batch.collects_alone
-        and isinstance(policy, SamplesDistributions)
-        and policy.is_mirrored
-        and not any(transform.keeps_running_statistics for transform in transforms)
+        not batch.collects_alone
+        or not isinstance(policy, SamplesDistributions)
+        or not policy.is_mirrored
+        or any(transform.keeps_running_statistics for transform in transforms)
     ):
-        try:
-            model = transport.encode_factory(policy.model)
-        except Exception:
-            return Collector(vector_env, policy)  # a model that cannot travel
-        return RemoteCollector(vector_env, batch, policy, model, transforms, parameters, n_steps)
-    return Collector(vector_env, policy)
+        return None
+    try:
+        model = transport.encode_factory(policy.model)
+    except Exception:
+        return None  # a model that cannot travel
+    return RemoteCollector(vector_env, batch, policy, model, transforms, parameters, n_steps)
 
 
 class RemoteCollector:
-    """Stands in for `Collector`; made by `make_collector`.
+    """Implements `RolloutCollector`.
 
     For the same weights and seeds the same rollouts come out whatever the timing. Actions are drawn from one random
     stream a worker, so they are not those of a `Collector`.

@@ -41,6 +41,9 @@ class SequentialVectorEnv:
         SpaceError: environments have different spaces, or spaces without an array form.
     """
 
+    seeds_every_episode = True
+    """See `SeedsEveryEpisode`."""
+
     def __init__(
         self, env_factories: Sequence[Callable[[], StructuredEnv]], *, keep_infos: bool = False, first_index: int = 0
     ) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -21,20 +21,23 @@ from maze_kernel.errors import EnvError, MazeError, RequestError, WorkerError
 from maze_kernel.events.records import EpisodeStatistics
 from maze_kernel.rollout.env_host import (
     EPISODE,
-    PHASE,
-    PHASES,
     PROGRESS,
-    SEED,
-    STEP,
     EnvFactory,
     HostFactory,
     array_specs,
     by_prefix,
+    describe_progress,
 )
 from maze_kernel.rollout.structured_merge import merge_ticks, split_actions
 from maze_kernel.workers.contract import ActorGroup, ArraySpec, Future, RestartPolicy, WorkerPool
 from maze_kernel.workers.options import WorkersOptions
 from maze_kernel.workers.subprocess import SubprocessPool
+
+if TYPE_CHECKING:
+    from maze_kernel.env.tick import VectorEnv
+    from maze_kernel.models.contract import Policy
+    from maze_kernel.models.flat_parameters import FlatParameters
+    from maze_kernel.rollout.collector import RolloutCollector
 
 
 def _warn(text: str) -> None:
@@ -52,6 +55,7 @@ class SubprocessVectorEnv:
     raise again.
 
     Attributes:
+        seeds_every_episode: see `SeedsEveryEpisode`.
         workers: the actors, `EnvHost`.
         shares_memory: whether arrays can be shared with them.
         bounds: worker i has environments bounds[i] … bounds[i + 1] − 1.
@@ -70,6 +74,8 @@ class SubprocessVectorEnv:
             process.
         SpaceError: environments have different spaces, or spaces without an array form.
     """
+
+    seeds_every_episode = True
 
     def __init__(
         self,
@@ -158,6 +164,14 @@ class SubprocessVectorEnv:
     def collects_alone(self) -> bool:
         """The workers can collect rollouts by themselves: no one steps them and no one replaces them."""
         return self.n_processes > 1 and self._max_restarts == 0
+
+    def make_collector(
+        self, vector_env: VectorEnv, policy: Policy, parameters: FlatParameters, n_steps: int
+    ) -> RolloutCollector | None:
+        """A collector that lets the workers collect by themselves; see `CollectsRollouts`."""
+        from maze_kernel.rollout.remote_collector import remote_collector  # imports torch, which steps do not need
+
+        return remote_collector(self, vector_env, policy, parameters, n_steps)
 
     def call_workers(
         self, method: str, arguments: Sequence[Sequence[Any]], timeout_seconds: float | None = None
@@ -362,16 +376,7 @@ class SubprocessVectorEnv:
         first, last = self.bounds[worker], self.bounds[worker + 1]
         if self._progress is None:
             return f"environments {first} to {last - 1}"
-        busy = np.flatnonzero(self._progress[first:last, PHASE])
-        if not busy.size:
-            return f"environments {first} to {last - 1}, between calls"
-        index = first + int(busy[0])
-        row = self._progress[index]
-        place = f"environment {index}, in its {PHASES[row[PHASE]]}"
-        if row[EPISODE] < 0:
-            return f"{place}, before its first episode"
-        seed = f"seed {row[SEED]}" if row[SEED] >= 0 else "unseeded"
-        return f"{place}, episode {row[EPISODE]} ({seed}), step {row[STEP]}"
+        return describe_progress(self._progress[first:last], first)
 
     def _raise(self, worker: int, error: MazeError) -> NoReturn:
         cause = error if isinstance(error, WorkerError) else error.__cause__
