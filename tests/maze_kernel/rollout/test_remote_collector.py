@@ -219,4 +219,4 @@ def test_where_something_must_see_whole_steps_they_are_taken_one_by_one(model):
 def test_a_policy_with_rules_around_it_is_not_taken_for_its_network(model):
     with contextlib.closing(_batch()) as batch:
         ruled = PolicyWrapper(NetworkPolicy(model, 7))
-        assert isinstance(make_collector(_wrapped(batch), ruled, FlatParameters(model), N_STEPS), Collector)
+        assert isinstance(collector_for(_wrapped(batch), ruled, FlatParameters(model), N_STEPS), Collector)
