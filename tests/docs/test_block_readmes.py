@@ -20,7 +20,9 @@ NAMES = sorted(folder.name for folder in ROOT.glob("plugins/maze_blocks_*"))
 def test_the_readme_lists_every_block_and_option(name):
     kernel = Kernel.of(importlib.import_module(f"{name}.plugin"))
     readme = (ROOT / "plugins" / name / "README.md").read_text()
-    for entry in kernel.catalog.entries("block"):
+    entries = kernel.catalog.entries("block")
+    assert entries
+    for entry in entries:
         section = readme.partition(f"### `{entry.component.name}`\n")[2].partition("\n### ")[0]
         assert entry.component.summary in section
         rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]

@@ -43,6 +43,7 @@ SHOWN = [
 
 @pytest.mark.parametrize("page", SHOWN)
 def test_commands_of_a_page_run_in_order(page, folder):
+    n_commands = 0
     for block in markdown.blocks(page):
         kind, _, rest = block.mark.partition(" ")
         if kind == "file":
@@ -51,6 +52,7 @@ def test_commands_of_a_page_run_in_order(page, folder):
             continue
         for line in block.text.splitlines():
             assert line.startswith("$ "), f"{block}: a console block holds commands only"
+            n_commands += 1
             arguments = shlex.split(line[2:])
             if kind == "append" or (page.name == "README.md" and arguments[:2] == ["maze", "train"]):
                 arguments += shlex.split(rest) if kind == "append" else README_TRAINING
@@ -58,6 +60,7 @@ def test_commands_of_a_page_run_in_order(page, folder):
             expected = int(rest) if kind == "exit" else 0
             assert done.returncode == expected, f"{block}: {line}\n{done.stdout}\n{done.stderr}"
             assert "Traceback" not in done.stderr, f"{block}: {line}\n{done.stderr}"
+    assert n_commands, f"every console block of {page} is skipped"
 
 
 TOML = [b for page in markdown.PAGES for b in markdown.blocks(page) if b.language == "toml" and "skip" not in b.mark]

@@ -103,15 +103,23 @@ def test_nan_in_a_recording_stops_the_run_and_names_the_episode(record, run):
         run("a", folder)
 
 
-def test_a_gradient_that_is_not_finite_changes_no_weight_and_leaves_its_minibatch(record, run, tmp_path):
+def test_a_gradient_that_is_not_finite_changes_no_weight_and_leaves_its_minibatch(record, run, make_trainer, tmp_path):
     environment = load_attribute(PROBE + "Identity")
     huge = {"action": np.full(2, 0.5, np.float32)}
     folder = record(lambda: environment(kind="box"), lambda _: huge, n_episodes=3)
     env = {"use": PROBE + "Identity", "kind": "box"}
-    with pytest.raises(NonFiniteError, match="not finite"):
-        run("a", folder, env=env, trainer={"lr": 1e38, "n_epochs": 3})
-    for checkpoint in (tmp_path / "a" / "checkpoints").glob("epoch-*"):
-        assert all(np.isfinite(array).all() for array in load_file(checkpoint / "model.safetensors").values())
+    trainer = {"lr": 1e30, "n_epochs": 3, "batch_size": 7}
+    with pytest.raises(NonFiniteError, match="no weight was changed") as refusal:
+        run("a", folder, env=env, trainer=trainer)
+    assert refusal.value.received == "NaN or infinity in update 2"
+    batch = load_file(tmp_path / "a" / "non-finite-batch.safetensors")
+    np.testing.assert_array_equal(batch["0.action.action"], np.full((5, 2), 0.5, np.float32))
+    alone = make_trainer(folder, env=env, trainer=trainer)
+    with pytest.raises(NonFiniteError, match="no weight was changed"):
+        alone.train_epoch()
+    state = alone.model.state_dict()
+    assert state
+    assert all(tensor.isfinite().all() for tensor in state.values())
 
 
 def test_a_mask_that_forbids_what_was_done_is_named(record, run, masked_env_without_its_mask):

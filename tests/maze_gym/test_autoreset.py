@@ -141,6 +141,7 @@ def test_a_step_that_only_resets_never_reaches_a_normaliser(name: str):
             rewards += float(tick.reward.sum())
     finally:
         vector_env.close()
+    assert recording.seen
     # Each observation of each episode exactly once: first, in between, and last.
     assert len(set(recording.seen)) == len(recording.seen)
     lengths = {index: [ENDS[(index + episode) % len(ENDS)][1] for episode in range(40)] for index in range(N)}

@@ -87,8 +87,10 @@ def test_models_of_the_page_have_the_stated_policy(kernel_with_blocks, text, exp
 def test_the_readme_lists_every_component_and_option(kernel, folder):
     readme = (ROOT / folder / "README.md").read_text()
     package = folder.split("/")[-1]
+    n_components = 0
     for entry in kernel.catalog.entries():
         if entry.component.target.startswith(package):
+            n_components += 1
             component = entry.component
             assert f"`{component.name}`" in readme
             assert component.summary in readme
@@ -99,3 +101,4 @@ def test_the_readme_lists_every_component_and_option(kernel, folder):
             }
             options = describe(kernel, component.kind, component.name).options
             assert stated == {f"`{row.name}`": (f"`{row.default}`", row.meaning) for row in options}
+    assert n_components

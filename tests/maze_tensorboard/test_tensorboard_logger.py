@@ -109,6 +109,7 @@ def test_a_network_becomes_an_image_with_its_boxes_and_arrows(tmp_path):
     # the block holds all parameters, so its box is in its full shade: white towards #3b82f6
     corner = picture[round(1.5 * (block.y + block.height / 2)), round(1.5 * (block.x + 4))]
     assert corner.tolist() == [round(255 + (part - 255) * block.shade) for part in (0x3B, 0x82, 0xF6)]
+    assert drawing.curves
     for curve in drawing.curves:
         x, y = curve.points[-1]
         assert picture[round(1.5 * y) - 3, round(1.5 * x)].tolist() == [91, 100, 114]

@@ -150,6 +150,7 @@ def test_log_stats_equal_sums_taken_one_environment_at_a_time(kernel, next_step_
         if t in (100, 101, 640, n_ticks - 1):
             for env, episodes in enumerate(memory.drain_batch_statistics()):
                 found[env] += [[next(iter(event.values.values()))[0] for event in episode] for episode in episodes]
+    assert all(expected)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 

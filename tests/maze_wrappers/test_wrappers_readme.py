@@ -17,6 +17,7 @@ def test_every_wrapper_has_its_section(kernel):
     entries = {
         e.component.name: e for e in kernel.catalog.entries("wrapper") if e.plugin.distribution == "maze-wrappers"
     }
+    assert entries
     assert SECTIONS.keys() == entries.keys()
     for name, section in SECTIONS.items():
         assert entries[name].component.summary in section

@@ -33,7 +33,9 @@ CONTRACTS = ("maze_kernel.config.experiment",)
 
 def sources(name):
     folder = DISTRIBUTIONS[name] / "src" / name
-    return [path for path in folder.rglob("*.py") if "plugin_template" not in path.parts]
+    found = [path for path in folder.rglob("*.py") if "plugin_template" not in path.parts]
+    assert found, f"no source files in {folder}"
+    return found
 
 
 def is_type_checking(node):

@@ -46,7 +46,7 @@ def rolled_out(context, seeds, *, deterministic=True, policy=None):
 
 
 def assert_same_decisions(ours, theirs):
-    assert len(ours) == len(theirs)
+    assert len(ours) == len(theirs) > 0
     for (key, seen, did), (other_key, other_seen, other_did) in zip(ours, theirs, strict=True):
         assert key == other_key
         for one, other in ((seen, other_seen), (did, other_did)):

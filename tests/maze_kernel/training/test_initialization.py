@@ -125,6 +125,7 @@ def test_any_trainer_goes_on_from_any_other_with_its_normaliser(run, normalised_
     theirs, ours = (CheckpointStore(folder).load_named("last").transforms for folder in (first, second.run_dir))
     for part, expected in theirs[0]["estimated"]["observation"].items():
         np.testing.assert_array_equal(ours[0]["estimated"]["observation"][part], expected)
+    assert theirs[0]["estimated"]["observation"]
 
 
 def test_the_critic_of_a_run_that_trained_one_comes_along(run):

@@ -22,7 +22,7 @@ def pole_file(tmp_path):
 
 
 def assert_same(one, two):
-    assert len(one) == len(two)
+    assert len(one) == len(two) > 0
     assert dict(one.spaces.observation) == dict(two.spaces.observation)
     assert dict(one.spaces.action) == dict(two.spaces.action)
     for first, second in zip(one, two, strict=True):
