@@ -28,7 +28,7 @@ def pytest_configure(config):
 
 
 def pytest_runtest_setup(item):
-    """`.ci/run` gives the slow tests a share of the day's time; what a run has begun it ends."""
+    """`.ci/run` gives the slow tests ten minutes; what a run has begun it ends."""
     if time.monotonic() - item.config.stash[STARTED] > item.config.getoption("--seconds"):
         pytest.skip("no time left for this test today")
 

@@ -1,0 +1,109 @@
+"""Which slow and learning tests a run of continuous integration calls, most telling first.
+
+A change runs the slow files of the distributions that it touches whole, and those that concern every distribution. The
+others take turns by the day. Prints one file a line; `--all` prints every one of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ("docs", "integration", "numbers", "packaging", "reliability")
+"""Folders of tests that concern every distribution."""
+TURNS = 8
+"""Days until each of the other files has had its turn."""
+BASE = "CI_BASE"
+"""Environment variable that names the commit a change is compared with."""
+_MARKED = re.compile(r"mark\.(slow|learning)\b")
+
+
+def slow_files(root: Path) -> list[str]:
+    """Test files that hold a slow or a learning test, relative to the repository."""
+    files = sorted((root / "tests").rglob("test_*.py"))
+    return [str(file.relative_to(root)) for file in files if _MARKED.search(file.read_text(encoding="utf-8"))]
+
+
+def touched_folders(changed: Iterable[str]) -> set[str]:
+    """Folders below `tests/` whose slow tests a change calls for.
+
+    >>> sorted(touched_folders(["docs/index.md"]))
+    ['docs']
+    >>> sorted(touched_folders(["plugins/maze_gym/src/maze_gym/envs.py"]) - set(SHARED))
+    ['maze_gym']
+    """
+    folders: set[str] = set()
+    for first, *rest in (Path(path).parts for path in changed):
+        if first in ("plugins", "tests") and len(rest) > 1:
+            folders.add(rest[0])
+        elif first.startswith("maze_") and rest:
+            folders.add(first)
+        elif first == "docs" or (not rest and first.endswith(".md")):
+            folders.add("docs")
+        else:  # what the whole repository is built, tested or tried out with
+            folders.update(SHARED)
+    if any(folder.startswith("maze_") for folder in folders):
+        folders.update(SHARED)
+    return folders
+
+
+def chosen(files: Sequence[str], changed: Iterable[str], day: int) -> list[str]:
+    """The files to call, in this order; a run whose time is over leaves away the last ones.
+
+    Args:
+        files: all that hold slow tests.
+        changed: paths that the change touches.
+        day: a number that grows by one a day; it decides whose turn it is and which shared file is the first.
+    """
+    folders = touched_folders(changed)
+    touched = [file for file in files if Path(file).parts[1] in folders]
+    own = [file for file in touched if Path(file).parts[1] not in SHARED]
+    shared = [file for file in touched if file not in own]
+    others = [file for file in files if file not in touched]
+    start = day % len(shared) if shared else 0
+    turn = [file for index, file in enumerate(others) if index % TURNS == day % TURNS]
+    return [*own, *shared[start:], *shared[:start], *turn]
+
+
+def changed_paths(root: Path, base: str | None = None) -> list[str]:
+    """Paths that differ from `base`: by default from where the branch left `main`, on `main` from the last landing."""
+    base = base or _base(root)
+    new = _git(root, "ls-files", "--others", "--exclude-standard")
+    return [*(_git(root, "diff", "--name-only", base) if base else []), *new]
+
+
+def _base(root: Path) -> str | None:
+    head = _git(root, "rev-parse", "HEAD")
+    for branch in ("origin/main", "main"):
+        base = _git(root, "merge-base", "HEAD", branch)
+        if base and base != head:
+            return base[0]
+    parent = _git(root, "rev-parse", "--verify", "--quiet", "HEAD^1")
+    return parent[0] if parent else None
+
+
+def _git(root: Path, *arguments: str) -> list[str]:
+    """The lines that git prints; none where it fails, as it does outside of a repository."""
+    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def main() -> None:
+    """Print the files of this run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--all", action="store_true", help="every file that holds slow tests")
+    files = slow_files(ROOT)
+    if not parser.parse_args().all:
+        files = chosen(files, changed_paths(ROOT, os.environ.get(BASE)), datetime.date.today().toordinal())
+    for file in files:
+        print(file)
+
+
+if __name__ == "__main__":
+    main()
