@@ -23,9 +23,9 @@ from gymnasium import spaces
 
 from interleaved import Contender, compare
 from maze_bc.data import Decisions, Episode
-from maze_bc.options import BCOptions, TrajectoryData
+from maze_bc.options import BCOptions
 from maze_bc.trainer import BCTrainer
-from maze_kernel.config import experiment_from_mapping
+from maze_kernel.config import experiment_from_mapping, select
 from maze_kernel.env.contract import flat_spaces
 from maze_kernel.loader import Kernel
 from maze_kernel.run.assembly import Assembly
@@ -56,8 +56,9 @@ class Synthetic:
 
 def ours(*, compiled: bool = False) -> Contender:
     """One pass over the data a round."""
+    kernel = Kernel.installed()
     options = BCOptions(
-        demonstrations=TrajectoryData(path="unused"),
+        demonstrations=select(kernel, "dataset", {"path": "unused"}),
         batch_size=BATCH_SIZE,
         validation_percentage=0.0,
         device="cpu",
@@ -69,7 +70,6 @@ def ours(*, compiled: bool = False) -> Contender:
         "model": {"use": "auto", "hidden_units": [64, 64], "non_lin": "tanh"},
         "trainer": {"use": "bc", "demonstrations": {"path": "unused"}},
     }
-    kernel = Kernel.installed()
     assembly = Assembly(experiment_from_mapping(data, kernel=kernel), kernel)
     trainer = BCTrainer(assembly.trainer_context(), options, Synthetic(N_ROWS))
     trainer.start_segment(0)

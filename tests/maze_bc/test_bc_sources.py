@@ -15,7 +15,6 @@ from maze_kernel.run.assembly import Assembly
 from maze_kernel.trajectories.dataset import TrajectoryDataset
 from maze_kernel.trajectories.minari_fit import FittedMinari
 from maze_kernel.trajectories.minari_source import MinariSource
-from maze_kernel.trajectories.source import RecordedEpisodes
 
 
 class OneEpisode:
@@ -114,7 +113,7 @@ def test_maze_states_are_converted_for_the_environment_trained_in(cutting):
     context = (assembly := cutting("structured", "masked")).trainer_context()
     demonstrations = open_demonstrations(assembly.experiment.trainer.options.demonstrations, context)
     assert isinstance(demonstrations, RecordedStates)
-    recorded = TrajectoryDataset.open(assembly.experiment.trainer.options.demonstrations.path)
+    recorded = TrajectoryDataset.open(assembly.experiment.trainer.options.demonstrations.options.path)
     shown = demonstrations.read(0)
     masks = {name for key in shown for name in shown[key].observation} - {
         name for key in recorded[0].observation for name in recorded[0].observation[key]
@@ -184,7 +183,7 @@ WANTED = flat_spaces(
 
 
 def test_minari_datasets_come_in_the_spaces_of_the_environment(minari_dataset):
-    episodes = RecordedArrays(RecordedEpisodes(FittedMinari(MinariSource(minari_dataset), WANTED)))
+    episodes = RecordedArrays(FittedMinari(MinariSource(minari_dataset), WANTED))
     assert list(episodes.lengths) == [5, 3]
     decisions = episodes.read(1)["0"]
     np.testing.assert_allclose(decisions.observation["at"], [[5.0, 5.1], [5.2, 5.3], [5.4, 5.5]])

@@ -8,6 +8,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from maze_kernel.config.load import select
 from maze_kernel.env.capabilities import Recording
 from maze_kernel.env.contract import FlatEnv, flat_spaces
 from maze_kernel.errors import MazeError, NonFiniteError, RequestError, SpaceError
@@ -16,7 +17,7 @@ from maze_kernel.trajectories.episode_file import encode_episode, read_episode
 from maze_kernel.trajectories.pooled_source import PooledSource
 from maze_kernel.trajectories.recording import RecordingEnv
 from maze_sac.experience import Experience
-from maze_sac.options import SACOptions, TrajectoryData
+from maze_sac.options import SACOptions
 
 minari = pytest.importorskip("minari")
 GAMMA = 0.9
@@ -85,8 +86,9 @@ def are_recorded(batch):
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_recorded_steps_are_transitions_like_any_other(assemble, recording, tables, keep):
-    options = SACOptions(demonstrations=TrajectoryData(path=str(recording)), keep_demonstrations=keep, gamma=GAMMA)
+def test_recorded_steps_are_transitions_like_any_other(kernel, assemble, recording, tables, keep):
+    data = select(kernel, "dataset", {"path": str(recording)})
+    options = SACOptions(demonstrations=data, keep_demonstrations=keep, gamma=GAMMA)
     assembly = assemble(**tables())
     experience = Experience(assembly.trainer_context(), assembly.make_model(), options)
     experience.start_segment(0)
@@ -188,10 +190,11 @@ def test_options_that_need_each_other_say_so(assemble, tables, options, message)
     assert message in refusal.value.render()
 
 
-def test_what_is_played_first_begins_with_what_the_environments_show(assemble, recording, tables):
+def test_what_is_played_first_begins_with_what_the_environments_show(kernel, assemble, recording, tables):
     """Demonstrations go into the ring of an environment that was reset already."""
     assembly = assemble(**tables())
-    options = SACOptions(demonstrations=TrajectoryData(path=str(recording)), initial_sampling_policy="random")
+    data = select(kernel, "dataset", {"path": str(recording)})
+    options = SACOptions(demonstrations=data, initial_sampling_policy="random")
     experience = Experience(assembly.trainer_context(), assembly.make_model(), options)
     experience._vector_env.reset = shifted(experience._vector_env.reset)
     experience.start_segment(0)

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from maze_kernel.config.load import select
 from maze_kernel.env.capabilities import Recording
 from maze_kernel.env.contract import ActorID, StructuredSpaces
 from maze_kernel.models.contract import PolicyContext
 from maze_kernel.rollout.random_policy import RandomPolicy
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.trajectories.options import TrajectoryData
 from maze_kernel.trajectories.recording import RecordingEnv
 from maze_sac.experience import Experience
 from maze_sac.options import SACOptions
@@ -180,7 +180,7 @@ def test_transitions_run_to_the_same_actors_next_decision(play, crew, n_envs):
 
 
 @pytest.fixture
-def recorded(tmp_path):
+def recorded(kernel, tmp_path):
     """`recorded(crew)` -> (data, account) of 40 episodes; some are cut off by the next reset."""
 
     def record(crew):
@@ -194,7 +194,7 @@ def recorded(tmp_path):
                 if terminated or truncated:
                     break
         env.close()
-        return TrajectoryData(path=str(tmp_path / "expert")), everything([wanderer])
+        return select(kernel, "dataset", {"path": str(tmp_path / "expert")}), everything([wanderer])
 
     return record
 

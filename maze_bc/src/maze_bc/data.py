@@ -19,8 +19,8 @@ from maze_kernel.env.episode_transform import EpisodeTransform
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
+from maze_kernel.trajectories.contract import Source
 from maze_kernel.trajectories.finite import require_finite
-from maze_kernel.trajectories.source import Source
 
 OWNER = "maze-bc"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import attrs
 
+from maze_kernel.selection import Selection
 from maze_kernel.training.schedules import Schedule, positive_rate
-from maze_kernel.trajectories.options import MinariData, TrajectoryData
 from maze_kernel.validators import above, all_of, at_least, below, between
 
 
@@ -15,8 +15,8 @@ from maze_kernel.validators import above, all_of, at_least, below, between
 class BCOptions:
     """Behavioural cloning. Source: Hussein et al. 2017."""
 
-    demonstrations: TrajectoryData | MinariData
-    """The episodes to learn from: a table with `path`, or with `use = "minari"` and `id`."""
+    demonstrations: Annotated[Selection, "dataset"]
+    """The episodes to learn from: a table with the `path` of a recording, or another dataset, such as `use = "minari"` with `id`."""  # noqa: E501
     n_epochs: int = attrs.field(default=1000, validator=at_least(0))
     """Epochs to train; 0: until patience or the user stops the run. An epoch is one pass over the training episodes, or a part of it: see `eval_every_k_iterations`."""  # noqa: E501
     eval_every_k_iterations: int = attrs.field(default=500, validator=at_least(0))

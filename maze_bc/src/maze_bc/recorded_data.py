@@ -1,4 +1,4 @@
-"""Recordings of `maze rollout --record`, and Minari datasets, as demonstrations.
+"""Recorded episodes of any dataset as demonstrations.
 
 What a Maze environment recorded are its MazeStates and MazeActions: they go through the conversions and wrappers of the
 *training* environment, so that old recordings survive a new observation interface. Other environments recorded arrays.
@@ -16,10 +16,8 @@ from maze_kernel.env.batching import stack_rows
 from maze_kernel.env.capabilities import Recordable, capability
 from maze_kernel.env.contract import Action, PolicyKey, StructuredEnv
 from maze_kernel.errors import EnvError
-from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.episode import Episode as RecordedEpisode
-from maze_kernel.trajectories.maze_steps import MazeStep
-from maze_kernel.trajectories.source import RecordedEpisodes
+from maze_kernel.trajectories.contract import Episode as RecordedEpisode
+from maze_kernel.trajectories.contract import EpisodeSource, HoldsMazeEpisodes, MazeStep
 
 
 class RecordedArrays:
@@ -29,7 +27,7 @@ class RecordedArrays:
         recorded: all of them.
     """
 
-    def __init__(self, recorded: RecordedEpisodes) -> None:
+    def __init__(self, recorded: EpisodeSource) -> None:
         self._recorded = recorded
         self.spaces = recorded.spaces
         self.lengths = recorded.lengths
@@ -54,16 +52,16 @@ class RecordedStates:
     """Episodes whose MazeStates and MazeActions are converted anew.
 
     Args:
-        dataset: the recording.
+        recorded: all of them.
         env: an environment like those trained in, without transforms; its conversions and wrappers are used.
     """
 
-    def __init__(self, dataset: TrajectoryDataset, env: StructuredEnv) -> None:
-        self._dataset = dataset
+    def __init__(self, recorded: HoldsMazeEpisodes, env: StructuredEnv) -> None:
+        self._recorded = recorded
         self._env: Any = env
         self._core_env = _core_env(env)
         self.spaces = env.structured_spaces
-        self.lengths: Sequence[int] = dataset.lengths
+        self.lengths: Sequence[int] = recorded.lengths
 
     def expect(self, episodes: Sequence[int]) -> None:
         """Nothing is read ahead."""
@@ -75,8 +73,8 @@ class RecordedStates:
             EnvError: an action conversion cannot turn a MazeAction into an action of its space, and the recorded
                 one is of another space.
         """
-        recorded = self._dataset[index]
-        objects = self._dataset.maze_episode(index, self._core_env)
+        recorded = self._recorded.read(index)
+        objects = self._recorded.maze_episode(index, self._core_env)
         assert objects is not None
         converted = {}
         for key in recorded.action:
@@ -90,14 +88,15 @@ class RecordedStates:
         return converted
 
     def close(self) -> None:
-        """Close the environment."""
+        """Close the dataset and the environment."""
+        self._recorded.close()
         self._env.close()
 
     def _row(self, key: PolicyKey, step: MazeStep, recorded: RecordedEpisode, place: int) -> tuple[Any, Action]:
         try:
             observation, action = self._env.to_spaces(key, step.maze_state, step.maze_action)
         except EnvError:
-            if self._dataset.spaces.action.get(key) != self.spaces.action[key]:
+            if self._recorded.spaces.action.get(key) != self.spaces.action[key]:
                 raise
             observation, _ = self._env.to_spaces(key, step.maze_state)
             action = {name: array[place] for name, array in recorded.action[key].items()}
@@ -106,9 +105,9 @@ class RecordedStates:
         return observation, action
 
 
-def speaks_of_states(env: StructuredEnv, dataset: TrajectoryDataset) -> bool:
+def speaks_of_states(env: StructuredEnv, recorded: HoldsMazeEpisodes) -> bool:
     """Whether the environment has MazeStates and the recording holds them."""
-    return _core_env(env) is not None and dataset.maze_episode(0) is not None
+    return _core_env(env) is not None and recorded.maze_episode(0) is not None
 
 
 def _core_env(env: StructuredEnv) -> Any | None:

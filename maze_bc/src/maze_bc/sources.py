@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from maze_bc.data import Demonstrations
 from maze_bc.recorded_data import RecordedArrays, RecordedStates, speaks_of_states
-from maze_kernel.env.contract import StructuredEnv
+from maze_kernel.selection import Selection
 from maze_kernel.training.contract import TrainerContext
-from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.opening import Data, open_recorded, open_source
-from maze_kernel.trajectories.options import TrajectoryData
+from maze_kernel.trajectories.contract import DatasetContext, HoldsMazeEpisodes
+from maze_kernel.trajectories.opening import open_dataset, open_source
 
 
-def open_demonstrations(data: Data, context: TrainerContext) -> Demonstrations:
+def open_demonstrations(data: Selection, context: TrainerContext) -> Demonstrations:
     """The episodes as the training environment would show them inside of its transforms.
 
     With a `[workers]` table they are read on the pool.
 
     Raises:
-        RequestError: there are none, or Minari is not installed.
-        SpaceError: a Minari dataset does not fit the environment.
-        TrajectoryError: a recording is damaged.
+        MazeError: see `open_dataset`.
     """
     return open_source(data, _open, context)
 
 
-def _open(data: Data, make_env: Callable[[], StructuredEnv]) -> Demonstrations:
-    if isinstance(data, TrajectoryData):
-        dataset, env = TrajectoryDataset.open(data.path), make_env()
-        if speaks_of_states(env, dataset):
-            return RecordedStates(dataset, env)
+def _open(data: Selection, context: DatasetContext) -> Demonstrations:
+    episodes = open_dataset(data, context)
+    if isinstance(episodes, HoldsMazeEpisodes):
+        env = context.make_env()
+        if speaks_of_states(env, episodes):
+            return RecordedStates(episodes, env)
         env.close()
-    return RecordedArrays(open_recorded(data, make_env))
+    return RecordedArrays(episodes)

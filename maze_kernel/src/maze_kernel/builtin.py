@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from maze_kernel.components import (
     CommandComponent,
+    DatasetComponent,
     LoggerComponent,
     PolicyComponent,
     WorkersComponent,
@@ -97,4 +98,22 @@ def maze_wrappers() -> Iterable[WrapperComponent]:
         target="maze_kernel.trajectories.recording_wrappers:ActionRecording",
         options="maze_kernel.trajectories.options:ActionRecordingOptions",
         summary="Records the actions of episodes, for replays.",
+    )
+
+
+@hookimpl
+def maze_datasets() -> Iterable[DatasetComponent]:
+    """Recordings, and the datasets of another library."""
+    yield DatasetComponent(
+        name="trajectories",
+        target="maze_kernel.trajectories.source:open_recordings",
+        options="maze_kernel.trajectories.options:TrajectoriesOptions",
+        summary="Episodes recorded with maze rollout --record; what a table without use means.",
+        default=True,
+    )
+    yield DatasetComponent(
+        name="minari",
+        target="maze_kernel.trajectories.minari_fit:open_minari",
+        options="maze_kernel.trajectories.options:MinariOptions",
+        summary="A Minari dataset of this machine, in the spaces of the environment.",
     )

@@ -147,6 +147,15 @@ class PolicyComponent(Component):
 
 
 @attrs.frozen(kw_only=True)
+class DatasetComponent(Component):
+    """Target: `(context: DatasetContext, options) -> EpisodeSource`."""
+
+    kind: ClassVar[str] = "dataset"
+    default: bool = False
+    """Whether a table without `use` selects it."""
+
+
+@attrs.frozen(kw_only=True)
 class WorkersComponent(Component):
     """Target: `(options) -> WorkerPool`."""
 
@@ -176,6 +185,7 @@ COMPONENT_TYPES: dict[str, type[Component]] = {
         LoggerComponent,
         ModelComponent,
         PolicyComponent,
+        DatasetComponent,
         WorkersComponent,
         CommandComponent,
     )

@@ -200,6 +200,48 @@ class MazeHooks:
         raise NotImplementedError
 
     @hookspec
+    def maze_datasets(self) -> Iterable[c.DatasetComponent]:
+        """Sources of recorded episodes, selected by `use = "..."` in a trainer's table `demonstrations`.
+
+        ```python
+        import numpy as np
+        from maze_kernel.trajectories.contract import Episode
+
+        class Standing:
+            name = "standing still"
+
+            def __init__(self, context, *, n_episodes: int = 5):
+                self.env = context.make_env()
+                self.spaces, self.lengths = self.env.structured_spaces, [10] * n_episodes
+
+            def infos(self):
+                return [self.read(index).info for index in range(len(self.lengths))]
+
+            def expect(self, episodes):
+                return None  # nothing is read ahead
+
+            def read(self, index):
+                seen, done = self.spaces.observation["0"], self.spaces.action["0"]
+                return Episode.flat(
+                    episode_id=f"standing-{index}",
+                    observation={name: np.zeros((11, *leaf.shape), leaf.dtype) for name, leaf in seen.items()},
+                    action={name: np.zeros((10, *leaf.shape), leaf.dtype) for name, leaf in done.items()},
+                    reward=np.zeros(10),
+                    terminated=np.zeros(10, bool),
+                    truncated=np.arange(10) == 9,
+                )
+
+            def close(self):
+                self.env.close()
+
+        @hookimpl
+        def maze_datasets():
+            yield c.DatasetComponent(name="standing", target="my_plugin:Standing", summary="Nothing is done.")
+        ```
+        """
+        raise NotImplementedError
+
+    @hookspec
     def maze_workers(self) -> Iterable[c.WorkersComponent]:
         """Worker pools, selected by `[workers] use = "..."`.
 

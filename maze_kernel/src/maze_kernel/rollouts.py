@@ -6,6 +6,7 @@ What `maze rollout` and `RunContext.rollout` call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,8 @@ from maze_kernel.rollout.runner import EpisodePlayer, play_episodes, summarize, 
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.run.seeding import SeedTree
 from maze_kernel.training import playing
-from maze_kernel.training.recorder import make_recorder
-from maze_kernel.trajectories.dataset import TrajectoryDataset
+from maze_kernel.training.recorder import make_recorder, select_brought
+from maze_kernel.trajectories.contract import DatasetContext
 from maze_kernel.validators import at_least
 from maze_kernel.workers.inline import InlinePool
 from maze_kernel.workers.options import WorkersOptions
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from maze_kernel.models.contract import Policy
     from maze_kernel.rollout.episodes import EpisodeResult
     from maze_kernel.training.checkpoint import Checkpoint
-    from maze_kernel.trajectories.episode import EpisodeInfo
+    from maze_kernel.trajectories.contract import EpisodeInfo
     from maze_kernel.workers.contract import WorkerPool
 
 
@@ -178,14 +179,15 @@ def replay(
     on where their recordings end. Where seeds repeat, one worker plays, since their episodes come in turn.
 
     Args:
-        recording: see `TrajectoryDataset.open`.
+        recording: a recording, a run directory with recordings, or the file of one episode.
         options: of the replay; `n_episodes` and `seed` are the recording's.
         run_dir: see `roll_out`.
 
     Raises:
         RequestError: an episode was recorded without a seed.
+        PluginError: what reads recordings is not installed.
     """
-    infos = TrajectoryDataset.open(recording).infos()
+    infos = _recorded_infos(loaded, kernel, recording)
     if n_unseeded := sum(info.seed is None for info in infos):
         raise RequestError(
             f"{n_unseeded} episodes of {recording} were recorded without a seed and cannot be replayed",
@@ -210,6 +212,15 @@ def replay(
         different_seeds=[episode.seed for info, episode in pairs if not _same(info, episode)],
         n_left_out=len(infos) - len(played),
     )
+
+
+def _recorded_infos(loaded: LoadedExperiment, kernel: Kernel, recording: Path) -> Sequence[EpisodeInfo]:
+    """Identifiers and sums of recorded episodes."""
+    selection = select_brought(kernel, "dataset", {"use": "trajectories", "path": str(recording)})
+    make_env = Assembly(loaded, kernel).env_factory(training=False, writes_files=False)
+    with closing(kernel.catalog.build(selection, DatasetContext(make_env=make_env))) as source:
+        infos: Sequence[EpisodeInfo] = source.infos()
+    return infos
 
 
 def _was_cut(info: EpisodeInfo) -> bool:

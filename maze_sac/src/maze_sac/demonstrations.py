@@ -12,11 +12,13 @@ import numpy as np
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
+from maze_kernel.selection import Selection
 from maze_kernel.training.contract import TrainerContext
-from maze_kernel.trajectories.episode import Episode, concatenate, flat_transitions
+from maze_kernel.trajectories.contract import DatasetContext, Episode
 from maze_kernel.trajectories.finite import require_finite
-from maze_kernel.trajectories.opening import Data, open_recorded, open_source
-from maze_kernel.trajectories.options import MinariData
+from maze_kernel.trajectories.opening import open_dataset, open_source
+from maze_kernel.trajectories.transformed import transformed
+from maze_kernel.trajectories.transitions import concatenate, flat_transitions
 from maze_sac.options import SACOptions
 from maze_sac.recorded_play import add_episodes, rows_needed
 from maze_sac.replay import ReplayBuffer, Transitions
@@ -97,24 +99,24 @@ class RecordedDemonstrations:
     """Recorded episodes of the training environment, as its wrappers would have shown them.
 
     Args:
-        data: where they are.
+        data: the dataset that holds them.
         context: of the trainer; with workers, these read them.
 
     Raises:
-        RequestError: there is no recording, or Minari is not installed.
-        SpaceError: it is of an environment with other spaces.
+        MazeError: see `open_dataset`.
+        SpaceError: they are of an environment with other spaces.
     """
 
-    def __init__(self, data: Data, context: TrainerContext) -> None:
+    def __init__(self, data: Selection, context: TrainerContext) -> None:
         self._data, self._context = data, context
-        with closing(open_recorded(data, context.make_env)) as recorded:
-            spaces = recorded.spaces
+        with closing(open_dataset(data, DatasetContext(make_env=context.make_env))) as recorded:
+            spaces, name = recorded.spaces, recorded.name
         for transform in context.transforms:
             spaces = transform.bind(spaces)
         if spaces != context.spaces:
             raise SpaceError(
                 "the demonstrations are of an environment with other spaces",
-                received=f"{spaces} in {_place(data)}",
+                received=f"{spaces} in {name}",
                 expected=str(context.spaces),
                 owner=OWNER,
                 help="record them with the environment and the wrappers of this experiment",
@@ -127,7 +129,7 @@ class RecordedDemonstrations:
             RequestError: there are no decisions, or only actions were recorded.
             NonFiniteError: NaN or infinity among them.
         """
-        with closing(open_source(self._data, open_recorded, self._context)) as source:
+        with closing(open_source(self._data, open_dataset, self._context)) as source:
             indices = range(len(source.lengths))
             source.expect(indices)
             episodes = [self._read(index, source.read(index)) for index in indices]
@@ -143,17 +145,13 @@ class RecordedDemonstrations:
                 "only actions were recorded, so there are no transitions", help="replay it, and record that"
             )
         _require_finite(index, recorded)
-        episode = recorded.through(self._context.transforms)
+        episode = transformed(recorded, self._context.transforms)
         divided = episode.actor_reward
         return attrs.evolve(
             episode,
             reward=_outer_reward(episode.reward, self._context.transforms),
             actor_reward=None if divided is None else _outer_reward(divided, self._context.transforms),
         )
-
-
-def _place(data: Data) -> str:
-    return f"the Minari dataset {data.id}" if isinstance(data, MinariData) else data.path
 
 
 def _outer_reward(reward: np.ndarray, transforms: Sequence[Transform]) -> np.ndarray:

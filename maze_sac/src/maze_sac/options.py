@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import attrs
 
+from maze_kernel.selection import Selection
 from maze_kernel.training.schedules import Schedule, positive_rate
-from maze_kernel.trajectories.options import MinariData, TrajectoryData
 from maze_kernel.validators import above, all_of, at_least, at_most, between
 
 
@@ -64,8 +64,8 @@ class SACOptions:
     """Rows of the replay buffer, over all environments; the oldest are overwritten."""
     initial_buffer_size: int = attrs.field(default=10_000, validator=at_least(1))
     """Transitions collected before the first update."""
-    demonstrations: TrajectoryData | MinariData | None = None
-    """Recorded episodes that fill the replay buffer before the first update (SACfD): a table with `path`, or with `use = "minari"` and `id`. They count for `initial_buffer_size`. Vecerik et al. 2017."""  # noqa: E501
+    demonstrations: Annotated[Selection, "dataset"] | None = None
+    """Recorded episodes that fill the replay buffer before the first update (SACfD): a table with the `path` of a recording, or another dataset, such as `use = "minari"` with `id`. They count for `initial_buffer_size`. Vecerik et al. 2017."""  # noqa: E501
     keep_demonstrations: bool = attrs.field(default=False, validator=_fits_the_others)
     """Keep demonstrations beside the replay buffer, so that new transitions never overwrite them."""
     demonstration_fraction: float = attrs.field(default=0.0, validator=between(0.0, 1.0))

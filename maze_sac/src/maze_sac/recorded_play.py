@@ -8,7 +8,7 @@ import numpy as np
 
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict, FinalObservation, Group
-from maze_kernel.trajectories.episode import Episode
+from maze_kernel.trajectories.contract import Episode
 from maze_sac.replay import ReplayBuffer
 from maze_sac.series import ActorSeries
 

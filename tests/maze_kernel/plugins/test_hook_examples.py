@@ -43,3 +43,12 @@ def test_the_environment_of_the_example_keeps_its_contract(my_plugin):
     (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(MazeHooks.maze_envs), re.DOTALL)
     exec(source, my_plugin.__dict__)
     check_env(my_plugin.Guessing, n_steps=10)
+
+
+def test_the_dataset_of_the_example_keeps_its_contract(my_plugin):
+    from maze_kernel.testing.datasets import check_dataset
+    from maze_kernel.testing.environments import Identity
+
+    (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(MazeHooks.maze_datasets), re.DOTALL)
+    exec(source, my_plugin.__dict__)
+    check_dataset(my_plugin.Standing, Identity)

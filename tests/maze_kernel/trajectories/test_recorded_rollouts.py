@@ -200,8 +200,13 @@ def test_an_episode_without_a_seed_cannot_be_replayed(counter, tmp_path):
     env.reset()
     env.step({"move": 1, "push": np.zeros(2)})
     env.close()
+    kernel = Kernel.installed()
+    loaded = experiment_from_mapping(PENDULUM, kernel=kernel)
     with pytest.raises(RequestError, match="without a seed"):
-        replay(None, None, tmp_path, RolloutOptions())
+        replay(loaded, kernel, tmp_path, RolloutOptions())
+    with pytest.raises(PluginError, match="no dataset is called 'trajectories'") as caught:
+        replay(loaded, Kernel([]), tmp_path, RolloutOptions())
+    assert "pip install maze-trajectories" in caught.value.help
 
 
 def test_memory_does_not_grow_with_the_number_of_episodes(counter, tmp_path):

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from maze_kernel import __version__
-from maze_kernel.components import COMPONENT_TYPES, load_attribute
+from maze_kernel.components import COMPONENT_TYPES, DatasetComponent, load_attribute
 from maze_kernel.config.fields import OptionFields, fields_of_class, fields_of_target
 from maze_kernel.config.origin import COMMAND_LINE
 from maze_kernel.config.problems import nearest
@@ -37,6 +37,12 @@ class Choices:
 
     def names(self, kind: str) -> tuple[str, ...]:
         return tuple(sorted(entry.component.name for entry in self.catalog.entries(kind)))
+
+    def default(self, kind: str) -> str | None:
+        """What a table without `use` means; None where it has to say, or several plugins offer a default."""
+        components = [entry.component for entry in self.catalog.entries(kind)]
+        names = [c.name for c in components if isinstance(c, DatasetComponent) and c.default]
+        return names[0] if len(names) == 1 else None
 
     def choose(self, kind: str, use: str, location: Location | None) -> Choice:
         """The target, the owner and the options of one `use`.

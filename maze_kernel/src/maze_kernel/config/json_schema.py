@@ -17,7 +17,7 @@ import attrs
 from maze_kernel.components import load_attribute
 from maze_kernel.config import fields as f
 from maze_kernel.config.bounds import schema_by
-from maze_kernel.config.choices import fields_of_entry, owner_of
+from maze_kernel.config.choices import Choices, fields_of_entry, owner_of
 from maze_kernel.config.documentation import Texts, texts_of_class, texts_of_target
 from maze_kernel.config.experiment import Experiment
 from maze_kernel.config.resolved import plain
@@ -120,6 +120,7 @@ class _Builder:
             self.definitions[kind] = {}
             entries = self.catalog.entries(kind)
             names = [entry.component.name for entry in entries]
+            default = Choices(self.catalog).default(kind)
             branches: list[Schema] = []
             spellings: list[str] = []
             for entry in entries:
@@ -128,6 +129,8 @@ class _Builder:
                 spellings += uses
                 definition = _definition_name(f"{kind}.{entry.qualified_name}")
                 self.definitions[definition] = self._component(entry, uses)
+                if name == default:
+                    self.definitions[definition]["required"].remove("use")
                 branches.append({"$ref": f"#/$defs/{definition}"})
             branches.append(_imported(kind, spellings))
             self.definitions[kind] = {"oneOf": branches}

@@ -128,4 +128,10 @@ def _installed(plugins: PluginOptions, problems: Problems, folder: Path | None) 
 
 def _reader(catalog: Any, problems: Problems, import_paths: bool) -> Reader:
     choices = Choices(catalog, import_paths)
-    return Reader(problems=problems, choose=choices.choose, choices=choices.names, check_text=choices.check_text)
+    return Reader(
+        problems=problems,
+        choose=choices.choose,
+        choices=choices.names,
+        default=choices.default,
+        check_text=choices.check_text,
+    )

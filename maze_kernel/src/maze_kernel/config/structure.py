@@ -76,7 +76,7 @@ def structure_selection(value: Any, kind: str, scope: Scope, reader: Reader) -> 
             help=f"write use = {complaints.toml_name(value)} in a table [{show_path(scope.path)}]",
         )
         return INVALID
-    use = value.get("use")
+    use = value.get("use", reader.default(kind))
     if not isinstance(use, str):
         reader.problems.add(
             (*scope.path, "use") if "use" in value else scope.path,

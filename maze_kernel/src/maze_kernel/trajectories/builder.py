@@ -10,7 +10,7 @@ import numpy as np
 from maze_kernel.env.batching import layout
 from maze_kernel.env.contract import ActorID, PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict
-from maze_kernel.trajectories.episode import Episode, EpisodeInfo
+from maze_kernel.trajectories.contract import Episode, EpisodeInfo
 
 _FIRST_CAPACITY = 64
 

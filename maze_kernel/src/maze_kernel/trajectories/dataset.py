@@ -12,10 +12,12 @@ import numpy as np
 from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
-from maze_kernel.trajectories.episode import Episode, EpisodeInfo, Transitions, concatenate, flat_transitions
+from maze_kernel.trajectories.contract import Episode, EpisodeInfo, MazeEpisode
 from maze_kernel.trajectories.episode_file import SUFFIX, read_episode, read_info
-from maze_kernel.trajectories.maze_steps import MazeEpisode, read_maze_episode
+from maze_kernel.trajectories.maze_steps import read_maze_episode
 from maze_kernel.trajectories.stored_spaces import spaces_from_data
+from maze_kernel.trajectories.transformed import transformed
+from maze_kernel.trajectories.transitions import Transitions, concatenate, flat_transitions
 from maze_kernel.trajectories.writer import MANIFEST, read_manifest
 
 
@@ -64,7 +66,7 @@ class TrajectoryDataset:
 
     def __getitem__(self, index: int) -> Episode:
         episode = read_episode(self.files[index])
-        return episode.through(self.transforms) if self.transforms else episode
+        return transformed(episode, self.transforms) if self.transforms else episode
 
     def __iter__(self) -> Iterator[Episode]:
         return (self[index] for index in range(len(self)))

@@ -24,7 +24,7 @@ from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.errors import TrajectoryError
 from maze_kernel.run.stored_data import from_data, to_data
-from maze_kernel.trajectories.episode import Episode, EpisodeInfo
+from maze_kernel.trajectories.contract import Episode, EpisodeInfo
 
 FORMAT = 1
 """Version of the layout of a recording, written to every file."""

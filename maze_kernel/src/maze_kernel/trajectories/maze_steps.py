@@ -1,4 +1,4 @@
-"""What a recording of a Maze environment holds beside arrays: states, actions and events, step by step."""
+"""Writes and reads what a recording of a Maze environment holds beside arrays: states, actions and events."""
 
 from __future__ import annotations
 
@@ -7,43 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from maze_kernel.env.capabilities import Recordable
 from maze_kernel.errors import TrajectoryError
-from maze_kernel.events.records import EventRecord
+from maze_kernel.trajectories.contract import MazeEpisode, MazeStep
 from maze_kernel.trajectories.object_decoding import RecordedClasses
 from maze_kernel.trajectories.object_encoding import ObjectEncoder
 
 OBJECTS = "objects"
 """Name of the array that holds the JSON text, as bytes; arrays of the objects are `object/0`, `object/1`, …"""
-
-
-@attrs.frozen(kw_only=True)
-class MazeStep:
-    """One decision in the words of the simulation.
-
-    Attributes:
-        maze_state: in which it was taken.
-        maze_action: the decision.
-        events: fired by it; those of `reset` are among the first step's.
-        components: what `get_serializable_components` gave after it.
-    """
-
-    maze_state: Any
-    maze_action: Any | None
-    events: tuple[EventRecord, ...]
-    components: Mapping[str, Any]
-
-
-@attrs.frozen(kw_only=True)
-class MazeEpisode:
-    """All decisions of an episode, and the state it ended in; None where the last step failed."""
-
-    steps: tuple[MazeStep, ...]
-    final_state: Any | None
 
 
 class MazeStepRecorder:

@@ -17,8 +17,8 @@ from maze_kernel.env.contract import FLAT_KEY
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.errors import RequestError
 from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.episode import flat_transitions
 from maze_kernel.trajectories.minari_source import PLAIN, MinariSource, require_minari
+from maze_kernel.trajectories.transitions import flat_transitions
 from maze_kernel.trajectories.writer import TrajectoryWriter, episode_name
 
 _CHUNK = 100

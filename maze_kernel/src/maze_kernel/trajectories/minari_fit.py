@@ -1,8 +1,9 @@
-"""Minari datasets in the spaces of an environment."""
+"""Minari datasets in the spaces of an environment: the dataset component "minari"."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import attrs
@@ -12,8 +13,9 @@ from gymnasium import spaces
 from maze_kernel.env.contract import FLAT_KEY, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.errors import SpaceError
-from maze_kernel.trajectories.episode import Episode
+from maze_kernel.trajectories.contract import DatasetContext, Episode, EpisodeInfo
 from maze_kernel.trajectories.minari_source import MinariSource
+from maze_kernel.trajectories.options import MinariOptions
 
 
 class FittedMinari:
@@ -26,6 +28,7 @@ class FittedMinari:
         wanted: the spaces of the environment.
 
     Attributes:
+        name: what messages call it.
         spaces: `wanted`.
         lengths: steps of each episode.
 
@@ -40,6 +43,7 @@ class FittedMinari:
                 received=f"policy keys {', '.join(wanted.policy_keys)}",
                 help="record the episodes with Maze: maze rollout --record",
             )
+        self.name = f"the Minari dataset {source.name}"
         self.spaces = wanted
         self._source = source
         self._key = wanted.policy_keys[0]
@@ -49,7 +53,14 @@ class FittedMinari:
             _require_same_form(what, self._theirs[what], self._ours[what])
         self.lengths: Sequence[int] = source.lengths
 
-    def __getitem__(self, index: int) -> Episode:
+    def infos(self) -> Sequence[EpisodeInfo]:
+        """Identifiers and sums of all episodes, which are read for them."""
+        return [self._source[index].info for index in range(len(self._source))]
+
+    def expect(self, episodes: Sequence[int]) -> None:
+        """Nothing is read ahead."""
+
+    def read(self, index: int) -> Episode:
         """One episode, read now and not kept."""
         episode = self._source[index]
         return attrs.evolve(
@@ -61,12 +72,26 @@ class FittedMinari:
             final_observation=self._fitted("observation", episode.final_observation),
         )
 
+    def close(self) -> None:
+        """Nothing is held open."""
+
     def _fitted(self, what: str, arrays: ArrayDict) -> ArrayDict:
         theirs, ours = self._theirs[what], self._ours[what]
         return {
             name: (arrays[name] + _shift(theirs[name], leaf)).astype(leaf.dtype, copy=False)
             for name, leaf in ours.spaces.items()
         }
+
+
+def open_minari(context: DatasetContext, options: MinariOptions) -> FittedMinari:
+    """Open what the options name, in the spaces of the environment.
+
+    Raises:
+        RequestError: Minari is not installed, or there is no such dataset on this machine.
+        SpaceError: it does not fit the environment.
+    """
+    with closing(context.make_env()) as env:
+        return FittedMinari(MinariSource(options.id), env.structured_spaces)
 
 
 def _shift(theirs: spaces.Space[Any], ours: spaces.Space[Any]) -> np.ndarray:

@@ -11,10 +11,10 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.env.batching import layout
-from maze_kernel.env.contract import FLAT_KEY, flat_spaces
+from maze_kernel.env.contract import flat_spaces
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.errors import RequestError
-from maze_kernel.trajectories.episode import Episode, EpisodeInfo
+from maze_kernel.trajectories.contract import Episode
 
 PLAIN = ("observation", "action")
 """The only name in a Dict space that stands for what has no name in Minari."""
@@ -29,6 +29,7 @@ class MinariSource:
         name: of a dataset in the local Minari folder, or the dataset's own folder.
 
     Attributes:
+        name: as given.
         spaces: one array a leaf.
         lengths: steps of each episode.
 
@@ -38,7 +39,7 @@ class MinariSource:
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self._dataset = _open(name)
         self._indices = [int(index) for index in self._dataset.episode_indices]
         self._about = list(self._dataset.storage.get_episode_metadata(self._indices))
@@ -54,36 +55,15 @@ class MinariSource:
     def __getitem__(self, index: int) -> Episode:
         """One episode, read now and not kept; Minari's last observation, after the last step, is the final one."""
         (data,) = self._dataset.iterate_episodes([self._indices[index]])
-        n = self.lengths[index]
-        seen = self._arrays(data.observations, self._dataset.observation_space, PLAIN[0])
-        done = self._arrays(data.actions, self._dataset.action_space, PLAIN[1])
-        terminated, truncated = (np.asarray(flags, np.bool_) for flags in (data.terminations, data.truncations))
-        reward = np.asarray(data.rewards, np.float64)
-        return Episode(
-            info=EpisodeInfo(
-                episode_id=str(uuid.uuid4()),
-                seed=self._about[index].get("seed"),
-                n_decisions=n,
-                n_env_steps=n,
-                total_reward=float(reward.sum()),
-                terminated=bool(terminated[-1:].any()),
-                truncated=bool(truncated[-1:].any()),
-                policy=f"Minari dataset {self._name}",
-            ),
-            policy_keys=(FLAT_KEY,),
-            key_index=np.zeros(n, np.int64),
-            agent_id=np.zeros(n, np.int64),
-            reward=reward,
-            terminated=terminated,
-            truncated=truncated,
-            flat_step_end=np.ones(n, np.bool_),
-            actor_done=np.zeros(n, np.bool_),
-            actor_reward=None,
-            observation={FLAT_KEY: {name: array[:n] for name, array in seen.items()}},
-            action={FLAT_KEY: done},
-            final_key=FLAT_KEY,
-            final_observation={name: array[n] for name, array in seen.items()},
-            final_agent=0,
+        return Episode.flat(
+            episode_id=str(uuid.uuid4()),
+            observation=self._arrays(data.observations, self._dataset.observation_space, PLAIN[0]),
+            action=self._arrays(data.actions, self._dataset.action_space, PLAIN[1]),
+            reward=data.rewards,
+            terminated=np.asarray(data.terminations, np.bool_),
+            truncated=np.asarray(data.truncations, np.bool_),
+            seed=self._about[index].get("seed"),
+            policy=f"Minari dataset {self.name}",
         )
 
     def _arrays(self, values: Any, space: spaces.Space[Any], plain: str) -> ArrayDict:

@@ -1,62 +1,48 @@
-"""Opens the recorded episodes that a trainer's options name, here or on the worker pool."""
+"""Opens the dataset that a trainer's options select, here or on the worker pool."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import attrs
-
-from maze_kernel.env.contract import StructuredEnv
+from maze_kernel.catalog import build
+from maze_kernel.run.placing import placed
+from maze_kernel.selection import Selection
 from maze_kernel.training.contract import TrainerContext
-from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.minari_fit import FittedMinari
-from maze_kernel.trajectories.minari_source import MinariSource
-from maze_kernel.trajectories.options import MinariData, TrajectoryData
+from maze_kernel.trajectories.contract import DatasetContext, EpisodeSource, Source
 from maze_kernel.trajectories.pooled_source import PooledSource
-from maze_kernel.trajectories.source import RecordedEpisodes, Source
 
 EpisodeT = TypeVar("EpisodeT")
-Data = TrajectoryData | MinariData
-"""Where recorded episodes are."""
 
 
-def open_recorded(data: Data, make_env: Callable[[], StructuredEnv]) -> RecordedEpisodes:
-    """The episodes as arrays, inside of the transforms of the training environments.
-
-    Args:
-        data: where they are.
-        make_env: an environment like those trained in, without transforms; a Minari dataset comes in its spaces.
+def open_dataset(data: Selection, context: DatasetContext) -> EpisodeSource:
+    """The episodes as they were recorded, inside of the transforms of the training environments.
 
     Raises:
-        RequestError: there are none, or Minari is not installed.
-        SpaceError: a Minari dataset does not fit the environment.
-        TrajectoryError: a recording is damaged.
+        MazeError: there are none, they do not fit the environment, or they are damaged; shown at its place in the
+            experiment.
     """
-    if isinstance(data, MinariData):
-        with closing(make_env()) as env:
-            return RecordedEpisodes(FittedMinari(MinariSource(data.id), env.structured_spaces))
-    return RecordedEpisodes(TrajectoryDataset.open(data.path))
+    with placed(data):
+        return build(data, context)  # type: ignore[no-any-return]
 
 
 def open_source(
-    data: Data, open_data: Callable[[Data, Callable[[], StructuredEnv]], Source[EpisodeT]], context: TrainerContext
+    data: Selection, open_data: Callable[[Selection, DatasetContext], Source[EpisodeT]], context: TrainerContext
 ) -> Source[EpisodeT]:
-    """Open data here, or on the pool of an experiment with a `[workers]` table.
+    """Open a dataset here, or on the pool of an experiment with a `[workers]` table.
 
     Args:
-        data: where they are.
-        open_data: opens them for environments, as `open_recorded` does; survives transport to a worker.
+        data: the dataset.
+        open_data: opens it, as `open_dataset` does; survives transport to a worker.
         context: of the trainer.
 
     Raises:
         MazeError: whatever `open_data` raises.
     """
     if not context.has_workers:
-        return open_data(data, context.make_env)
-    if isinstance(data, TrajectoryData):  # workers may have been started elsewhere
-        data = attrs.evolve(data, path=str(Path(data.path).resolve()))
-    return PooledSource(context.make_workers(), partial(open_data, data, context.make_env))
+        return open_data(data, DatasetContext(make_env=context.make_env))
+    # Workers may have been started elsewhere.
+    there = DatasetContext(make_env=context.make_env, folder=Path.cwd())
+    return PooledSource(context.make_workers(), partial(open_data, data, there))

@@ -1,8 +1,6 @@
-"""Options of wrappers that record episodes, and those that name recorded ones."""
+"""Options of wrappers that record episodes, of datasets that hold recorded ones, and of the policy "replay"."""
 
 from __future__ import annotations
-
-from typing import Literal
 
 import attrs
 
@@ -39,20 +37,16 @@ class ReplayOptions:
 
 
 @attrs.frozen(kw_only=True)
-class TrajectoryData:
+class TrajectoriesOptions:
     """Episodes recorded with `maze rollout --record`."""
 
-    use: Literal["trajectories"] = "trajectories"
-    """The kind of data: "trajectories" or "minari"."""
     path: str
     """A recording, a run directory (all its recordings), a folder of recordings, or the file of one episode; from the working directory."""  # noqa: E501
 
 
 @attrs.frozen(kw_only=True)
-class MinariData:
+class MinariOptions:
     """A Minari dataset; needs `pip install 'maze-kernel[minari]'`."""
 
-    use: Literal["minari"]
-    """The kind of data: "minari" or "trajectories"."""
     id: str
     """Name of a dataset in the local Minari folder, such as "D4RL/door/human-v2", or the folder of one. Nothing is downloaded."""  # noqa: E501

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Generic, TypeVar
 
 from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.trajectories.source import Source
+from maze_kernel.trajectories.contract import Source
 from maze_kernel.workers.contract import ActorContext, ActorGroup, Future, WorkerPool
 from maze_kernel.workers.repeatable import result_or_again
 

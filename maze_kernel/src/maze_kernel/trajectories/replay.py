@@ -13,9 +13,10 @@ from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict, Group
 from maze_kernel.errors import EnvError, RequestError, SpaceError
 from maze_kernel.models.contract import PolicyContext
+from maze_kernel.trajectories.contract import Episode, EpisodeInfo
 from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.episode import Episode, EpisodeInfo
 from maze_kernel.trajectories.options import ReplayOptions
+from maze_kernel.trajectories.transformed import outer_actions
 
 
 @attrs.define
@@ -98,7 +99,7 @@ class ReplayPolicy:
         cursor = self._cursors[env]
         if isinstance(cursor, int):
             episode = self._dataset[cursor % len(self._dataset)]
-            cursor = self._cursors[env] = _Cursor(episode, episode.outer_actions(self._transforms))
+            cursor = self._cursors[env] = _Cursor(episode, outer_actions(episode, self._transforms))
         episode, t = cursor.episode, cursor.decision
         if t == len(episode):
             raise _goes_on(episode.info)

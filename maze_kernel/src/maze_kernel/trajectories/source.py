@@ -1,58 +1,54 @@
-"""Recorded episodes in the form that a trainer reads them in, whatever they are stored in."""
+"""Recordings as a source of episodes: the dataset component "trajectories"."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import Any
 
-from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.trajectories.contract import DatasetContext, Episode, EpisodeInfo, MazeEpisode
 from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.episode import Episode
-from maze_kernel.trajectories.minari_fit import FittedMinari
-
-EpisodeT_co = TypeVar("EpisodeT_co", covariant=True)
-
-
-class Source(Protocol[EpisodeT_co]):
-    """Recorded episodes in the form a trainer wants; each is read when it is asked for, and not kept."""
-
-    @property
-    def spaces(self) -> StructuredSpaces:
-        """Of the episodes."""
-        ...
-
-    @property
-    def lengths(self) -> Sequence[int]:
-        """Decisions of each episode, over all policy keys."""
-        ...
-
-    def expect(self, episodes: Sequence[int]) -> None:
-        """These will be read soon, and they fit into memory: whoever can reads them ahead."""
-        ...
-
-    def read(self, index: int) -> EpisodeT_co: ...
-
-    def close(self) -> None: ...
+from maze_kernel.trajectories.options import TrajectoriesOptions
 
 
 class RecordedEpisodes:
-    """Episodes as they were recorded.
+    """Episodes as they were recorded, read from their files one at a time.
 
     Args:
-        episodes: a recording, or a Minari dataset in the spaces of an environment.
+        dataset: the recordings.
+        name: what messages call them.
     """
 
-    def __init__(self, episodes: TrajectoryDataset | FittedMinari) -> None:
-        self._episodes = episodes
-        self.spaces = episodes.spaces
-        self.lengths: Sequence[int] = episodes.lengths
+    def __init__(self, dataset: TrajectoryDataset, name: str) -> None:
+        self.name = name
+        self.spaces = dataset.spaces
+        self._dataset = dataset
+        self._infos = dataset.infos()
+        self.lengths: Sequence[int] = [info.n_decisions for info in self._infos]
+
+    def infos(self) -> Sequence[EpisodeInfo]:
+        """Identifiers and sums of all episodes."""
+        return self._infos
 
     def expect(self, episodes: Sequence[int]) -> None:
         """Nothing is read ahead."""
 
     def read(self, index: int) -> Episode:
         """One episode."""
-        return self._episodes[index]
+        return self._dataset[index]
+
+    def maze_episode(self, index: int, core_env: Any | None = None) -> MazeEpisode | None:
+        """MazeStates, MazeActions and events of one episode."""
+        return self._dataset.maze_episode(index, core_env)
 
     def close(self) -> None:
         """Nothing is held open."""
+
+
+def open_recordings(context: DatasetContext, options: TrajectoriesOptions) -> RecordedEpisodes:
+    """Open what the options name.
+
+    Raises:
+        RequestError: there is no recording, or no episode in it.
+        TrajectoryError: a recording is damaged.
+    """
+    return RecordedEpisodes(TrajectoryDataset.open(context.folder / options.path), options.path)

@@ -16,8 +16,7 @@ from maze_kernel.env.capabilities import Recordable, capability
 from maze_kernel.env.contract import StructuredEnv
 from maze_kernel.env.renderer import Choice, IntRange, Renderer
 from maze_kernel.errors import MazeError, RequestError
-from maze_kernel.trajectories.episode import Episode
-from maze_kernel.trajectories.maze_steps import MazeEpisode
+from maze_kernel.trajectories.contract import Episode, MazeEpisode
 
 
 @attrs.frozen(kw_only=True)
