@@ -7,6 +7,7 @@ import pytest
 
 from maze_kernel import AgentDeployment, MazeError, RunContext
 from maze_kernel.config import experiment_from_mapping
+from maze_kernel.deployment.export import export_policy
 from maze_kernel.loader import Kernel
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.testing.trainers import check_trainer
@@ -116,4 +117,4 @@ def test_trainers_of_sampled_policies_refuse_it(context_of, trainer):
 def test_it_is_not_exported_as_if_it_sampled(trained, tmp_path):
     context, _ = trained
     with pytest.raises(MazeError, match="QNetwork acts by a rule of its own"):
-        context.export(tmp_path / "policy.pt2", format_name="torch-export")
+        export_policy(context, tmp_path / "policy.pt2", format_name="torch-export")

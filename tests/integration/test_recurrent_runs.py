@@ -7,7 +7,7 @@ import torch
 from maze_kernel import RunContext
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.deployment.agent import AgentDeployment
-from maze_kernel.deployment.export import export_policy
+from maze_kernel.deployment.export import export_checkpoint
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
 from maze_kernel.run.assembly import Assembly
@@ -122,7 +122,7 @@ def test_other_trainers_name_themselves_in_the_refusal(use):
 def test_an_export_is_refused(trained, tmp_path):
     loaded, checkpoint = trained
     with pytest.raises(RequestError, match="carries state") as caught:
-        export_policy(loaded, KERNEL, checkpoint, tmp_path / "policy.onnx")
+        export_checkpoint(loaded, KERNEL, checkpoint, tmp_path / "policy.onnx")
     assert "AgentDeployment" in caught.value.render()
     assert list(tmp_path.iterdir()) == []
 

@@ -28,8 +28,6 @@ from maze_kernel.training.train import TrainingResult, train
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
-    from maze_kernel.deployment.agent import AgentDeployment
-    from maze_kernel.deployment.export import Export
     from maze_kernel.models.contract import Policy
     from maze_kernel.training.checkpoint import Checkpoint
 
@@ -96,9 +94,24 @@ class RunContext:
         self._acting: Actor | None = None
 
     @property
+    def loaded(self) -> LoadedExperiment:
+        """The experiment, checked; `resolved` is what the run directory stores."""
+        return self._loaded
+
+    @property
+    def kernel(self) -> Kernel:
+        """The plugins that its components come from."""
+        return self._kernel
+
+    @property
     def run_dir(self) -> Path | None:
         """The run directory; None before the first `train` unless it was given."""
         return self._run_dir
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the run directory has checkpoints."""
+        return self._trained
 
     @property
     def policy(self) -> Policy:
@@ -146,7 +159,7 @@ class RunContext:
         )
         if policy is not None:
             return roll_out(self._loaded, self._kernel, options, policy=policy, run_dir=self._trained_in())
-        weights = self._checkpoint(checkpoint)
+        weights = self.checkpoint(checkpoint)
         return roll_out(self._loaded, self._kernel, options, checkpoint=weights, run_dir=self._run_dir)
 
     def evaluate(self, n_episodes: int | None = None, *, checkpoint: str = "best") -> dict[str, Any]:
@@ -155,7 +168,7 @@ class RunContext:
         if n_episodes is not None:
             evaluation = attrs.evolve(loaded.experiment.evaluation, n_episodes=n_episodes)
             loaded = attrs.evolve(loaded, experiment=attrs.evolve(loaded.experiment, evaluation=evaluation))
-        assembly, model = self._restored(loaded, self._checkpoint(checkpoint))
+        assembly, model = self._restored(loaded, self.checkpoint(checkpoint))
         evaluator = Evaluator(assembly)
         try:
             return dict(evaluator(model))
@@ -178,30 +191,19 @@ class RunContext:
         """
         return self._actor().act(observation, deterministic=deterministic, policy_key=policy_key, agent_id=agent_id)
 
-    def deploy(self, *, checkpoint: str = "best", policy: Any = None, deterministic: bool = True) -> AgentDeployment:
-        """An agent that answers whoever calls it; see `AgentDeployment`."""
-        from maze_kernel.deployment.agent import AgentDeployment
-
-        return AgentDeployment.of_experiment(
-            self._loaded,
-            self._kernel,
-            checkpoint=self._checkpoint(checkpoint) if self._trained or policy is None else None,
-            policy=policy,
-            deterministic=deterministic,
-            run_dir=self._trained_in(),
-        )
-
     def begin_episode(self) -> None:
         """Tell `compute_action` that the next observation is the first one of an episode."""
         self._actor().begin_episode()
 
-    def export(self, out: Path | str, *, format_name: str = "onnx", checkpoint: str = "best") -> Export:
-        """Write the trained policy as a file that acts without Maze; see `export_policy`."""
-        from maze_kernel.deployment.export import export_policy
+    def checkpoint(self, name: str = "best") -> Checkpoint:
+        """Weights and wrapper statistics of the run.
 
-        return export_policy(self._loaded, self._kernel, self._checkpoint(checkpoint), Path(out), format_name)
+        Args:
+            name: "best", "last" or "epoch-N".
 
-    def _checkpoint(self, name: str) -> Checkpoint:
+        Raises:
+            RequestError: nothing is trained yet, or there is no such checkpoint.
+        """
         if not self._trained or self._run_dir is None:
             raise RequestError("there is nothing trained yet", help="call train() first, or give a policy by name")
         return playing.load_checkpoint(self._run_dir, name)
@@ -210,12 +212,12 @@ class RunContext:
         return self._run_dir if self._trained else None
 
     def _epochs_so_far(self) -> int:
-        return self._checkpoint("last").epoch if self._trained else 0
+        return self.checkpoint("last").epoch if self._trained else 0
 
     def _actor(self) -> Actor:
         if self._acting is None:
             if self._trained:
-                assembly, model = self._restored(self._loaded, self._checkpoint("best"))
+                assembly, model = self._restored(self._loaded, self.checkpoint("best"))
             else:
                 assembly = Assembly(self._loaded, self._kernel)
                 model = assembly.make_model()

@@ -28,13 +28,13 @@ def rolled_out(context, seeds, *, deterministic=True, policy=None):
     """The decisions of rollouts, one list an episode, and what they were made of."""
     if policy is None:
         checkpoint = playing.load_checkpoint(context.run_dir, "best")
-        make = playing.TrainedPolicy(context._loaded, context._kernel, playing.weights_of(checkpoint))
+        make = playing.TrainedPolicy(context.loaded, context.kernel, playing.weights_of(checkpoint))
         states = checkpoint.transforms
     else:
         states = None
-        selection = select(context._kernel, "policy", policy)
-        make = playing.ComponentPolicy(context._loaded, context._kernel, selection)
-    env = playing.PlayingEnv(context._loaded, context._kernel, states)()
+        selection = select(context.kernel, "policy", policy)
+        make = playing.ComponentPolicy(context.loaded, context.kernel, selection)
+    env = playing.PlayingEnv(context.loaded, context.kernel, states)()
     episodes, results = [], []
     for seed in seeds:
         recording = Recording(make(seed))
@@ -57,4 +57,4 @@ def assert_same_decisions(ours, theirs):
 
 def environment_of(context):
     """One environment of a context, inside its wrappers."""
-    return Assembly(context._loaded, context._kernel).env_factory()()
+    return Assembly(context.loaded, context.kernel).env_factory()()

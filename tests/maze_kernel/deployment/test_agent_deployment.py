@@ -50,7 +50,7 @@ def test_a_malformed_state_is_refused_and_changes_nothing(context, bad, n_before
     states = np.random.default_rng(0).normal(0, 0.1, (6, 4)).astype(np.float32)
     logs = []
     for disturbed in (False, True):
-        with context.deploy(deterministic=False) as agent:
+        with AgentDeployment.load(context, deterministic=False) as agent:
             agent.policy = recording = Recording(agent.policy)
             agent.reset(seed=4)
             for step, state in enumerate(states):
@@ -68,7 +68,7 @@ def test_a_malformed_state_is_refused_and_changes_nothing(context, bad, n_before
 
 
 def test_the_first_state_cannot_end_an_episode(context):
-    with context.deploy() as agent, pytest.raises(EnvError, match="first state"):
+    with AgentDeployment.load(context) as agent, pytest.raises(EnvError, match="first state"):
         agent.act(GOOD, 0.0, True)
 
 
@@ -111,7 +111,7 @@ class Failing:
 
 def test_an_error_of_the_policy_surfaces_and_the_next_call_begins_an_episode(context):
     n_threads = threading.active_count()
-    with context.deploy() as agent:
+    with AgentDeployment.load(context) as agent:
         agent.policy = Failing(agent.policy)
         agent.act(GOOD)
         agent.act(GOOD)
@@ -126,13 +126,13 @@ def test_an_error_of_the_policy_surfaces_and_the_next_call_begins_an_episode(con
 
 def test_a_wrapper_that_ends_episodes_does_not_stop_the_simulation(train):
     context = train("CartPole-v1", wrappers=[{"use": "time-limit", "max_episode_steps": 3}])
-    with context.deploy() as agent:
+    with AgentDeployment.load(context) as agent:
         assert all(agent.act(GOOD, 1.0) in (0, 1) for _ in range(10))
         assert agent.act(GOOD, 1.0, False, True) is None
 
 
 def test_an_unfinished_episode_can_be_forgotten(context):
-    with context.deploy() as agent:
+    with AgentDeployment.load(context) as agent:
         agent.act(GOOD)
         agent.act(GOOD, 5.0)
         agent.reset()
@@ -143,7 +143,7 @@ def test_an_unfinished_episode_can_be_forgotten(context):
 
 
 def test_a_closed_agent_says_so(context):
-    agent = context.deploy()
+    agent = AgentDeployment.load(context)
     agent.act(GOOD)
     agent.close()
     agent.close()
@@ -152,7 +152,7 @@ def test_a_closed_agent_says_so(context):
 
 
 def test_an_agent_that_is_thrown_away_takes_its_thread_along(context):
-    agent = context.deploy()
+    agent = AgentDeployment.load(context)
     agent.act(GOOD)
     (thread,) = [thread for thread in threading.enumerate() if thread.name == "maze-deployment"]
     del agent
@@ -174,7 +174,7 @@ print(agent.act(np.zeros(4, np.float32)))
 
 
 def test_a_run_directory_is_all_it_takes(context):
-    from_context, from_run = context.deploy(), AgentDeployment.load(context.run_dir, checkpoint="last")
+    from_context, from_run = AgentDeployment.load(context), AgentDeployment.load(context.run_dir, checkpoint="last")
     with from_context, from_run:
         assert from_context.act(GOOD) == from_run.act(GOOD)
 
@@ -203,12 +203,20 @@ def test_a_policy_that_needs_no_training_is_shown_normalised_observations(tmp_pa
     assert seen["observation"].tolist() == [[1.0] * 4]
 
 
+def test_a_context_brings_its_experiment_and_its_plugins(context):
+    for besides in ({"kernel": context.kernel}, {"experiment": "experiment.toml"}):
+        with pytest.raises(RequestError, match="a RunContext has its experiment and its plugins"):
+            AgentDeployment.load(context, **besides)
+    with pytest.raises(MazeError, match="epoch-000099"):
+        AgentDeployment.load(context, checkpoint="epoch-99")
+
+
 def test_an_untrained_context_needs_a_policy(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     context = RunContext(env="CartPole-v1", silent=True)
     with pytest.raises(RequestError, match="nothing trained"):
-        context.deploy()
-    with context.deploy(policy="random") as agent:
+        AgentDeployment.load(context)
+    with AgentDeployment.load(context, policy="random") as agent:
         assert agent.act(GOOD) in (0, 1)
 
 

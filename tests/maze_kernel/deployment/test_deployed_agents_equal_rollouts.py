@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from maze_cutting2d.greedy import GreedyPolicy
-from maze_kernel import RunContext
+from maze_kernel import AgentDeployment, RunContext
 from maze_kernel.models.contract import PolicyContext
 from maze_kernel.rollout.episodes import run_episodes
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
@@ -100,7 +100,7 @@ def test_actions_equal_those_of_rollouts(train, case, deterministic):
     context = train(env, overrides={"vector.mode": "sequential"}, **arguments)
     expected, results = rolled_out(context, SEEDS, deterministic=deterministic)
     outside = make_env()
-    with context.deploy(deterministic=deterministic) as agent:
+    with AgentDeployment.load(context, deterministic=deterministic) as agent:
         for seed, decisions in zip(SEEDS, expected, strict=True):
             with_mask = case == "masked by a method"
             assert_same_decisions(play(agent, outside, seed, with_mask=with_mask), decisions)
@@ -136,7 +136,7 @@ def test_a_heuristic_is_deployed_in_all_versions_of_an_environment(tmp_path, mon
     monkeypatch.chdir(tmp_path)
     context = RunContext(env=cutting(version), silent=True)
     expected, results = rolled_out(context, [1], policy="cutting-2d-greedy")
-    with context.deploy(policy="cutting-2d-greedy") as agent:
+    with AgentDeployment.load(context, policy="cutting-2d-greedy") as agent:
         assert_same_decisions(play_cutting(agent, context, 1), expected[0])
         (episode,) = agent.drain_episodes()
     assert episode.length == results[0].length == 25
@@ -146,7 +146,7 @@ def test_event_statistics_equal_those_of_rollouts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     context = RunContext(env=cutting("structured"), silent=True)
     env = environment_of(context)
-    with context.deploy(policy="cutting-2d-greedy") as agent:
+    with AgentDeployment.load(context, policy="cutting-2d-greedy") as agent:
         play_cutting(agent, context, 1)
         play_cutting(agent, context, 2)
         ours = [episode.events for episode in agent.drain_episodes()]
@@ -160,5 +160,5 @@ def test_event_statistics_equal_those_of_rollouts(tmp_path, monkeypatch):
 def test_a_trained_cutter_is_deployed(train):
     context = train(cutting("flat"))
     expected, _ = rolled_out(context, [3])
-    with context.deploy() as agent:
+    with AgentDeployment.load(context) as agent:
         assert_same_decisions(play_cutting(agent, context, 3), expected[0])

@@ -10,10 +10,11 @@ import torch
 from gymnasium import spaces
 from typer.testing import CliRunner
 
+from maze_kernel import RunContext
 from maze_kernel.cli.app import make_app
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.deployment import onnx_file
-from maze_kernel.deployment.export import TOLERANCE, export_policy
+from maze_kernel.deployment.export import TOLERANCE, export_checkpoint, export_policy
 from maze_kernel.deployment.random_observations import random_observations
 from maze_kernel.env.contract import FlatEnv, flat_spaces
 from maze_kernel.env.tick import Group
@@ -122,7 +123,9 @@ def run_elsewhere(format_name, file, observation, folder):
 
 
 def assert_acts_alike(loaded, checkpoint, format_name, folder):
-    written = export_policy(loaded, loaded.kernel, checkpoint, folder / f"policy{FORMATS[format_name][1]}", format_name)
+    written = export_checkpoint(
+        loaded, loaded.kernel, checkpoint, folder / f"policy{FORMATS[format_name][1]}", format_name
+    )
     inner = Assembly(loaded, loaded.kernel).env_factory()().structured_spaces
     assert [file.policy_key for file in written.files] == list(inner.policy_keys)
     for file in written.files:
@@ -223,7 +226,7 @@ def test_pre_processing_goes_into_the_file(format_name, tmp_path):
 def test_critics_stay_at_home(tmp_path):
     loaded = experiment({"use": "gym", "id": "CartPole-v1"})
     checkpoint = checkpoint_of(loaded)
-    (file,) = export_policy(loaded, loaded.kernel, checkpoint, tmp_path / "p.pt2", "torch-export").files
+    (file,) = export_checkpoint(loaded, loaded.kernel, checkpoint, tmp_path / "p.pt2", "torch-export").files
     names = set(torch.export.load(file.path).state_dict)
     assert names
     assert not [name for name in names if "critic" in name]
@@ -249,7 +252,7 @@ class Wrong(Doubled):
 def test_a_wrapper_that_does_not_fit_its_torch_form_is_refused(wrapper, message, tmp_path):
     loaded = experiment({"use": "gym", "id": "CartPole-v1"}, wrappers=[wrapper])
     with pytest.raises(MazeError, match=message):
-        export_policy(loaded, loaded.kernel, checkpoint_of(loaded), tmp_path / "p.pt2", "torch-export")
+        export_checkpoint(loaded, loaded.kernel, checkpoint_of(loaded), tmp_path / "p.pt2", "torch-export")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -257,13 +260,28 @@ def test_missing_packages_are_named(monkeypatch, tmp_path):
     monkeypatch.setattr(onnx_file, "PACKAGES", ("onnx", "a_package_of_nobody"))
     loaded = experiment({"use": "gym", "id": "CartPole-v1"})
     with pytest.raises(RequestError, match="a_package_of_nobody") as raised:
-        export_policy(loaded, loaded.kernel, checkpoint_of(loaded), tmp_path / "p.onnx")
+        export_checkpoint(loaded, loaded.kernel, checkpoint_of(loaded), tmp_path / "p.onnx")
     assert "maze-kernel[export]" in raised.value.help
 
 
 @pytest.fixture(scope="module")
 def run(train):
     return train("CartPole-v1").run_dir
+
+
+def test_a_context_and_its_run_directory_are_exported_alike(train, tmp_path):
+    context = train("CartPole-v1")
+    ours = export_policy(context, tmp_path / "ours.pt2", format_name="torch-export")
+    theirs = export_policy(str(context.run_dir), str(tmp_path / "theirs.pt2"), format_name="torch-export")
+    weights = [torch.export.load(written.files[0].path).state_dict for written in (ours, theirs)]
+    assert weights[0]
+    assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
+
+
+def test_what_was_not_trained_is_not_exported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RequestError, match="nothing trained to export"):
+        export_policy(RunContext(env="CartPole-v1", silent=True), "policy.pt2", format_name="torch-export")
 
 
 def test_the_command_exports_a_run(run, tmp_path):

@@ -25,7 +25,7 @@ def export(
     """Write the policy of a run as a file that acts without Maze."""
     if source.is_file():
         raise RequestError(f"{source} is a file, and nothing is trained in it", expected="a run directory")
-    from maze_kernel.deployment.export import FORMATS, export_policy
+    from maze_kernel.deployment.export import FORMATS, export_checkpoint
 
     endings = {ending: name for name, ending in FORMATS.items()}
     chosen = format_name or endings.get(out.suffix)
@@ -33,7 +33,7 @@ def export(
         raise RequestError(f"{out} does not say in which format to export", expected=f"--format {' or '.join(FORMATS)}")
     loaded, kernel, weights = what_to_play(newest_run(source), experiment, None, checkpoint)
     assert weights is not None
-    written = export_policy(loaded, kernel, weights, out, chosen)
+    written = export_checkpoint(loaded, kernel, weights, out, chosen)
     for file in written.files:
         print(f"{file.path}: policy {file.policy_key}, differs from the trained one by at most {file.difference:.1e}")
     print(f"{written.description}: what goes in and what comes out")

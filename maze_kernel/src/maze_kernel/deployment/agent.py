@@ -23,6 +23,7 @@ from maze_kernel.events.records import EpisodeStatistics, EventRecord
 from maze_kernel.models.contract import Policy
 
 if TYPE_CHECKING:
+    from maze_kernel.api import RunContext
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.loader import Kernel
     from maze_kernel.training.checkpoint import Checkpoint
@@ -97,7 +98,7 @@ class AgentDeployment:
     @classmethod
     def load(
         cls,
-        source: Path | str,
+        run: RunContext | Path | str,
         *,
         checkpoint: str = "best",
         policy: Any = None,
@@ -105,33 +106,30 @@ class AgentDeployment:
         deterministic: bool = True,
         kernel: Kernel | None = None,
     ) -> AgentDeployment:
-        """The agent of a run, or of an experiment file with a policy that needs no training.
+        """The agent of a run, or of an experiment with a policy that needs no training.
 
         Args:
-            source: a run directory; or an experiment file, where `policy` is given.
+            run: a run directory or a `RunContext`; where `policy` is given, an experiment file or a context that has
+                not trained will do.
             checkpoint: "best", "last" or "epoch-N".
             policy: name or table of a policy component to act instead of the trained one.
-            experiment: the run's experiment file, where it imports code by path.
+            experiment: the experiment file of a run directory, where it imports code by path.
             deterministic: see `AgentDeployment`.
-            kernel: the plugins to use; None: everything that is installed.
-        """
-        from maze_kernel.config.load import load_experiment
-        from maze_kernel.training.playing import load_checkpoint
-        from maze_kernel.training.resume import stored_experiment
+            kernel: the plugins to use for a path; None: everything that is installed.
 
-        source = Path(source)
-        if experiment is not None or source.is_file():
-            loaded = load_experiment(experiment or source, kernel=kernel)
-        else:
-            loaded = stored_experiment(source, kernel=kernel)
-        weights = None if source.is_file() else load_checkpoint(source, checkpoint)
+        Raises:
+            RequestError: there is no such run or checkpoint, or nothing is trained and no policy given.
+        """
+        from maze_kernel.deployment.source import open_source
+
+        source = open_source(run, checkpoint=checkpoint, experiment=experiment, kernel=kernel)
         return cls.of_experiment(
-            loaded,
-            kernel or loaded.kernel,
-            checkpoint=weights,
+            source.loaded,
+            source.kernel,
+            checkpoint=source.checkpoint,
             policy=policy,
             deterministic=deterministic,
-            run_dir=None if source.is_file() else source,
+            run_dir=source.run_dir,
         )
 
     @classmethod
@@ -157,7 +155,7 @@ class AgentDeployment:
             make_policy = playing.TrainedPolicy(loaded, kernel, playing.weights_of(checkpoint))
         else:
             raise RequestError(
-                "there is nothing trained to deploy", help="give a run directory, or a policy that needs no training"
+                "there is nothing trained to deploy", help="train first, or give a policy that needs no training"
             )
         transforms = assembly.make_transforms()
         states = assembly.estimated_states() if checkpoint is None else checkpoint.transforms

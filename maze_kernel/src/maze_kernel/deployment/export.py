@@ -20,6 +20,7 @@ from maze_kernel.deployment import onnx_file
 from maze_kernel.deployment.description import describe_export
 from maze_kernel.deployment.policy_graph import PolicyGraph
 from maze_kernel.deployment.random_observations import random_observations
+from maze_kernel.deployment.source import open_source
 from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
@@ -29,6 +30,7 @@ from maze_kernel.run.assembly import Assembly
 from maze_kernel.training.playing import load_weights, weights_of
 
 if TYPE_CHECKING:
+    from maze_kernel.api import RunContext
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.env.transform import Transform
     from maze_kernel.loader import Kernel
@@ -63,13 +65,43 @@ class ExportedFile:
 
 @attrs.frozen(kw_only=True)
 class Export:
-    """What `export_policy` wrote: one file a policy key, and the description of all."""
+    """What was written: one file a policy key, and the description of all."""
 
     files: tuple[ExportedFile, ...]
     description: Path
 
 
 def export_policy(
+    run: RunContext | Path | str,
+    out: Path | str,
+    *,
+    format_name: str = "onnx",
+    checkpoint: str = "best",
+    experiment: Path | str | None = None,
+    kernel: Kernel | None = None,
+) -> Export:
+    """Write the policy of a run.
+
+    Args:
+        run: a run directory or a `RunContext` that has trained.
+        out, format_name: see `export_checkpoint`.
+        checkpoint: "best", "last" or "epoch-N".
+        experiment: the experiment file of a run directory, where it imports code by path.
+        kernel: the plugins to use for a run directory; None: everything that is installed.
+
+    Raises:
+        RequestError: there is no such run or checkpoint, or nothing is trained; and as `export_checkpoint`.
+        MazeError: see `export_checkpoint`.
+    """
+    source = open_source(run, checkpoint=checkpoint, experiment=experiment, kernel=kernel)
+    if source.checkpoint is None:
+        raise RequestError(
+            "there is nothing trained to export", expected="a run directory, or a context that has trained"
+        )
+    return export_checkpoint(source.loaded, source.kernel, source.checkpoint, Path(out), format_name)
+
+
+def export_checkpoint(
     loaded: LoadedExperiment, kernel: Kernel, checkpoint: Checkpoint, out: Path, format_name: str = "onnx"
 ) -> Export:
     """Write the policy of a checkpoint.
