@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from maze_kernel.deployment.checking import checked_reply
 from maze_kernel.deployment.dialogue import Dialogue
 from maze_kernel.deployment.episode_loop import Relay, play_for
+from maze_kernel.deployment.episodes import DeployedEpisode, EpisodeTally
 from maze_kernel.env.batching import spaces_of
 from maze_kernel.env.capabilities import ReportsStatistics, capability
 from maze_kernel.env.contract import ActorID, StructuredEnv, StructuredSpaces
@@ -19,7 +18,7 @@ from maze_kernel.env.outside import Outside, Reply, detach
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError
-from maze_kernel.events.records import EpisodeStatistics, EventRecord
+from maze_kernel.events.records import EventRecord
 from maze_kernel.models.contract import Policy
 
 if TYPE_CHECKING:
@@ -27,24 +26,6 @@ if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.loader import Kernel
     from maze_kernel.training.checkpoint import Checkpoint
-
-
-@attrs.frozen(kw_only=True)
-class DeployedEpisode:
-    """An episode as the agent was told of it.
-
-    Attributes:
-        total_reward: sum of the rewards it was given.
-        length: flat steps.
-        terminated, truncated: how it ended.
-        events: statistics of its events; None where the environment reports none.
-    """
-
-    total_reward: float
-    length: int
-    terminated: bool
-    truncated: bool
-    events: EpisodeStatistics | None = attrs.field(default=None, repr=False)
 
 
 class AgentDeployment:
@@ -87,13 +68,10 @@ class AgentDeployment:
         self.structured_spaces = spaces_of(env)
         batch = wrap_batch(SequentialVectorEnv([lambda: env]), transforms, training=False)
         self._batch: VectorEnv | None = batch
-        self._statistics = capability(env, ReportsStatistics)  # type: ignore[type-abstract]
+        self._tally = EpisodeTally(capability(env, ReportsStatistics))  # type: ignore[type-abstract]
         self._deterministic = deterministic
         self._dialogue: Dialogue | None = None
         self._finalizer: weakref.finalize[..., AgentDeployment] | None = None
-        self._waits_for_result = False
-        self._total_reward, self._length = 0.0, 0
-        self._episodes: list[DeployedEpisode] = []
 
     @classmethod
     def load(
@@ -210,19 +188,19 @@ class AgentDeployment:
                 events=events,
             ),
             self._innermost,
-            is_first=not self._waits_for_result,
+            is_first=not self._tally.waits_for_result,
         )
         dialogue = self._dialogue or self._begin(None)
-        self._note(reply)
+        self._tally.add(reply)
         try:
             action = dialogue.answer(reply)
         except BaseException:
             self._forget_dialogue()
             raise
         if reply.ends_episode:
-            self._end_episode(reply)
+            self._tally.end(reply)
         else:
-            self._waits_for_result = True
+            self._tally.waits_for_result = True
         return action
 
     def reset(self, *, seed: int | None = None) -> None:
@@ -239,8 +217,7 @@ class AgentDeployment:
 
     def drain_episodes(self) -> list[DeployedEpisode]:
         """The episodes that ended since the last call."""
-        episodes, self._episodes = self._episodes, []
-        return episodes
+        return self._tally.drain()
 
     def close(self) -> None:
         """Let wrappers finish, end the thread and close the environment; may be called again."""
@@ -271,31 +248,11 @@ class AgentDeployment:
 
     def _forget_dialogue(self) -> None:
         dialogue, self._dialogue = self._dialogue, None
-        self._waits_for_result = False
-        self._total_reward, self._length = 0.0, 0
+        self._tally.forget()
         if self._finalizer is not None:
             self._finalizer.detach()
         if dialogue is not None:
             dialogue.close()
-
-    def _note(self, reply: Reply) -> None:
-        if self._waits_for_result:
-            self._total_reward += reply.reward
-            self._length += reply.flat_step_end or reply.ends_episode
-
-    def _end_episode(self, reply: Reply) -> None:
-        drained = [] if self._statistics is None else self._statistics.drain_statistics()
-        self._episodes.append(
-            DeployedEpisode(
-                total_reward=self._total_reward,
-                length=self._length,
-                terminated=reply.terminated,
-                truncated=reply.truncated,
-                events=drained[-1] if drained else None,
-            )
-        )
-        self._waits_for_result = False
-        self._total_reward, self._length = 0.0, 0
 
     def _require_open(self) -> VectorEnv:
         if self._batch is None:

@@ -1,0 +1,73 @@
+"""Episodes as a deployed agent is told of them: the running one is counted, those that ended are kept."""
+
+from __future__ import annotations
+
+import attrs
+
+from maze_kernel.env.capabilities import ReportsStatistics
+from maze_kernel.env.outside import Reply
+from maze_kernel.events.aggregation import EpisodeStatistics
+
+
+@attrs.frozen(kw_only=True)
+class DeployedEpisode:
+    """An episode as the agent was told of it.
+
+    Attributes:
+        total_reward: sum of the rewards it was given.
+        length: flat steps.
+        terminated, truncated: how it ended.
+        events: statistics of its events; None where the environment reports none.
+    """
+
+    total_reward: float
+    length: int
+    terminated: bool
+    truncated: bool
+    events: EpisodeStatistics | None = attrs.field(default=None, repr=False)
+
+
+class EpisodeTally:
+    """Counts the running episode; its first reply counts nothing, for nothing was decided before it.
+
+    Args:
+        statistics: keeps the event statistics of the environment; None: there are none.
+
+    Attributes:
+        waits_for_result: an action was given, so the next reply says what came of it.
+    """
+
+    def __init__(self, statistics: ReportsStatistics | None) -> None:
+        self._statistics = statistics
+        self._ended: list[DeployedEpisode] = []
+        self.forget()
+
+    def forget(self) -> None:
+        """The running episode is no more."""
+        self.waits_for_result = False
+        self._total_reward, self._length = 0.0, 0
+
+    def add(self, reply: Reply) -> None:
+        """Count what came of the last action."""
+        if self.waits_for_result:
+            self._total_reward += reply.reward
+            self._length += reply.flat_step_end or reply.ends_episode
+
+    def end(self, reply: Reply) -> None:
+        """Keep the episode that ended with this reply."""
+        drained = [] if self._statistics is None else self._statistics.drain_statistics()
+        self._ended.append(
+            DeployedEpisode(
+                total_reward=self._total_reward,
+                length=self._length,
+                terminated=reply.terminated,
+                truncated=reply.truncated,
+                events=drained[-1] if drained else None,
+            )
+        )
+        self.forget()
+
+    def drain(self) -> list[DeployedEpisode]:
+        """The episodes that ended since the last call."""
+        ended, self._ended = self._ended, []
+        return ended
