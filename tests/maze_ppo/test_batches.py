@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from maze_kernel.env.contract import flat_spaces
 from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_ppo.batch import minibatches, next_values, rollout_batch
+from maze_ppo.batch import FlatEstimator, next_values
 
 GAMMA, LAMBDA = 0.9, 0.8
 
@@ -53,6 +53,11 @@ def buffer(model):
     return buffer
 
 
+def estimate(buffer, model, *, fixed_size=False):
+    estimator = FlatEstimator(model, torch.device("cpu"), gamma=GAMMA, gae_lambda=LAMBDA, fixed_size=fixed_size)
+    return estimator.estimate(buffer)
+
+
 def values(buffer):
     return buffer.observation["observation"].sum(-1)
 
@@ -66,7 +71,7 @@ def test_next_values_come_from_the_final_observation_where_an_episode_was_cut(bu
 
 
 def test_rows_match_a_slow_walk(buffer, model):
-    batch = rollout_batch(buffer, model, torch.device("cpu"), gamma=GAMMA, gae_lambda=LAMBDA)
+    batch = estimate(buffer, model)
     following = next_values(buffer, model, values(buffer), torch.device("cpu"))
     for n in range(3):
         advantage = 0.0
@@ -86,9 +91,8 @@ def test_rows_match_a_slow_walk(buffer, model):
 
 def test_void_decisions_are_left_out_or_weigh_nothing(buffer, model):
     buffer.void[2, 0] = True
-    device = torch.device("cpu")
-    dropped = rollout_batch(buffer, model, device, gamma=GAMMA, gae_lambda=LAMBDA)
-    kept = rollout_batch(buffer, model, device, gamma=GAMMA, gae_lambda=LAMBDA, fixed_size=True)
+    dropped = estimate(buffer, model)
+    kept = estimate(buffer, model, fixed_size=True)
     assert dropped.n_rows() == 14
     assert dropped.weight is None
     assert kept.n_rows() == 15
@@ -97,16 +101,16 @@ def test_void_decisions_are_left_out_or_weigh_nothing(buffer, model):
 
 
 def test_minibatches_cover_every_row_once(buffer, model):
-    batch = rollout_batch(buffer, model, torch.device("cpu"), gamma=GAMMA, gae_lambda=LAMBDA)
-    parts = list(minibatches(batch, 4, np.random.default_rng(0)))
+    batch = estimate(buffer, model)
+    parts = list(batch.minibatches(4, np.random.default_rng(0)))
     assert [part.n_rows() for part in parts] == [4, 4, 4, 3]
     rows = torch.cat([part.advantages for part in parts])
     torch.testing.assert_close(rows.sort().values, batch.advantages.sort().values)
 
 
 def test_weighted_minibatches_are_all_of_one_size(buffer, model):
-    batch = rollout_batch(buffer, model, torch.device("cpu"), gamma=GAMMA, gae_lambda=LAMBDA, fixed_size=True)
-    parts = list(minibatches(batch, 4, np.random.default_rng(0)))
+    batch = estimate(buffer, model, fixed_size=True)
+    parts = list(batch.minibatches(4, np.random.default_rng(0)))
     assert [part.n_rows() for part in parts] == [4, 4, 4, 4]
     assert sum(float(part.weight.sum()) for part in parts) == 15.0
     counted = torch.cat([part.advantages[part.weight > 0] for part in parts])

@@ -101,14 +101,14 @@ def test_a_non_finite_loss_stops_with_the_batch_and_leaves_the_weights(make_trai
     trainer = make_trainer(trainer=ALGORITHMS[0])
     trainer.train_epoch()
     before = weights(trainer).clone()
-    original = trainer._experience.collect
+    original = trainer.collect
 
     def poisoned():
-        buffer = original()
-        buffer.reward[3, 1] = np.nan
-        return buffer
+        rollout = original()
+        rollout.reward[3, 1] = np.nan
+        return rollout
 
-    trainer._experience.collect = poisoned
+    trainer.collect = poisoned
     with pytest.raises(NonFiniteError) as failure:
         trainer.train_epoch()
     assert torch.isfinite(weights(trainer)).all()

@@ -71,7 +71,7 @@ def test_the_replay_gives_the_logits_the_policy_acted_on(everything, env, shared
     model.advance = spy
     for _ in range(2):
         acted.clear()
-        batch = trainer._rollout()
+        batch = trainer.estimate(trainer.collect())
         rows = batch.whole()
         logits, value = model.logits_and_value("0", rows.observation)
         torch.testing.assert_close(logits["action"], torch.cat(acted), atol=1e-5, rtol=1e-5)
@@ -113,8 +113,8 @@ def values_one_by_one(model, buffer):
 @pytest.mark.parametrize("env", ENVS, ids=["sequential", "native"])
 def test_values_and_advantages_equal_a_slow_loop(everything, env):
     trainer = trainer_of(everything, env=env, trainer={"gamma": 0.9, "gae_lambda": 0.8})
-    batch = trainer._rollout()
-    buffer = trainer._experience.buffer
+    batch = trainer.estimate(trainer.collect())
+    buffer = trainer._source.buffer
     value, following = values_one_by_one(trainer.model, buffer)
     np.testing.assert_allclose(batch.value.view(value.shape), value, atol=1e-5)
     assert bool(buffer.truncations) == (env["use"] == "gym")
@@ -131,8 +131,8 @@ def test_values_and_advantages_equal_a_slow_loop(everything, env):
 
 def test_minibatches_are_whole_sequences_with_their_states(everything):
     trainer = trainer_of(everything)
-    trainer._rollout()
-    batch = trainer._rollout()
+    trainer.estimate(trainer.collect())
+    batch = trainer.estimate(trainer.collect())
     seen = []
     for rows in batch.minibatches(24, np.random.default_rng(0)):
         assert rows.n_rows() == 24
@@ -148,7 +148,7 @@ def test_minibatches_are_whole_sequences_with_their_states(everything):
 def test_acting_forgets_at_episode_ends_and_restores_its_states(everything):
     trainer = trainer_of(everything)
     policy = NetworkPolicy(trainer.model, seed=1)
-    tick = trainer._experience.vector_env.reset([[1], [2], [3], [4]])
+    tick = trainer._source.vector_env.reset([[1], [2], [3], [4]])
     group = tick.groups["0"]
     policy.begin_episodes(np.arange(4))
     first = policy._torch_logits("0", group)["action"]

@@ -11,12 +11,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from structured_walk import Walk
 
-from maze_ppo.a2c import a2c_objective
-from maze_ppo.keyed_batch import Decided, KeyedBatch
-from maze_ppo.objective import flat_loss, keyed_loss, logits_and_values
+from maze_kernel.rollout.decision_tensors import DecisionTensors
+from maze_ppo.a2c import A2C
+from maze_ppo.losses import normalize_advantages
 from maze_ppo.options import A2COptions, PPOOptions
-from maze_ppo.ppo import ppo_objective
-from maze_ppo.structured_batch import StructuredRows
+from maze_ppo.ppo import PPO
+from maze_ppo.structured_batch import StructuredBatch, logits_and_values
+from maze_ppo.structured_estimator import StructuredEstimator
 
 PLACE = "maze_kernel.testing.structured_environments:"
 GAMMA = 0.9
@@ -42,8 +43,8 @@ def collected(make_trainer):
         )
         trainer.start_segment(0)
         for _ in range(3):
-            buffer = trainer._experience.collect()
-            yield trainer, buffer, trainer._structured.batch(buffer)
+            buffer = trainer.collect()
+            yield trainer, buffer, trainer.estimate(buffer)
 
     return collect
 
@@ -69,7 +70,7 @@ def test_returns_match_a_walk_through_each_environment(collected, name, critic):
 
 def test_log_probabilities_are_those_of_each_agents_network(collected):
     for trainer, _, rows in collected("Pair", "step-state", separate_agent_nets=["agent"]):
-        batch, agents = rows.by_key()["agent"], rows.decided["agent"].agent_id
+        batch, agents = rows.by_key()["agent"], rows.decisions["agent"].agent_id
         for i in range(batch.n_rows()):
             row = {name: tensor[i : i + 1] for name, tensor in batch.observation.items()}
             network = trainer.model.policies["key_agent"].networks[int(agents[i])]
@@ -77,69 +78,68 @@ def test_log_probabilities_are_those_of_each_agents_network(collected):
             assert float(batch.log_prob[i]) == pytest.approx(float(logits[batch.action["choice"][i]]), abs=1e-5)
 
 
-def keyed_batch(sizes, *, with_weights=False, with_base=False):
+def structured_batch(sizes, *, with_weights=False, with_base=False):
     """Every column holds the number of its row, from 0 on in the first policy key and from 100 on in the second."""
     own = {key: torch.arange(100.0 * i, 100.0 * i + n) for i, (key, n) in enumerate(sizes.items())}
-    decided = {key: Decided({"x": rows}, {"a": rows}, rows.long()) for key, rows in own.items()}
+    decisions = {key: DecisionTensors({"x": rows}, {"a": rows}, rows.long()) for key, rows in own.items()}
     rows = torch.cat(list(own.values()))
     weight = torch.ones_like(rows) if with_weights else None
-    return KeyedBatch(decided, rows, rows, rows, rows, weight, rows if with_base else None)
+    return StructuredBatch(decisions, rows, rows, rows, rows, weight, rows if with_base else None)
 
 
 @pytest.mark.parametrize("with_weights", [False, True])
 @pytest.mark.parametrize("with_base", [False, True])
 def test_minibatches_cover_every_row_of_every_key_once(with_weights, with_base):
-    rows = keyed_batch({"often": 37, "seldom": 3}, with_weights=with_weights, with_base=with_base)
+    rows = structured_batch({"often": 37, "seldom": 3}, with_weights=with_weights, with_base=with_base)
     parts = list(rows.minibatches(10, np.random.default_rng(0)))
     assert len(parts) == 4
     drawn = torch.cat([part.value if part.weight is None else part.value[part.weight > 0] for part in parts])
     torch.testing.assert_close(drawn.sort().values, rows.value)
-    for key in rows.decided:
-        counted = [part.decided[key].n_rows() if key in part.decided else 0 for part in parts]
+    for key in rows.decisions:
+        counted = [part.decisions[key].n_rows() if key in part.decisions else 0 for part in parts]
         assert max(counted) - min(counted) <= (0 if with_weights else 1)
 
 
 @pytest.mark.parametrize("with_weights", [False, True])
 def test_a_minibatch_keeps_the_columns_of_a_decision_together(with_weights):
-    rows = keyed_batch({"often": 37, "seldom": 13}, with_weights=with_weights, with_base=True)
+    rows = structured_batch({"often": 37, "seldom": 13}, with_weights=with_weights, with_base=True)
     for part in rows.minibatches(10, np.random.default_rng(0)):
         for column in (part.log_prob, part.value, part.advantages, part.returns, part.base_value):
-            expected = torch.cat([own.observation["x"] for own in part.decided.values()])
+            expected = torch.cat([own.observation["x"] for own in part.decisions.values()])
             torch.testing.assert_close(column, expected)
-        for key, own in part.decided.items():
+        for key, own in part.decisions.items():
             assert bool((own.observation["x"] >= 100).all()) == (key == "seldom")
             torch.testing.assert_close(own.action["a"].long(), own.agent_id)
 
 
 @pytest.mark.parametrize("with_weights", [False, True])
 @pytest.mark.parametrize(
-    "objective",
-    [ppo_objective(PPOOptions(normalize_advantages=False)), a2c_objective(A2COptions(normalize_advantages=False))],
+    "algorithm",
+    [PPO(PPOOptions(normalize_advantages=False)), A2C(A2COptions(normalize_advantages=False))],
     ids=["ppo", "a2c"],
 )
-def test_the_loss_is_the_sum_of_what_each_policy_key_loses(collected, objective, with_weights):
+def test_the_loss_is_the_sum_of_what_each_policy_key_loses(collected, algorithm, with_weights):
     """Minibatches with unequal shares of the policy keys against flat batches of one key at a time."""
     coefficients = torch.tensor([1.0, 0.5, 0.01])
     for trainer, _, rows in collected("Hierarchy", "shared-state"):
         rows = rows._replace(weight=torch.ones_like(rows.value) if with_weights else None)
         for part in rows.minibatches(10, np.random.default_rng(0)):
-            total, statistics = keyed_loss(objective, normalize=False)(trainer.model, part, coefficients)
-            alone = [
-                flat_loss(key, objective)(trainer.model, batch, coefficients) for key, batch in part.by_key().items()
-            ]
+            total, statistics = algorithm.loss(trainer.model, part, coefficients)
+            alone = [algorithm.loss(trainer.model, batch, coefficients) for batch in part.by_key().values()]
             torch.testing.assert_close(total, torch.stack([own for own, _ in alone]).sum())
             torch.testing.assert_close(statistics, torch.stack([own for _, own in alone]).mean(dim=0))
 
 
-def test_advantages_are_normalised_over_all_policy_keys(collected):
-    def total_of_squares(_new, rows, _coefficients):
-        return rows.advantages.square().sum(), torch.zeros(1)
-
-    loss = keyed_loss(total_of_squares, normalize=True)
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+def test_advantages_are_normalised_over_all_policy_keys(collected, algorithm):
+    make = {"ppo": lambda **options: PPO(PPOOptions(**options)), "a2c": lambda **options: A2C(A2COptions(**options))}
+    coefficients = torch.tensor([1.0, 0.5, 0.01])
     for trainer, _, rows in collected("Hierarchy", "shared-state"):
-        total, _ = loss(trainer.model, rows, torch.ones(3))
-        # Squares of B numbers with mean 0 and deviation 1 add up to B; the loss counts them once a policy key.
-        assert float(total) == pytest.approx(len(rows.value) * len(rows.decided), rel=1e-4)
+        total, _ = make[algorithm]().loss(trainer.model, rows, coefficients)
+        normalised = rows._replace(advantages=normalize_advantages(rows.advantages))
+        expected, _ = make[algorithm](normalize_advantages=False).loss(trainer.model, normalised, coefficients)
+        torch.testing.assert_close(total, expected)
+        assert abs(float(normalised.by_key()["worker"].advantages.mean())) > 1e-3
 
 
 def test_a_model_without_a_joint_pass_trains_alike(collected):
@@ -148,16 +148,16 @@ def test_a_model_without_a_joint_pass_trains_alike(collected):
         class OneByOne:
             logits_and_value = trainer.model.logits_and_value
 
-        logits, value = logits_and_values(trainer.model, rows.decided)
-        own_logits, own_value = logits_and_values(OneByOne(), rows.decided)
+        logits, value = logits_and_values(trainer.model, rows.decisions)
+        own_logits, own_value = logits_and_values(OneByOne(), rows.decisions)
         torch.testing.assert_close(value, own_value)
         torch.testing.assert_close(logits, own_logits)
 
 
 def test_carried_values_are_forgotten_when_episodes_start_anew(collected):
     trainer, buffer, _ = next(iter(collected("DoorAndKey", "delta-state")))
-    structured: StructuredRows = trainer._structured
+    estimator: StructuredEstimator = trainer._estimator
     assert buffer.last_key_index.tolist() == [1, 1, 1]
-    assert structured._carried.any()
+    assert estimator._carried.any()
     trainer.start_segment(1)
-    assert structured._carried is None
+    assert estimator._carried is None

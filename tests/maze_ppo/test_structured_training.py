@@ -68,14 +68,14 @@ def test_a_single_policy_key_without_minibatch_rows_does_no_harm(make_trainer):
 
 def test_a_non_finite_loss_saves_the_rows_of_every_policy_key(make_trainer):
     trainer = make_trainer(**tables("shared critic"))
-    original = trainer._experience.collect
+    original = trainer.collect
 
     def poisoned():
         buffer = original()
         buffer.actor_reward[3, 1] = np.nan
         return buffer
 
-    trainer._experience.collect = poisoned
+    trainer.collect = poisoned
     with pytest.raises(NonFiniteError) as failure:
         trainer.train_epoch()
     assert {"manager.advantages", "worker.observation.shown"} <= set(failure.value.batch)

@@ -7,7 +7,7 @@ import torch
 
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.decision_values import decision_tensors
+from maze_kernel.rollout.decision_tensors import decision_tensors
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
 
 _CPU = torch.device("cpu")
@@ -32,7 +32,7 @@ def _of_streams(buffer: StructuredBuffer, model: ActorCritic) -> np.ndarray:
     for key in buffer.policy_keys:
         own = buffer.decisions(key)
         if len(own):
-            observation, action, agent_id = decision_tensors(buffer, key, own, _CPU)
-            rows = model.distributions[key].log_prob(model.logits(key, observation, agent_id), action)
-            log_prob[own.step, own.env_index] = rows.numpy()
+            decisions = decision_tensors(buffer, key, own, _CPU)
+            logits = model.logits(key, decisions.observation, decisions.agent_id)
+            log_prob[own.step, own.env_index] = model.distributions[key].log_prob(logits, decisions.action).numpy()
     return log_prob

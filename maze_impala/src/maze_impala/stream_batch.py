@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_impala.batch import BatchBuffer, TensorDict
+from maze_impala.batch import BatchBuffer
 from maze_impala.losses import clip_reward
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.models.contract import ActorCritic
@@ -23,19 +23,12 @@ from maze_kernel.rollout.decision_stream import (
     actor_links,
     state_links,
 )
-from maze_kernel.rollout.decision_values import critic_kind_of, decision_tensors, to_tensor, value_stream
-from maze_kernel.rollout.structured_buffer import Decisions, StructuredBuffer
+from maze_kernel.rollout.decision_tensors import DecisionTensors, decision_tensors, to_tensor
+from maze_kernel.rollout.decision_values import critic_kind_of, value_stream
+from maze_kernel.rollout.structured_buffer import DecisionIndex, StructuredBuffer
 
 _ROW_QUANTUM = 16
 """Compiled code sees a multiple of so many decisions a policy key, so that few shapes occur."""
-
-
-class KeyRows(NamedTuple):
-    """The decisions of one policy key: dicts of (R_k, ...) and who decided, (R_k,)."""
-
-    observation: TensorDict
-    action: TensorDict
-    agent_id: Tensor
 
 
 class StreamBatch(NamedTuple):
@@ -48,7 +41,7 @@ class StreamBatch(NamedTuple):
     alike.
     """
 
-    keys: dict[PolicyKey, KeyRows]
+    keys: dict[PolicyKey, DecisionTensors]
     order: Tensor
     log_prob: Tensor
     reward: Tensor
@@ -94,7 +87,7 @@ def make_stream_batch(
         return to_tensor(array[rows], device)
 
     return StreamBatch(
-        keys={key: KeyRows(*decision_tensors(rollouts, key, own, device)) for key, own in filled.items()},
+        keys={key: decision_tensors(rollouts, key, own, device) for key, own in filled.items()},
         order=in_order(order),
         log_prob=in_order(buffer.log_prob),
         reward=in_order(links.reward),
@@ -123,9 +116,10 @@ def delta_values(
     for key in buffer.policy_keys:
         own = buffer.decisions(key)
         if len(own):
-            observation, _, agent_id = decision_tensors(buffer, key, own, device)
+            decisions = decision_tensors(buffer, key, own, device)
             with torch.no_grad():
-                difference[own.step, own.env_index] = model.value(key, observation, agent_id).cpu().numpy()
+                value = model.value(key, decisions.observation, decisions.agent_id)
+            difference[own.step, own.env_index] = value.cpu().numpy()
     return accumulate_differences(difference, buffer.step_over, carried)
 
 
@@ -150,7 +144,7 @@ def _in_order(buffer: StructuredBuffer, series: np.ndarray | None) -> tuple[np.n
 
 
 def _places(
-    decisions: dict[PolicyKey, Decisions], sizes: dict[PolicyKey, int], shape: tuple[int, ...]
+    decisions: dict[PolicyKey, DecisionIndex], sizes: dict[PolicyKey, int], shape: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
     """(T, N) where each decision is among those of all keys, and 1 / R_k."""
     order, share = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
@@ -171,6 +165,6 @@ def _positions(stream: DecisionStream, rows: tuple[np.ndarray, np.ndarray]) -> n
     return positions
 
 
-def _fill_up(own: Decisions) -> Decisions:
+def _fill_up(own: DecisionIndex) -> DecisionIndex:
     size = len(own) + -len(own) % _ROW_QUANTUM
-    return Decisions(*(np.resize(array, size) for array in (own.step, own.env_index, own.row, own.agent_id)))
+    return DecisionIndex(*(np.resize(array, size) for array in (own.step, own.env_index, own.row, own.agent_id)))

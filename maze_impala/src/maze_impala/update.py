@@ -10,8 +10,9 @@ from torch import Tensor
 from maze_impala import losses
 from maze_impala.batch import Batch
 from maze_impala.options import ImpalaOptions
-from maze_impala.stream_batch import KeyRows, StreamBatch
+from maze_impala.stream_batch import StreamBatch
 from maze_impala.vtrace import VTrace, vtrace
+from maze_kernel.rollout.decision_tensors import DecisionTensors
 from maze_kernel.training.gradient_step import LossFunction
 from maze_kernel.training.loss_terms import weighted_loss
 
@@ -80,9 +81,9 @@ class Learner(NamedTuple):
     value: Tensor
 
 
-def _of_key(model: Any, policy_key: str, rows: KeyRows) -> Learner:
-    logits, value = model.logits_and_value(policy_key, rows.observation, rows.agent_id)
-    log_prob, entropy = model.distributions[policy_key].log_prob_and_entropy(logits, rows.action)
+def _of_key(model: Any, policy_key: str, decisions: DecisionTensors) -> Learner:
+    logits, value = model.logits_and_value(policy_key, decisions.observation, decisions.agent_id)
+    log_prob, entropy = model.distributions[policy_key].log_prob_and_entropy(logits, decisions.action)
     return Learner(log_prob, entropy, value)
 
 

@@ -1,14 +1,15 @@
-"""Rows to train on: a collected rollout with values, advantages and returns, whole and in minibatches."""
+"""What is trained on: a collected rollout with values, advantages and returns, whole and in minibatches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.rollout.advantages import generalized_advantages
@@ -17,14 +18,88 @@ from maze_kernel.rollout.buffer import RolloutBuffer
 TensorDict = dict[str, Tensor]
 
 
-class Batch(NamedTuple):
-    """Rows of decisions of one policy key: observation and action dicts of (B, ...) and (B,) columns.
+class Evaluation(NamedTuple):
+    """What the current weights make of B decisions, (B,) each, with gradients."""
 
-    `weight` None counts all rows.
+    log_prob: Tensor
+    entropy: Tensor
+    value: Tensor
 
-    A NamedTuple, so that torch's function transforms and compiler see through it.
+
+class Minibatch(Protocol):
+    """B decisions to take a gradient step on: of one policy key, or of several."""
+
+    @property
+    def log_prob(self) -> Tensor:
+        """(B,) log pi_old(a|s), of the weights that acted."""
+        ...
+
+    @property
+    def value(self) -> Tensor:
+        """(B,) V_old(s), of the same weights."""
+        ...
+
+    @property
+    def advantages(self) -> Tensor:
+        """(B,)."""
+        ...
+
+    @property
+    def returns(self) -> Tensor:
+        """(B,) targets of the critic."""
+        ...
+
+    @property
+    def weight(self) -> Tensor | None:
+        """(B,) 1 for decisions and 0 for fillers; None where there are no fillers."""
+        ...
+
+    def evaluate(self, model: Any) -> Evaluation:
+        """What the current weights of the model make of the same decisions."""
+        ...
+
+    def mean_weight(self) -> Tensor | None:
+        """(B,) what each decision counts in a mean, so that every policy key counts alike; None: all the same."""
+        ...
+
+    def sum_over_policies(self, mean: Tensor) -> Tensor:
+        """The sum over policy keys of what `mean` () is the mean of."""
+        ...
+
+
+class RolloutBatch(Protocol):
+    """A whole rollout, valued by the weights that made it; columns as in `Minibatch`."""
+
+    @property
+    def value(self) -> Tensor: ...
+
+    @property
+    def returns(self) -> Tensor: ...
+
+    @property
+    def weight(self) -> Tensor | None: ...
+
+    def whole(self) -> Minibatch:
+        """Everything as one minibatch."""
+        ...
+
+    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Minibatch]:
+        """One pass over everything in random order, about `size` decisions at a time."""
+        ...
+
+    def columns(self) -> dict[str, Tensor]:
+        """Columns by name, for a report."""
+        ...
+
+
+class FlatBatch(NamedTuple):
+    """Decisions of one policy key: observation and action dicts of (B, ...) and (B,) columns.
+
+    Both a `RolloutBatch` and a `Minibatch`. A NamedTuple, so that torch's function transforms and compiler see through
+    it.
     """
 
+    policy_key: PolicyKey
     observation: TensorDict
     action: TensorDict
     log_prob: Tensor
@@ -33,9 +108,24 @@ class Batch(NamedTuple):
     returns: Tensor
     weight: Tensor | None = None
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+    def evaluate(self, model: Any) -> Evaluation:
+        """See `Minibatch`."""
+        logits, value = model.logits_and_value(self.policy_key, self.observation)
+        log_prob, entropy = model.distributions[self.policy_key].log_prob_and_entropy(logits, self.action)
+        return Evaluation(log_prob, entropy, value)
+
+    def mean_weight(self) -> Tensor | None:
+        """See `Minibatch`."""
+        return self.weight
+
+    def sum_over_policies(self, mean: Tensor) -> Tensor:
+        """See `Minibatch`: there is one."""
+        return mean
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> FlatBatch:
         """Apply a function of one tensor to every column."""
-        return Batch(
+        return FlatBatch(
+            self.policy_key,
             {name: function(tensor) for name, tensor in self.observation.items()},
             {name: function(tensor) for name, tensor in self.action.items()},
             function(self.log_prob),
@@ -45,7 +135,7 @@ class Batch(NamedTuple):
             None if self.weight is None else function(self.weight),
         )
 
-    def select(self, index: Tensor) -> Batch:
+    def select(self, index: Tensor) -> FlatBatch:
         """The rows at `index` (M,), copied."""
         return self.map(lambda column: column.index_select(0, index))
 
@@ -53,11 +143,11 @@ class Batch(NamedTuple):
         """B."""
         return len(self.advantages)
 
-    def whole(self) -> Batch:
+    def whole(self) -> FlatBatch:
         """All rows as one minibatch."""
         return self
 
-    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Batch]:
+    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[FlatBatch]:
         """One pass over all rows; see the function."""
         return minibatches(self, size, rng)
 
@@ -68,46 +158,58 @@ class Batch(NamedTuple):
         return columns | {f"action.{name}": tensor for name, tensor in self.action.items()}
 
 
-def rollout_batch(
-    buffer: RolloutBuffer,
-    model: ActorCritic,
-    device: torch.device,
-    *,
-    gamma: float,
-    gae_lambda: float,
-    fixed_size: bool = False,
-) -> Batch:
-    """Value a collected rollout and turn it into rows t·N + n on `device`.
+class FlatEstimator:
+    """Values rollouts of flat environments with feed-forward models; keeps nothing from one to the next.
 
-    Values and log-probabilities of the acting weights are computed here, once a rollout. Void decisions are
-    left out; with `fixed_size` they stay, with weight 0, so that compiled code sees one shape.
+    Args:
+        model: being trained.
+        device: of the model.
+        gamma, gae_lambda: of the advantages.
+        fixed_size: keep void decisions, with weight 0, so that compiled code sees one shape; else they are left out.
     """
-    key = buffer.policy_key
-    n_rows = buffer.n_steps * buffer.n_envs
-    observation = {name: _rows(array, n_rows, device) for name, array in buffer.observation.items()}
-    action = {name: _rows(array, n_rows, device) for name, array in buffer.action.items()}
-    with torch.no_grad():
-        logits, value = model.logits_and_value(key, observation)
-        log_prob = model.distributions[key].log_prob(logits, action)
-    value_array = value.cpu().numpy().reshape(buffer.reward.shape)
-    advantages = generalized_advantages(
-        buffer.reward,
-        value_array,
-        next_values(buffer, model, value_array, device),
-        buffer.terminated,
-        buffer.terminated | buffer.truncated,
-        gamma=gamma,
-        gae_lambda=gae_lambda,
-    )
-    advantage_rows = torch.from_numpy(advantages.reshape(-1)).to(device)
-    batch = Batch(observation, action, log_prob, value, advantage_rows, advantage_rows + value)
-    if fixed_size:
-        return batch._replace(weight=torch.from_numpy(~buffer.void.reshape(-1)).to(device, torch.float32))
-    valid = buffer.valid_rows()
-    return batch if valid is None else batch.select(torch.from_numpy(valid).to(device))
+
+    def __init__(
+        self, model: ActorCritic, device: torch.device, *, gamma: float, gae_lambda: float, fixed_size: bool = False
+    ) -> None:
+        self._model, self._device = model, device
+        self._gamma, self._gae_lambda = gamma, gae_lambda
+        self._fixed_size = fixed_size
+
+    def begin(self) -> None:
+        """Nothing to forget."""
+
+    def estimate(self, rollout: RolloutBuffer) -> FlatBatch:
+        """Decisions t·N + n on the device, valued by the present weights, once a rollout."""
+        model, key = self._model, rollout.policy_key
+        observation = {name: self._rows(array) for name, array in rollout.observation.items()}
+        action = {name: self._rows(array) for name, array in rollout.action.items()}
+        with torch.no_grad():
+            logits, value = model.logits_and_value(key, observation)
+            log_prob = model.distributions[key].log_prob(logits, action)
+        value_array = value.cpu().numpy().reshape(rollout.reward.shape)
+        advantages = self._rows(
+            generalized_advantages(
+                rollout.reward,
+                value_array,
+                next_values(rollout, model, value_array, self._device),
+                rollout.terminated,
+                rollout.terminated | rollout.truncated,
+                gamma=self._gamma,
+                gae_lambda=self._gae_lambda,
+            )
+        )
+        # R_t = A_t + V(s_t)
+        batch = FlatBatch(key, observation, action, log_prob, value, advantages, advantages + value)
+        if self._fixed_size:
+            return batch._replace(weight=self._rows(~rollout.void).float())
+        valid = rollout.valid_rows()
+        return batch if valid is None else batch.select(torch.from_numpy(valid).to(self._device))
+
+    def _rows(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(self._device)
 
 
-def minibatches(batch: Batch, size: int, rng: np.random.Generator) -> Iterator[Batch]:
+def minibatches(batch: FlatBatch, size: int, rng: np.random.Generator) -> Iterator[FlatBatch]:
     """One pass over the rows of `batch` in random order, `size` rows at a time.
 
     The last minibatch may be smaller. A batch with weights is filled up with rows of weight 0 instead.
@@ -155,7 +257,3 @@ def _values(model: ActorCritic, key: str, observation: dict[str, np.ndarray], de
     with torch.no_grad():
         tensors = {name: torch.from_numpy(array).to(device) for name, array in observation.items()}
         return model.value(key, tensors).cpu().numpy()
-
-
-def _rows(array: np.ndarray, n_rows: int, device: torch.device) -> Tensor:
-    return torch.from_numpy(array.reshape(n_rows, *array.shape[2:])).to(device)

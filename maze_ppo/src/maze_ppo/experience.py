@@ -13,10 +13,10 @@ from maze_kernel.models.network_policy import require_sampling
 from maze_kernel.rollout.buffer import RolloutBuffer
 from maze_kernel.rollout.collector import collector_for, make_buffer
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
-from maze_kernel.training.contract import TrainerContext
+from maze_kernel.training.contract import Statistics, TrainerContext
 
 
-class Experience:
+class RolloutSource:
     """Collects rollouts with the newest weights.
 
     On a GPU, a model with a NumPy mirror acts from a copy on the CPU that is refreshed once a rollout, so that
@@ -49,12 +49,17 @@ class Experience:
         env_seeds = self._seeds.seeds(self.vector_env.n_envs, "train-envs", epoch)
         self.collector.reset([[seed] for seed in env_seeds])
 
-    def collect(self) -> RolloutBuffer | StructuredBuffer:
-        """The next rollout; the buffer is overwritten by the one after."""
+    def collect(self) -> tuple[RolloutBuffer | StructuredBuffer, int]:
+        """The next rollout, which the one after overwrites, and the environment steps in it."""
         if self._acting_parameters is not None:
             self._acting_parameters.data.copy_(self._parameters.data)
+        steps_before = self.collector.env_steps
         self.collector.collect(self.buffer)
-        return self.buffer
+        return self.buffer, self.collector.env_steps - steps_before
+
+    def drain(self) -> Statistics:
+        """Statistics of the episodes that ended since the last call."""
+        return self.collector.statistics.drain()
 
     def close(self) -> None:
         """Close the environments."""

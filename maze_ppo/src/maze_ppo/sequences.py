@@ -19,7 +19,7 @@ from maze_kernel.models.contract import RecurrentModel
 from maze_kernel.models.recurrence import BEGINS
 from maze_kernel.rollout.advantages import generalized_advantages
 from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_ppo.batch import Batch, TensorDict, following_values
+from maze_ppo.batch import FlatBatch, TensorDict, following_values
 
 
 @attrs.frozen
@@ -31,7 +31,7 @@ class SequenceBatch:
         states: name to (N, S).
     """
 
-    rows: Batch
+    rows: FlatBatch
     states: TensorDict
 
     @property
@@ -53,11 +53,11 @@ class SequenceBatch:
         """Columns by name, for a report."""
         return {**self.rows.columns(), **self.states}
 
-    def whole(self) -> Batch:
+    def whole(self) -> FlatBatch:
         """All sequences as one minibatch."""
         return self.rows._replace(observation={**self.rows.observation, **self.states})
 
-    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Batch]:
+    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[FlatBatch]:
         """One pass over whole sequences in random order, as many at a time as have `size` rows, but at least one."""
         n_envs = len(next(iter(self.states.values())))
         n_steps = self.rows.n_rows() // n_envs
@@ -70,13 +70,14 @@ class SequenceBatch:
             yield rows._replace(observation={**rows.observation, **states})
 
 
-class SequenceValuer:
-    """Turns rollouts into `SequenceBatch`es and carries the states from one rollout to the next.
+class SequenceEstimator:
+    """Values rollouts of recurrent models and carries the states from one rollout to the next.
 
     Args:
         model: being trained.
         policy_key: the only one of a flat environment.
         device: of the model.
+        gamma, gae_lambda: of the advantages.
     """
 
     def __init__(
@@ -90,42 +91,42 @@ class SequenceValuer:
         """Episodes begin in every environment: forget all states."""
         self._states = {}
 
-    def batch(self, buffer: RolloutBuffer) -> SequenceBatch:
-        """Value the rollout that follows the last one."""
-        n_steps, n_envs = buffer.n_steps, buffer.n_envs
+    def estimate(self, rollout: RolloutBuffer) -> SequenceBatch:
+        """Value the rollout that follows the last one, by the present weights."""
+        n_steps, n_envs = rollout.n_steps, rollout.n_envs
         states = self._states or self._zeros(n_envs)
-        ended = buffer.terminated | buffer.truncated | buffer.void
+        ended = rollout.terminated | rollout.truncated | rollout.void
         begins = np.concatenate([np.zeros((1, n_envs), bool), ended[:-1]])
-        observation = {name: self._rows(array) for name, array in buffer.observation.items()}
+        observation = {name: self._rows(array) for name, array in rollout.observation.items()}
         observation[BEGINS] = self._rows(begins).float()
-        action = {name: self._rows(array) for name, array in buffer.action.items()}
+        action = {name: self._rows(array) for name, array in rollout.action.items()}
         with torch.no_grad():
             logits, value, after = self._model.advance(self._key, {**observation, **states})
             log_prob = self._model.distributions[self._key].log_prob(logits, action)
         assert value is not None
-        advantages = self._rows(self._advantages(buffer, value, after, ended[-1]))
+        advantages = self._rows(self._advantages(rollout, value, after, ended[-1]))
         last = {name: rows.view(n_steps, n_envs, -1)[-1] for name, rows in after.items()}
         going_on = torch.from_numpy(~ended[-1]).to(self._device)[:, None]
         self._states = {name: state * going_on for name, state in last.items()}
-        weight = self._rows(~buffer.void).float() if buffer.void.any() else None
-        return SequenceBatch(
-            Batch(observation, action, log_prob, value, advantages, advantages + value, weight), states
-        )
+        weight = self._rows(~rollout.void).float() if rollout.void.any() else None
+        # R_t = A_t + V(s_t)
+        rows = FlatBatch(self._key, observation, action, log_prob, value, advantages, advantages + value, weight)
+        return SequenceBatch(rows, states)
 
-    def _advantages(self, buffer: RolloutBuffer, value: Tensor, after: TensorDict, ended: np.ndarray) -> np.ndarray:
-        value_array = value.cpu().numpy().reshape(buffer.reward.shape)
+    def _advantages(self, rollout: RolloutBuffer, value: Tensor, after: TensorDict, ended: np.ndarray) -> np.ndarray:
+        value_array = value.cpu().numpy().reshape(rollout.reward.shape)
 
         def values_of(observation: ArrayDict, steps: np.ndarray, env_index: np.ndarray) -> np.ndarray:
             # an observation that follows a step is valued from the state after it: a last one before the reset too
-            begins = ended[env_index] if observation is buffer.last_observation else np.zeros(len(steps), bool)
-            return self._values(observation, after, steps * buffer.n_envs + env_index, begins)
+            begins = ended[env_index] if observation is rollout.last_observation else np.zeros(len(steps), bool)
+            return self._values(observation, after, steps * rollout.n_envs + env_index, begins)
 
         return generalized_advantages(
-            buffer.reward,
+            rollout.reward,
             value_array,
-            following_values(buffer, value_array, values_of),
-            buffer.terminated,
-            buffer.terminated | buffer.truncated,
+            following_values(rollout, value_array, values_of),
+            rollout.terminated,
+            rollout.terminated | rollout.truncated,
             gamma=self._gamma,
             gae_lambda=self._gae_lambda,
         )

@@ -1,91 +1,147 @@
-"""From rollouts of structured environments to rows: values and advantages of the whole decision stream."""
+"""Decisions of several policy keys, whole and in minibatches: each key's observations apart, other columns joined."""
 
 from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.rollout.decision_stream import accumulate_differences, actor_advantages, state_advantages
-from maze_kernel.rollout.decision_values import (
-    carried_values,
-    critic_kind_of,
-    decision_tensors,
-    to_tensor,
-    value_stream,
-)
-from maze_kernel.rollout.structured_buffer import StructuredBuffer
-from maze_ppo.keyed_batch import Decided, KeyedBatch
-from maze_ppo.objective import logits_and_values
+from maze_kernel.env.contract import PolicyKey
+from maze_kernel.rollout.decision_tensors import DecisionTensors, TensorDict
+from maze_ppo.batch import Evaluation, FlatBatch
+
+_ROW_QUANTUM = 16
+"""Compiled code sees a multiple of so many decisions a policy key, so that few shapes occur."""
+
+_COLUMNS = ("log_prob", "value", "advantages", "returns", "weight", "base_value")
 
 
-class StructuredRows:
-    """Values collected rollouts and turns them into rows.
+class StructuredBatch(NamedTuple):
+    """Decisions of several policy keys; both a `RolloutBatch` and a `Minibatch`.
 
-    Args:
-        model: its `critic_kind` says what its values mean.
-        device: of the model.
-        gamma, gae_lambda: of the advantages, a flat step.
-        fixed_size: give rows weights, for compiled code that sees few shapes.
+    Columns (B,) hold one policy key's decisions behind the other's, in the order of `decisions`; keys without any are
+    absent. `base_value` is what a delta critic's output is added to, None for other critics. With a weight, minibatches
+    are filled up with decisions of weight 0. A tuple, as `FlatBatch` is.
     """
 
-    def __init__(
-        self, model: ActorCritic, device: torch.device, *, gamma: float, gae_lambda: float, fixed_size: bool = False
-    ) -> None:
-        self._model = model
-        self._device = device
-        self._discounts = {"gamma": gamma, "gae_lambda": gae_lambda}
-        self._fixed_size = fixed_size
-        self._kind = critic_kind_of(model)
-        self._carried: np.ndarray | None = None
+    decisions: dict[PolicyKey, DecisionTensors]
+    log_prob: Tensor
+    value: Tensor
+    advantages: Tensor
+    returns: Tensor
+    weight: Tensor | None = None
+    base_value: Tensor | None = None
 
-    def begin(self) -> None:
-        """New episodes start everywhere."""
-        self._carried = None
+    def evaluate(self, model: Any) -> Evaluation:
+        """See `Minibatch`."""
+        logits, value = logits_and_values(model, self.decisions)
+        of_keys = [
+            model.distributions[key].log_prob_and_entropy(logits[key], own.action)
+            for key, own in self.decisions.items()
+        ]
+        log_prob, entropy = (torch.cat(columns) for columns in zip(*of_keys, strict=True))
+        # V(s) = V(s before) + what a delta critic gives
+        return Evaluation(log_prob, entropy, value if self.base_value is None else value + self.base_value)
 
-    def batch(self, buffer: StructuredBuffer) -> KeyedBatch:
-        """Rows by policy key on the device; values and log-probabilities are those of the current weights.
+    def mean_weight(self) -> Tensor | None:
+        """See `Minibatch`: w_i / Σ_k w, the sum over the decisions of the same policy key k."""
+        sizes = [own.n_rows() for own in self.decisions.values()]
+        if self.weight is not None:
+            return torch.cat([own / own.sum().clamp(min=1.0) for own in self.weight.split(sizes)])
+        if min(sizes) == max(sizes):
+            return None
+        # 1 / B_k
+        return torch.cat([self.value.new_full((n,), 1.0 / n) for n in sizes])
 
-        A decision within a flat step that began before the rollout is valued, by a delta critic, from what the
-        decision before was worth to the weights of that time.
-        """
-        decisions = {key: own for key in buffer.policy_keys if len(own := buffer.decisions(key))}
-        decided = {key: Decided(*decision_tensors(buffer, key, own, self._device)) for key, own in decisions.items()}
-        place = tuple(
-            np.concatenate([getattr(own, name) for own in decisions.values()]) for name in ("step", "env_index")
-        )
-        log_prob, estimates = self._evaluate(decided)
-        value, before = np.zeros_like(buffer.reward), None
-        value[place] = estimates.cpu().numpy()
-        if self._kind == "delta-state":
-            value, before = accumulate_differences(value, buffer.step_over, self._before_rollout(buffer))
-            self._carried = carried_values(buffer, value)
-        estimate = actor_advantages if self._kind == "step-state" else state_advantages
-        stream = value_stream(buffer, self._model, value, self._device)
-        advantages = self._tensor(estimate(stream, **self._discounts)[place])
-        values = estimates if before is None else self._tensor(value[place])
-        return KeyedBatch(
-            decided,
-            log_prob,
-            values,
-            advantages,
-            advantages + values,
-            weight=torch.ones_like(values) if self._fixed_size else None,
-            base_value=None if before is None else self._tensor(before[place]),
-        )
+    def sum_over_policies(self, mean: Tensor) -> Tensor:
+        """See `Minibatch`."""
+        # Σ_k mean_k = K · mean over keys
+        return mean * len(self.decisions)
 
-    def _evaluate(self, decided: dict[str, Decided]) -> tuple[Tensor, Tensor]:
-        """Log-probabilities (B,) and what the critic gives (B,)."""
-        with torch.no_grad():
-            logits, value = logits_and_values(self._model, decided)
-            log_probs = [
-                self._model.distributions[key].log_prob(logits[key], own.action) for key, own in decided.items()
-            ]
-            return torch.cat(log_probs), value
+    def by_key(self) -> dict[PolicyKey, FlatBatch]:
+        """The decisions of each policy key by themselves, not copied."""
+        sizes = [own.n_rows() for own in self.decisions.values()]
+        given = (self.log_prob, self.value, self.advantages, self.returns, self.weight)
+        columns = [column.split(sizes) for column in given if column is not None]
+        return {
+            key: FlatBatch(key, own.observation, own.action, *mine)
+            for (key, own), mine in zip(self.decisions.items(), zip(*columns, strict=True), strict=True)
+        }
 
-    def _before_rollout(self, buffer: StructuredBuffer) -> np.ndarray:
-        return np.zeros(buffer.n_envs, np.float32) if self._carried is None else self._carried
+    def columns(self) -> dict[str, Tensor]:
+        """Every column by `policy key.name`, for a report."""
+        return {
+            f"{key}.{name}": tensor for key, batch in self.by_key().items() for name, tensor in batch.columns().items()
+        }
 
-    def _tensor(self, array: np.ndarray) -> Tensor:
-        return to_tensor(array, self._device)
+    def whole(self) -> StructuredBatch:
+        """All decisions as one minibatch."""
+        return self if self.weight is None else next(self._split(1, None))
+
+    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[StructuredBatch]:
+        """One pass in random order, about `size` decisions at a time, each with its share of every policy key."""
+        return self._split(math.ceil(len(self.value) / size), rng)
+
+    def _split(self, n_minibatches: int, rng: np.random.Generator | None) -> Iterator[StructuredBatch]:
+        sizes = [own.n_rows() for own in self.decisions.values()]
+        draws = [_draw(n, n_minibatches, rng, fill=self.weight is not None) for n in sizes]
+        drawn_decisions = {
+            key: own.select(self._index(drawn)).split([len(rows) for rows in drawn])
+            for (key, own), drawn in zip(self.decisions.items(), draws, strict=True)
+        }
+        offsets = np.cumsum([0, *sizes[:-1]])
+        joined = [
+            np.concatenate([rows + offset for rows, offset in zip(of_keys, offsets, strict=True)])
+            for of_keys in zip(*draws, strict=True)
+        ]
+        names = [name for name in _COLUMNS if getattr(self, name) is not None]
+        columns = torch.stack([getattr(self, name) for name in names]).index_select(1, self._index(joined))
+        if self.weight is not None:
+            columns[names.index("weight")] = torch.from_numpy(_is_drawn_once(draws, sizes)).to(columns)
+        for i, block in enumerate(columns.split([len(rows) for rows in joined], dim=1)):
+            decisions = {key: drawn[i] for key, drawn in drawn_decisions.items() if drawn[i].n_rows()}
+            yield self._replace(decisions=decisions, **dict(zip(names, block.unbind(0), strict=True)))
+
+    def _index(self, rows: Sequence[np.ndarray]) -> Tensor:
+        return torch.from_numpy(np.concatenate(rows)).to(self.value.device)
+
+
+def logits_and_values(
+    model: Any, decisions: Mapping[PolicyKey, DecisionTensors]
+) -> tuple[dict[PolicyKey, TensorDict], Tensor]:
+    """Logits by policy key, and values (B,) of all keys' decisions; at once where the model can."""
+    observations = {key: own.observation for key, own in decisions.items()}
+    agents = {key: own.agent_id for key, own in decisions.items()}
+    together = getattr(model, "logits_and_values", None)
+    if together is not None:
+        return together(observations, agents)  # type: ignore[no-any-return]
+    of_keys = {key: model.logits_and_value(key, own, agents[key]) for key, own in observations.items()}
+    return {key: logits for key, (logits, _) in of_keys.items()}, torch.cat([value for _, value in of_keys.values()])
+
+
+def _draw(n_rows: int, n_minibatches: int, rng: np.random.Generator | None, *, fill: bool) -> list[np.ndarray]:
+    """The rows of each minibatch, in random order or in their own; `fill`: with rows that another has, too."""
+    order = np.arange(n_rows) if rng is None else rng.permutation(n_rows)
+    if not fill:
+        bounds = [n_rows * i // n_minibatches for i in range(n_minibatches + 1)]
+        return [order[first:last] for first, last in itertools.pairwise(bounds)]
+    order = np.concatenate([order, np.resize(order, -n_rows % (_ROW_QUANTUM * n_minibatches))])
+    # Minibatch i takes rows i, i + n_minibatches, …: so all have as many fillers, and these stand last.
+    return [order[i::n_minibatches] for i in range(n_minibatches)]
+
+
+def _is_drawn_once(draws: Sequence[Sequence[np.ndarray]], n_rows: Sequence[int]) -> np.ndarray:
+    """False for fillers, minibatch by minibatch and in each of them key by key."""
+    n_minibatches = len(draws[0])
+    return np.concatenate(
+        [
+            np.arange(len(drawn[i])) < len(range(i, n, n_minibatches))
+            for i in range(n_minibatches)
+            for drawn, n in zip(draws, n_rows, strict=True)
+        ]
+    )

@@ -6,7 +6,7 @@ import attrs
 
 from maze_kernel.env.capabilities import ReportsStatistics
 from maze_kernel.env.outside import Reply
-from maze_kernel.events.aggregation import EpisodeStatistics
+from maze_kernel.events.records import EpisodeStatistics
 
 
 @attrs.frozen(kw_only=True)

@@ -1,34 +1,22 @@
-"""What a model makes of a rollout of structured environments: decisions as tensors, values of what followed them."""
+"""What a model makes of a rollout of structured environments: values of what followed its decisions."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.rollout.decision_stream import DecisionStream, series_of
-from maze_kernel.rollout.structured_buffer import Decisions, StructuredBuffer
-
-TensorDict = dict[str, Tensor]
+from maze_kernel.rollout.decision_tensors import to_tensor
+from maze_kernel.rollout.structured_buffer import StructuredBuffer
 
 
 def critic_kind_of(model: ActorCritic) -> str:
     """What the model's values mean; see `ActorCritic`."""
     kind: str = getattr(model, "critic_kind", "shared-state")
     return kind
-
-
-def decision_tensors(
-    buffer: StructuredBuffer, policy_key: PolicyKey, own: Decisions, device: torch.device
-) -> tuple[TensorDict, TensorDict, Tensor]:
-    """Observations and actions (R, ...) by name, and agents (R,), of decisions of one policy key."""
-    table = buffer.tables[policy_key]
-    observation = {name: to_tensor(array[own.row], device) for name, array in table.observation.items()}
-    action = {name: to_tensor(array[own.row], device) for name, array in table.action.items()}
-    return observation, action, to_tensor(own.agent_id, device)
 
 
 def value_stream(
@@ -77,11 +65,6 @@ def value_stream(
 def carried_values(buffer: StructuredBuffer, value: np.ndarray) -> np.ndarray:
     """(N,) what a delta critic adds to after a rollout of these values (T, N): the last one within a flat step."""
     return np.where(buffer.step_over[-1], np.float32(0.0), value[-1])
-
-
-def to_tensor(array: np.ndarray, device: torch.device) -> Tensor:
-    """On the device; on the CPU, contiguous arrays share their memory."""
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
 
 def _last_values(buffer: StructuredBuffer, model: ActorCritic, device: torch.device) -> np.ndarray:

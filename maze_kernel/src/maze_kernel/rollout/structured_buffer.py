@@ -39,8 +39,8 @@ class Table:
 
 
 @attrs.frozen
-class Decisions:
-    """Where the decisions of one policy key are, in order of arrival.
+class DecisionIndex:
+    """Where the decisions of one policy key are in a rollout, in order of time and environment.
 
     Attributes:
         step, env_index: (R,) of each decision.
@@ -108,11 +108,11 @@ class StructuredBuffer:
             columns |= self._table_columns(key)
         return columns
 
-    def decisions(self, policy_key: PolicyKey) -> Decisions:
+    def decisions(self, policy_key: PolicyKey) -> DecisionIndex:
         """The decisions of one policy key, without void ones."""
         own = (self.key_index == self.policy_keys.index(policy_key)) & ~self.void
         step, env_index = np.nonzero(own)
-        return Decisions(step, env_index, self.row[own], self.agent_id[own])
+        return DecisionIndex(step, env_index, self.row[own], self.agent_id[own])
 
     @property
     def step_over(self) -> np.ndarray:

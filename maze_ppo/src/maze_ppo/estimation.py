@@ -1,0 +1,58 @@
+"""How rollouts are valued: the estimator for the environments and the model at hand."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, cast
+
+import torch
+
+from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.errors import RequestError
+from maze_kernel.models.contract import ActorCritic, RecurrentModel
+from maze_kernel.models.recurrence import carries_state
+from maze_ppo.batch import FlatEstimator, RolloutBatch
+from maze_ppo.options import OnPolicyOptions
+from maze_ppo.sequences import SequenceEstimator
+from maze_ppo.structured_estimator import StructuredEstimator
+
+
+class AdvantageEstimator(Protocol):
+    """Values, log-probabilities and advantages of rollouts that follow each other."""
+
+    def begin(self) -> None:
+        """Episodes begin in every environment: forget what was kept of the last rollout."""
+        ...
+
+    def estimate(self, rollout: Any) -> RolloutBatch:
+        """Value the rollout that follows the last one, by the present weights."""
+        ...
+
+
+def make_estimator(
+    model: ActorCritic, spaces: StructuredSpaces, device: torch.device, options: OnPolicyOptions
+) -> AdvantageEstimator:
+    """The estimator for flat or structured environments, or for a model that carries state.
+
+    Args:
+        model: being trained.
+        spaces: of the environments.
+        device: of the model.
+        options: of the trainer.
+
+    Raises:
+        RequestError: the model carries state where that cannot be trained.
+    """
+    discounts = {"gamma": options.gamma, "gae_lambda": options.gae_lambda}
+    recurrent = [key for key in spaces.policy_keys if carries_state(model, key)]
+    if recurrent and (options.compile or not spaces.is_flat):
+        raise RequestError(
+            "a model that carries state from step to step cannot be trained here",
+            received="compile = true" if spaces.is_flat else f"policy keys {', '.join(spaces.policy_keys)}",
+            expected="compile = false, and an environment with one policy key and one agent",
+            owner="maze-ppo",
+            help="read a stacked history with stateful = false",
+        )
+    if recurrent:
+        return SequenceEstimator(cast(RecurrentModel, model), recurrent[0], device, **discounts)
+    estimator = FlatEstimator if spaces.is_flat else StructuredEstimator
+    return estimator(model, device, **discounts, fixed_size=options.compile)

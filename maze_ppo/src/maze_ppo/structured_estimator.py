@@ -1,0 +1,83 @@
+"""How rollouts of structured environments are valued: advantages of every decision, whoever takes it."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maze_kernel.models.contract import ActorCritic
+from maze_kernel.rollout.decision_stream import accumulate_differences, actor_advantages, state_advantages
+from maze_kernel.rollout.decision_tensors import DecisionTensors, decision_tensors, to_tensor
+from maze_kernel.rollout.decision_values import carried_values, critic_kind_of, value_stream
+from maze_kernel.rollout.structured_buffer import StructuredBuffer
+from maze_ppo.structured_batch import StructuredBatch, logits_and_values
+
+
+class StructuredEstimator:
+    """Values rollouts of structured environments; a delta critic's values go on from one rollout to the next.
+
+    Args:
+        model: its `critic_kind` says what its values mean.
+        device: of the model.
+        gamma, gae_lambda: of the advantages, a flat step.
+        fixed_size: give decisions weights, for compiled code that sees few shapes.
+    """
+
+    def __init__(
+        self, model: ActorCritic, device: torch.device, *, gamma: float, gae_lambda: float, fixed_size: bool = False
+    ) -> None:
+        self._model = model
+        self._device = device
+        self._discounts = {"gamma": gamma, "gae_lambda": gae_lambda}
+        self._fixed_size = fixed_size
+        self._kind = critic_kind_of(model)
+        self._carried: np.ndarray | None = None
+
+    def begin(self) -> None:
+        """Episodes begin in every environment: forget the last rollout."""
+        self._carried = None
+
+    def estimate(self, rollout: StructuredBuffer) -> StructuredBatch:
+        """Decisions by policy key on the device, valued by the present weights.
+
+        A decision within a flat step that began before the rollout is valued, by a delta critic, from what the
+        decision before was worth to the weights of that time.
+        """
+        index = {key: own for key in rollout.policy_keys if len(own := rollout.decisions(key))}
+        decisions = {key: decision_tensors(rollout, key, own, self._device) for key, own in index.items()}
+        place = tuple(np.concatenate([getattr(own, name) for own in index.values()]) for name in ("step", "env_index"))
+        log_prob, estimates = self._evaluate(decisions)
+        value, before = np.zeros_like(rollout.reward), None
+        value[place] = estimates.cpu().numpy()
+        if self._kind == "delta-state":
+            value, before = accumulate_differences(value, rollout.step_over, self._before_rollout(rollout))
+            self._carried = carried_values(rollout, value)
+        estimate = actor_advantages if self._kind == "step-state" else state_advantages
+        stream = value_stream(rollout, self._model, value, self._device)
+        advantages = self._tensor(estimate(stream, **self._discounts)[place])
+        values = estimates if before is None else self._tensor(value[place])
+        return StructuredBatch(
+            decisions,
+            log_prob,
+            values,
+            advantages,
+            advantages + values,  # R_t = A_t + V(s_t)
+            weight=torch.ones_like(values) if self._fixed_size else None,
+            base_value=None if before is None else self._tensor(before[place]),
+        )
+
+    def _evaluate(self, decisions: dict[str, DecisionTensors]) -> tuple[Tensor, Tensor]:
+        """Log-probabilities (B,) and what the critic gives (B,)."""
+        with torch.no_grad():
+            logits, value = logits_and_values(self._model, decisions)
+            log_probs = [
+                self._model.distributions[key].log_prob(logits[key], own.action) for key, own in decisions.items()
+            ]
+            return torch.cat(log_probs), value
+
+    def _before_rollout(self, rollout: StructuredBuffer) -> np.ndarray:
+        return np.zeros(rollout.n_envs, np.float32) if self._carried is None else self._carried
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return to_tensor(array, self._device)
