@@ -47,6 +47,9 @@ class Synthetic:
             {"observation": observation}, {"action": action}, np.zeros(n_rows, np.int64), np.arange(n_rows)
         )
 
+    def expect(self, episodes: Sequence[int]) -> None:
+        return
+
     def read(self, index: int) -> Episode:
         return {"0": self._rows}
 
