@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from maze_kernel.env.transform import Transform
-    from maze_kernel.models.action_value_critic import ActionValueCritic
 
     TensorDict = dict[str, Tensor]
 
@@ -171,10 +170,24 @@ class EvaluatesKeysTogether(Protocol):
         ...
 
 
+class ActionValues(Protocol):
+    """Twin Q networks of one policy key, a `torch.nn.Module`.
+
+    Attributes:
+        action_encoder: turns actions into what the networks read.
+    """
+
+    action_encoder: Any
+
+    def __call__(self, observation: TensorDict, encoded_action: Tensor | None = None) -> Tensor:
+        """Action values: (2, B, K) of every choice, or (2, B) of the encoded actions (B, A)."""
+        ...
+
+
 class ActionValueModel(ActorCritic, Protocol):
     """An actor-critic whose critics are twin Q networks; it has no state values."""
 
-    def action_value_critic(self, policy_key: PolicyKey) -> ActionValueCritic:
+    def action_value_critic(self, policy_key: PolicyKey) -> ActionValues:
         """The twins of one policy key, a part of the model: their parameters are among the model's."""
         ...
 
