@@ -58,7 +58,7 @@ def test_it_explores_while_training_and_is_greedy_when_evaluated(trained):
     assert context.evaluate()["BaseEnvEvents/reward/mean"] == BEST
 
 
-@pytest.mark.parametrize("n_workers", [1, 2])
+@pytest.mark.parametrize("n_workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_rollouts_follow_the_rule(trained, n_workers):
     context, _ = trained
     assert rewards(context, n_workers=n_workers) == [BEST] * 6
