@@ -22,6 +22,7 @@ from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.rollout.collector import Collector, make_buffer
+from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.run.assembly import Assembly
 
 ENVS: dict[str, Mapping[str, Any]] = {
@@ -54,10 +55,10 @@ def measure(name: str) -> tuple[float, float, int, float]:
     torch.set_num_threads(1)
     assembly = assembly_of(name)
     model: Any = assembly.make_model()
-    one = assembly.raw_vector_env(1, "sequential")
+    one = SequentialVectorEnv([assembly.env_factory()])
     one.reset([[0]])
     before = resident_bytes()
-    many = assembly.raw_vector_env(N_ENVS, "sequential")
+    many = SequentialVectorEnv([assembly.env_factory()] * N_ENVS)
     collector = Collector(many, assembly.make_policy(model, 0))
     collector.reset([[seed] for seed in range(N_ENVS)])
     kibibytes = (resident_bytes() - before) / N_ENVS / 1024

@@ -30,6 +30,14 @@ FLOORS = {
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 CONTRACTS = ("maze_kernel.config.experiment",)
 
+PROCESSES = {
+    *(f"workers.{name}" for name in ("actor", "child", "shared_memory", "subprocess", "supervision", "supervisor")),
+    "workers.transport",
+    *(f"rollout.{name}" for name in ("subprocess_vector", "subprocess_mode", "env_host", "structured_merge")),
+    *(f"rollout.{name}" for name in ("remote_collector", "rollout_host")),
+}
+"""Modules of the kernel that others reach by the targets of components only."""
+
 
 def sources(name):
     folder = DISTRIBUTIONS[name] / "src" / name
@@ -93,12 +101,30 @@ def test_the_kernel_never_imports_upward():
     assert not wrong, wrong
 
 
+def test_processes_are_reached_by_their_components_only():
+    folder = DISTRIBUTIONS["maze_kernel"] / "src" / "maze_kernel"
+    own = {folder / f"{name.replace('.', '/')}.py" for name in PROCESSES}
+    assert all(path.exists() for path in own)
+    wrong = [
+        f"{path.relative_to(ROOT)} -> {module}"
+        for name in DISTRIBUTIONS
+        for path in sources(name)
+        if path not in own
+        for module in imports(path)
+        if module.removeprefix("maze_kernel.") in PROCESSES
+    ]
+    assert not wrong, wrong
+
+
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_plugin_and_options_import_neither_torch_nor_gymnasium(name):
     folder = DISTRIBUTIONS[name] / "src" / name
     modules = [f"{name}.{stem}" for stem in ("plugin", "options", "builtin") if (folder / f"{stem}.py").exists()]
     if name == "maze_kernel":
-        modules += [f"maze_kernel.{room}" for room in ("loader", "catalog", "workers.options", "config.load")]
+        modules += [
+            f"maze_kernel.{room}"
+            for room in ("loader", "catalog", "workers.options", "rollout.vector_options", "config.load")
+        ]
     assert modules
     code = (
         f"import sys; sys.path.insert(0, {str(folder.parent)!r})\n"

@@ -9,6 +9,7 @@ from maze_kernel.components import (
     DatasetComponent,
     LoggerComponent,
     PolicyComponent,
+    VectorComponent,
     WorkersComponent,
     WrapperComponent,
 )
@@ -44,6 +45,29 @@ def maze_loggers() -> Iterable[LoggerComponent]:
         options="maze_kernel.run.drawing_options:DrawingOptions",
         summary="A picture of every network that is trained, as SVG.",
         default=True,
+    )
+
+
+@hookimpl
+def maze_vectors() -> Iterable[VectorComponent]:
+    """What needs no other library."""
+    yield VectorComponent(
+        name="native",
+        target="maze_kernel.rollout.vector_modes:native_batch",
+        summary="The environment's own vectorised form; refused where it has none.",
+        for_evaluation=True,
+    )
+    yield VectorComponent(
+        name="sequential",
+        target="maze_kernel.rollout.vector_modes:sequential_batch",
+        summary="One environment after the other, in this process.",
+    )
+    yield VectorComponent(
+        name="subprocess",
+        target="maze_kernel.rollout.subprocess_mode:subprocess_batch",
+        options="maze_kernel.rollout.vector_options:SubprocessVectorOptions",
+        summary="Several environments in each of several processes.",
+        in_process=False,
     )
 
 

@@ -165,6 +165,17 @@ class WorkersComponent(Component):
 
 
 @attrs.frozen(kw_only=True)
+class VectorComponent(Component):
+    """Target: `(context: VectorContext, options) -> VectorEnv`; how N environments are stepped together."""
+
+    kind: ClassVar[str] = "vector"
+    in_process: bool = True
+    """Whether it steps environments in the process that builds it, so that workers too may use it for theirs; else they step by the rule of "auto"."""  # noqa: E501
+    for_evaluation: bool = False
+    """Whether evaluations in the main process use it too; else these step one environment after the other."""
+
+
+@attrs.frozen(kw_only=True)
 class CommandComponent(Component):
     """Target: a function whose parameters are annotated as typer's are; it is imported when the command runs.
 
@@ -187,6 +198,7 @@ COMPONENT_TYPES: dict[str, type[Component]] = {
         PolicyComponent,
         DatasetComponent,
         WorkersComponent,
+        VectorComponent,
         CommandComponent,
     )
 }

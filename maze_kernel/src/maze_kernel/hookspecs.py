@@ -261,6 +261,31 @@ class MazeHooks:
         raise NotImplementedError
 
     @hookspec
+    def maze_vectors(self) -> Iterable[c.VectorComponent]:
+        """Ways to step N environments together, selected by `[vector] mode = "..."`.
+
+        ```python
+        from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+
+        class Traced(SequentialVectorEnv):
+            def __init__(self, context, *, every: int = 100):
+                super().__init__([context.env_factory] * context.n_envs, first_index=context.first_index)
+                self.every, self.n_steps = every, 0
+
+            def step(self, actions):
+                self.n_steps += 1
+                if self.n_steps % self.every == 0:
+                    print(f"step {self.n_steps}")
+                return super().step(actions)
+
+        @hookimpl
+        def maze_vectors():
+            yield c.VectorComponent(name="traced", target="my_plugin:Traced", summary="Counts its steps aloud.")
+        ```
+        """
+        raise NotImplementedError
+
+    @hookspec
     def maze_commands(self) -> Iterable[c.CommandComponent]:
         """Commands of the command line, called by `maze NAME`.
 

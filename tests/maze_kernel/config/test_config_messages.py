@@ -104,16 +104,13 @@ def test_all_problems_of_a_file_in_its_order(load):
           = did you mean: gamma
           help: maze describe trainer toy lists the options
 
-        error: vector.mode is not one of its values
+        error: no vector is called 'subproces'
           --> experiment.toml:16:8
              |
           16 | mode = "subproces"
              |        ^^^^^^^^^^^
-          = received: "subproces" (string)
-          = expected: "auto" | "native" | "sequential" | "subprocess"
-          = owner: maze-kernel 0.1.0
           = did you mean: subprocess
-          help: "auto": native where the environment has it, else sequential.
+          help: run `maze list-plugins` to see what is installed
 
         error: trainer.n_epochs has the wrong type
           --> command line

@@ -4,17 +4,17 @@ import pytest
 
 from maze_kernel.config.load import select
 from maze_kernel.errors import RequestError
-from maze_kernel.run.pools import make_pool
+from maze_kernel.run.pools import make_pool, with_count
 from maze_kernel.testing.by_value_pool import ByValuePool
 
 
-def test_without_a_workers_table_everything_runs_here(kernel):
-    with make_pool(kernel.catalog, None) as pool:
+def test_without_a_workers_table_everything_runs_here():
+    with make_pool(None) as pool:
         assert not pool.is_parallel
 
 
 def test_without_a_workers_table_a_number_of_workers_takes_the_default_pool(kernel):
-    with make_pool(kernel.catalog, None, count=3) as pool:
+    with make_pool(with_count(kernel.catalog, None, 3)) as pool:
         assert pool.is_parallel
         assert pool.n_workers == 3
 
@@ -22,8 +22,8 @@ def test_without_a_workers_table_a_number_of_workers_takes_the_default_pool(kern
 @pytest.mark.parametrize("use", ["inline", "maze_kernel.testing.by_value_pool:ByValuePool"])
 def test_a_number_of_workers_replaces_that_of_the_experiment(kernel, use):
     selection = select(kernel, "workers", {"use": use, "count": 2})
-    counts = [make_pool(kernel.catalog, selection, count).n_workers for count in (None, 5)]
-    assert counts == [2, 5]
+    pools = [make_pool(chosen) for chosen in (selection, with_count(kernel.catalog, selection, 5))]
+    assert [pool.n_workers for pool in pools] == [2, 5]
 
 
 class Two(ByValuePool):
@@ -34,4 +34,4 @@ class Two(ByValuePool):
 def test_a_pool_without_a_count_is_named(kernel):
     selection = select(kernel, "workers", {"use": f"{__name__}:Two"})
     with pytest.raises(RequestError, match=r"Two.*no option count"):
-        make_pool(kernel.catalog, selection, count=3)
+        with_count(kernel.catalog, selection, 3)

@@ -102,8 +102,8 @@ def rows_of(fields: f.OptionFields, texts: Texts, prefix: str = "", depth: int =
         rows.append(
             OptionRow(
                 name=prefix + field.name,
-                type=f.show_bounded_type(field.annotation, bounds),
-                default=_default_text(field.default),
+                type=f.show_type(str) if field.inline else f.show_bounded_type(field.annotation, bounds),
+                default=_default_text(field.inline or field.default),
                 meaning=texts.fields.get(field.name, ""),
                 source=texts.origins.get(field.name, ""),
             )

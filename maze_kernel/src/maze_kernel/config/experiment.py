@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import attrs
 
 from maze_kernel.config.paths import check_run_name
 from maze_kernel.selection import Selection
-from maze_kernel.validators import above, at_least
+from maze_kernel.validators import at_least
+
+AUTO_MODE = "auto"
+"""What `[vector] mode` says where no vector mode is selected: native where the environment has it, else sequential."""
 
 
 @attrs.frozen(kw_only=True)
 class VectorOptions:
-    """How training environments are batched."""
+    """How training environments are batched. The table also holds the options of its mode."""
 
     n_envs: int = attrs.field(default=8, validator=at_least(1))
     """Environments stepped together."""
-    mode: Literal["auto", "native", "sequential", "subprocess"] = "auto"
-    """"auto": native where the environment has it, else sequential."""
-    n_processes: int = attrs.field(default=2, validator=at_least(1))
-    """Processes of mode "subprocess"; each holds several environments."""
-    step_timeout_seconds: float = attrs.field(default=60.0, validator=above(0))
-    """A reset or step of a subprocess that takes longer is an error."""
-    max_restarts: int = attrs.field(default=0, validator=at_least(0))
-    """Restarts of a dead subprocess before the run stops; its environments' episodes are cut."""
+    mode: Annotated[Selection, "vector"] | None = attrs.field(default=None, metadata={"inline": AUTO_MODE})
+    """How they are stepped: "auto" (native where the environment has it, else sequential), "native", "sequential", "subprocess" or another installed mode; options of the mode stand beside it."""  # noqa: E501
 
 
 @attrs.frozen(kw_only=True)

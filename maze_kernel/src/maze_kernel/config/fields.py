@@ -46,6 +46,11 @@ class OptionField:
         """`metadata={"finite": False}`: the option takes NaN and infinity."""
         return self.attribute is not None and self.attribute.metadata.get("finite") is False
 
+    @property
+    def inline(self) -> str | None:
+        """`metadata={"inline": "auto"}`: a component written by its name alone, its options beside it in the same table; the word is written where none is selected."""  # noqa: E501
+        return None if self.attribute is None else self.attribute.metadata.get("inline")
+
 
 @attrs.frozen(kw_only=True)
 class OptionFields:

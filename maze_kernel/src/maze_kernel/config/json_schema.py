@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import typing
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,17 +45,30 @@ def schema(kernel: Kernel) -> Schema:
     }
 
 
+@attrs.frozen
+class _Inline:
+    """A table that names its component by `key`, in the place of `use`, beside keys of its own."""
+
+    key: str
+    beside: dict[str, Schema]
+
+
 @attrs.define(kw_only=True)
 class _Builder:
     catalog: Any
     definitions: dict[str, Schema] = attrs.field(factory=dict)
 
-    def options(self, fields: f.OptionFields, texts: Texts, use: Schema | None = None) -> Schema:
-        """The table of a component (`use` given) or of an options class."""
-        properties: dict[str, Schema] = {} if use is None else {"use": use}
+    def options(
+        self, fields: f.OptionFields, texts: Texts, use: Schema | None = None, inline: _Inline | None = None
+    ) -> Schema:
+        """The table of a component (`use` given), be it one of its own or `inline`, or of an options class."""
+        key = "use" if inline is None else inline.key
+        properties: dict[str, Schema] = {} if inline is None else dict(inline.beside)
+        if use is not None:
+            properties[key] = use
         for field in fields.fields:
-            properties[field.name] = self._field(field, texts.fields.get(field.name, ""))
-        required = ["use"] * (use is not None) + [field.name for field in fields.fields if field.required]
+            properties.setdefault(field.name, self._field(field, texts.fields.get(field.name, "")))
+        required = [key] * (use is not None) + [field.name for field in fields.fields if field.required]
         result: Schema = {"type": "object", "properties": properties, "additionalProperties": fields.extra}
         return {**result, "required": required} if required else result
 
@@ -112,31 +126,52 @@ class _Builder:
         if name not in self.definitions:
             self.definitions[name] = {}  # a class may hold itself
             texts = texts_of_class(options_class)
-            self.definitions[name] = self.options(f.fields_of_class(options_class), texts)
+            fields = f.fields_of_class(options_class)
+            own = [field for field in fields.fields if not field.inline]
+            for field in fields.fields:
+                if field.inline:
+                    beside = {other.name: self._field(other, texts.fields.get(other.name, "")) for other in own}
+                    self.definitions[name] = self._inline_table(field, _Inline(field.name, beside), texts)
+            if len(own) == len(fields.fields):
+                self.definitions[name] = self.options(fields, texts)
         return {"$ref": f"#/$defs/{name}"}
+
+    def _inline_table(self, field: f.OptionField, inline: _Inline, texts: Texts) -> Schema:
+        """A table that names a component and holds its options beside keys of its own."""
+        kind = next(kind for kind in map(f.selection_kind, f.union_members(field.annotation) or ()) if kind)
+        nothing: Schema = {"enum": [field.inline], "description": texts.fields.get(field.name, "")}
+        without = {
+            "type": "object",
+            "properties": {**inline.beside, inline.key: nothing},
+            "additionalProperties": False,
+        }
+        return {"oneOf": [without, *self._branches(kind, [field.inline or ""], inline)]}
 
     def _selection(self, kind: str) -> Schema:
         if kind not in self.definitions:
             self.definitions[kind] = {}
-            entries = self.catalog.entries(kind)
-            names = [entry.component.name for entry in entries]
-            default = Choices(self.catalog).default(kind)
-            branches: list[Schema] = []
-            spellings: list[str] = []
-            for entry in entries:
-                name = entry.component.name
-                uses = [entry.qualified_name] if names.count(name) > 1 else [name, entry.qualified_name]
-                spellings += uses
-                definition = _definition_name(f"{kind}.{entry.qualified_name}")
-                self.definitions[definition] = self._component(entry, uses)
-                if name == default:
-                    self.definitions[definition]["required"].remove("use")
-                branches.append({"$ref": f"#/$defs/{definition}"})
-            branches.append(_imported(kind, spellings))
-            self.definitions[kind] = {"oneOf": branches}
+            self.definitions[kind] = {"oneOf": self._branches(kind)}
         return {"$ref": f"#/$defs/{kind}"}
 
-    def _component(self, entry: Any, uses: list[str]) -> Schema:
+    def _branches(self, kind: str, taken: Sequence[str] = (), inline: _Inline | None = None) -> list[Schema]:
+        """A schema for each component of a kind, and one for import paths; `taken` are names of something else."""
+        entries = self.catalog.entries(kind)
+        names = [entry.component.name for entry in entries]
+        default = Choices(self.catalog).default(kind)
+        branches: list[Schema] = []
+        spellings = list(taken)
+        for entry in entries:
+            name = entry.component.name
+            uses = [entry.qualified_name] if names.count(name) > 1 else [name, entry.qualified_name]
+            spellings += uses
+            definition = _definition_name(f"{kind}.{entry.qualified_name}")
+            self.definitions[definition] = self._component(entry, uses, inline)
+            if name == default:
+                self.definitions[definition]["required"].remove("use")
+            branches.append({"$ref": f"#/$defs/{definition}"})
+        return [*branches, _imported(kind, spellings, inline)]
+
+    def _component(self, entry: Any, uses: list[str], inline: _Inline | None = None) -> Schema:
         component = entry.component
         use: Schema = {"enum": uses, "description": f"{component.summary} ({owner_of(entry)})".strip()}
         try:
@@ -145,15 +180,17 @@ class _Builder:
             texts = texts_of_class(cls) if cls else texts_of_target(load_attribute(component.target))
         except MazeError as error:
             use["description"] += f" Its options cannot be read: {error.what}"
-            return {"type": "object", "properties": {"use": use}, "required": ["use"]}
-        return {**self.options(fields, texts, use), "description": component.summary or texts.summary}
+            key = "use" if inline is None else inline.key
+            return {"type": "object", "properties": {key: use}, "required": [key]}
+        return {**self.options(fields, texts, use, inline), "description": component.summary or texts.summary}
 
 
 def _definition_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", ".", text)
 
 
-def _imported(kind: str, spellings: list[str]) -> Schema:
+def _imported(kind: str, spellings: list[str], inline: _Inline | None) -> Schema:
+    key = "use" if inline is None else inline.key
     use: Schema = {
         "type": "string",
         "pattern": _IMPORT_PATH,
@@ -161,7 +198,8 @@ def _imported(kind: str, spellings: list[str]) -> Schema:
     }
     if spellings:
         use["not"] = {"enum": spellings}
-    return {"type": "object", "properties": {"use": use}, "required": ["use"]}
+    properties = {key: use} if inline is None else {**inline.beside, key: use}
+    return {"type": "object", "properties": properties, "required": [key]}
 
 
 def _is_json(value: Any) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from maze_kernel.config.experiment import Experiment
+from maze_kernel.config.experiment import AUTO_MODE, Experiment, VectorOptions
 from maze_kernel.selection import Selection
 
 if TYPE_CHECKING:
@@ -45,7 +45,15 @@ def _converter() -> Converter:
     converter.register_unstructure_hook(
         Selection, lambda selection: {"use": selection.use, **converter.unstructure(selection.options)}
     )
+    converter.register_unstructure_hook(VectorOptions, partial(_vector_table, converter))
     return converter
+
+
+def _vector_table(converter: Converter, vector: VectorOptions) -> dict[str, Any]:
+    mode = vector.mode
+    if mode is None:
+        return {"n_envs": vector.n_envs, "mode": AUTO_MODE}
+    return {"n_envs": vector.n_envs, "mode": mode.use, **converter.unstructure(mode.options)}
 
 
 def _without_none(data: Any) -> Any:

@@ -63,7 +63,8 @@ class SubprocessVectorEnv:
     Args:
         env_factories: build one environment each; all must have equal spaces.
         n_processes: workers among which the environments are divided, neighbours together.
-        pool: what starts the workers; None: a subprocess pool of its own, closed with this object.
+        pool: what starts the workers; None: a subprocess pool of its own.
+        owns_pool: whether the pool is closed with this object, which one of its own always is.
         timeout_seconds: of the construction of a worker's environments, a reset, a step; None: no deadline.
         max_restarts: replacements a worker; 0 where ticks are messages.
         keep_infos: fill `Tick.infos`, as `SequentialVectorEnv` does; infos that are not empty travel pickled.
@@ -85,6 +86,7 @@ class SubprocessVectorEnv:
         timeout_seconds: float | None = 60.0,
         max_restarts: int = 0,
         *,
+        owns_pool: bool = False,
         keep_infos: bool = False,
         on_message: Callable[[str], None] = _warn,
     ) -> None:
@@ -98,9 +100,9 @@ class SubprocessVectorEnv:
         self._seeds: list[list[int]] = [[] for _ in range(self.n_envs)]
         self._groups: dict[PolicyKey, Group] = {}
         self._restarts = [0] * self.n_processes
-        self._own_pool = SubprocessPool(WorkersOptions(count=self.n_processes)) if pool is None else None
-        pool = pool or self._own_pool
-        assert pool is not None
+        if pool is None:
+            pool, owns_pool = SubprocessPool(WorkersOptions(count=self.n_processes)), True
+        self._own_pool = pool if owns_pool else None
         self.shares_memory = pool.shares_memory
         try:
             self.workers = self._spawn(pool, env_factories, keep_infos, timeout_seconds, max_restarts)

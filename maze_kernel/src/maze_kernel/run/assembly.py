@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_kernel.catalog import build
-from maze_kernel.components import EnvComponent, TrainerComponent, load_attribute
+from maze_kernel.components import load_attribute
 from maze_kernel.config.experiment import LoadedExperiment
 from maze_kernel.config.load import select
 from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
-from maze_kernel.env.contract import StructuredEnv, StructuredSpaces
+from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.events.aggregation import EpochAggregator
 from maze_kernel.models.contract import ActorCritic, ModelContext, Policy
 from maze_kernel.models.recurrence import carries_state
-from maze_kernel.run.batch_factory import BatchFactory, NativeForm, wrap_batch
+from maze_kernel.run.batch_factory import BatchFactory, native_form, wrap_batch
 from maze_kernel.run.env_factory import EnvFactory, adapters_of, is_transform
 from maze_kernel.run.placing import placed
-from maze_kernel.run.pools import make_pool
+from maze_kernel.run.pools import make_pool, with_count
 from maze_kernel.run.seeding import SeedTree
 from maze_kernel.selection import Selection
 from maze_kernel.training.contract import Trainer, TrainerContext
@@ -155,16 +155,15 @@ class Assembly:
         return self.transform_states()
 
     def make_vector_env(
-        self, n_envs: int, training: bool = True, *, mode: str | None = None, transforms: list[Transform] | None = None
+        self, n_envs: int, training: bool = True, *, transforms: list[Transform] | None = None
     ) -> VectorEnv:
         """A batch of environments in the experiment's mode, wrapped and checked for NaN; the caller closes it.
 
         Args:
             training: whether transforms may update their statistics.
-            mode: instead of the experiment's `[vector] mode`.
             transforms: instead of the training transforms, e.g. frozen copies for an evaluation.
         """
-        vector_env = self.raw_vector_env(n_envs, mode or self.experiment.vector.mode, training)
+        vector_env = self.batch_factory(training=training).raw(n_envs)
         vector_env = wrap_batch(vector_env, self.transforms if transforms is None else transforms, training)
         if training:
             self._training_batches.append(vector_env)
@@ -184,7 +183,7 @@ class Assembly:
         if selection is None:
             entry = self.kernel.catalog.default("model")
             selection = select(self.kernel, "model", entry.component.name)
-        critic = str(self._trainer_field("critic", "state-value"))
+        critic = str(self._said(self.experiment.trainer, "critic", "state-value"))
         context = ModelContext(
             spaces=self.spaces,
             catalog=self.kernel.catalog,
@@ -197,7 +196,7 @@ class Assembly:
 
     def _refuse_state(self, model: ActorCritic) -> None:
         """Refuse a model that carries state from step to step where the trainer does not train such models."""
-        if carries_state(model) and not self._trainer_field("recurrent", False):
+        if carries_state(model) and not self._said(self.experiment.trainer, "recurrent", False):
             trainer = self.experiment.trainer
             raise RequestError(
                 f"trainer {trainer.use!r} does not train models that carry state from step to step",
@@ -207,15 +206,14 @@ class Assembly:
                 help='train with "ppo" or "a2c", or stack observations and read the history with stateful = false',
             )
 
-    def _trainer_field(self, name: str, default: Any) -> Any:
-        """What the trainer's component says of its models; a trainer given by its import path says it itself."""
-        trainer = self.experiment.trainer
+    def _said(self, selection: Selection, name: str, default: Any) -> Any:
+        """What the record of a component says of it; a component given by its import path says it itself."""
         try:
-            component = self.kernel.catalog.find("trainer", trainer.use).component
+            record = self.kernel.catalog.find(selection.kind, selection.use).component
         except PluginError:
-            target = trainer.instance if trainer.instance is not None else load_attribute(trainer.target)
+            target = selection.instance if selection.instance is not None else load_attribute(selection.target)
             return getattr(target, name, default)
-        return getattr(component, name) if isinstance(component, TrainerComponent) else default
+        return getattr(record, name, default)
 
     def make_policy(self, model: ActorCritic, seed: int) -> Policy:
         """The model's policy, inside the trainer's `policy_wrapper` if it has one."""
@@ -237,7 +235,8 @@ class Assembly:
         Raises:
             RequestError: the pool has no option `count`.
         """
-        return make_pool(self.kernel.catalog, self.experiment.workers, count)
+        workers = self.experiment.workers
+        return make_pool(workers if count is None else with_count(self.kernel.catalog, workers, count))
 
     def trainer_context(self, progress: Callable[[Progress], None] = lambda _progress: None) -> TrainerContext:
         """What the trainer is built from."""
@@ -253,7 +252,7 @@ class Assembly:
             has_workers=self.experiment.workers is not None,
             make_env=self.env_factory(),
             transforms=self.transforms,
-            make_actor_envs=self.batch_factory(self.experiment.vector.mode),
+            make_actor_envs=self.batch_factory(in_worker=True),
             add_events=self._training_events.add_episodes,
         )
 
@@ -269,41 +268,29 @@ class Assembly:
             selections = [select(self.kernel, "logger", entry.component.name) for entry in entries]
         return [self.kernel.catalog.build(selection, context) for selection in selections]
 
-    def raw_vector_env(self, n_envs: int, mode: str, training: bool = True) -> VectorEnv:
-        """A batch in the given mode, without transforms and unchecked."""
-        if mode == "subprocess":
-            return self._subprocess_vector_env([self.env_factory(training=training)] * n_envs)
-        return self.batch_factory(mode, training=training).raw(n_envs)
+    def batch_factory(self, *, training: bool = True, in_worker: bool = False) -> BatchFactory:
+        """What builds batches in the experiment's mode.
 
-    def batch_factory(self, mode: str, *, training: bool = True) -> BatchFactory:
-        """What builds batches in the process that calls it; workers do, so of mode "subprocess" it takes "auto"."""
+        Args:
+            in_worker: for batches that a worker builds and steps; modes that start processes of their own then give
+                way to "auto".
+        """
+        mode = self.experiment.vector.mode
+        if mode is not None and in_worker and not self._said(mode, "in_process", True):
+            mode = None
         return BatchFactory(
             self.env_factory(training=training),
-            None if mode == "sequential" else self._native_form(),
+            mode,
+            native_form(self.kernel.catalog, self.experiment.env),
             self.transforms,
-            require_native=mode == "native",
+            None if in_worker else self.experiment.workers,
         )
 
-    def _subprocess_vector_env(self, factories: Sequence[Callable[[], StructuredEnv]]) -> VectorEnv:
-        from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
-
-        options = self.experiment.vector
-        return SubprocessVectorEnv(
-            factories,
-            n_processes=min(options.n_processes, len(factories)),
-            timeout_seconds=options.step_timeout_seconds,
-            max_restarts=options.max_restarts,
-        )
-
-    def _native_form(self) -> NativeForm | None:
-        selection = self.experiment.env
-        try:
-            component = self.kernel.catalog.find("env", selection.use).component
-        except PluginError:
-            return None  # an import path or an instance
-        if selection.instance is not None or not isinstance(component, EnvComponent) or not component.vector_target:
-            return None
-        return NativeForm(component.vector_target, selection.options)
+    @property
+    def evaluates_in_mode(self) -> bool:
+        """Whether evaluations in this process are stepped in the experiment's mode too."""
+        mode = self.experiment.vector.mode
+        return mode is not None and bool(self._said(mode, "for_evaluation", False))
 
 
 def sequential_batch(env_factory: EnvFactory, n_envs: int) -> VectorEnv:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from maze_kernel.components import load_attribute
+from maze_kernel.catalog import build
+from maze_kernel.components import EnvComponent, load_attribute
 from maze_kernel.env.transform import Transform
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import PluginError
 from maze_kernel.run.env_factory import EnvFactory
+from maze_kernel.run.placing import placed
+from maze_kernel.run.pools import make_pool
+from maze_kernel.selection import Selection
 
 if TYPE_CHECKING:
+    from maze_kernel.catalog import Catalog
     from maze_kernel.env.tick import VectorEnv
 
 
@@ -27,21 +33,34 @@ class NativeForm:
         return load_attribute(self.target)(n_envs, self.options)  # type: ignore[no-any-return]
 
 
+def native_form(catalog: Catalog, env: Selection) -> NativeForm | None:
+    """The natively vectorised form that an environment's component names; None for import paths and factories."""
+    try:
+        component = catalog.find("env", env.use).component
+    except PluginError:
+        return None
+    if env.instance is not None or not isinstance(component, EnvComponent) or not component.vector_target:
+        return None
+    return NativeForm(component.vector_target, env.options)
+
+
 @attrs.frozen
 class BatchFactory:
-    """Builds batches that are stepped in the process that calls it.
+    """Builds batches in one vector mode.
 
     Attributes:
         env_factory: builds one environment.
-        native: its natively vectorised form, taken where there is one.
+        mode: the selected vector mode; None: "auto".
+        native: the natively vectorised form of the environment.
         transforms: around the batch, innermost first.
-        require_native: refuse a batch of single environments.
+        workers: the pool of modes that want one.
     """
 
     env_factory: EnvFactory
+    mode: Selection | None = None
     native: NativeForm | None = None
     transforms: Sequence[Transform] = ()
-    require_native: bool = False
+    workers: Selection | None = None
 
     def __call__(self, n_envs: int, first_index: int = 0) -> VectorEnv:
         """A batch inside its transforms and checked for NaN; the caller closes it.
@@ -56,22 +75,26 @@ class BatchFactory:
         """A batch without transforms and unchecked.
 
         Raises:
-            RequestError: a native batch is required and there is none.
+            RequestError: the mode is not possible for this environment.
         """
-        native = None if self.native is None or self.env_factory.wrappers else self.native(n_envs)
-        if native is not None:
-            return native
-        if self.require_native:
-            wrapped = bool(self.env_factory.wrappers)
-            raise RequestError(
-                '[vector] mode = "native" is not possible for this environment',
-                received="a wrapper that must see single environments" if wrapped else "no native form",
-                owner=self.env_factory.env.owner,
-                help='use mode = "auto"',
-            )
-        from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+        from maze_kernel.rollout.vector_context import VectorContext
+        from maze_kernel.rollout.vector_modes import auto_batch
 
-        return SequentialVectorEnv([self.env_factory] * n_envs, first_index=first_index)
+        context = VectorContext(
+            n_envs=n_envs,
+            env_factory=self.env_factory,
+            native=self.native,
+            is_wrapped=bool(self.env_factory.wrappers),
+            training=self.env_factory.training,
+            first_index=first_index,
+            make_workers=partial(make_pool, self.workers),
+            has_workers=self.workers is not None,
+            env_owner=self.env_factory.env.owner,
+        )
+        if self.mode is None:
+            return auto_batch(context)
+        with placed(self.mode):
+            return build(self.mode, context)  # type: ignore[no-any-return]
 
 
 def wrap_batch(vector_env: VectorEnv, transforms: Sequence[Transform], training: bool) -> VectorEnv:

@@ -15,24 +15,20 @@ if TYPE_CHECKING:
     from maze_kernel.workers.contract import WorkerPool
 
 
-def make_pool(catalog: Catalog, selection: Selection | None, count: int | None = None) -> WorkerPool:
-    """The selected pool; where none is selected the inline one, or the default one if a number of workers is given.
+def make_pool(selection: Selection | None) -> WorkerPool:
+    """The selected pool; the inline one where none is selected. Survives transport in a `partial`."""
+    return InlinePool() if selection is None else build(selection)
 
-    Args:
-        count: workers, instead of the number that the selection says.
+
+def with_count(catalog: Catalog, selection: Selection | None, count: int) -> Selection:
+    """The pool with another number of workers; the default pool where none is selected.
 
     Raises:
         RequestError: the pool has no option `count`.
         PluginError: no installed pool is the default.
     """
-    if count is not None:
-        if selection is None:
-            selection = select(catalog, "workers", catalog.default("workers").component.name)
-        selection = _with_count(selection, count)
-    return InlinePool() if selection is None else build(selection)
-
-
-def _with_count(selection: Selection, count: int) -> Selection:
+    if selection is None:
+        selection = select(catalog, "workers", catalog.default("workers").component.name)
     if selection.takes("count"):
         return selection.with_options(count=count)
     raise RequestError(

@@ -1,7 +1,7 @@
 """Evaluation: the same episodes every time, on environments of their own, with frozen transforms.
 
 Environments are stepped one after the other with a seed each, so a result does not depend on how they are
-batched; only `[vector] mode = "native"` evaluates in native form. A subprocess pool plays them in parallel.
+batched; only vector modes that ask for it, as "native" does, evaluate too. A parallel pool plays them in parallel.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ class Evaluator:
 
     def _player_factory(self) -> Callable[..., EpisodePlayer]:
         make: Callable[[int], VectorEnv] = partial(_sequential, self._assembly.env_factory(training=False))
-        if self._assembly.experiment.vector.mode == "native" and self._pool is None:
-            make = partial(_native, self._assembly)
+        if self._assembly.evaluates_in_mode and self._pool is None:
+            make = self._assembly.batch_factory(training=False).raw
         return partial(EpisodePlayer, make, self._assembly.transform_selections, self._assembly.policy_wrapper)
 
 
@@ -193,10 +193,6 @@ def _with_events(results: list[EpisodeResult], vector_env: VectorEnv) -> list[Ep
     return [
         attrs.evolve(result, events=own[0]) if own else result for result, own in zip(results, episodes, strict=True)
     ]
-
-
-def _native(assembly: Assembly, n_envs: int) -> VectorEnv:
-    return assembly.raw_vector_env(n_envs, "native", training=False)
 
 
 def _sequential(env_factory: EnvFactory, n_envs: int) -> VectorEnv:

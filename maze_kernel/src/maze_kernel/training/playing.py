@@ -5,7 +5,7 @@ What travels to a worker is data: the experiment, the plugin records, weights as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from maze_kernel.training.recorder import RecordedEnvFactory, Recorder
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.env.contract import StructuredEnv
     from maze_kernel.env.tick import VectorEnv
     from maze_kernel.loader import Kernel
     from maze_kernel.models.contract import ActorCritic, Policy
@@ -51,10 +52,10 @@ class PlayingEnv:
         transforms = assembly.make_transforms()
         if self.states is not None:
             load_transforms(transforms, self.states)
-        if self.recorder is None:
-            return assembly.make_vector_env(1, training=False, mode="sequential", transforms=transforms)
-        recorded = RecordedEnvFactory(assembly.env_factory(training=False), self.recorder)
-        return wrap_batch(SequentialVectorEnv([recorded]), transforms, training=False)
+        make_env: Callable[[], StructuredEnv] = assembly.env_factory(training=False)
+        if self.recorder is not None:
+            make_env = RecordedEnvFactory(make_env, self.recorder)
+        return wrap_batch(SequentialVectorEnv([make_env]), transforms, training=False)
 
 
 @attrs.frozen

@@ -25,10 +25,6 @@ _FREE_KEYS = (
     "trainer.max_env_steps",
     "trainer.device",
     "trainer.compile",
-    "vector.mode",
-    "vector.n_processes",
-    "vector.step_timeout_seconds",
-    "vector.max_restarts",
     "evaluation.every_epochs",
 )
 
@@ -44,10 +40,22 @@ def stored_experiment(
     from maze_kernel.config.load import experiment_from_mapping
 
     stored = open_run(run)
+    resolved = _without_options_of_mode(stored.resolved, overrides)
     loaded = experiment_from_mapping(
-        stored.resolved, kernel=kernel, origin=str(stored.path / "run.json"), overrides=overrides, import_paths=False
+        resolved, kernel=kernel, origin=str(stored.path / "run.json"), overrides=overrides, import_paths=False
     )
     return attrs.evolve(loaded, path=str(stored.path / "experiment.toml"))
+
+
+def _without_options_of_mode(resolved: Mapping[str, Any], overrides: Sequence[str]) -> Mapping[str, Any]:
+    """Without the options of the stored vector mode where the overrides choose another, which has its own."""
+    vector = resolved.get("vector", {})
+    chosen = [
+        item.partition("=")[2].strip(" \"'") for item in overrides if item.partition("=")[0].strip() == "vector.mode"
+    ]
+    if not chosen or chosen[-1] == vector.get("mode"):
+        return resolved
+    return {**resolved, "vector": {key: value for key, value in vector.items() if key in ("n_envs", "mode")}}
 
 
 def check_compatible(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
@@ -61,7 +69,7 @@ def check_compatible(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> No
         raise RequestError(
             "a resumed run cannot change what it trains",
             received=", ".join(changed[:5]) + (" …" if len(changed) > 5 else ""),
-            expected=f"changes of {', '.join((*_FREE_KEYS, *_FREE_TABLES))} only",
+            expected=f"changes of {', '.join((*_FREE_KEYS, *_FREE_TABLES))} and vector.mode only",
             help='start a new run with initialize_from = "RUN" to go on from its weights',
         )
 
@@ -102,4 +110,6 @@ def _differences(old: Any, new: Any, path: str = "") -> list[str]:
 
 
 def _is_free(path: str) -> bool:
-    return path.split(".")[0] in _FREE_TABLES or path in _FREE_KEYS
+    table, _, key = path.partition(".")
+    of_mode = table == "vector" and key != "n_envs"
+    return table in _FREE_TABLES or path in _FREE_KEYS or of_mode

@@ -8,6 +8,7 @@ from maze_kernel.components import (
     LoggerComponent,
     ModelComponent,
     TrainerComponent,
+    VectorComponent,
     WorkersComponent,
     WrapperComponent,
 )
@@ -52,6 +53,16 @@ def maze_loggers():
 @hookimpl
 def maze_models():
     yield ModelComponent(name="net", target="toy_targets:build", options="toy_options:NetOptions", default=True)
+
+
+@hookimpl
+def maze_vectors():
+    yield VectorComponent(
+        name="subprocess",
+        target="toy_targets:build",
+        options="maze_kernel.rollout.vector_options:SubprocessVectorOptions",
+    )
+    yield VectorComponent(name="shuffled", target="toy_targets:pool")
 
 
 @hookimpl
