@@ -157,6 +157,13 @@ def test_resume_refuses_to_train_something_else(toy):
         toy.resume("a", "vector.n_envs=4")
 
 
+def test_a_run_may_go_on_in_another_vector_mode(toy):
+    whole = toy.train("whole", "trainer.n_epochs=4").run_dir
+    toy.train("a", "trainer.n_epochs=2", tables={"vector": {"n_envs": 3, "mode": "subprocess", "n_processes": 3}})
+    toy.resume("a", "trainer.n_epochs=4", 'vector.mode="sequential"')
+    assert rows(toy.folder / "a", "train") == rows(whole, "train")
+
+
 def test_resume_falls_back_to_the_newest_whole_checkpoint_and_says_so(toy):
     whole = toy.train("whole", "trainer.n_epochs=8").run_dir
     run_dir = toy.train("a", "trainer.n_epochs=6").run_dir
