@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 import attrs
 
+from maze_kernel.validators import one_of
+
 PLUGIN_API = 1
 """The integer a plugin declares as `MAZE_PLUGIN_API`; raised only when a hook or a record changes incompatibly."""
 
@@ -113,9 +115,7 @@ class TrainerComponent(Component):
     """Target: `(context: TrainerContext, options) -> Trainer`."""
 
     kind: ClassVar[str] = "trainer"
-    critic: str = attrs.field(
-        default="state-value", validator=attrs.validators.in_(("state-value", "state-action", "none"))
-    )
+    critic: str = attrs.field(default="state-value", validator=one_of(("state-value", "state-action", "none")))
     """The critic it trains: "state-value", V(s); "state-action", twin Q networks; or "none": its models have state values that nobody trains, and `initialize_from` leaves them out."""  # noqa: E501
     recurrent: bool = False
     """Whether it trains models that carry state from step to step, as a sequence; others are refused such models."""
