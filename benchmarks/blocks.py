@@ -17,7 +17,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.loader import Kernel
 from maze_kernel.models.contract import ModelContext
 

@@ -15,7 +15,8 @@ from gymnasium import spaces
 
 from interleaved import Contender, compare
 from maze_kernel.config import experiment_from_mapping
-from maze_kernel.env.contract import Action, ActorID, FlatEnv, Observation, StructuredSpaces
+from maze_kernel.env.contract import Action, ActorID, Observation, StructuredSpaces
+from maze_kernel.env.flat import FlatEnv
 from maze_kernel.loader import Kernel
 from maze_kernel.run.assembly import Assembly
 

@@ -5,7 +5,7 @@ import pytest
 from gymnasium import spaces
 
 from maze_kernel.config.load import experiment_from_mapping, select
-from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.loader import Kernel
 from maze_kernel.models.contract import ModelContext
 from maze_kernel.run.assembly import Assembly

@@ -5,7 +5,7 @@ import pytest
 
 from maze_kernel.components import load_attribute
 from maze_kernel.config import experiment_from_mapping
-from maze_kernel.env.capabilities import Recording
+from maze_kernel.env.simulation import Recording
 from maze_kernel.rollouts import RolloutOptions, roll_out
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.trajectories.recording import RecordingEnv

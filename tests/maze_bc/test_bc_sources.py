@@ -8,7 +8,7 @@ from maze_bc.data import Decisions, check_demonstrations, estimate_transforms, t
 from maze_bc.recorded_data import RecordedArrays, RecordedStates
 from maze_bc.sources import open_demonstrations
 from maze_kernel.config import experiment_from_mapping
-from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError
 from maze_kernel.run.assembly import Assembly

@@ -253,7 +253,7 @@ def test_frames_show_the_cut(kernel):
 
 
 def test_a_policy_for_another_environment_is_refused(kernel):
-    from maze_kernel.env.contract import flat_spaces
+    from maze_kernel.env.flat import flat_spaces
     from maze_kernel.errors import SpaceError
 
     spaces = make_env().structured_spaces

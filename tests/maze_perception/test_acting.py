@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.env.tick import Group
 from maze_kernel.models.masking import MaskError
 from maze_kernel.models.network_policy import NetworkPolicy

@@ -8,7 +8,8 @@ from torch import nn
 
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import StructuredSpaces, flat_spaces
+from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.errors import ExperimentError, MazeError
 from maze_kernel.models.contract import ModelContext
 from maze_kernel.models.masking import MASKED_LOGIT

@@ -11,7 +11,7 @@ import maze_blocks_recurrent.plugin
 import maze_distributions.plugin
 import maze_perception.plugin
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.errors import PluginError
 from maze_kernel.loader import Kernel
 from maze_kernel.models.contract import ModelContext

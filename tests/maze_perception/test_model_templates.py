@@ -8,7 +8,8 @@ import torch
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import StructuredSpaces, flat_spaces
+from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.errors import MazeError, RequestError, SpaceError
 from maze_kernel.models.contract import ModelContext
 from maze_kernel.models.flat_parameters import FlatParameters

@@ -5,7 +5,8 @@ import pytest
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import StructuredSpaces, flat_spaces
+from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.testing.blocks import check_block
 from maze_kernel.testing.models import check_model
 

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from maze_kernel.config.description import describe
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.models.contract import ModelContext
 from maze_kernel.models.recurrence import BEGINS
 

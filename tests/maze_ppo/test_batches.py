@@ -5,7 +5,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.rollout.buffer import RolloutBuffer
 from maze_ppo.batch import FlatEstimator, next_values
 

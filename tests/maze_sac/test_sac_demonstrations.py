@@ -9,8 +9,8 @@ import torch
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
-from maze_kernel.env.capabilities import Recording
-from maze_kernel.env.contract import FlatEnv, flat_spaces
+from maze_kernel.env.flat import FlatEnv, flat_spaces
+from maze_kernel.env.simulation import Recording
 from maze_kernel.errors import MazeError, NonFiniteError, RequestError, SpaceError
 from maze_kernel.testing.trainers import check_trainer
 from maze_kernel.trajectories.episode_file import encode_episode, read_episode

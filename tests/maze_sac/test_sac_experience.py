@@ -6,8 +6,8 @@ import pytest
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
-from maze_kernel.env.capabilities import Recording
 from maze_kernel.env.contract import ActorID, StructuredSpaces
+from maze_kernel.env.simulation import Recording
 from maze_kernel.models.contract import PolicyContext
 from maze_kernel.rollout.random_policy import RandomPolicy
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv

@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.loader import Kernel
 from maze_kernel.models.contract import ModelContext
 from maze_sac.heads import ActionHeads

@@ -8,7 +8,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_kernel.env.contract import ActorID, FlatEnv, StructuredEnv, StructuredSpaces
+from maze_kernel.env.contract import ActorID, StructuredEnv, StructuredSpaces
+from maze_kernel.env.flat import FlatEnv
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
 from maze_kernel.testing.trainers import check_trainer
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.contract import FlatEnv, flat_spaces
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.loader import Kernel
 
 OBSERVATION = spaces.Dict(

@@ -7,7 +7,8 @@ from gymnasium import spaces
 from maze_kernel import RunContext
 from maze_kernel.catalog import build
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import FlatEnv, StructuredSpaces, flat_spaces
+from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.errors import MazeError, SpaceError
 
 OBSERVATION = spaces.Dict(x=spaces.Box(-1, 1, (2,), np.float32))

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from maze_kernel import RunContext
 from maze_kernel.cli.app import make_app
 from maze_kernel.config import describe, load_experiment
-from maze_kernel.env.contract import FlatEnv, flat_spaces
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.run.assembly import Assembly
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/environments.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from PIL import Image
 
 from maze_kernel.catalog import build
 from maze_kernel.config.load import experiment_from_mapping, select
-from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.errors import RequestError
 from maze_kernel.run.assembly import Assembly
 

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from maze_kernel.catalog import build
 from maze_kernel.config.load import experiment_from_mapping, select
-from maze_kernel.env.contract import ActorID, FlatEnv, StructuredSpaces, flat_spaces
+from maze_kernel.env.contract import ActorID, StructuredSpaces
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.env.tick import FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError, RequestError
 from maze_kernel.events.aggregation import EpochAggregator

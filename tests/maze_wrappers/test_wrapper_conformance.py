@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.contract import StructuredSpaces, flat_spaces
+from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.testing.environments import TwoStep
 from maze_kernel.testing.envs import check_wrapper
 from maze_kernel.testing.transforms import check_transform

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maze_kernel.env.contract import FlatEnv, flat_spaces
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.env.transformed import TransformedEnv
 from maze_kernel.errors import EnvError, MazeError, RequestError
 from maze_kernel.rollout.estimation import estimate_transforms

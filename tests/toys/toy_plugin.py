@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 from maze_kernel import hookimpl
 from maze_kernel.components import EnvComponent, LoggerComponent, ModelComponent, TrainerComponent, WorkersComponent
-from maze_kernel.env.contract import FlatEnv, flat_spaces
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.errors import NonFiniteError
 from maze_kernel.models.network_policy import NetworkPolicy
 

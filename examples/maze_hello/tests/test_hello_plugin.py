@@ -8,7 +8,7 @@ from maze_hello import plugin
 from maze_hello.clip import Clip
 from maze_hello.options import ClipOptions, ResidualOptions
 from maze_hello.residual import Residual
-from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.loader import Kernel
 from maze_kernel.testing.blocks import check_block
 from maze_kernel.testing.transforms import check_transform

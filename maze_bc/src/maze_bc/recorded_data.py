@@ -13,11 +13,13 @@ import numpy as np
 
 from maze_bc.data import OWNER, Decisions, Episode
 from maze_kernel.env.batching import stack_rows
-from maze_kernel.env.capabilities import Recordable, capability
+from maze_kernel.env.capabilities import capability
 from maze_kernel.env.contract import Action, PolicyKey, StructuredEnv
+from maze_kernel.env.simulation import Recordable
 from maze_kernel.errors import EnvError
 from maze_kernel.trajectories.contract import Episode as RecordedEpisode
-from maze_kernel.trajectories.contract import EpisodeSource, HoldsMazeEpisodes, MazeStep
+from maze_kernel.trajectories.contract import EpisodeSource
+from maze_kernel.trajectories.maze_episodes import HoldsMazeEpisodes, MazeStep
 
 
 class RecordedArrays:

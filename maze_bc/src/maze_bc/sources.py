@@ -6,7 +6,8 @@ from maze_bc.data import Demonstrations
 from maze_bc.recorded_data import RecordedArrays, RecordedStates, speaks_of_states
 from maze_kernel.selection import Selection
 from maze_kernel.training.contract import TrainerContext
-from maze_kernel.trajectories.contract import DatasetContext, HoldsMazeEpisodes
+from maze_kernel.trajectories.contract import DatasetContext
+from maze_kernel.trajectories.maze_episodes import HoldsMazeEpisodes
 from maze_kernel.trajectories.opening import open_dataset, open_source
 
 

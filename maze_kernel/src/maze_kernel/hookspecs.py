@@ -42,7 +42,7 @@ class MazeHooks:
         ```python
         from gymnasium.spaces import Box, Dict, Discrete
         import numpy as np
-        from maze_kernel.env.contract import FlatEnv, flat_spaces
+        from maze_kernel.env.flat import FlatEnv, flat_spaces
 
         class Guessing(FlatEnv):
             structured_spaces = flat_spaces(Dict({"observation": Box(0, 1, (1,))}), Dict({"action": Discrete(2)}))
@@ -205,7 +205,7 @@ class MazeHooks:
 
         ```python
         import numpy as np
-        from maze_kernel.trajectories.contract import Episode
+        from maze_kernel.trajectories.flat_episodes import flat_episode
 
         class Standing:
             name = "standing still"
@@ -222,7 +222,7 @@ class MazeHooks:
 
             def read(self, index):
                 seen, done = self.spaces.observation["0"], self.spaces.action["0"]
-                return Episode.flat(
+                return flat_episode(
                     episode_id=f"standing-{index}",
                     observation={name: np.zeros((11, *leaf.shape), leaf.dtype) for name, leaf in seen.items()},
                     action={name: np.zeros((10, *leaf.shape), leaf.dtype) for name, leaf in done.items()},
@@ -268,19 +268,17 @@ class MazeHooks:
         from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 
         class Traced(SequentialVectorEnv):
-            def __init__(self, context, *, every: int = 100):
+            def __init__(self, context, *, word: str = "step"):
                 super().__init__([context.env_factory] * context.n_envs, first_index=context.first_index)
-                self.every, self.n_steps = every, 0
+                self.word = word
 
             def step(self, actions):
-                self.n_steps += 1
-                if self.n_steps % self.every == 0:
-                    print(f"step {self.n_steps}")
+                print(self.word)
                 return super().step(actions)
 
         @hookimpl
         def maze_vectors():
-            yield c.VectorComponent(name="traced", target="my_plugin:Traced", summary="Counts its steps aloud.")
+            yield c.VectorComponent(name="traced", target="my_plugin:Traced", summary="Says when it steps.")
         ```
         """
         raise NotImplementedError

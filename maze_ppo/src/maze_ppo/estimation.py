@@ -8,7 +8,8 @@ import torch
 
 from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.errors import RequestError
-from maze_kernel.models.contract import ActorCritic, RecurrentModel
+from maze_kernel.models.capabilities import RecurrentModel
+from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.recurrence import carries_state
 from maze_ppo.batch import FlatEstimator, RolloutBatch
 from maze_ppo.options import OnPolicyOptions

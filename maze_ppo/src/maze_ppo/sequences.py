@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from maze_kernel.env.tick import ArrayDict
-from maze_kernel.models.contract import RecurrentModel
+from maze_kernel.models.capabilities import RecurrentModel
 from maze_kernel.models.recurrence import BEGINS
 from maze_kernel.rollout.advantages import generalized_advantages
 from maze_kernel.rollout.buffer import RolloutBuffer

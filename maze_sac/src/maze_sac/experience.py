@@ -9,7 +9,8 @@ import numpy as np
 
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import Tick
-from maze_kernel.models.contract import ActionValueModel, Policy, PolicyContext
+from maze_kernel.models.capabilities import ActionValueModel
+from maze_kernel.models.contract import Policy, PolicyContext
 from maze_kernel.rollout.episode_statistics import EpisodeStatistics
 from maze_kernel.rollout.random_policy import RandomPolicy
 from maze_kernel.training.contract import TrainerContext

@@ -14,7 +14,8 @@ from torch.nn.functional import logsigmoid
 
 from maze_kernel.errors import SpaceError
 from maze_kernel.models.action_encoding import ActionEncoder, segments_of
-from maze_kernel.models.contract import ActionDistribution, Distribution, SamplesWithLogProb
+from maze_kernel.models.capabilities import SamplesWithLogProb
+from maze_kernel.models.contract import ActionDistribution, Distribution
 
 TensorDict = dict[str, Tensor]
 

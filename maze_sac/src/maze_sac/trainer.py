@@ -13,7 +13,7 @@ from torch import Tensor
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.errors import RequestError, SpaceError
 from maze_kernel.models.agent_networks import refuse_agent_networks
-from maze_kernel.models.contract import ActionValueModel
+from maze_kernel.models.capabilities import ActionValueModel
 from maze_kernel.models.device import resolve_device, threads_for
 from maze_kernel.training.contract import Statistics, TrainerContext
 from maze_kernel.training.counters import Counters

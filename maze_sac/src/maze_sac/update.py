@@ -13,7 +13,7 @@ from torch.func import functional_call, grad_and_value
 
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.models.action_value_critic import ActionValueCritic
-from maze_kernel.models.contract import ActionValueModel
+from maze_kernel.models.capabilities import ActionValueModel
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.training.flat_adam import AdamState, FlatAdam, compile_update
 from maze_sac import losses

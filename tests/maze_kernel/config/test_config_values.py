@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 import attrs
 import pytest
-from attrs import validators
 from toy_options import Colour, Schedule
 
 from maze_kernel.config import experiment_from_mapping, select
 from maze_kernel.errors import ExperimentError
 from maze_kernel.selection import Selection
+from maze_kernel.validators import at_least, each
 
 
 def trainer_options(load, minimal, line):
@@ -174,7 +174,7 @@ def test_wrong_types(kernel, annotation, value):
 
 
 def test_bounds_inside_lists_and_unions(kernel):
-    bounded = validators.deep_iterable(validators.ge(1))
+    bounded = each(at_least(1))
     assert read(kernel, tuple[int, ...], [1, 2], validator=bounded) == (1, 2)
     with pytest.raises(ExperimentError, match=r"expected: each >= 1"):
         read(kernel, tuple[int, ...], [1, 0], validator=bounded)

@@ -12,7 +12,8 @@ import pytest
 from gymnasium import spaces
 
 from maze_kernel import AgentDeployment, MazeError, RunContext
-from maze_kernel.env.contract import ActorID, FlatEnv, StructuredSpaces, flat_spaces
+from maze_kernel.env.contract import ActorID, StructuredSpaces
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.errors import EnvError, NonFiniteError, RequestError
 from maze_kernel.models.contract import PolicyContext
 from maze_kernel.rollout.random_policy import RandomPolicy

@@ -16,7 +16,7 @@ from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.deployment import onnx_file
 from maze_kernel.deployment.export import TOLERANCE, export_checkpoint, export_policy
 from maze_kernel.deployment.random_observations import random_observations
-from maze_kernel.env.contract import FlatEnv, flat_spaces
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.env.tick import Group
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import MazeError, RequestError

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.contract import FlatEnv, flat_spaces
 from maze_kernel.env.finite_check import FiniteCheck
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.errors import NonFiniteError
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 

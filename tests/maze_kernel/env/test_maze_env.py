@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.capabilities import Cloneable, Recordable, ReportsStatistics, capability
+from maze_kernel.env.capabilities import ReportsStatistics, capability
 from maze_kernel.env.contract import ActorID, StructuredEnv
 from maze_kernel.env.conversion import ActionConversion, ObservationConversion
 from maze_kernel.env.core_env import CoreEnv
 from maze_kernel.env.maze_env import MazeEnv
 from maze_kernel.env.reward import RewardAggregator
+from maze_kernel.env.simulation import Cloneable, Recordable
 from maze_kernel.env.wrapper import EnvWrapper
 from maze_kernel.errors import EnvError
 from maze_kernel.events.aggregation import EpochAggregator

@@ -8,7 +8,8 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maze_kernel.env.contract import FLAT_KEY, flat_spaces
+from maze_kernel.env.contract import FLAT_KEY
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.env.tick import Group
 from maze_kernel.errors import SpaceError
 from maze_kernel.loader import Kernel

@@ -9,8 +9,8 @@ import pytest
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import FlatEnv, flat_spaces
 from maze_kernel.env.finite_check import FiniteCheck
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import EnvError, NonFiniteError
 from maze_kernel.loader import Kernel

@@ -5,7 +5,7 @@ import pytest
 from gymnasium import spaces
 from scipy import stats
 
-from maze_kernel.env.contract import FlatEnv, flat_spaces
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.rollout.runner import EpisodePlayer, describe_sample, play_episodes, summarize
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.workers.inline import InlinePool

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.contract import ActorID, FlatEnv, StructuredSpaces, flat_spaces
+from maze_kernel.env.contract import ActorID, StructuredSpaces
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.errors import EnvError, RequestError, SpaceError
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.contract import FlatEnv, StructuredSpaces, flat_spaces
+from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.env.transformed import TransformedEnv
 from maze_kernel.rollout.estimation import estimate_transforms

@@ -7,7 +7,7 @@ import torch
 from gymnasium import spaces
 
 import maze_kernel.builtin
-from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.models.contract import PolicyContext
 from maze_kernel.rollout.random_policy import RandomPolicy

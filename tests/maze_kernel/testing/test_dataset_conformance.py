@@ -8,8 +8,8 @@ import pytest
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
-from maze_kernel.env.capabilities import Recording
-from maze_kernel.env.contract import FlatEnv, flat_spaces
+from maze_kernel.env.flat import FlatEnv, flat_spaces
+from maze_kernel.env.simulation import Recording
 from maze_kernel.loader import Kernel
 from maze_kernel.testing.conformance import ConformanceError
 from maze_kernel.testing.datasets import check_dataset

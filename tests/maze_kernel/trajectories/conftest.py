@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 from maze_cutting2d.env import make_env as make_cutting_env
 from maze_cutting2d.options import CuttingOptions
 from maze_kernel.cli.app import make_app
-from maze_kernel.env.capabilities import Recording
-from maze_kernel.env.contract import FlatEnv, flat_spaces
+from maze_kernel.env.flat import FlatEnv, flat_spaces
+from maze_kernel.env.simulation import Recording
 from maze_kernel.trajectories.recording import RecordingEnv
 
 

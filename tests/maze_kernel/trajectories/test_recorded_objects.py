@@ -13,8 +13,8 @@ import pytest
 
 from maze_cutting2d.events import CuttingEvents
 from maze_cutting2d.states import CutAction, CuttingState, SelectAction
-from maze_kernel.env.capabilities import Recording
 from maze_kernel.env.core_env import CoreEnv
+from maze_kernel.env.simulation import Recording
 from maze_kernel.errors import EnvError
 from maze_kernel.trajectories.dataset import TrajectoryDataset
 from maze_kernel.trajectories.object_decoding import RecordedClasses

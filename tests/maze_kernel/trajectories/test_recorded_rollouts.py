@@ -11,7 +11,7 @@ import pytest
 
 from maze_kernel.api import RunContext
 from maze_kernel.config.load import experiment_from_mapping
-from maze_kernel.env.capabilities import Recording
+from maze_kernel.env.simulation import Recording
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.loader import Kernel
 from maze_kernel.rollouts import RolloutOptions, replay, roll_out

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.capabilities import Recording
-from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.flat import flat_spaces
+from maze_kernel.env.simulation import Recording
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError, TrajectoryError
 from maze_kernel.trajectories.dataset import TrajectoryDataset

@@ -14,8 +14,9 @@ from maze_kernel.env.outside import Outside, OutsideCoreEnv, Reply, first_actor
 from maze_kernel.env.reward import RewardAggregator
 from maze_kernel.errors import EnvError
 from maze_kernel.events.episode import EpisodeRecorder
+from maze_kernel.events.logs import EpisodeEventLog
 from maze_kernel.events.pubsub import Pubsub
-from maze_kernel.events.records import EpisodeEventLog, EpisodeStatistics, EventRecord
+from maze_kernel.events.records import EpisodeStatistics, EventRecord
 
 PartT = TypeVar("PartT")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from maze_kernel.env.capabilities import Cloneable, Imitable
 from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
+from maze_kernel.env.simulation import Cloneable, Imitable
 from maze_kernel.errors import EnvError
 
 

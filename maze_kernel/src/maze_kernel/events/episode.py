@@ -7,8 +7,9 @@ from typing import Any
 
 from maze_kernel.events.aggregation import EpisodeAggregator
 from maze_kernel.events.kpi import BaseEnvEvents, KpiCalculator
+from maze_kernel.events.logs import EpisodeEventLog
 from maze_kernel.events.pubsub import Pubsub
-from maze_kernel.events.records import EpisodeEventLog, EpisodeStatistics, EventRecord
+from maze_kernel.events.records import EpisodeStatistics, EventRecord
 
 MAX_EPISODES = 1000
 """Finished episodes that are kept until somebody drains them; older ones are dropped."""

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from maze_kernel.events.declaration import attributes_of
-from maze_kernel.events.records import EpisodeEventLog
+from maze_kernel.events.logs import EpisodeEventLog
 
 
 @attrs.define(slots=True)

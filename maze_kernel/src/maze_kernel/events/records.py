@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -30,28 +29,6 @@ class EventRecord:
     def name(self) -> str:
         """`Interface/event`, as in tags and file names."""
         return f"{self.interface.__name__}/{self.event.__name__}"
-
-
-@attrs.define(slots=True)
-class EpisodeEventLog:
-    """The events of one episode; those of `reset` belong to the first step.
-
-    Attributes:
-        records: of all steps, in the order they were fired.
-        ends: for each environment step how many records there are up to its end; its length is the episode's.
-    """
-
-    records: list[EventRecord] = attrs.field(factory=list)
-    ends: list[int] = attrs.field(factory=list)
-
-    @property
-    def steps(self) -> list[list[EventRecord]]:
-        """The records of each environment step."""
-        return [self.records[first:last] for first, last in itertools.pairwise([0, *self.ends])]
-
-    def query_events(self, event: EventMethod) -> Iterator[EventRecord]:
-        """All records of one event, in the order they were fired."""
-        return (record for record in self.records if record.event is event)
 
 
 Group = tuple[Any, ...]

@@ -9,7 +9,7 @@ implement only `Policy`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import numpy as np
@@ -59,15 +59,6 @@ class Distribution(Protocol):
         ...
 
     def mode_numpy(self, logits: np.ndarray) -> np.ndarray: ...
-
-
-@runtime_checkable
-class SamplesWithLogProb(Protocol):
-    """What a distribution may offer beside `Distribution`: samples whose log-probability needs no inversion."""
-
-    def sample_and_log_prob(self, logits: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """What `sample` returns, (B, ...), and its log-probability (B,), both with gradients."""
-        ...
 
 
 class ActionDistribution(Protocol):
@@ -155,61 +146,6 @@ class ActorCritic(Protocol):
         ...
 
 
-@runtime_checkable
-class EvaluatesKeysTogether(Protocol):
-    """What a model may offer beside `ActorCritic`: rows of several policy keys at once, where their networks share."""
-
-    def logits_and_values(
-        self, observations: Mapping[PolicyKey, TensorDict], agent_ids: Mapping[PolicyKey, Tensor]
-    ) -> tuple[dict[PolicyKey, TensorDict], Tensor]:
-        """Like `logits_and_value` for the rows (B_k, ...) of each policy key.
-
-        Returns:
-            Logits by policy key, and values (B,): one key's rows behind the other's, in the order of `observations`.
-        """
-        ...
-
-
-class ActionValues(Protocol):
-    """Twin Q networks of one policy key, a `torch.nn.Module`.
-
-    Attributes:
-        action_encoder: turns actions into what the networks read.
-    """
-
-    action_encoder: Any
-
-    def __call__(self, observation: TensorDict, encoded_action: Tensor | None = None) -> Tensor:
-        """Action values: (2, B, K) of every choice, or (2, B) of the encoded actions (B, A)."""
-        ...
-
-
-class ActionValueModel(ActorCritic, Protocol):
-    """An actor-critic whose critics are twin Q networks; it has no state values."""
-
-    def action_value_critic(self, policy_key: PolicyKey) -> ActionValues:
-        """The twins of one policy key, a part of the model: their parameters are among the model's."""
-        ...
-
-
-class RecurrentModel(ActorCritic, Protocol):
-    """An actor-critic whose networks may carry state from step to step of an episode; see `models.recurrence`.
-
-    Where `state_shapes` is not empty, every method of `ActorCritic` wants more in `observation`: each state (B, S)
-    before the first of T steps of B sequences, and `recurrence.BEGINS` (T·B,). All other entries have T·B rows.
-    """
-
-    def state_shapes(self, policy_key: PolicyKey) -> dict[str, tuple[int, ...]]:
-        """Name to shape (S,) of each state, zero where an episode begins; those of the critic begin with "critic:"."""
-        ...
-
-    def advance(
-        self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None, *, with_value: bool = True
-    ) -> tuple[TensorDict, Tensor | None, TensorDict]:
-        """Logits, values (T·B,) and each state (T·B, S) after each row; without values, without the critic's states."""
-        ...
-
-
 class Policy(Protocol):
     """Decides for a group of environments; NumPy in, NumPy out."""
 
@@ -228,26 +164,6 @@ class Policy(Protocol):
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
-
-
-@runtime_checkable
-class SamplesDistributions(Protocol):
-    """What a policy may offer beside `Policy`: every action is a sample of its model's distributions, or their mode.
-
-    Whoever has the model and a seed can then act in its place: workers that collect by themselves, a population of
-    perturbed weights, an exported file. A policy with another rule must not offer it, nor inherit from one that does.
-    """
-
-    model: ActorCritic
-
-    @property
-    def is_mirrored(self) -> bool:
-        """Every policy key acts in NumPy."""
-        ...
-
-    def draw_seeds(self, n_seeds: int) -> list[int]:
-        """Seeds for copies of this policy elsewhere, from its random stream."""
-        ...
 
 
 @attrs.frozen(kw_only=True)

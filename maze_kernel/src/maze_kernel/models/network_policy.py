@@ -12,7 +12,8 @@ from torch import Tensor
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict, Group
 from maze_kernel.errors import RequestError
-from maze_kernel.models.contract import ActorCritic, RecurrentModel, SamplesDistributions
+from maze_kernel.models.capabilities import RecurrentModel, SamplesDistributions
+from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.recurrence import BEGINS, CRITIC_ROLE, ActingStates, carries_state
 
 _TRAIN_OTHERWISE = "train it with the trainer that it was written for"

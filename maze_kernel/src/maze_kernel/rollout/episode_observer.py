@@ -6,8 +6,9 @@ from typing import Any
 
 import attrs
 
-from maze_kernel.env.capabilities import KeepsEventLogs, ReportsBatchStatistics, capability
+from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.env.profiling import Stopwatch, profile_batch
+from maze_kernel.env.simulation import KeepsEventLogs
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.events.log_files import event_rows
 from maze_kernel.models.contract import Policy

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
-from maze_kernel.models.contract import Policy, SamplesDistributions
+from maze_kernel.models.capabilities import SamplesDistributions
+from maze_kernel.models.contract import Policy
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.rollout.buffer import RolloutBuffer
 from maze_kernel.rollout.collector import add_rollout, make_buffer

@@ -10,8 +10,9 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from maze_kernel.workers.contract import ActorContext, ArraySpec, RestartPolicy, no_shared_memory
+from maze_kernel.workers.contract import ActorContext, ArraySpec, RestartPolicy
 from maze_kernel.workers.inline import InlineGroup, InlinePool
+from maze_kernel.workers.lanes import no_shared_memory
 from maze_kernel.workers.options import WorkersOptions
 
 _NAME = "the by-value pool"

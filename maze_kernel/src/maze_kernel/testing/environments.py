@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import Action, FlatEnv, Observation, flat_spaces
+from maze_kernel.env.contract import Action, Observation
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 
 StepResult = tuple[Observation, float, bool, bool, dict[str, Any]]
 

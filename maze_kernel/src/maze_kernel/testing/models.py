@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.models.contract import ActorCritic, EvaluatesKeysTogether
+from maze_kernel.models.capabilities import EvaluatesKeysTogether
+from maze_kernel.models.contract import ActorCritic
 from maze_kernel.testing.conformance import require, same
 from maze_kernel.testing.policies import check_policy, random_group
 

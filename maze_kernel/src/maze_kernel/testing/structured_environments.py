@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import Action, ActorID, FlatEnv, Observation, PolicyKey, StructuredSpaces
+from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredSpaces
+from maze_kernel.env.flat import FlatEnv
 
 StepResult = tuple[Observation, float, bool, bool, dict[str, Any]]
 

@@ -14,7 +14,8 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import FlatEnv, PolicyKey, flat_spaces
+from maze_kernel.env.contract import PolicyKey
+from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.env.tick import ArrayDict, Tick, VectorEnv
 from maze_kernel.errors import EnvError
 from maze_kernel.rollout.vector_context import VectorContext

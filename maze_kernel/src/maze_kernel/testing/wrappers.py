@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.capabilities import Cloneable, Imitable
 from maze_kernel.env.contract import Action, Observation, StructuredEnv, StructuredSpaces
 from maze_kernel.env.episode_transform import EpisodeTransform
+from maze_kernel.env.simulation import Cloneable, Imitable
 from maze_kernel.env.tick import Group, Tick, VectorEnv
 from maze_kernel.env.transform import Transform
 from maze_kernel.env.transformed import TransformedEnv

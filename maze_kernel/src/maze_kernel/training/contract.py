@@ -7,9 +7,10 @@ stops for every algorithm alike. Trainers share functions, never a base class.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import attrs
+import numpy as np
 
 from maze_kernel.env.contract import StructuredEnv, StructuredSpaces
 from maze_kernel.env.tick import VectorEnv
@@ -19,11 +20,24 @@ from maze_kernel.models.contract import ActorCritic, Policy
 from maze_kernel.run.logging_contract import Progress
 from maze_kernel.workers.contract import WorkerPool
 
-if TYPE_CHECKING:
-    from maze_kernel.run.seeding import SeedTree
-
 Statistics = dict[str, Any]
 """Tag to number (or array, for a histogram), e.g. "ActorCriticEvents/policy_loss": 0.12. No train/eval prefix."""
+
+
+class Seeds(Protocol):
+    """The random streams of a run by name; each is independent of the others and of the order they are asked for."""
+
+    def seed(self, *names: str | int) -> int:
+        """One seed in [0, 2**31)."""
+        ...
+
+    def seeds(self, n_seeds: int, *names: str | int) -> list[int]:
+        """n seeds in [0, 2**31), for environments and libraries that take small integers."""
+        ...
+
+    def generator(self, *names: str | int) -> np.random.Generator:
+        """A NumPy generator of its own."""
+        ...
 
 
 @attrs.frozen(kw_only=True)
@@ -56,7 +70,7 @@ class TrainerContext:
     make_model: Callable[[], ActorCritic]
     make_policy: Callable[[ActorCritic, int], Policy]
     make_workers: Callable[[], WorkerPool]
-    seeds: SeedTree
+    seeds: Seeds
     progress: Callable[[Progress], None]
     has_workers: bool
     make_env: Callable[[], StructuredEnv]

@@ -14,7 +14,7 @@ import attrs
 
 from maze_kernel.catalog import build
 from maze_kernel.config.load import select
-from maze_kernel.env.capabilities import Recording, RecordsEpisodes
+from maze_kernel.env.simulation import Recording, RecordsEpisodes
 from maze_kernel.errors import ComponentError, PluginError, RequestError
 from maze_kernel.run.directory import encode_json_lenient
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import attrs
 import numpy as np
 
-from maze_kernel.env.contract import FLAT_KEY, PolicyKey, StructuredEnv, StructuredSpaces
+from maze_kernel.env.contract import PolicyKey, StructuredEnv, StructuredSpaces
 from maze_kernel.env.tick import ArrayDict
-from maze_kernel.events.records import EventRecord
 
 EpisodeT_co = TypeVar("EpisodeT_co", covariant=True)
 
@@ -88,90 +87,12 @@ class Episode:
     final_observation: ArrayDict
     final_agent: int | None = None
 
-    @classmethod
-    def flat(
-        cls,
-        *,
-        episode_id: str,
-        observation: ArrayDict,
-        action: ArrayDict,
-        reward: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-        seed: int | None = None,
-        policy: str = "",
-    ) -> Episode:
-        """An episode of a flat environment, from the arrays of its T steps.
-
-        Args:
-            episode_id: names the episode, unique.
-            observation: name to (T + 1, …); the last row is what was seen after the last step.
-            action: name to (T, …).
-            reward: (T,).
-            terminated, truncated: (T,) bool.
-            seed: of the environment's `reset`.
-            policy: who played, as text.
-        """
-        n = len(reward)
-        reward = np.asarray(reward, np.float64)
-        return cls(
-            info=EpisodeInfo(
-                episode_id=episode_id,
-                seed=seed,
-                n_decisions=n,
-                n_env_steps=n,
-                total_reward=float(reward.sum()),
-                terminated=bool(terminated[-1:].any()),
-                truncated=bool(truncated[-1:].any()),
-                policy=policy,
-            ),
-            policy_keys=(FLAT_KEY,),
-            key_index=np.zeros(n, np.int64),
-            agent_id=np.zeros(n, np.int64),
-            reward=reward,
-            terminated=terminated,
-            truncated=truncated,
-            flat_step_end=np.ones(n, np.bool_),
-            actor_done=np.zeros(n, np.bool_),
-            actor_reward=None,
-            observation={FLAT_KEY: {name: array[:n] for name, array in observation.items()}},
-            action={FLAT_KEY: action},
-            final_key=FLAT_KEY,
-            final_observation={name: array[n] for name, array in observation.items()},
-            final_agent=0,
-        )
-
     def __len__(self) -> int:
         return len(self.key_index)
 
     def decisions_of(self, policy_key: PolicyKey) -> np.ndarray:
         """(T_key,) which decisions those of one policy key are; row i of its arrays belongs to the i-th of them."""
         return np.flatnonzero(self.key_index == self.policy_keys.index(policy_key))
-
-
-@attrs.frozen(kw_only=True)
-class MazeStep:
-    """One decision in the words of the simulation.
-
-    Attributes:
-        maze_state: in which it was taken.
-        maze_action: the decision.
-        events: fired by it; those of `reset` are among the first step's.
-        components: what `get_serializable_components` gave after it.
-    """
-
-    maze_state: Any
-    maze_action: Any | None
-    events: tuple[EventRecord, ...]
-    components: Mapping[str, Any]
-
-
-@attrs.frozen(kw_only=True)
-class MazeEpisode:
-    """All decisions of an episode, and the state it ended in; None where the last step failed."""
-
-    steps: tuple[MazeStep, ...]
-    final_state: Any | None
 
 
 @attrs.frozen(kw_only=True)
@@ -229,19 +150,4 @@ class EpisodeSource(Source[Episode], Protocol):
 
     def infos(self) -> Sequence[EpisodeInfo]:
         """Identifiers and sums of all episodes, in their order; sources that can do so read no arrays for them."""
-        ...
-
-
-@runtime_checkable
-class HoldsMazeEpisodes(EpisodeSource, Protocol):
-    """A source that may also hold MazeStates, MazeActions and events."""
-
-    def maze_episode(self, index: int, core_env: Any | None = None) -> MazeEpisode | None:
-        """Those of one episode; None where its environment was no Maze environment.
-
-        Args:
-            index: as in `read`.
-            core_env: of an environment like the recorded one, whose classes the objects come back in; None: they
-                come back as namespaces.
-        """
         ...

@@ -12,8 +12,9 @@ import numpy as np
 from maze_kernel.env.contract import StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
-from maze_kernel.trajectories.contract import Episode, EpisodeInfo, MazeEpisode
+from maze_kernel.trajectories.contract import Episode, EpisodeInfo
 from maze_kernel.trajectories.episode_file import SUFFIX, read_episode, read_info
+from maze_kernel.trajectories.maze_episodes import MazeEpisode
 from maze_kernel.trajectories.maze_steps import read_maze_episode
 from maze_kernel.trajectories.stored_spaces import spaces_from_data
 from maze_kernel.trajectories.transformed import transformed

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from maze_kernel.env.capabilities import Recordable
+from maze_kernel.env.simulation import Recordable
 from maze_kernel.errors import TrajectoryError
-from maze_kernel.trajectories.contract import MazeEpisode, MazeStep
+from maze_kernel.trajectories.maze_episodes import MazeEpisode, MazeStep
 from maze_kernel.trajectories.object_decoding import RecordedClasses
 from maze_kernel.trajectories.object_encoding import ObjectEncoder
 

@@ -11,10 +11,11 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.env.batching import layout
-from maze_kernel.env.contract import flat_spaces
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.errors import RequestError
 from maze_kernel.trajectories.contract import Episode
+from maze_kernel.trajectories.flat_episodes import flat_episode
 
 PLAIN = ("observation", "action")
 """The only name in a Dict space that stands for what has no name in Minari."""
@@ -55,7 +56,7 @@ class MinariSource:
     def __getitem__(self, index: int) -> Episode:
         """One episode, read now and not kept; Minari's last observation, after the last step, is the final one."""
         (data,) = self._dataset.iterate_episodes([self._indices[index]])
-        return Episode.flat(
+        return flat_episode(
             episode_id=str(uuid.uuid4()),
             observation=self._arrays(data.observations, self._dataset.observation_space, PLAIN[0]),
             action=self._arrays(data.actions, self._dataset.action_space, PLAIN[1]),

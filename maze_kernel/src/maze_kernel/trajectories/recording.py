@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from maze_kernel.config.paths import path_inside
-from maze_kernel.env.capabilities import Recordable, Recording, capability
+from maze_kernel.env.capabilities import capability
 from maze_kernel.env.contract import Action, Observation, StructuredEnv
+from maze_kernel.env.simulation import Recordable, Recording
 from maze_kernel.env.wrapper import EnvWrapper
 from maze_kernel.errors import MazeError
 from maze_kernel.trajectories.builder import EpisodeBuilder

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from maze_kernel.env.capabilities import Recording
 from maze_kernel.env.contract import StructuredEnv
+from maze_kernel.env.simulation import Recording
 from maze_kernel.trajectories.options import ActionRecordingOptions, TrajectoryRecordingOptions
 from maze_kernel.trajectories.recording import RecordingEnv
 

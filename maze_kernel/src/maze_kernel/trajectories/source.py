@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from maze_kernel.trajectories.contract import DatasetContext, Episode, EpisodeInfo, MazeEpisode
+from maze_kernel.trajectories.contract import DatasetContext, Episode, EpisodeInfo
 from maze_kernel.trajectories.dataset import TrajectoryDataset
+from maze_kernel.trajectories.maze_episodes import MazeEpisode
 from maze_kernel.trajectories.options import TrajectoriesOptions
 
 

@@ -11,7 +11,8 @@ import attrs
 import numpy as np
 
 from maze_kernel.errors import EnvError
-from maze_kernel.trajectories.contract import Episode, EpisodeInfo, MazeEpisode, MazeStep
+from maze_kernel.trajectories.contract import Episode, EpisodeInfo
+from maze_kernel.trajectories.maze_episodes import MazeEpisode, MazeStep
 from maze_kernel.viewing.frames import Frames
 
 MAX_NUMBERS = 12

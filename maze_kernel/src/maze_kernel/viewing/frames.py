@@ -12,11 +12,13 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.env.capabilities import Recordable, capability
+from maze_kernel.env.capabilities import capability
 from maze_kernel.env.contract import StructuredEnv
 from maze_kernel.env.renderer import Choice, IntRange, Renderer
+from maze_kernel.env.simulation import Recordable
 from maze_kernel.errors import MazeError, RequestError
-from maze_kernel.trajectories.contract import Episode, MazeEpisode
+from maze_kernel.trajectories.contract import Episode
+from maze_kernel.trajectories.maze_episodes import MazeEpisode
 
 
 @attrs.frozen(kw_only=True)

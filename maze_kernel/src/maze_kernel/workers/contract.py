@@ -14,8 +14,6 @@ from typing import Any, Protocol
 import attrs
 import numpy as np
 
-from maze_kernel.errors import RequestError
-
 
 @attrs.frozen(kw_only=True)
 class RestartPolicy:
@@ -186,13 +184,3 @@ class WorkerPool(Protocol):
     def __enter__(self) -> WorkerPool: ...
 
     def __exit__(self, *exc: object) -> None: ...
-
-
-def no_shared_memory(pool: str, arrays: Mapping[str, ArraySpec]) -> RequestError:
-    """What a pool without shared memory answers to `spawn(arrays=...)` and to `share`."""
-    return RequestError(
-        f"{pool} has no memory that its actors share with their caller",
-        received=f"shared arrays {', '.join(arrays)}",
-        expected="no arrays: WorkerPool.shares_memory is False",
-        help="let the arrays travel inside answers, as maze_kernel.workers.lanes does, or choose another pool",
-    )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from maze_kernel.errors import RequestError
 from maze_kernel.workers.contract import ArraySpec
 
 Columns = dict[str, np.ndarray]
@@ -84,3 +85,13 @@ class Lanes:
 def _of_worker(worker: int, arrays: Mapping[str, np.ndarray]) -> Columns:
     prefix = f"{_PREFIX}/{worker}/"
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def no_shared_memory(pool: str, arrays: Mapping[str, ArraySpec]) -> RequestError:
+    """What a pool without shared memory answers to `spawn(arrays=...)` and to `share`."""
+    return RequestError(
+        f"{pool} has no memory that its actors share with their caller",
+        received=f"shared arrays {', '.join(arrays)}",
+        expected="no arrays: WorkerPool.shares_memory is False",
+        help="let the arrays travel inside answers, as maze_kernel.workers.lanes does, or choose another pool",
+    )

@@ -6,7 +6,7 @@ from typing import Any
 
 from maze_cutting2d.events import InventoryEvents
 from maze_kernel.events.kpi import KpiCalculator
-from maze_kernel.events.records import EpisodeEventLog
+from maze_kernel.events.logs import EpisodeEventLog
 
 
 class CuttingKpiCalculator(KpiCalculator):

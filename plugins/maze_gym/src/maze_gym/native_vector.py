@@ -21,7 +21,8 @@ from maze_gym.making import require_spec
 from maze_gym.masks import INFO_KEY, MaskReader, find_mask_reader, mask_method
 from maze_gym.options import GymOptions
 from maze_gym.space_adapter import SpaceAdapter
-from maze_kernel.env.contract import FLAT_KEY, PolicyKey, flat_spaces
+from maze_kernel.env.contract import FLAT_KEY, PolicyKey
+from maze_kernel.env.flat import flat_spaces
 from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
 

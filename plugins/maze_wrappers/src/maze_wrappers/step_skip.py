@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.capabilities import HasNoop, capability
+from maze_kernel.env.capabilities import capability
 from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
+from maze_kernel.env.simulation import HasNoop
 from maze_kernel.env.wrapper import EnvWrapper
 from maze_kernel.errors import EnvError, RequestError
 from maze_wrappers.known_names import require_known
