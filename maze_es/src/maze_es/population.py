@@ -223,8 +223,9 @@ class PooledPopulation:
         on_cpu: Any = copy.deepcopy(self._model).to(torch.device("cpu"))  # type: ignore[attr-defined]
         n_weights = len(policy_parameters(on_cpu).data)
         self._pool = self._make_pool()
-        shares_table = isinstance(noise, TableNoise) and self._pool.shares_memory
-        arrays = {_TABLE: ArraySpec(shape=(noise.size,), dtype="float32")} if shares_table else None
+        arrays = None
+        if isinstance(noise, TableNoise) and self._pool.shares_memory:
+            arrays = {_TABLE: ArraySpec(shape=(noise.size,), dtype="float32")}
         factory = partial(_PopulationActor, on_cpu, self._make_vector_env, self._options, self._seed)
         self._group: ActorGroup = self._pool.spawn(factory, self._pool.n_workers, arrays=arrays)
         return make_noise(self._options, n_weights, self._seed, self._group.arrays.get(_TABLE))

@@ -13,7 +13,8 @@ import pytest
 
 from maze_kernel.errors import RequestError, WorkerError
 from maze_kernel.testing.by_value_pool import ByValuePool
-from maze_kernel.testing.workers import Probe, WorkerPoolSuite
+from maze_kernel.testing.worker_actors import Probe
+from maze_kernel.testing.workers import WorkerPoolSuite
 from maze_kernel.workers.contract import ArraySpec
 from maze_kernel.workers.inline import InlinePool
 from maze_kernel.workers.lanes import no_shared_memory
