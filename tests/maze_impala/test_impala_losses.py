@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from maze_impala import losses
-from maze_impala.batch import Batch
+from maze_impala.batch import VTraceBatch
 from maze_impala.options import ImpalaOptions
 from maze_impala.update import STATISTICS, impala_loss
 from maze_impala.vtrace import vtrace
@@ -91,7 +91,7 @@ def make_rows(seed=0, shape=(5, 2)):
     continues[2, 0] = continues[1, 1] = 0.0
     discount = torch.full(shape, 0.9, dtype=torch.float64)
     discount[1, 1] = 0.0
-    return Batch(
+    return VTraceBatch(
         observation={"x": draw(n_rows, 2)},
         action={"a": torch.randint(3, (n_rows,), generator=generator)},
         log_prob=draw(*shape) * 0.3 - 1.1,

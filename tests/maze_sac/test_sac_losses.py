@@ -12,7 +12,7 @@ from maze_kernel.loader import Kernel
 from maze_kernel.models.contract import ModelContext
 from maze_sac.heads import ActionHeads
 from maze_sac.losses import varied_choices
-from maze_sac.objectives import Batch, Objectives
+from maze_sac.objectives import Objectives, TransitionBatch
 
 GAMMA, ALPHA = 0.9, 0.3
 N = 5
@@ -56,7 +56,7 @@ def make_batch(model, heads):
     action = {name: torch.from_numpy(np.stack([sample[name] for sample in samples])) for name in space}
     reward = torch.from_numpy(rng.standard_normal(N).astype(np.float32))
     discount = GAMMA * torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0])
-    return Batch({"o": tensors[0]}, heads.encoder.encode(action), reward, {"o": tensors[1]}, discount), action
+    return TransitionBatch({"o": tensors[0]}, heads.encoder.encode(action), reward, {"o": tensors[1]}, discount), action
 
 
 def tables(heads, logits):

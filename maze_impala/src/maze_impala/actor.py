@@ -12,7 +12,7 @@ import torch
 
 from maze_impala.batch import CARRIED, LOG_PROB, Truncations, rollout_columns
 from maze_impala.behaviour import log_probabilities
-from maze_impala.stream_batch import delta_values
+from maze_impala.structured_batch import delta_values
 from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.env.tick import ArrayDict, VectorEnv
 from maze_kernel.events.records import EpisodeStatistics
@@ -43,9 +43,9 @@ class ActorPlan:
     n_steps: int
     n_slots: int
 
-    def __call__(self, context: ActorContext) -> Actor:
+    def __call__(self, context: ActorContext) -> RolloutActor:
         """The actor of one worker."""
-        return Actor(self, context)
+        return RolloutActor(self, context)
 
     def columns(self, worker: int) -> ArrayDict:
         """The arrays of a rollout of one worker."""
@@ -73,7 +73,7 @@ class Report:
     events: Sequence[EpisodeStatistics]
 
 
-class Actor:
+class RolloutActor:
     """One worker's environments and policy. Its methods are called by `RolloutQueue`.
 
     A replacement of an actor that died knows nothing before `begin`; rollouts asked of it until then are None.

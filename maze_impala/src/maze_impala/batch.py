@@ -1,6 +1,6 @@
 """A batch: rollouts side by side, time-major, first in arrays that actors' rollouts are copied to, then as tensors.
 
-The tensors of structured environments are in `maze_impala.stream_batch`.
+The tensors of structured environments are in `maze_impala.structured_batch`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _select(final: Finals | ArrayDict, own: np.ndarray) -> Any:
     return final.select(own) if isinstance(final, Finals) else {name: rows[own] for name, rows in final.items()}
 
 
-class Batch(NamedTuple):
+class VTraceBatch(NamedTuple):
     """Tensors of one update in flat environments: dicts of (T·B, ...), all else (T, B); row t·B + b is [t, b].
 
     A NamedTuple, so that torch's function transforms and compiler see through it. `bootstrap` holds V of what
@@ -127,7 +127,7 @@ class Batch(NamedTuple):
 
 def make_batch(
     buffer: BatchBuffer, model: ActorCritic, device: torch.device, *, gamma: float, reward_clipping: str
-) -> Batch:
+) -> VTraceBatch:
     """The tensors of a full buffer on `device`; those on the CPU share its memory."""
     rollouts = buffer.rollouts
     assert isinstance(rollouts, RolloutBuffer)
@@ -141,7 +141,7 @@ def make_batch(
 
     bootstrap, bootstraps = _bootstrap(rollouts, model, device)
     ended = rollouts.terminated | rollouts.truncated
-    return Batch(
+    return VTraceBatch(
         rows(rollouts.observation),
         rows(rollouts.action),
         tensor(buffer.log_prob),

@@ -17,7 +17,7 @@ def log_probabilities(buffer: RolloutBuffer | StructuredBuffer, model: ActorCrit
     """(T, N) log mu(a|x), one forward pass a policy key; 0 for decisions of structured environments that are void."""
     with torch.inference_mode():
         if isinstance(buffer, StructuredBuffer):
-            return _of_streams(buffer, model)
+            return _of_structured(buffer, model)
         key = buffer.policy_key
         observation, action = (
             {name: torch.from_numpy(array.reshape(-1, *array.shape[2:])) for name, array in arrays.items()}
@@ -27,7 +27,7 @@ def log_probabilities(buffer: RolloutBuffer | StructuredBuffer, model: ActorCrit
     return log_prob.numpy().reshape(buffer.reward.shape)
 
 
-def _of_streams(buffer: StructuredBuffer, model: ActorCritic) -> np.ndarray:
+def _of_structured(buffer: StructuredBuffer, model: ActorCritic) -> np.ndarray:
     log_prob = np.zeros(buffer.reward.shape, np.float32)
     for key in buffer.policy_keys:
         own = buffer.decisions(key)

@@ -1,4 +1,4 @@
-"""The losses of IMPALA: pure functions on (T, B) or (R,) tensors.
+"""The losses of IMPALA: pure functions on (T, B) or (M,) tensors.
 
 `weight` says what each row counts in a mean; 0 leaves it out without changing any shape.
 """

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_impala.batch import Batch, BatchBuffer, make_batch
+from maze_impala.batch import BatchBuffer, VTraceBatch, make_batch
 from maze_impala.options import ImpalaOptions
 from maze_impala.rollout_queue import RolloutQueue
-from maze_impala.stream_batch import StreamBatch, make_stream_batch
-from maze_impala.update import STATISTICS, impala_loss, stream_loss
+from maze_impala.structured_batch import StructuredVTraceBatch, make_structured_batch
+from maze_impala.update import STATISTICS, impala_loss, structured_loss
 from maze_kernel.models.contract import ActorCritic
 from maze_kernel.models.device import resolve_device, threads_for
 from maze_kernel.models.network_policy import require_sampling
@@ -44,7 +44,7 @@ class ImpalaTrainer:
         spaces = context.spaces
         self._gradient_step = GradientStep(
             self.model,  # type: ignore[arg-type]
-            impala_loss(spaces.policy_keys[0], options) if spaces.is_flat else stream_loss(options),
+            impala_loss(spaces.policy_keys[0], options) if spaces.is_flat else structured_loss(options),
             epsilon=options.adam_epsilon,
             max_grad_norm=options.max_grad_norm,
             compiled=options.compile,
@@ -97,12 +97,12 @@ class ImpalaTrainer:
         self._queue.publish(self._gradient_step.flat.data, self._version)
         return statistics
 
-    def _make_batch(self) -> Batch | StreamBatch:
+    def _make_batch(self) -> VTraceBatch | StructuredVTraceBatch:
         options, to = self.options, (self._buffer, self.model, self._device)
         how: dict[str, Any] = {"gamma": options.gamma, "reward_clipping": options.reward_clipping}
         if self._context.spaces.is_flat:
             return make_batch(*to, **how)
-        return make_stream_batch(*to, **how, fixed_size=options.compile)
+        return make_structured_batch(*to, **how, fixed_size=options.compile)
 
     def _summary(self, statistics: list[Tensor], lags: np.ndarray, timer: EpochTimer, n_steps: int) -> Statistics:
         values = dict(zip(STATISTICS, torch.stack(statistics).mean(dim=0).tolist(), strict=True))

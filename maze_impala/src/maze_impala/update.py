@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from maze_impala import losses
-from maze_impala.batch import Batch
+from maze_impala.batch import VTraceBatch
 from maze_impala.options import ImpalaOptions
-from maze_impala.stream_batch import StreamBatch
+from maze_impala.structured_batch import StructuredVTraceBatch
 from maze_impala.vtrace import VTrace, vtrace
 from maze_kernel.rollout.decision_tensors import DecisionTensors
 from maze_kernel.training.gradient_step import LossFunction
@@ -38,36 +38,39 @@ def impala_loss(policy_key: str, options: ImpalaOptions) -> LossFunction:
     Source: Espeholt et al. 2018, section 4.2.
     """
 
-    def loss(model: Any, rows: Batch, coefficients: Tensor) -> tuple[Tensor, Tensor]:
-        shape = rows.reward.shape
-        logits, value = model.logits_and_value(policy_key, rows.observation)
-        log_prob, entropy = model.distributions[policy_key].log_prob_and_entropy(logits, rows.action)
+    def loss(model: Any, batch: VTraceBatch, coefficients: Tensor) -> tuple[Tensor, Tensor]:
+        shape = batch.reward.shape
+        logits, value = model.logits_and_value(policy_key, batch.observation)
+        log_prob, entropy = model.distributions[policy_key].log_prob_and_entropy(logits, batch.action)
         value = value.view(shape)
-        following = torch.where(rows.bootstraps, rows.bootstrap, value.detach().roll(-1, 0))
+        # V(x_{t+1}): of the next row, or of what bootstraps the last one and truncated episodes
+        next_value = torch.where(batch.bootstraps, batch.bootstrap, value.detach().roll(-1, 0))
         learner = Learner(log_prob.view(shape), entropy.view(shape), value)
-        corrected, statistics = _correct(learner, following, rows, options)
-        terms = _terms(learner, corrected, rows.weight)
+        corrected, statistics = _correct(learner, next_value, batch, options)
+        terms = _terms(learner, corrected, batch.weight)
         return weighted_loss(coefficients, *terms), torch.stack((*(term.detach() for term in terms), *statistics))
 
     return loss
 
 
-def stream_loss(options: ImpalaOptions) -> LossFunction:
+def structured_loss(options: ImpalaOptions) -> LossFunction:
     """The loss of one batch of a structured environment: the sum of the losses of all policy keys.
 
     Each is a mean over the decisions of its key; the statistics are means over all decisions.
     """
 
-    def loss(model: Any, rows: StreamBatch, coefficients: Tensor) -> tuple[Tensor, Tensor]:
-        parts = [_of_key(model, key, own) for key, own in rows.keys.items()]
-        log_prob, entropy, value = (torch.cat(column)[rows.order] for column in zip(*parts, strict=True))
-        value = value + rows.before
-        following = torch.cat([value.detach(), rows.bootstrap])[rows.following]
+    def loss(model: Any, batch: StructuredVTraceBatch, coefficients: Tensor) -> tuple[Tensor, Tensor]:
+        of_keys = [_of_key(model, key, own) for key, own in batch.decisions.items()]
+        log_prob, entropy, value = (torch.cat(column)[batch.order] for column in zip(*of_keys, strict=True))
+        # V = V of the decision before + what a delta critic gives; other critics give V
+        value = value + batch.before
+        # V(x′) of each decision's successor x′
+        next_value = torch.cat([value.detach(), batch.bootstrap])[batch.successor]
         learner = Learner(log_prob, entropy, value)
-        corrected, statistics = _correct(learner, following, rows, options)
-        # Σ_k mean_k = K (Σ_rows share · term) / Σ_rows share, with K keys and share 1 / R_k
-        total = len(rows.keys) * weighted_loss(coefficients, *_terms(learner, corrected, rows.share))
-        terms = _terms(learner, corrected, rows.weight)
+        corrected, statistics = _correct(learner, next_value, batch, options)
+        # Σ_k mean_k = K (Σ share · term) / Σ share, with K keys and share 1 / M_k
+        total = len(batch.decisions) * weighted_loss(coefficients, *_terms(learner, corrected, batch.share))
+        terms = _terms(learner, corrected, batch.weight)
         return total, torch.stack((*(term.detach() for term in terms), *statistics))
 
     return loss
@@ -88,17 +91,18 @@ def _of_key(model: Any, policy_key: str, decisions: DecisionTensors) -> Learner:
 
 
 def _correct(
-    learner: Learner, following: Tensor, rows: Batch | StreamBatch, options: ImpalaOptions
+    learner: Learner, next_value: Tensor, batch: VTraceBatch | StructuredVTraceBatch, options: ImpalaOptions
 ) -> tuple[VTrace, tuple[Tensor, ...]]:
-    """V-trace, and statistics of it; `following` is V of what followed each row."""
+    """V-trace, and statistics of it; `next_value` is V of each decision's successor."""
     clips = {"clip_rho": options.vtrace_clip_rho_threshold, "clip_pg_rho": options.vtrace_clip_pg_rho_threshold}
-    log_ratio, value = (learner.log_prob - rows.log_prob).detach(), learner.value.detach()
-    corrected = vtrace(log_ratio, rows.reward, value, following, rows.discount, rows.continues, **clips)
-    return corrected, _describe(log_ratio, value, corrected.targets, rows.weight, clips["clip_rho"])
+    # log rho = log pi(a|x) − log mu(a|x)
+    log_ratio, value = (learner.log_prob - batch.log_prob).detach(), learner.value.detach()
+    corrected = vtrace(log_ratio, batch.reward, value, next_value, batch.discount, batch.continues, **clips)
+    return corrected, _describe(log_ratio, value, corrected.targets, batch.weight, clips["clip_rho"])
 
 
 def _terms(learner: Learner, corrected: VTrace, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Policy loss, value loss and entropy: means over rows by weight."""
+    """Policy loss, value loss and entropy: means over decisions by weight."""
     return (
         losses.policy_gradient_loss(learner.log_prob, corrected.advantages, weight),
         losses.value_loss(learner.value, corrected.targets, weight),

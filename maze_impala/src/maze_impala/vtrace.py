@@ -1,6 +1,6 @@
 """V-trace: off-policy corrected value targets and advantages on (T, B) tensors, as a log-depth scan.
 
-Decision streams that were laid end to end are tensors (R,): every function here takes any shape behind the time.
+Series of decisions that were laid end to end are tensors (M,): every function here takes any shape behind the time.
 """
 
 from __future__ import annotations

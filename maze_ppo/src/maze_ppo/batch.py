@@ -136,7 +136,7 @@ class FlatBatch(NamedTuple):
         )
 
     def select(self, index: Tensor) -> FlatBatch:
-        """The rows at `index` (M,), copied."""
+        """The decisions at `index` (M,), copied."""
         return self.map(lambda column: column.index_select(0, index))
 
     def n_rows(self) -> int:
@@ -144,11 +144,11 @@ class FlatBatch(NamedTuple):
         return len(self.advantages)
 
     def whole(self) -> FlatBatch:
-        """All rows as one minibatch."""
+        """All decisions as one minibatch."""
         return self
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[FlatBatch]:
-        """One pass over all rows; see the function."""
+        """One pass over all decisions; see the function."""
         return minibatches(self, size, rng)
 
     def columns(self) -> dict[str, Tensor]:
@@ -210,9 +210,9 @@ class FlatEstimator:
 
 
 def minibatches(batch: FlatBatch, size: int, rng: np.random.Generator) -> Iterator[FlatBatch]:
-    """One pass over the rows of `batch` in random order, `size` rows at a time.
+    """One pass over the decisions of `batch` in random order, `size` at a time.
 
-    The last minibatch may be smaller. A batch with weights is filled up with rows of weight 0 instead.
+    The last minibatch may be smaller. With weights it is filled up with decisions of weight 0 instead.
     """
     n_rows = batch.n_rows()
     permutation = rng.permutation(n_rows)
@@ -238,7 +238,7 @@ def following_values(buffer: RolloutBuffer, value: np.ndarray, values_of: Values
     """(T, N) values of what followed each decision.
 
     That is the next observation; the final observation where the episode was truncated; the observation after
-    the rollout in the last row. Rows of terminated episodes hold a number that must not be used.
+    the rollout behind the last one. Where the episode terminated it is a number that must not be used.
     """
     following = np.empty_like(value)
     following[:-1] = value[1:]

@@ -1,6 +1,6 @@
 """The losses of PPO and A2C: pure functions on tensors.
 
-B is a minibatch of decisions. `weight` (B,) leaves rows out (0) without changing any shape; None counts all.
+B is a minibatch of decisions. `weight` (B,) leaves decisions out (0) without changing any shape; None counts all.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from torch import Tensor
 
 
 def weighted_mean(values: Tensor, weight: Tensor | None) -> Tensor:
-    """Mean of (B,) values over the rows with weight 1."""
+    """Mean of (B,) values by weight."""
     return values.mean() if weight is None else (values * weight).sum() / weight.sum().clamp(min=1.0)
 
 
 def normalize_advantages(advantages: Tensor, weight: Tensor | None = None) -> Tensor:
-    """(B,) advantages with mean 0 and standard deviation 1; a single row becomes 0."""
+    """(B,) advantages with mean 0 and standard deviation 1; a single one becomes 0."""
     centred = advantages - weighted_mean(advantages, weight)
     return centred / (weighted_mean(centred.square(), weight).sqrt() + 1e-8)
 
@@ -51,7 +51,7 @@ def value_loss(
     """Mean squared error of (B,) values against (B,) returns.
 
     With a positive `clip_range` the larger of the errors of the value and of the value clipped to within that
-    range of `old_value` counts, row by row.
+    range of `old_value` counts, decision by decision.
     """
     error = (value - returns).square()
     if clip_range > 0.0:

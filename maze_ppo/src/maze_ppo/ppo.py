@@ -40,7 +40,7 @@ class PPO:
         statistics: list[Tensor] = []
         for _ in range(options.n_optimization_epochs):
             # Each minibatch moves the weights one step down the gradient of `loss`.
-            of_pass = [trainer.step(part) for part in batch.minibatches(options.batch_size, trainer.rng)]
+            of_pass = [trainer.step(minibatch) for minibatch in batch.minibatches(options.batch_size, trainer.rng)]
             statistics += of_pass
             if options.target_kl > 0.0 and self._mean_kl(of_pass) > options.target_kl:
                 break

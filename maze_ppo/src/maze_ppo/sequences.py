@@ -1,7 +1,8 @@
 """Rollouts of recurrent models: valued and trained on as sequences, with the state that each of them starts from.
 
-The networks' states are replayed, not stored at every step: a rollout keeps the state before its first row, a pass over
-its T rows gives all others, and the last ones start the next rollout. With the same arithmetic the policy acted.
+The networks' states are replayed, not stored at every step: a rollout keeps the state before its first decision, a pass
+over its T decisions gives all others, and the last ones start the next rollout. The policy acted with the same
+arithmetic.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from maze_ppo.batch import FlatBatch, TensorDict, following_values
 
 @attrs.frozen
 class SequenceBatch:
-    """T rows of N environments, time-major, and the states (N, S) before the first of them.
+    """T decisions of N environments, time-major, and the states (N, S) before the first of them.
 
     Attributes:
-        rows: T·N rows; `BEGINS` is among the observations.
+        rows: T·N decisions; `BEGINS` is among the observations.
         states: name to (N, S).
     """
 
@@ -58,7 +59,7 @@ class SequenceBatch:
         return self.rows._replace(observation={**self.rows.observation, **self.states})
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[FlatBatch]:
-        """One pass over whole sequences in random order, as many at a time as have `size` rows, but at least one."""
+        """One pass over whole sequences in random order, each time as many as have `size` decisions, one at least."""
         n_envs = len(next(iter(self.states.values())))
         n_steps = self.rows.n_rows() // n_envs
         n_sequences = max(1, size // n_steps)

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from maze_kernel.models.contract import ActorCritic
-from maze_kernel.rollout.decision_stream import accumulate_differences, actor_advantages, state_advantages
 from maze_kernel.rollout.decision_tensors import DecisionTensors, decision_tensors, to_tensor
-from maze_kernel.rollout.decision_values import carried_values, critic_kind_of, value_stream
+from maze_kernel.rollout.decision_values import carried_values, critic_kind_of, value_rollout
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
+from maze_kernel.rollout.successors import accumulate_differences, actor_advantages, state_advantages
 from maze_ppo.structured_batch import StructuredBatch, logits_and_values
 
 
@@ -54,15 +54,17 @@ class StructuredEstimator:
             value, before = accumulate_differences(value, rollout.step_over, self._before_rollout(rollout))
             self._carried = carried_values(rollout, value)
         estimate = actor_advantages if self._kind == "step-state" else state_advantages
-        stream = value_stream(rollout, self._model, value, self._device)
-        advantages = self._tensor(estimate(stream, **self._discounts)[place])
+        valued = value_rollout(rollout, self._model, value, self._device)
+        advantages = self._tensor(estimate(valued, **self._discounts)[place])
         values = estimates if before is None else self._tensor(value[place])
+        # R_t = A_t + V(s_t)
+        returns = advantages + values
         return StructuredBatch(
             decisions,
             log_prob,
             values,
             advantages,
-            advantages + values,  # R_t = A_t + V(s_t)
+            returns,
             weight=torch.ones_like(values) if self._fixed_size else None,
             base_value=None if before is None else self._tensor(before[place]),
         )

@@ -11,7 +11,7 @@ from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import Tick
 from maze_kernel.models.capabilities import ActionValueModel
 from maze_kernel.models.contract import Policy, PolicyContext
-from maze_kernel.rollout.episode_statistics import EpisodeStatistics
+from maze_kernel.rollout.episode_statistics import EpisodeReturns
 from maze_kernel.rollout.random_policy import RandomPolicy
 from maze_kernel.training.contract import TrainerContext
 from maze_sac.demonstrations import DemonstrationMemory
@@ -50,7 +50,7 @@ class Experience:
         self.replay = {key: series.replay for key, series in self._series.items()}
         self._memory = DemonstrationMemory(context, options)
         self._flat_steps = _FlatSteps(n_envs)
-        self._statistics = EpisodeStatistics(n_envs)
+        self._statistics = EpisodeReturns(n_envs)
         self._tick: Tick | None = None
 
     @property
@@ -140,7 +140,7 @@ class Experience:
         return self._statistics.drain()
 
     def state_dict(self) -> dict[str, Any]:
-        """The replay buffers and kept demonstrations; what waits for its outcome is forgotten with the segment."""
+        """The replay buffers and kept demonstrations; what waits for its successor is forgotten with the segment."""
         replay = {key: replay.state_dict() for key, replay in self.replay.items()}
         return {"replay": replay, "demonstrations": self._memory.state_dict()}
 

@@ -24,7 +24,7 @@ Numbers = list[tuple[Tensor, Tensor]]
 """Of every policy key its loss and what is reported beside it, () each, without gradients."""
 
 
-class Batch(NamedTuple):
+class TransitionBatch(NamedTuple):
     """Transitions of one policy key: dicts of (B, ...), encoded actions (B, A), reward and discount (B,) float32."""
 
     observation: TensorDict
@@ -44,7 +44,7 @@ class Objectives:
     def __init__(self, heads: ActionHeads) -> None:
         self._heads = heads
 
-    def target(self, batch: Batch, policy: Logits, target_critic: Values, alpha: Tensor) -> Tensor:
+    def target(self, batch: TransitionBatch, policy: Logits, target_critic: Values, alpha: Tensor) -> Tensor:
         """y (B,): reward plus discounted soft value of the next observation, without gradients."""
         heads, logits = self._heads, policy(batch.next_observation)
         if heads.is_discrete:
@@ -57,7 +57,7 @@ class Objectives:
             value = losses.sampled_soft_value(target_critic(batch.next_observation, action), log_prob, alpha)
         return losses.bootstrapped_target(batch.reward, batch.discount, value).detach()
 
-    def critic(self, batch: Batch, critic: Values, target: Tensor) -> tuple[Tensor, Tensor]:
+    def critic(self, batch: TransitionBatch, critic: Values, target: Tensor) -> tuple[Tensor, Tensor]:
         """Loss () and mean value () of the Q networks."""
         if self._heads.is_discrete:
             # Q(s, a) = Σ over choices of Q_k(s) of the option taken
@@ -66,7 +66,7 @@ class Objectives:
             q = critic(batch.observation, batch.action)
         return losses.critic_loss(q, target), q.detach().mean()
 
-    def policy(self, batch: Batch, policy: Logits, critic: Values, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    def policy(self, batch: TransitionBatch, policy: Logits, critic: Values, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """Loss () and entropy () of the policy."""
         heads, logits = self._heads, policy(batch.observation)
         if heads.is_discrete:
@@ -82,7 +82,7 @@ class Objectives:
             entropy = entropy + losses.expected_entropy(log_probs)
         return terms.mean(), entropy.detach().mean()
 
-    def _varied(self, batch: Batch, critic: Values, action: Tensor) -> Tensor:
+    def _varied(self, batch: TransitionBatch, critic: Values, action: Tensor) -> Tensor:
         """Q of every option of every choice, all else as sampled, (2, B, K): local expectations.
 
         Source: Titsias and Lázaro-Gredilla 2015, section 3; exact where there is one choice.
@@ -102,7 +102,9 @@ class Losses:
         batches: by key.
     """
 
-    def __init__(self, objectives: Mapping[PolicyKey, Objectives], batches: Mapping[PolicyKey, Batch]) -> None:
+    def __init__(
+        self, objectives: Mapping[PolicyKey, Objectives], batches: Mapping[PolicyKey, TransitionBatch]
+    ) -> None:
         self._parts = [(key, objective, batches[key]) for key, objective in objectives.items()]
 
     def targets(self, policy: Policies, target_critics: Values, alpha: Tensor) -> list[Tensor]:

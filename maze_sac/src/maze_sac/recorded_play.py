@@ -21,11 +21,11 @@ def add_episodes(
     n_agents: Mapping[PolicyKey, int],
     gamma: float,
 ) -> None:
-    """Store every decision whose outcome was recorded, in the rings of the first environment.
+    """Store every decision whose successor was recorded, in the rings of the first environment.
 
     Rewards and discounts between two decisions of an actor are summed up as `ActorSeries` says, of the rewards in
     `Episode.actor_reward` where a flat step divided its reward otherwise. A truncated episode bootstraps for the actor
-    who would decide next; the last decisions of the others have no outcome and are left out.
+    who would decide next; the last decisions of the others have no successor and are left out.
 
     Args:
         episodes: of the training environment, outside of its transforms.
@@ -46,8 +46,8 @@ def rows_needed(episodes: Sequence[Episode], n_agents: Mapping[PolicyKey, int]) 
     for key, count in n_agents.items():
         rows = np.zeros(count, np.int64)
         for episode in episodes:
-            decided = np.bincount(episode.agent_id[episode.decisions_of(key)], minlength=count)
-            rows += decided + (decided > 0)
+            n_decisions = np.bincount(episode.agent_id[episode.decisions_of(key)], minlength=count)
+            rows += n_decisions + (n_decisions > 0)
         needed[key] = int(rows.max())
     return needed
 
@@ -57,15 +57,15 @@ def _play(
 ) -> None:
     rewards = episode.reward if episode.actor_reward is None else episode.actor_reward
     discounts = np.where(episode.flat_step_end, gamma, 1.0)
-    decided = dict.fromkeys(series, 0)
+    n_decisions = dict.fromkeys(series, 0)
     sub_step = np.zeros(1, np.int64)
     for t in range(len(episode)):
         key = episode.policy_keys[episode.key_index[t]]
-        row, agent = decided[key], episode.agent_id[t : t + 1]
+        row, agent = n_decisions[key], episode.agent_id[t : t + 1]
         group = Group(_ENV, agent, _row(episode.observation[key], row))
         series[key].arrive(group, sub_step)
         series[key].decide(group, _row(episode.action[key], row), None, sub_step)
-        decided[key] = row + 1
+        n_decisions[key] = row + 1
         for own in series.values():
             own.pass_time(rewards[t : t + 1], discounts[t : t + 1])
         if episode.actor_done[t]:

@@ -23,7 +23,7 @@ class _Provisional(NamedTuple):
 
 
 class ActorSeries:
-    """The decisions of all actors of one policy key that wait for their outcome, in front of a replay buffer.
+    """The decisions of all actors of one policy key that wait for their successor, in front of a replay buffer.
 
     In between lie other actors' decisions and any number of flat steps. Rewards add up, discounted by the flat steps
     since the decision: R = r_0 + γ_0 r_1 + γ_0 γ_1 r_2 + …, with γ_k = γ where decision k ends a flat step, else 1;
@@ -47,7 +47,7 @@ class ActorSeries:
         self._all = np.arange(n_envs * n_agents)
 
     def begin_episodes(self) -> None:
-        """All environments are reset; decisions without an outcome are forgotten."""
+        """All environments are reset; decisions without a successor are forgotten."""
         self._open.fill(False)
         self._provisional.clear()
         self.replay.cut(self._all)

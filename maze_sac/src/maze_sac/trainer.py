@@ -20,7 +20,7 @@ from maze_kernel.training.counters import Counters
 from maze_kernel.training.epoch_timer import EpochTimer
 from maze_kernel.training.non_finite import non_finite_update
 from maze_sac.experience import Experience
-from maze_sac.objectives import Batch
+from maze_sac.objectives import TransitionBatch
 from maze_sac.options import SACOptions
 from maze_sac.replay import Transitions
 from maze_sac.update import NORMS, STATISTICS, Update
@@ -128,7 +128,7 @@ class SACTrainer:
             raise non_finite_update(f"update {self._n_updates}", _columns(drawn), owner=OWNER)
         return statistics
 
-    def _batch(self, key: PolicyKey, transitions: Transitions) -> Batch:
+    def _batch(self, key: PolicyKey, transitions: Transitions) -> TransitionBatch:
         tensors = {
             field: {name: torch.from_numpy(array).to(self._device) for name, array in columns.items()}
             for field, columns in (
@@ -137,7 +137,7 @@ class SACTrainer:
                 ("next_observation", transitions.next_observation),
             )
         }
-        return Batch(
+        return TransitionBatch(
             tensors["observation"],
             self._update.encoders[key].encode(tensors["action"]),
             torch.from_numpy(transitions.reward).to(self._device),

@@ -18,7 +18,7 @@ from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.training.flat_adam import AdamState, FlatAdam, compile_update
 from maze_sac import losses
 from maze_sac.heads import ActionHeads
-from maze_sac.objectives import Batch, Losses, Numbers, Objectives, Policies, TensorDict, Values
+from maze_sac.objectives import Losses, Numbers, Objectives, Policies, TensorDict, TransitionBatch, Values
 from maze_sac.options import SACOptions
 
 STATISTICS = ("critic_loss", "policy_loss", "q_value", "entropy", "entropy_coef")
@@ -101,7 +101,7 @@ class Update:
         self.is_compiled = not options.compile
         self._functional = self._compiled_update() if options.compile else None
 
-    def __call__(self, learning_rate: float, batches: Mapping[PolicyKey, Batch]) -> Tensor:
+    def __call__(self, learning_rate: float, batches: Mapping[PolicyKey, TransitionBatch]) -> Tensor:
         """Update on a batch of each key; returns `STATISTICS` of each key and `NORMS`, (5 K + 2,)."""
         if learning_rate != self._learning_rate:
             self._learning_rate = learning_rate
@@ -113,7 +113,7 @@ class Update:
             self._target_flat.lerp_(self.critic_flat.data, self._options.tau)
         return statistics
 
-    def _eager(self, batches: Mapping[PolicyKey, Batch]) -> Tensor:
+    def _eager(self, batches: Mapping[PolicyKey, TransitionBatch]) -> Tensor:
         losses_of, alpha = Losses(self._objectives, batches), self.log_alpha.exp()
         with torch.no_grad():
             targets = losses_of.targets(self._policy, self._targets, alpha)
@@ -131,7 +131,7 @@ class Update:
             self._optimizers["alpha"].step()
         return _statistics(of_critics, of_policies, alpha, critic_norm, policy_norm)
 
-    def _run_compiled(self, batches: Mapping[PolicyKey, Batch]) -> Tensor:
+    def _run_compiled(self, batches: Mapping[PolicyKey, TransitionBatch]) -> Tensor:
         assert self._functional is not None
         state = [optimizer.tensors() for optimizer in self._optimizers.values()]
         start = time.perf_counter()
@@ -204,7 +204,7 @@ def _functional_update(update: Update) -> Callable[..., Tensor]:
         named = dict(zip(critic_names, parameters, strict=True))
         return lambda *inputs: functional_call(critics, named, inputs)
 
-    def run(target_theta: Tensor, state: list[AdamState], batches: dict[PolicyKey, Batch]) -> Tensor:
+    def run(target_theta: Tensor, state: list[AdamState], batches: dict[PolicyKey, TransitionBatch]) -> Tensor:
         of_critic, of_policy, of_alpha = state
         losses_of, alpha = Losses(objectives, batches), of_alpha[0].exp()
         with torch.no_grad():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maze_kernel.rollout.episode_statistics import EpisodeStatistics, summarize_episodes
+from maze_kernel.rollout.episode_statistics import EpisodeReturns, summarize_episodes
 
 
 def _one_by_one(rollouts, n_envs):
@@ -31,14 +31,14 @@ def test_a_rollout_at_once_equals_step_by_step(n_steps, n_envs, end_rate):
         (rng.normal(size=shape).astype(np.float32), rng.random(shape) < end_rate, rng.random(shape) < 0.2)
         for _ in range(4)
     ]
-    statistics = EpisodeStatistics(n_envs)
+    statistics = EpisodeReturns(n_envs)
     for rollout, expected in zip(rollouts, _one_by_one(rollouts, n_envs), strict=True):
         statistics.add(*rollout)
         assert statistics.drain() == expected
 
 
 def test_reset_forgets_unfinished_episodes_only():
-    statistics = EpisodeStatistics(2)
+    statistics = EpisodeReturns(2)
     no = np.zeros((1, 2), bool)
     statistics.add(np.array([[1.0, 5.0]], np.float32), np.array([[False, True]]), no)
     statistics.reset()

@@ -1,4 +1,4 @@
-"""Advantages and returns on (T, N) arrays of a decision stream."""
+"""Advantages and returns on (T, N) arrays of decisions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def generalized_advantages(
     gae_lambda: float,
     flat_step_end: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Generalised advantage estimates of N decision streams.
+    """Generalised advantage estimates of the decisions of N environments.
 
     Discount and lambda act where environment time advances and not between the sub-steps of one flat step. An
     advantage never reaches across the end of an episode.

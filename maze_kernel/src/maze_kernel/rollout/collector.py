@@ -1,6 +1,7 @@
 """Steps a batch of environments with a policy and writes what happens into a rollout buffer.
 
-Flat environments take a path of their own, without an index anywhere; structured ones write each policy key's rows.
+Flat environments take a path of their own, without an index anywhere; structured ones write the decisions of each
+policy key.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from maze_kernel.env.tick import Tick, VectorEnv
 from maze_kernel.models.contract import Policy
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.episode_statistics import EpisodeStatistics
+from maze_kernel.rollout.episode_statistics import EpisodeReturns
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
 from maze_kernel.rollout.vector_transform import TransformedVectorEnv
 
@@ -95,7 +96,7 @@ class Collector:
     def __init__(self, vector_env: VectorEnv, policy: Policy) -> None:
         spaces = vector_env.structured_spaces
         self.policy_key = spaces.policy_keys[0]
-        self.statistics = EpisodeStatistics(vector_env.n_envs)
+        self.statistics = EpisodeReturns(vector_env.n_envs)
         self.env_steps = 0
         self._vector_env = vector_env
         self._policy = policy
@@ -170,7 +171,7 @@ class Collector:
                 buffer.void[t] = tick.awaiting_reset
                 self._policy.begin_episodes(np.flatnonzero(tick.awaiting_reset))
             tick = step(actions)
-            buffer.add_outcome(t, tick)
+            buffer.add_results(t, tick)
             for key, final in tick.final_observation.items():
                 self._policy.begin_episodes(final.env_index)
                 cut = tick.truncated[final.env_index] & ~tick.terminated[final.env_index]
@@ -200,7 +201,7 @@ class Collector:
 
 
 class _Counts(Protocol):
-    statistics: EpisodeStatistics
+    statistics: EpisodeReturns
     env_steps: int
 
 

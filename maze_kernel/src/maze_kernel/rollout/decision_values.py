@@ -8,9 +8,9 @@ import torch
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.tick import ArrayDict
 from maze_kernel.models.contract import ActorCritic
-from maze_kernel.rollout.decision_stream import DecisionStream, series_of
 from maze_kernel.rollout.decision_tensors import to_tensor
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
+from maze_kernel.rollout.successors import ValuedRollout, series_of
 
 
 def critic_kind_of(model: ActorCritic) -> str:
@@ -19,10 +19,10 @@ def critic_kind_of(model: ActorCritic) -> str:
     return kind
 
 
-def value_stream(
+def value_rollout(
     buffer: StructuredBuffer, model: ActorCritic, value: np.ndarray, device: torch.device
-) -> DecisionStream:
-    """The stream of a rollout; what followed it and its truncated episodes is valued by the model.
+) -> ValuedRollout:
+    """A rollout with its values; what followed it and its truncated episodes is valued by the model.
 
     Args:
         buffer: a whole rollout.
@@ -35,18 +35,20 @@ def value_stream(
     for step, index, final in buffer.truncations:
         worth = _values(model, final.policy_key, final.observation, final.agent_id, device)
         if is_delta:
+            # V(s_final) = V(s_t) + d(s_final) within a flat step, else d(s_final)
             worth = worth + np.where(buffer.flat_step_end[step, index], np.float32(0.0), value[step, index])
         key_index = buffer.policy_keys.index(final.policy_key)
         final_value[step, index] = worth
         final_series[step, index] = series_of(np.full(len(index), key_index), final.agent_id)
     last_value = _last_values(buffer, model, device)
     if is_delta:
+        # V(s_T) = V(s_{T−1}) + d(s_T) within a flat step, else d(s_T)
         last_value = last_value + carried_values(buffer, value)
     series = series_of(buffer.key_index, buffer.agent_id)
     last_series = series_of(buffer.last_key_index, buffer.last_agent_id)
     names, compact = np.unique(np.concatenate([series, final_series, last_series[None]]), return_inverse=True)
     compact = compact.reshape(2 * buffer.n_steps + 1, buffer.n_envs)
-    return DecisionStream(
+    return ValuedRollout(
         reward=buffer.actor_reward,
         value=value,
         terminated=buffer.terminated,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 
-class EpisodeStatistics:
+class EpisodeReturns:
     """Accumulates rewards of N environments and remembers the episodes that finished since the last `drain`."""
 
     def __init__(self, n_envs: int) -> None:

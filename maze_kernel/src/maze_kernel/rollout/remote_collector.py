@@ -16,7 +16,7 @@ from maze_kernel.models.contract import Policy
 from maze_kernel.models.flat_parameters import FlatParameters
 from maze_kernel.rollout.buffer import RolloutBuffer
 from maze_kernel.rollout.collector import add_rollout, make_buffer
-from maze_kernel.rollout.episode_statistics import EpisodeStatistics
+from maze_kernel.rollout.episode_statistics import EpisodeReturns
 from maze_kernel.rollout.rollout_host import SliceRollout
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
 from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
@@ -68,7 +68,7 @@ class RemoteCollector:
         n_steps: int,
     ) -> None:
         self.policy_key = vector_env.structured_spaces.policy_keys[0]
-        self.statistics = EpisodeStatistics(batch.n_envs)
+        self.statistics = EpisodeReturns(batch.n_envs)
         self.env_steps = 0
         self._batch = batch
         self._policy = policy

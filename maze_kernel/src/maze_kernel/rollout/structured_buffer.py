@@ -28,7 +28,7 @@ class Finals(NamedTuple):
 
 
 @attrs.frozen
-class Table:
+class DecisionTable:
     """The decisions of one policy key: (N·T, ...) arrays, of which a rollout fills as many rows as there were.
 
     Pages of rows that are never filled are never touched, so a table costs the memory of its decisions.
@@ -43,9 +43,9 @@ class DecisionIndex:
     """Where the decisions of one policy key are in a rollout, in order of time and environment.
 
     Attributes:
-        step, env_index: (R,) of each decision.
-        row: (R,) its row in the table.
-        agent_id: (R,).
+        step, env_index: (M,) of each decision.
+        row: (M,) its row in the table.
+        agent_id: (M,).
     """
 
     step: np.ndarray
@@ -85,7 +85,7 @@ class StructuredBuffer:
         self.flat_step_end, self.actor_done = (np.zeros(shape, bool) for _ in range(2))
         self.key_index, self.agent_id, self.row = (np.zeros(shape, np.int64) for _ in range(3))
         self.tables = {
-            key: Table(allocate(spaces.observation[key], n_rows), allocate(spaces.action[key], n_rows))
+            key: DecisionTable(allocate(spaces.observation[key], n_rows), allocate(spaces.action[key], n_rows))
             for key in self.policy_keys
         }
         self.last_key_index, self.last_agent_id = (np.zeros(n_envs, np.int64) for _ in range(2))
@@ -156,7 +156,7 @@ class StructuredBuffer:
         self.row[place] = self._row_numbers[rows]
         return rows
 
-    def add_outcome(self, step: int, tick: Tick) -> None:
+    def add_results(self, step: int, tick: Tick) -> None:
         """Write what the decisions of `step` led to."""
         self.reward[step] = tick.reward
         self.terminated[step] = tick.terminated

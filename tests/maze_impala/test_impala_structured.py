@@ -1,4 +1,4 @@
-"""V-trace on decision streams: batches of structured rollouts against a walk through one environment at a time."""
+"""V-trace along series of decisions: structured rollouts against a walk through one environment at a time."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ from structured_walk import Walk
 
 from maze_impala import update
 from maze_impala.options import ImpalaOptions
-from maze_impala.stream_batch import make_stream_batch
+from maze_impala.structured_batch import make_structured_batch
 
 PLACE = "maze_kernel.testing.structured_environments:"
 GAMMA = 0.9
@@ -93,7 +93,7 @@ def test_targets_and_advantages_match_a_walk_through_each_environment(learner, m
         trainer._queue.fill(trainer._buffer)
         buffer, walks = trainer._buffer, walks_of(trainer)
         results.clear()
-        update.stream_loss(options)(trainer.model, trainer._make_batch(), torch.ones(3))
+        update.structured_loss(options)(trainer.model, trainer._make_batch(), torch.ones(3))
         expected = [corrected(walk, buffer.log_prob[:, n], *limits) for n, walk in enumerate(walks)]
         rows = rows_in_order(walks)
         assert len(rows) == 44
@@ -127,7 +127,7 @@ def test_the_loss_is_the_sum_over_policy_keys_of_means_over_their_decisions(lear
     of_rows = np.sum([np.sum(own, axis=0) for own in sums.values()], axis=0) / n_rows
     means = np.array([np.mean(own, axis=0) for own in sums.values()])
     assert len(sums["manager"]) != len(sums["worker"])
-    loss, statistics = update.stream_loss(trainer.options)(
+    loss, statistics = update.structured_loss(trainer.options)(
         trainer.model, trainer._make_batch(), torch.tensor([0.7, 0.4, 0.0])
     )
     assert float(loss.detach()) == pytest.approx(0.7 * means[:, 0].sum() + 0.4 * means[:, 1].sum(), abs=1e-4)
@@ -141,11 +141,11 @@ def test_a_delta_critic_learns_its_difference_alone(learner):
     trainer.train_epoch()
     trainer._queue.fill(trainer._buffer)
     batch = trainer._make_batch()
-    loss, _ = update.stream_loss(trainer.options)(trainer.model, batch, torch.tensor([0.0, 1.0, 0.0]))
+    loss, _ = update.structured_loss(trainer.options)(trainer.model, batch, torch.tensor([0.0, 1.0, 0.0]))
     parameters = list(trainer.model.critics.parameters())
     found = torch.cat([gradient.reshape(-1) for gradient in torch.autograd.grad(loss, parameters)])
     expected = torch.zeros_like(found)
-    counts = dict.fromkeys(batch.keys, 0)
+    counts = dict.fromkeys(batch.decisions, 0)
     rows = []
     for n, walk in enumerate(walks_of(trainer)):
         targets, _, _ = corrected(walk, trainer._buffer.log_prob[:, n], 1.0, 1.0)
@@ -194,7 +194,7 @@ def test_rewards_of_every_sub_step_are_clipped_and_count(learner):
     assert rollouts.actor_reward[~rollouts.flat_step_end].sum() > 0
     rollouts.actor_reward *= 3.0
     how = {"gamma": GAMMA, "reward_clipping": "abs_one"}
-    batch = make_stream_batch(trainer._buffer, trainer.model, CPU, **how)
+    batch = make_structured_batch(trainer._buffer, trainer.model, CPU, **how)
     np.testing.assert_array_equal(batch.reward, np.minimum(rollouts.actor_reward, 1.0).T.reshape(-1))
 
 
@@ -204,10 +204,10 @@ def test_filling_up_for_compiled_code_changes_no_loss_and_no_gradient(learner):
     how = {"gamma": GAMMA, "reward_clipping": "none"}
     results = []
     for fixed_size in (False, True):
-        batch = make_stream_batch(trainer._buffer, trainer.model, CPU, **how, fixed_size=fixed_size)
-        loss, _ = update.stream_loss(ImpalaOptions())(trainer.model, batch, torch.tensor([1.0, 0.5, 0.01]))
+        batch = make_structured_batch(trainer._buffer, trainer.model, CPU, **how, fixed_size=fixed_size)
+        loss, _ = update.structured_loss(ImpalaOptions())(trainer.model, batch, torch.tensor([1.0, 0.5, 0.01]))
         gradients = torch.autograd.grad(loss, list(trainer.model.parameters()))
         results.append(torch.cat([loss.detach()[None], *(gradient.reshape(-1) for gradient in gradients)]))
-        sizes = [len(own.agent_id) for own in batch.keys.values()]
+        sizes = [len(own.agent_id) for own in batch.decisions.values()]
         assert fixed_size == all(size % 16 == 0 for size in sizes)
     torch.testing.assert_close(*results)

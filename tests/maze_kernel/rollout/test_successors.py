@@ -1,4 +1,4 @@
-"""Advantages on decision streams against a slow walk through one environment at a time."""
+"""Advantages along series of decisions against a slow walk through one environment at a time."""
 
 import numpy as np
 import pytest
@@ -6,51 +6,51 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maze_kernel.rollout.advantages import generalized_advantages
-from maze_kernel.rollout.decision_stream import (
-    DecisionStream,
+from maze_kernel.rollout.successors import (
+    ValuedRollout,
     accumulate_differences,
     actor_advantages,
-    actor_links,
+    actor_successors,
     series_of,
     state_advantages,
-    state_links,
+    state_successors,
 )
 
 FLAGS = ("terminated", "truncated", "flat_step_end", "actor_done")
 
 
-def walk(stream, n, gamma, gae_lambda, *, by_actor):
+def walk(rollout, n, gamma, gae_lambda, *, by_actor):
     """Advantages of environment n, decision by decision, looking forward from each; float64 and no arrays."""
-    n_steps = len(stream.value)
-    series = stream.series if by_actor else np.zeros_like(stream.series)
-    final_series = stream.final_series if by_actor else np.zeros_like(stream.series)
-    last_series = stream.last_series if by_actor else np.zeros_like(stream.last_series)
+    n_steps = len(rollout.value)
+    series = rollout.series if by_actor else np.zeros_like(rollout.series)
+    final_series = rollout.final_series if by_actor else np.zeros_like(rollout.series)
+    last_series = rollout.last_series if by_actor else np.zeros_like(rollout.last_series)
 
     def advantage(k):
-        value, actor = float(stream.value[k, n]), series[k, n]
-        if by_actor and stream.actor_done[k, n]:
-            return float(stream.reward[k, n]) - value
+        value, actor = float(rollout.value[k, n]), series[k, n]
+        if by_actor and rollout.actor_done[k, n]:
+            return float(rollout.reward[k, n]) - value
         paid, discount, trace = 0.0, 1.0, 1.0
         for j in range(k, n_steps):
-            paid += discount * float(stream.reward[j, n])
-            if stream.flat_step_end[j, n]:
+            paid += discount * float(rollout.reward[j, n])
+            if rollout.flat_step_end[j, n]:
                 discount, trace = discount * gamma, trace * gamma * gae_lambda
-            if stream.terminated[j, n]:
+            if rollout.terminated[j, n]:
                 return paid - value
-            if stream.truncated[j, n]:
+            if rollout.truncated[j, n]:
                 own = final_series[j, n] == actor
-                return paid + discount * (float(stream.final_value[j, n]) if own else value) - value
+                return paid + discount * (float(rollout.final_value[j, n]) if own else value) - value
             if j + 1 < n_steps and series[j + 1, n] == actor:
-                return paid + discount * float(stream.value[j + 1, n]) - value + trace * advantage(j + 1)
+                return paid + discount * float(rollout.value[j + 1, n]) - value + trace * advantage(j + 1)
         own = last_series[n] == actor
-        return paid + discount * (float(stream.last_value[n]) if own else value) - value
+        return paid + discount * (float(rollout.last_value[n]) if own else value) - value
 
     return [advantage(k) for k in range(n_steps)]
 
 
 @st.composite
-def streams(draw, max_series=4):
-    """Streams of any course: episodes that end within flat steps, teams that change, actors that wait for ever."""
+def rollouts(draw, max_series=4):
+    """Rollouts of any course: episodes that end within flat steps, teams that change, actors that wait for ever."""
     n_steps, n_envs = draw(st.integers(1, 14)), draw(st.integers(1, 3))
     n_series = draw(st.integers(1, max_series))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -58,7 +58,7 @@ def streams(draw, max_series=4):
     numbers = {name: rng.normal(size=shape).astype(np.float32) for name in ("reward", "value", "final_value")}
     flags = {name: rng.random(shape) < rate for name in FLAGS}
     flags["flat_step_end"] = rng.random(shape) < draw(st.sampled_from([0.3, 1.0]))
-    return DecisionStream(
+    return ValuedRollout(
         **numbers,
         **flags,
         last_value=rng.normal(size=n_envs).astype(np.float32),
@@ -70,53 +70,53 @@ def streams(draw, max_series=4):
 
 
 @settings(max_examples=150, deadline=None)
-@given(streams(), st.sampled_from([0.0, 0.9, 1.0]), st.sampled_from([0.0, 0.8, 1.0]), st.booleans())
-def test_any_stream_matches_the_walk(stream, gamma, gae_lambda, by_actor):
+@given(rollouts(), st.sampled_from([0.0, 0.9, 1.0]), st.sampled_from([0.0, 0.8, 1.0]), st.booleans())
+def test_any_rollout_matches_the_walk(rollout, gamma, gae_lambda, by_actor):
     estimate = actor_advantages if by_actor else state_advantages
-    result = estimate(stream, gamma=gamma, gae_lambda=gae_lambda)
-    expected = [walk(stream, n, gamma, gae_lambda, by_actor=by_actor) for n in range(stream.value.shape[1])]
+    result = estimate(rollout, gamma=gamma, gae_lambda=gae_lambda)
+    expected = [walk(rollout, n, gamma, gae_lambda, by_actor=by_actor) for n in range(rollout.value.shape[1])]
     np.testing.assert_allclose(result, np.array(expected).T, rtol=1e-4, atol=1e-4)
 
 
-def along(stream, links):
-    """Monte Carlo returns by following the links of each decision, one at a time."""
-    outcomes, size = stream.outcomes(), stream.value.size
-    reward, discount, trace, following = (
-        getattr(links, name).reshape(-1) for name in ("reward", "discount", "trace", "following")
+def along(rollout, after):
+    """Monte Carlo returns by going from each decision to its successors, one at a time."""
+    values, size = rollout.successor_values(), rollout.value.size
+    reward, discount, trace, index = (
+        getattr(after, name).reshape(-1) for name in ("reward", "discount", "trace", "index")
     )
 
     def worth(k):
         if discount[k] == 0.0:
             return float(reward[k])
         if trace[k] > 0.0:
-            assert following[k] < size
-            return float(reward[k]) + float(discount[k]) * worth(following[k])
-        return float(reward[k]) + float(discount[k]) * float(outcomes[following[k]])
+            assert index[k] < size
+            return float(reward[k]) + float(discount[k]) * worth(index[k])
+        return float(reward[k]) + float(discount[k]) * float(values[index[k]])
 
-    return np.array([worth(k) for k in range(size)]).reshape(stream.value.shape)
+    return np.array([worth(k) for k in range(size)]).reshape(rollout.value.shape)
 
 
 @settings(max_examples=150, deadline=None)
-@given(streams(), st.sampled_from([0.5, 1.0]), st.booleans())
-def test_links_lead_to_the_returns_of_the_walk(stream, gamma, by_actor):
-    links = (actor_links if by_actor else state_links)(stream, gamma=gamma)
-    expected = [walk(stream, n, gamma, 1.0, by_actor=by_actor) for n in range(stream.value.shape[1])]
-    np.testing.assert_allclose(along(stream, links) - stream.value, np.array(expected).T, rtol=1e-4, atol=1e-4)
+@given(rollouts(), st.sampled_from([0.5, 1.0]), st.booleans())
+def test_successors_lead_to_the_returns_of_the_walk(rollout, gamma, by_actor):
+    after = (actor_successors if by_actor else state_successors)(rollout, gamma=gamma)
+    expected = [walk(rollout, n, gamma, 1.0, by_actor=by_actor) for n in range(rollout.value.shape[1])]
+    np.testing.assert_allclose(along(rollout, after) - rollout.value, np.array(expected).T, rtol=1e-4, atol=1e-4)
 
 
 @settings(max_examples=60, deadline=None)
-@given(streams(max_series=1))
-def test_one_actor_of_a_flat_environment_has_ordinary_advantages_to_the_last_bit(stream):
-    stream.flat_step_end[...] = True
-    stream.actor_done[...] = False
-    following = np.concatenate([stream.value[1:], stream.last_value[None]])
-    following[stream.truncated] = stream.final_value[stream.truncated]
-    ended = stream.terminated | stream.truncated
+@given(rollouts(max_series=1))
+def test_one_actor_of_a_flat_environment_has_ordinary_advantages_to_the_last_bit(rollout):
+    rollout.flat_step_end[...] = True
+    rollout.actor_done[...] = False
+    following = np.concatenate([rollout.value[1:], rollout.last_value[None]])
+    following[rollout.truncated] = rollout.final_value[rollout.truncated]
+    ended = rollout.terminated | rollout.truncated
     flat = generalized_advantages(
-        stream.reward, stream.value, following, stream.terminated, ended, gamma=0.97, gae_lambda=0.9
+        rollout.reward, rollout.value, following, rollout.terminated, ended, gamma=0.97, gae_lambda=0.9
     )
-    np.testing.assert_array_equal(actor_advantages(stream, gamma=0.97, gae_lambda=0.9), flat)
-    np.testing.assert_array_equal(state_advantages(stream, gamma=0.97, gae_lambda=0.9), flat)
+    np.testing.assert_array_equal(actor_advantages(rollout, gamma=0.97, gae_lambda=0.9), flat)
+    np.testing.assert_array_equal(state_advantages(rollout, gamma=0.97, gae_lambda=0.9), flat)
 
 
 def test_with_lambda_1_both_critics_estimate_the_same_returns():
@@ -125,7 +125,7 @@ def test_with_lambda_1_both_critics_estimate_the_same_returns():
     shape = (10, 2)
     terminated = np.zeros(shape, bool)
     terminated[-1] = True
-    stream = DecisionStream(
+    rollout = ValuedRollout(
         reward=rng.normal(size=shape).astype(np.float32),
         value=rng.normal(size=shape).astype(np.float32),
         terminated=terminated,
@@ -139,8 +139,8 @@ def test_with_lambda_1_both_critics_estimate_the_same_returns():
         last_series=np.zeros(2, np.int64),
         n_series=2,
     )
-    state = state_advantages(stream, gamma=0.9, gae_lambda=1.0)
-    actor = actor_advantages(stream, gamma=0.9, gae_lambda=1.0)
+    state = state_advantages(rollout, gamma=0.9, gae_lambda=1.0)
+    actor = actor_advantages(rollout, gamma=0.9, gae_lambda=1.0)
     np.testing.assert_allclose(state, actor, rtol=1e-4, atol=1e-5)
 
 
