@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_cutting2d.conversions import DictAction, InventoryObservation
+from maze_cutting2d.conversions import CuttingHeads, InventoryObservation
 from maze_cutting2d.core_env import CuttingCoreEnv
 from maze_cutting2d.options import CuttingOptions
 from maze_cutting2d.rewards import DefaultReward
@@ -80,7 +80,7 @@ def cutting(event_statistics: bool) -> Callable[[], MazeEnv]:
         return MazeEnv(
             CuttingCoreEnv(options),
             InventoryObservation(options),
-            DictAction(options),
+            CuttingHeads(options),
             reward_aggregator=DefaultReward(),
             event_statistics=event_statistics,
         )

@@ -49,7 +49,7 @@ def test_the_policy_follows_the_reward_of_its_actions(learn, trainer):
 
 
 def test_a_time_limit_is_not_the_end_of_the_world(learn, trainer):
-    result = probe(learn, {**trainer, "gamma": 0.8, "n_epochs": 16}, "TimeLimit")
+    result = probe(learn, {**trainer, "gamma": 0.8, "n_epochs": 16}, "Endless")
     assert value(result, 0.0) == pytest.approx(1.0 / (1.0 - 0.8), rel=0.05)
 
 

@@ -89,7 +89,7 @@ def _examples(space: spaces.Dict, n_rows: int) -> ArrayDict:
     return {name: np.ones((n_rows, *(sub.shape or ())), sub.dtype) for name, sub in space.items()}
 
 
-class Relay:
+class MemberRelay:
     """A `Policy` that hands an environment to its next member when an episode ends: environment i to i, i + N, ….
 
     Args:

@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import torch
 
-from maze_es.members import MemberPolicy, Relay
+from maze_es.members import MemberPolicy, MemberRelay
 from maze_es.noise import Noise, NoiseTable, SeededVectors, fill_table
 from maze_es.options import ESOptions, TableNoise
 from maze_kernel.env.capabilities import SeedsEveryEpisode, capability
@@ -46,7 +46,7 @@ class Pairs:
 
 
 @attrs.frozen(kw_only=True)
-class Outcome:
+class PairReturns:
     """What came of it: returns (2, M) float64 and lengths (2, M) int64; first row θ + σε, second row θ − σε."""
 
     returns: np.ndarray
@@ -61,7 +61,7 @@ class Population(Protocol):
         """Perturbations by index."""
         ...
 
-    def play(self, center: np.ndarray, pairs: Pairs) -> Outcome:
+    def play(self, center: np.ndarray, pairs: Pairs) -> PairReturns:
         """One episode a member; `center` is (P,) float32."""
         ...
 
@@ -119,12 +119,12 @@ class LocalPopulation:
         self._policy = wrap_policy(self._members, options.policy_wrapper)
         self._in_relay = not options.max_steps and seeds_every_episode
 
-    def play(self, center: np.ndarray, pairs: Pairs) -> Outcome:
+    def play(self, center: np.ndarray, pairs: Pairs) -> PairReturns:
         """See `Population.play`."""
         results = self._play_in_relay(center, pairs) if self._in_relay else self._play_in_waves(center, pairs)
         returns = np.array([result.total_reward for result in results], np.float64).reshape(2, -1)
         lengths = np.array([result.length for result in results], np.int64).reshape(2, -1)
-        return Outcome(returns=returns, lengths=lengths)
+        return PairReturns(returns=returns, lengths=lengths)
 
     def _play_in_relay(self, center: np.ndarray, pairs: Pairs) -> list[EpisodeResult]:
         n_pairs, stddev = len(pairs.env_seeds), np.float32(pairs.noise_stddev)
@@ -135,7 +135,7 @@ class LocalPopulation:
             return members_weights
 
         self._policy.seed(pairs.policy_seed)
-        relay = Relay(self._members, self._policy, weights, 2 * n_pairs, self._vector_env.n_envs)
+        relay = MemberRelay(self._members, self._policy, weights, 2 * n_pairs, self._vector_env.n_envs)
         seeds = [int(seed) for seed in np.tile(pairs.env_seeds, 2)]
         return run_episodes(self._vector_env, relay, seeds, deterministic=self._options.deterministic)
 
@@ -230,7 +230,7 @@ class PooledPopulation:
         self._group: ActorGroup = self._pool.spawn(factory, self._pool.n_workers, arrays=arrays)
         return make_noise(self._options, n_weights, self._seed, self._group.arrays.get(_TABLE))
 
-    def play(self, center: np.ndarray, pairs: Pairs) -> Outcome:
+    def play(self, center: np.ndarray, pairs: Pairs) -> PairReturns:
         """See `Population.play`."""
         self._version += 1
         self._group.broadcast(center, self._version)
@@ -245,7 +245,7 @@ class PooledPopulation:
             result_or_again(future, partial(self._group.call, index, "play", *arguments))
             for future, (index, arguments) in zip(futures, calls, strict=True)
         ]
-        return Outcome(
+        return PairReturns(
             returns=np.concatenate([returns for returns, _ in parts], axis=1),
             lengths=np.concatenate([lengths for _, lengths in parts], axis=1),
         )

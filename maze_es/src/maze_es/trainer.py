@@ -12,7 +12,7 @@ import torch
 from maze_es.losses import centered_ranks, gradient, pair_weights
 from maze_es.optimizers import make_optimizer
 from maze_es.options import ESOptions
-from maze_es.population import LocalPopulation, Outcome, Pairs, PooledPopulation, make_noise, policy_parameters
+from maze_es.population import LocalPopulation, PairReturns, Pairs, PooledPopulation, make_noise, policy_parameters
 from maze_kernel.errors import NonFiniteError
 from maze_kernel.models.agent_networks import refuse_agent_networks
 from maze_kernel.models.contract import ActorCritic
@@ -80,10 +80,10 @@ class EvolutionTrainer:
             "Timing/env_steps_per_second": n_steps / max(1e-9, end - start),
         }
 
-    def _play(self, center: np.ndarray) -> tuple[np.ndarray, Outcome]:
+    def _play(self, center: np.ndarray) -> tuple[np.ndarray, PairReturns]:
         """Noise indices (M,) and what came of them, until there are enough episodes and steps."""
         n_pairs = (self.options.n_rollouts_per_update + 1) // 2
-        rounds: list[tuple[Pairs, Outcome]] = []
+        rounds: list[tuple[Pairs, PairReturns]] = []
         n_steps, n_wanted = 0, self.options.n_timesteps_per_update
         while not rounds or n_steps < n_wanted:
             self._counters.report(min(0.99, n_steps / n_wanted) if n_wanted else 0.0, "rollout")
@@ -94,7 +94,7 @@ class EvolutionTrainer:
         indices = np.concatenate([pairs.noise_indices for pairs, _ in rounds])
         returns = np.concatenate([outcome.returns for _, outcome in rounds], axis=1)
         lengths = np.concatenate([outcome.lengths for _, outcome in rounds], axis=1)
-        return indices, Outcome(returns=returns, lengths=lengths)
+        return indices, PairReturns(returns=returns, lengths=lengths)
 
     def _draw(self, n_pairs: int, first_env_seed: int | None = None) -> Pairs:
         """Pairs to play; `first_env_seed` is that of the update's first pair, if it was drawn before."""

@@ -21,7 +21,7 @@ from maze_kernel.rollouts import RolloutOptions, RolloutResult, roll_out
 from maze_kernel.run.assembly import Assembly
 from maze_kernel.run.directory import encode_json_lenient
 from maze_kernel.training import playing
-from maze_kernel.training.acting import Actor
+from maze_kernel.training.acting import SingleEnvActor
 from maze_kernel.training.evaluation import Evaluator
 from maze_kernel.training.resume import stored_experiment
 from maze_kernel.training.train import TrainingResult, train
@@ -91,7 +91,7 @@ class RunContext:
         self._run_dir = run_dir
         self._silent = silent
         self._trained = False
-        self._acting: Actor | None = None
+        self._acting: SingleEnvActor | None = None
 
     @property
     def loaded(self) -> LoadedExperiment:
@@ -214,14 +214,14 @@ class RunContext:
     def _epochs_so_far(self) -> int:
         return self.checkpoint("last").epoch if self._trained else 0
 
-    def _actor(self) -> Actor:
+    def _actor(self) -> SingleEnvActor:
         if self._acting is None:
             if self._trained:
                 assembly, model = self._restored(self._loaded, self.checkpoint("best"))
             else:
                 assembly = Assembly(self._loaded, self._kernel)
                 model = assembly.make_model()
-            self._acting = Actor(assembly, assembly.make_policy(model, assembly.seeds.seed("compute-action")))
+            self._acting = SingleEnvActor(assembly, assembly.make_policy(model, assembly.seeds.seed("compute-action")))
         return self._acting
 
     def _restored(self, loaded: LoadedExperiment, checkpoint: Checkpoint) -> tuple[Assembly, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from maze_cutting2d.conversions import DictAction, InventoryObservation
+from maze_cutting2d.conversions import CuttingHeads, InventoryObservation
 from maze_cutting2d.core_env import CuttingCoreEnv
 from maze_cutting2d.options import CuttingOptions
 from maze_cutting2d.rewards import DefaultReward
@@ -76,7 +76,7 @@ def test_the_command_prints_tables_and_json_and_writes_events(tmp_path, monkeypa
 
 def play(n_steps, **options):
     cutting = CuttingOptions(max_episode_steps=n_steps)
-    parts = CuttingCoreEnv(cutting), InventoryObservation(cutting), DictAction(cutting)
+    parts = CuttingCoreEnv(cutting), InventoryObservation(cutting), CuttingHeads(cutting)
     env = MazeEnv(*parts, reward_aggregator=DefaultReward(), **options)
     total = 0.0
     env.reset(seed=1)

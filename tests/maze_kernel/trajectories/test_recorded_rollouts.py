@@ -96,8 +96,8 @@ def test_a_trained_run_records_observations_inside_of_its_wrappers_and_replays(t
 
 def fragile(tmp_path):
     (tmp_path / "fragile.py").write_text(
-        "from maze_kernel.testing.environments import TimeLimit\n\n\n"
-        "class Fragile(TimeLimit):\n"
+        "from maze_kernel.testing.environments import Endless\n\n\n"
+        "class Fragile(Endless):\n"
         "    def reset(self, *, seed=None, options=None):\n"
         "        self.bad = seed is not None and seed % 2\n"
         "        return super().reset(seed=seed)\n\n"

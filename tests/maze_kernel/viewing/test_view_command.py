@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maze_kernel.env.renderer import Choice, IntRange, Renderer
+from maze_kernel.env.renderer import ChoiceArgument, IntRange, Renderer
 from maze_kernel.errors import EnvError, RequestError
 from maze_kernel.viewing.episodes import encode_png
 from maze_kernel.viewing.frames import renderer_arguments
@@ -148,7 +148,7 @@ def test_choices_of_a_renderer():
         def render(self, maze_state, maze_action, events, **arguments): ...
 
         def arguments(self):
-            return {"style": Choice(options=("plain", "bold")), "size": IntRange(low=-2, high=5, default=1)}
+            return {"style": ChoiceArgument(options=("plain", "bold")), "size": IntRange(low=-2, high=5, default=1)}
 
     assert renderer_arguments(Drawing(), {"style": "bold", "size": "-1"}) == {"style": "bold", "size": -1}
     with pytest.raises(RequestError, match="cannot be 'thin'"):

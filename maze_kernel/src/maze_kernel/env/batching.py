@@ -22,14 +22,14 @@ LEAF_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBi
 
 
 @attrs.frozen
-class ArrayLayout:
+class RowLayout:
     """Shape and dtype of one key's array for one environment, without the batch dimension."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
 
-def layout(space: spaces.Dict) -> dict[str, ArrayLayout]:
+def layout(space: spaces.Dict) -> dict[str, RowLayout]:
     """The layout of every key of a Dict space, in the space's order.
 
     Raises:
@@ -45,7 +45,7 @@ def layout(space: spaces.Dict) -> dict[str, ArrayLayout]:
                 owner="maze-kernel environments",
                 help="flatten nested spaces into one key a leaf; use a fixed-size Box for sequences and text",
             )
-        result[key] = ArrayLayout(tuple(leaf.shape or ()), np.dtype(leaf.dtype))
+        result[key] = RowLayout(tuple(leaf.shape or ()), np.dtype(leaf.dtype))
     return result
 
 

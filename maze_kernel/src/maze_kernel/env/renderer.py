@@ -22,7 +22,7 @@ class IntRange:
 
 
 @attrs.frozen(kw_only=True)
-class Choice:
+class ChoiceArgument:
     """An argument of a renderer: one of some texts; viewers show a menu. The first one is the default."""
 
     options: tuple[str, ...]
@@ -47,6 +47,6 @@ class Renderer(ABC):
             (H, W, 3) uint8.
         """
 
-    def arguments(self) -> Mapping[str, IntRange | Choice]:
+    def arguments(self) -> Mapping[str, IntRange | ChoiceArgument]:
         """What a viewer may let its user choose, by name."""
         return {}

@@ -41,7 +41,7 @@ class RolloutCollector(Protocol):
     """
 
     policy_key: PolicyKey
-    statistics: EpisodeStatistics
+    statistics: EpisodeReturns
     env_steps: int
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> None:

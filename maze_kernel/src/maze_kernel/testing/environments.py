@@ -123,7 +123,7 @@ class RepeatFirst(FlatEnv):
         return _vector(*[0.0] * self._n_choices), reward, self._t == self._n_steps, False, {}
 
 
-class TimeLimit(FlatEnv):
+class Endless(FlatEnv):
     """Reward 1 a step, cut after `n_steps`, never terminated: V = 1 / (1 − gamma).
 
     Fails where a truncated episode is treated as a terminated one, or bootstraps from the next episode: the

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from maze_kernel.env.contract import PolicyKey
 
 
-class Actor:
+class SingleEnvActor:
     """Acts for one environment that somebody else steps.
 
     Args:

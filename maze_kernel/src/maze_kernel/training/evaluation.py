@@ -69,7 +69,7 @@ class Evaluator:
         self._policy_seed = assembly.seeds.seed("evaluation", "policy")
         self._pool = pool
         self._group: ActorGroup | None = None
-        self._local: EpisodePlayer | None = None
+        self._local: EvaluationPlayer | None = None
         self._events = EpochAggregator()
 
     def __call__(self, model: ActorCritic) -> Statistics:
@@ -118,14 +118,14 @@ class Evaluator:
             results[index::n_actors] = future.result()
         return [result for result in results if result is not None]
 
-    def _player_factory(self) -> Callable[..., EpisodePlayer]:
+    def _player_factory(self) -> Callable[..., EvaluationPlayer]:
         make: Callable[[int], VectorEnv] = partial(_sequential, self._assembly.env_factory(training=False))
         if self._assembly.evaluates_in_mode and self._pool is None:
             make = self._assembly.batch_factory(training=False).raw
-        return partial(EpisodePlayer, make, self._assembly.transform_selections, self._assembly.policy_wrapper)
+        return partial(EvaluationPlayer, make, self._assembly.transform_selections, self._assembly.policy_wrapper)
 
 
-class EpisodePlayer:
+class EvaluationPlayer:
     """Plays episodes with one model on environments that it keeps."""
 
     def __init__(
@@ -168,9 +168,9 @@ class EpisodePlayer:
 
 
 class _PlayerActor:
-    """An `EpisodePlayer` in a worker; gets the weights with each call."""
+    """An `EvaluationPlayer` in a worker; gets the weights with each call."""
 
-    def __init__(self, make_player: Callable[..., EpisodePlayer], model: ActorCritic, _: ActorContext) -> None:
+    def __init__(self, make_player: Callable[..., EvaluationPlayer], model: ActorCritic, _: ActorContext) -> None:
         self._model: Any = model
         self._player = make_player(model)
 

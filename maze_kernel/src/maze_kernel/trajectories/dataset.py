@@ -18,7 +18,7 @@ from maze_kernel.trajectories.maze_episodes import MazeEpisode
 from maze_kernel.trajectories.maze_steps import read_maze_episode
 from maze_kernel.trajectories.stored_spaces import spaces_from_data
 from maze_kernel.trajectories.transformed import transformed
-from maze_kernel.trajectories.transitions import Transitions, concatenate, flat_transitions
+from maze_kernel.trajectories.transitions import RecordedTransitions, concatenate, flat_transitions
 from maze_kernel.trajectories.writer import MANIFEST, read_manifest
 
 
@@ -109,7 +109,7 @@ class TrajectoryDataset:
         n_first = min(max(round(fraction * len(self)), 1), max(len(self) - 1, 1))
         return self.subset(sorted(order[:n_first].tolist())), self.subset(sorted(order[n_first:].tolist()))
 
-    def flat_transitions(self) -> Transitions:
+    def flat_transitions(self) -> RecordedTransitions:
         """All steps of all episodes of a flat environment, in memory.
 
         Raises:

@@ -14,7 +14,7 @@ from maze_kernel.trajectories.contract import Episode
 
 
 @attrs.frozen(kw_only=True)
-class Transitions:
+class RecordedTransitions:
     """Steps of flat environments, ready for a replay buffer; row i of everything is one step.
 
     Attributes:
@@ -37,7 +37,7 @@ class Transitions:
         return len(self.reward)
 
 
-def flat_transitions(episode: Episode, number: int = 0) -> Transitions:
+def flat_transitions(episode: Episode, number: int = 0) -> RecordedTransitions:
     """The steps of one episode of a flat environment; without those whose next observation was not recorded.
 
     Raises:
@@ -62,7 +62,7 @@ def flat_transitions(episode: Episode, number: int = 0) -> Transitions:
     truncated = episode.truncated[:n].copy()
     if n:
         truncated[-1] |= not episode.terminated[n - 1]
-    return Transitions(
+    return RecordedTransitions(
         observation=observation,
         action={name: array[:n] for name, array in episode.action[key].items()},
         reward=episode.reward[:n].astype(np.float32),
@@ -73,13 +73,13 @@ def flat_transitions(episode: Episode, number: int = 0) -> Transitions:
     )
 
 
-def concatenate(parts: Sequence[Transitions]) -> Transitions:
+def concatenate(parts: Sequence[RecordedTransitions]) -> RecordedTransitions:
     """All steps in one; at least one part."""
     columns: dict[str, Any] = {}
-    for field in attrs.fields(Transitions):
+    for field in attrs.fields(RecordedTransitions):
         values = [getattr(part, field.name) for part in parts]
         if isinstance(values[0], dict):
             columns[field.name] = {name: np.concatenate([value[name] for value in values]) for name in values[0]}
         else:
             columns[field.name] = np.concatenate(values)
-    return Transitions(**columns)
+    return RecordedTransitions(**columns)

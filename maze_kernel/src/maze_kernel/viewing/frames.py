@@ -14,7 +14,7 @@ import numpy as np
 
 from maze_kernel.env.capabilities import capability
 from maze_kernel.env.contract import StructuredEnv
-from maze_kernel.env.renderer import Choice, IntRange, Renderer
+from maze_kernel.env.renderer import ChoiceArgument, IntRange, Renderer
 from maze_kernel.env.simulation import Recordable
 from maze_kernel.errors import MazeError, RequestError
 from maze_kernel.trajectories.contract import Episode
@@ -91,8 +91,8 @@ def renderer_arguments(renderer: Renderer, given: Mapping[str, str]) -> dict[str
     return {name: _argument(name, text, offered[name]) for name, text in given.items()}
 
 
-def _argument(name: str, text: str, offered: IntRange | Choice) -> Any:
-    if isinstance(offered, Choice):
+def _argument(name: str, text: str, offered: IntRange | ChoiceArgument) -> Any:
+    if isinstance(offered, ChoiceArgument):
         if text in offered.options:
             return text
         expected = ", ".join(map(repr, offered.options))

@@ -41,7 +41,7 @@ class Call:
 
     __slots__ = ("actor", "actor_index", "error", "finished", "frame", "method", "timeout_seconds", "value", "wait")
 
-    def __init__(self, actor: Actor, method: str, frame: bytes, timeout_seconds: float | None) -> None:
+    def __init__(self, actor: ActorHandle, method: str, frame: bytes, timeout_seconds: float | None) -> None:
         self.actor = actor
         self.actor_index = actor.index
         self.method = method
@@ -81,7 +81,7 @@ class Call:
         self.frame = b""
 
 
-class Actor:
+class ActorHandle:
     """The caller's side of one actor.
 
     `sent` holds the calls the process knows of, oldest first: the first one is being answered. Calls made while

@@ -18,7 +18,7 @@ import numpy as np
 
 from maze_kernel.errors import MazeError, RequestError, WorkerError
 from maze_kernel.workers import transport
-from maze_kernel.workers.actor import Actor, Call, State
+from maze_kernel.workers.actor import ActorHandle, Call, State
 from maze_kernel.workers.child import ActorSpec
 from maze_kernel.workers.contract import ActorContext, ArraySpec, Future, RestartPolicy
 from maze_kernel.workers.options import WorkersOptions
@@ -129,7 +129,7 @@ class SubprocessGroup:
         ]
         frames = [transport.frame(transport.BUILD, 0, transport.encode(spec)) for spec in specs]
         self._actors = [
-            Actor(index, supervisor, restart, frame, timeout_seconds, *shared, pump=self._pump)
+            ActorHandle(index, supervisor, restart, frame, timeout_seconds, *shared, pump=self._pump)
             for index, frame in enumerate(frames)
         ]
 
@@ -257,7 +257,7 @@ class SubprocessGroup:
     def _turn(self, timeout_seconds: float | None) -> None:
         """Wait for the first event of any actor, no longer than the timeout, and deal with it."""
         poll = select.poll()
-        by_descriptor: dict[int, Actor] = {}
+        by_descriptor: dict[int, ActorHandle] = {}
         wake = _HEARTBEAT_SECONDS if timeout_seconds is None else min(timeout_seconds, _HEARTBEAT_SECONDS)
         now = time.monotonic()
         for actor in self._actors:

@@ -55,7 +55,7 @@ class InventoryObservation(ObservationConversion[CuttingState]):
         return np.array(size, np.float32) * np.float32(self.unit)
 
 
-class DictAction(ActionConversion[CuttingState, CuttingAction]):
+class CuttingHeads(ActionConversion[CuttingState, CuttingAction]):
     """Heads `piece_idx` (P choices), `cut_rotation` and `cut_order` (two each)."""
 
     def __init__(self, options: CuttingOptions) -> None:

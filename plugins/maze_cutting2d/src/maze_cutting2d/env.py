@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from maze_cutting2d.conversions import DictAction, InventoryObservation
+from maze_cutting2d.conversions import CuttingHeads, InventoryObservation
 from maze_cutting2d.core_env import CUT, SELECT, CuttingCoreEnv, StructuredCuttingCoreEnv
 from maze_cutting2d.options import CuttingOptions
 from maze_cutting2d.rewards import DefaultReward, RawPieceUsageReward
@@ -17,7 +17,7 @@ from maze_kernel.errors import RequestError
 
 REWARDS: dict[str, type[RewardAggregator]] = {"default": DefaultReward, "raw-piece-usage": RawPieceUsageReward}
 OBSERVATIONS: dict[str, type[ObservationConversion[Any]]] = {"inventory": InventoryObservation}
-ACTIONS: dict[str, type[ActionConversion[Any, Any]]] = {"dict": DictAction}
+ACTIONS: dict[str, type[ActionConversion[Any, Any]]] = {"dict": CuttingHeads}
 
 
 def make_env(options: CuttingOptions | None = None) -> MazeEnv:

@@ -10,18 +10,18 @@ from gymnasium import spaces
 from maze_kernel.errors import SpaceError
 from maze_wrappers.box_spaces import rearranged
 from maze_wrappers.one_key import OneKey
-from maze_wrappers.options import FlattenOptions
+from maze_wrappers.options import FlattenObservationOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Flatten(OneKey):
+class FlattenObservation(OneKey):
     """Joins the last `n_dims` dimensions into one, in C order."""
 
     tag = "flatten"
 
-    def __init__(self, options: FlattenOptions) -> None:
+    def __init__(self, options: FlattenObservationOptions) -> None:
         super().__init__(options)
         self._wanted = options.n_dims
         self._n_dims = 0

@@ -9,18 +9,18 @@ from gymnasium import spaces
 
 from maze_kernel.errors import SpaceError
 from maze_wrappers.one_key import OneKey
-from maze_wrappers.options import OneHotOptions
+from maze_wrappers.options import OneHotObservationOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class OneHot(OneKey):
+class OneHotObservation(OneKey):
     """Category k of n becomes a float32 vector with a 1 at k; the vectors of a MultiDiscrete stand side by side."""
 
     tag = "one_hot"
 
-    def __init__(self, options: OneHotOptions) -> None:
+    def __init__(self, options: OneHotObservationOptions) -> None:
         super().__init__(options)
         self._is_single = True
         self._edges = np.zeros(0, np.int64)

@@ -6,7 +6,7 @@ The outcome is called `<key>-<tag>`, so pre-processors chain by name: `image`, `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 import numpy as np
@@ -16,19 +16,10 @@ from maze_kernel.env.contract import PolicyKey, StructuredSpaces
 from maze_kernel.env.transform import Transform
 from maze_kernel.errors import SpaceError
 from maze_wrappers.known_names import require_known
+from maze_wrappers.options import OneKeyOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-class OneKeyOptions(Protocol):
-    """What the options of every pre-processor hold."""
-
-    @property
-    def observation(self) -> str: ...
-
-    @property
-    def keep_original(self) -> bool: ...
 
 
 class OneKey(Transform):

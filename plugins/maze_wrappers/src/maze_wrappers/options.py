@@ -133,7 +133,7 @@ class OneKeyOptions:
 
 
 @attrs.frozen(kw_only=True)
-class FlattenOptions(OneKeyOptions):
+class FlattenObservationOptions(OneKeyOptions):
     """Options of `flatten`."""
 
     n_dims: int = attrs.field(default=0, validator=at_least(0))
@@ -141,7 +141,7 @@ class FlattenOptions(OneKeyOptions):
 
 
 @attrs.frozen(kw_only=True)
-class OneHotOptions(OneKeyOptions):
+class OneHotObservationOptions(OneKeyOptions):
     """Options of `one-hot`."""
 
 
