@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen(kw_only=True)
-class Source:
+class DeploymentSource:
     """An experiment, its plugins, and what was trained of it.
 
     Attributes:
@@ -40,7 +40,7 @@ def open_source(
     checkpoint: str = "best",
     experiment: Path | str | None = None,
     kernel: Kernel | None = None,
-) -> Source:
+) -> DeploymentSource:
     """Open what a user names.
 
     Args:
@@ -61,14 +61,14 @@ def open_source(
             )
         trained = run.checkpoint(checkpoint) if run.is_trained else None
         run_dir = run.run_dir if run.is_trained else None
-        return Source(loaded=run.loaded, kernel=run.kernel, checkpoint=trained, run_dir=run_dir)
+        return DeploymentSource(loaded=run.loaded, kernel=run.kernel, checkpoint=trained, run_dir=run_dir)
     path = Path(run)
     is_file = path.is_file()
     if experiment is not None or is_file:
         loaded = load_experiment(experiment or path, kernel=kernel)
     else:
         loaded = stored_experiment(path, kernel=kernel)
-    return Source(
+    return DeploymentSource(
         loaded=loaded,
         kernel=kernel or loaded.kernel,
         checkpoint=None if is_file else load_checkpoint(path, checkpoint),
