@@ -2,10 +2,14 @@
 
 import os
 import signal
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for distant_pool
 
 from maze_kernel.errors import MazeError, NonFiniteError, RequestError, WorkerError
 from maze_kernel.testing.environments import Identity
@@ -88,6 +92,16 @@ def test_without_shared_memory_the_same_is_learnt(make_trainer, tables):
         trainer.train_epoch()
     assert not trainers[1]._queue._pool.shares_memory
     assert torch.equal(weights(trainers[0]), weights(trainers[1]))
+
+
+@pytest.mark.slow
+def test_distant_actors_work_ahead_of_the_learner(make_trainer):
+    trainer = make_trainer(workers={"use": "distant_pool:DistantPool", "count": 2})
+    served = served_workers(trainer)
+    train_until(trainer, lambda: {0, 1} <= set(served))
+    statistics = trainer.train_epoch()
+    assert trainer._queue._is_asynchronous
+    assert np.isfinite(statistics["BaseEnvEvents/reward/mean"])
 
 
 def test_every_decision_is_trained_on_once(make_trainer):

@@ -11,6 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from distant_pool import DistantPool
+
 from maze_kernel.errors import RequestError, WorkerError
 from maze_kernel.testing.by_value_pool import ByValuePool
 from maze_kernel.testing.worker_actors import Probe
@@ -34,24 +38,6 @@ class TestByValuePool(WorkerPoolSuite):
 
     def make_pool(self, count):
         return ByValuePool(WorkersOptions(count=count))
-
-
-class DistantPool(SubprocessPool):
-    """Processes without shared memory, as on other machines."""
-
-    def __init__(self, options):
-        super().__init__(options)
-        self.shares_memory = False
-
-    def spawn(self, *args, arrays=None, **how):
-        if arrays:
-            raise no_shared_memory("the distant pool", arrays)
-        group = super().spawn(*args, **how)
-        group.share = self._refuse
-        return group
-
-    def _refuse(self, arrays):
-        raise no_shared_memory("the distant pool", arrays)
 
 
 class TestDistantPool(WorkerPoolSuite):
