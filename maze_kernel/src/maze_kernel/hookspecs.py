@@ -21,6 +21,7 @@ keep this module, and the module of options classes, free of torch and gymnasium
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import pluggy
 
@@ -32,8 +33,8 @@ hookspec = pluggy.HookspecMarker(PROJECT_NAME)
 hookimpl = pluggy.HookimplMarker(PROJECT_NAME)
 
 
-class MazeHooks:
-    """The hooks, one a kind of component."""
+class MazeHooks(Protocol):
+    """The hooks, one a kind of component; a plugin implements those it needs, as functions without `self`."""
 
     @hookspec
     def maze_envs(self) -> Iterable[c.EnvComponent]:
@@ -58,7 +59,6 @@ class MazeHooks:
             yield c.EnvComponent(name="guessing", target="my_plugin:Guessing", summary="Guess a number.")
         ```
         """
-        raise NotImplementedError
 
     @hookspec
     def maze_wrappers(self) -> Iterable[c.WrapperComponent]:
@@ -76,7 +76,6 @@ class MazeHooks:
             yield c.WrapperComponent(name="half-reward", target="my_plugin:HalfReward", summary="Halves rewards.")
         ```
         """
-        raise NotImplementedError
 
     @hookspec
     def maze_blocks(self) -> Iterable[c.BlockComponent]:
@@ -101,7 +100,6 @@ class MazeHooks:
             yield c.BlockComponent(name="square", target="my_plugin:Square", summary="Squares its input.")
         ```
         """
-        raise NotImplementedError
 
     @hookspec
     def maze_distributions(self) -> Iterable[c.DistributionComponent]:
@@ -120,7 +118,6 @@ class MazeHooks:
             yield c.DistributionComponent(name="certain", target="my_plugin:Certain", summary="Takes the mode.")
         ```
         """
-        raise NotImplementedError
 
     @hookspec
     def maze_trainers(self) -> Iterable[c.TrainerComponent]:
@@ -139,7 +136,6 @@ class MazeHooks:
             yield c.TrainerComponent(name="idle", target="my_plugin:Idle", summary="Learns nothing.")
         ```
         """
-        raise NotImplementedError
 
     @hookspec
     def maze_loggers(self) -> Iterable[c.LoggerComponent]:
@@ -159,7 +155,6 @@ class MazeHooks:
             yield c.LoggerComponent(name="lines", target="my_plugin:Lines", summary="One line an epoch.")
         ```
         """
-        raise NotImplementedError
 
     @hookspec
     def maze_models(self) -> Iterable[c.ModelComponent]:
@@ -175,7 +170,6 @@ class MazeHooks:
             yield c.ModelComponent(name="my-model", target="my_plugin:make_model", summary="Networks of my own.")
         ```
         """
-        raise NotImplementedError
 
     @hookspec
     def maze_policies(self) -> Iterable[c.PolicyComponent]:
@@ -197,7 +191,6 @@ class MazeHooks:
             yield c.PolicyComponent(name="always-zero", target="my_plugin:AlwaysZero", summary="Takes action 0.")
         ```
         """
-        raise NotImplementedError
 
     @hookspec
     def maze_datasets(self) -> Iterable[c.DatasetComponent]:
@@ -239,7 +232,6 @@ class MazeHooks:
             yield c.DatasetComponent(name="standing", target="my_plugin:Standing", summary="Nothing is done.")
         ```
         """
-        raise NotImplementedError
 
     @hookspec
     def maze_workers(self) -> Iterable[c.WorkersComponent]:
@@ -258,7 +250,6 @@ class MazeHooks:
             yield c.WorkersComponent(name="here", target="my_plugin:Here", summary="Actors in this process.")
         ```
         """
-        raise NotImplementedError
 
     @hookspec
     def maze_vectors(self) -> Iterable[c.VectorComponent]:
@@ -281,7 +272,6 @@ class MazeHooks:
             yield c.VectorComponent(name="traced", target="my_plugin:Traced", summary="Says when it steps.")
         ```
         """
-        raise NotImplementedError
 
     @hookspec
     def maze_commands(self) -> Iterable[c.CommandComponent]:
@@ -299,4 +289,3 @@ class MazeHooks:
             yield c.CommandComponent(name="greet", target="my_plugin:greet", summary="Greets somebody.")
         ```
         """
-        raise NotImplementedError

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from maze_kernel.components import load_attribute
+from maze_kernel.env.tick import VectorContext
 from maze_kernel.errors import RequestError
 from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
 from maze_kernel.rollout.subprocess_mode import subprocess_batch
-from maze_kernel.rollout.vector_context import VectorContext
 from maze_kernel.rollout.vector_modes import auto_batch, native_batch, sequential_batch
 from maze_kernel.rollout.vector_options import SubprocessVectorOptions
 from maze_kernel.testing.by_value_pool import ByValuePool

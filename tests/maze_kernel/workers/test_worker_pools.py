@@ -21,7 +21,6 @@ from maze_kernel.testing.worker_actors import Probe
 from maze_kernel.testing.workers import WorkerPoolSuite
 from maze_kernel.workers.contract import ArraySpec
 from maze_kernel.workers.inline import InlinePool
-from maze_kernel.workers.lanes import no_shared_memory
 from maze_kernel.workers.options import WorkersOptions
 from maze_kernel.workers.subprocess import SubprocessPool
 

@@ -13,11 +13,22 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from maze_kernel import __version__
-from maze_kernel.catalog import Catalog
-from maze_kernel.cli.finding import find_command
+from maze_kernel.catalog import Catalog, CatalogEntry
 from maze_kernel.cli.guard import guarded, print_error
-from maze_kernel.errors import MazeError
+from maze_kernel.errors import MazeError, PluginError
 from maze_kernel.loader import Kernel
+
+BROUGHT_BY = {
+    "train": "maze-runtime",
+    "rollout": "maze-runtime",
+    "show": "maze-runtime",
+    "networks": "maze-drawing",
+    "export": "maze-deployment",
+    "view": "maze-viewing",
+    "to-minari": "maze-trajectories",
+    "from-minari": "maze-trajectories",
+}
+"""The distribution to install for a command that is missing; of those that the documentation speaks of."""
 
 
 class CommandGroup(TyperGroup):
@@ -92,6 +103,20 @@ def command_of(catalog: Catalog, name: str) -> Any:
     single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     single.command(entry.component.name)(guarded(function, name=entry.component.name))
     return get_command(single)
+
+
+def find_command(catalog: Catalog, name: str) -> CatalogEntry:
+    """The component of a command.
+
+    Raises:
+        PluginError: there is none of this name; it says what to install where that is known.
+    """
+    try:
+        return catalog.find("command", name)
+    except PluginError as error:
+        if name in BROUGHT_BY and not error.nearest:
+            error.help = f"it comes with {BROUGHT_BY[name]}: pip install {BROUGHT_BY[name]}"
+        raise
 
 
 def _print_version(wanted: bool) -> None:

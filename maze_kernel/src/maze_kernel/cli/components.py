@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from maze_kernel.cli.finding import find_command
+from maze_kernel.cli.app import find_command
 from maze_kernel.cli.tables import print_table
 from maze_kernel.components import COMPONENT_TYPES
 from maze_kernel.errors import RequestError

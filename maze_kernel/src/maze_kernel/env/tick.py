@@ -6,13 +6,14 @@ the environments in order (`aligned`), so nothing is ever gathered or scattered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.env.contract import PolicyKey, StructuredEnv, StructuredSpaces
+from maze_kernel.workers.contract import WorkerPool
 
 ArrayDict = dict[str, np.ndarray]
 
@@ -117,3 +118,36 @@ class VectorEnv(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@attrs.frozen(kw_only=True)
+class VectorContext:
+    """What the target of a `VectorComponent` is given. What it returns has no transforms yet; its caller closes it.
+
+    Attributes:
+        n_envs: N.
+        env_factory: builds one environment with the wrappers that must see a single one; survives transport to a
+            worker.
+        native: N -> the natively vectorised form, None where the environment's options have none; None where the
+            environment has none. `native_batch` asks it.
+        is_wrapped: whether wrappers that must see a single environment stand around each.
+        training: whether the environments are trained on, not evaluated.
+        first_index: number of the first environment in messages, where the batch is part of a larger one.
+        make_workers: the experiment's worker pool, an inline one where it has none; whoever makes it closes it.
+        has_workers: whether the experiment has a `[workers]` table.
+        env_owner: what provides the environment, for messages.
+    """
+
+    n_envs: int
+    env_factory: Callable[[], StructuredEnv]
+    make_workers: Callable[[], WorkerPool]
+    native: Callable[[int], VectorEnv | None] | None = None
+    is_wrapped: bool = False
+    training: bool = True
+    first_index: int = 0
+    has_workers: bool = False
+    env_owner: str | None = None
+
+    def native_batch(self) -> VectorEnv | None:
+        """The natively vectorised form; None where there is none or wrappers must see single environments."""
+        return None if self.native is None or self.is_wrapped else self.native(self.n_envs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 from maze_kernel.env.tick import VectorEnv
 from maze_kernel.env.transform import Transform
@@ -19,16 +20,35 @@ from maze_kernel.rollout.collector import add_rollout, make_buffer
 from maze_kernel.rollout.episode_statistics import EpisodeReturns
 from maze_kernel.rollout.rollout_host import SliceRollout
 from maze_kernel.rollout.structured_buffer import StructuredBuffer
-from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
 from maze_kernel.workers import transport
+from maze_kernel.workers.contract import ActorGroup
 from maze_kernel.workers.lanes import Lanes, lane_specs
 
 _PREPARE_SECONDS = 120.0
 """Importing torch in a worker may take longer than a step is allowed to."""
 
 
+class BatchOfWorkers(Protocol):
+    """What is asked of the batch: see `SubprocessVectorEnv`, which is one."""
+
+    n_envs: int
+    n_processes: int
+    bounds: list[int]
+    shares_memory: bool
+    workers: ActorGroup
+
+    @property
+    def collects_alone(self) -> bool: ...
+
+    def call_workers(
+        self, method: str, arguments: Sequence[Sequence[Any]], timeout_seconds: float | None = None
+    ) -> list[Any]: ...
+
+    def call_until_answered(self, method: str) -> list[Any]: ...
+
+
 def remote_collector(
-    batch: SubprocessVectorEnv, vector_env: VectorEnv, policy: Policy, parameters: FlatParameters, n_steps: int
+    batch: BatchOfWorkers, vector_env: VectorEnv, policy: Policy, parameters: FlatParameters, n_steps: int
 ) -> RemoteCollector | None:
     """A collector that lets the workers collect, where nothing needs to see whole steps; see `CollectsRollouts`.
 
@@ -60,7 +80,7 @@ class RemoteCollector:
     def __init__(
         self,
         vector_env: VectorEnv,
-        batch: SubprocessVectorEnv,
+        batch: BatchOfWorkers,
         policy: SamplesDistributions,
         model: bytes,
         transforms: Sequence[Transform],

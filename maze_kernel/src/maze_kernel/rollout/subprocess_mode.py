@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from maze_kernel.env.tick import VectorEnv
+from maze_kernel.env.tick import VectorContext, VectorEnv
 from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
-from maze_kernel.rollout.vector_context import VectorContext
 from maze_kernel.rollout.vector_options import SubprocessVectorOptions
 from maze_kernel.workers.contract import WorkerPool
 

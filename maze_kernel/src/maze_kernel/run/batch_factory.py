@@ -77,7 +77,7 @@ class BatchFactory:
         Raises:
             RequestError: the mode is not possible for this environment.
         """
-        from maze_kernel.rollout.vector_context import VectorContext
+        from maze_kernel.env.tick import VectorContext
         from maze_kernel.rollout.vector_modes import auto_batch
 
         context = VectorContext(

@@ -16,9 +16,8 @@ from gymnasium import spaces
 
 from maze_kernel.env.contract import PolicyKey
 from maze_kernel.env.flat import FlatEnv, flat_spaces
-from maze_kernel.env.tick import ArrayDict, Tick, VectorEnv
+from maze_kernel.env.tick import ArrayDict, Tick, VectorContext, VectorEnv
 from maze_kernel.errors import EnvError
-from maze_kernel.rollout.vector_context import VectorContext
 from maze_kernel.rollout.vector_modes import sequential_batch
 from maze_kernel.testing.conformance import require, same
 from maze_kernel.testing.structured_environments import Hierarchy
