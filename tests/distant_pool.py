@@ -1,6 +1,6 @@
 """Processes without shared memory, as on other machines: everything travels by value, and in parallel."""
 
-from maze_kernel.workers.contract import no_shared_memory
+from maze_kernel.workers.lanes import no_shared_memory
 from maze_kernel.workers.options import WorkersOptions
 from maze_kernel.workers.subprocess import SubprocessPool
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from maze_kernel.cli.app import app
+from maze_kernel.cli.app import make_app
 from maze_kernel.config import experiment_from_mapping, load_experiment, schema
 from maze_kernel.errors import ExperimentError
 from maze_kernel.hookspecs import MazeHooks
@@ -66,7 +66,7 @@ def test_mistakes_are_shown_where_they_stand(experiment, kernel, demonstrations,
 
 
 def test_a_recording_that_is_missing_is_shown_where_it_is_named(experiment):
-    done = CliRunner().invoke(app, ["train", experiment('path = "nowhere"')])
+    done = CliRunner().invoke(make_app(), ["train", experiment('path = "nowhere"')])
     assert done.exit_code == 2
     assert "there is no recording nowhere" in done.stderr
     assert "clone.toml:14" in done.stderr
@@ -84,7 +84,7 @@ def test_a_plugin_brings_a_dataset_of_its_own(experiment, workers):
     imports = "from maze_kernel import components as c, hookimpl\n\nMAZE_PLUGIN_API = 1\n"
     Path("my_plugin.py").write_text(imports + source)
     file = experiment('use = "standing", n_episodes = 4', f'[plugins]\nload = ["my_plugin.py"]\n{workers}\n')
-    done = CliRunner().invoke(app, ["train", file])
+    done = CliRunner().invoke(make_app(), ["train", file])
     assert done.exit_code == 0, done.output
     assert "done after epoch 1" in done.stdout
 

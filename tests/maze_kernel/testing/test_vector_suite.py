@@ -14,7 +14,7 @@ from maze_kernel.rollout.vector_modes import auto_batch, native_batch, sequentia
 from maze_kernel.rollout.vector_options import SubprocessVectorOptions
 from maze_kernel.testing.by_value_pool import ByValuePool
 from maze_kernel.testing.conformance import ConformanceError
-from maze_kernel.testing.environments import TimeLimit
+from maze_kernel.testing.environments import Endless
 from maze_kernel.testing.vectors import check_vector_mode
 from maze_kernel.workers.inline import InlinePool
 from maze_kernel.workers.options import WorkersOptions
@@ -85,13 +85,13 @@ def test_broken_modes_are_refused(make, said):
 
 
 def context(**fields):
-    return VectorContext(**{"n_envs": 3, "env_factory": TimeLimit, "make_workers": InlinePool, **fields})
+    return VectorContext(**{"n_envs": 3, "env_factory": Endless, "make_workers": InlinePool, **fields})
 
 
 def test_without_a_native_form_the_native_mode_says_what_is_missing():
     with pytest.raises(RequestError, match="no native form"):
         native_batch(context())
-    wrapped = context(native=lambda n_envs: SequentialVectorEnv([TimeLimit] * n_envs), is_wrapped=True)
+    wrapped = context(native=lambda n_envs: SequentialVectorEnv([Endless] * n_envs), is_wrapped=True)
     with pytest.raises(RequestError, match="single environments"):
         native_batch(wrapped)
     assert auto_batch(wrapped).n_envs == 3
