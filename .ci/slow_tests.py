@@ -17,8 +17,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ("docs", "integration", "numbers", "packaging", "reliability")
 """Folders of tests that concern every distribution."""
+LEARNING = "learning"
+"""Folder of the longest ones: they run when one of its files is touched, after all others."""
 TURNS = 8
 """Days until each of the other files has had its turn."""
+HOURS = 4
+"""A change that lands as several commits was made within so many hours."""
 BASE = "CI_BASE"
 """Environment variable that names the commit a change is compared with."""
 _MARKED = re.compile(r"mark\.(slow|learning)\b")
@@ -63,16 +67,20 @@ def chosen(files: Sequence[str], changed: Iterable[str], day: int) -> list[str]:
     """
     folders = touched_folders(changed)
     touched = [file for file in files if Path(file).parts[1] in folders]
-    own = [file for file in touched if Path(file).parts[1] not in SHARED]
-    shared = [file for file in touched if file not in own]
+    own = [file for file in touched if Path(file).parts[1] not in (*SHARED, LEARNING)]
+    shared = [file for file in touched if Path(file).parts[1] in SHARED]
+    learning = [file for file in touched if Path(file).parts[1] == LEARNING]
     others = [file for file in files if file not in touched]
     start = day % len(shared) if shared else 0
     turn = [file for index, file in enumerate(others) if index % TURNS == day % TURNS]
-    return [*own, *shared[start:], *shared[:start], *turn]
+    return [*own, *shared[start:], *shared[:start], *learning, *turn]
 
 
 def changed_paths(root: Path, base: str | None = None) -> list[str]:
-    """Paths that differ from `base`: by default from where the branch left `main`, on `main` from the last landing."""
+    """Paths that differ from `base`: by default from where the branch left `main`.
+
+    On `main` itself a change is what was committed within `HOURS` before its last commit.
+    """
     base = base or _base(root)
     new = _git(root, "ls-files", "--others", "--exclude-standard")
     return [*(_git(root, "diff", "--name-only", base) if base else []), *new]
@@ -84,8 +92,9 @@ def _base(root: Path) -> str | None:
         base = _git(root, "merge-base", "HEAD", branch)
         if base and base != head:
             return base[0]
-    parent = _git(root, "rev-parse", "--verify", "--quiet", "HEAD^1")
-    return parent[0] if parent else None
+    dated = _git(root, "log", "-1", "--format=%ct", "HEAD")
+    before = _git(root, "rev-list", "-1", f"--before={int(dated[0]) - HOURS * 3600}", "HEAD") if dated else []
+    return before[0] if before else None
 
 
 def _git(root: Path, *arguments: str) -> list[str]:

@@ -77,11 +77,18 @@ def test_a_branch_is_compared_with_where_it_left_main(repository):
     assert sorted(slow_tests.changed_paths(repository, "work")) == ["fourth", "second"]
 
 
-def test_main_is_compared_with_its_last_landing(repository):
-    git(repository, "stash", "--include-untracked")
-    git(repository, "checkout", "main")
-    git(repository, "merge", "--no-ff", "work")
-    assert slow_tests.changed_paths(repository) == ["third"]
+def test_on_main_a_change_is_what_was_committed_within_some_hours(tmp_path, monkeypatch):
+    git(tmp_path, "init", "-b", "main")
+    for name, time in (
+        ("landed", "2026-01-01T06:00:00Z"),
+        ("begun", "2026-01-01T11:00:00Z"),
+        ("done", "2026-01-01T12:30:00Z"),
+    ):
+        monkeypatch.setenv("GIT_COMMITTER_DATE", time)
+        (tmp_path / name).write_text("1")
+        git(tmp_path, "add", ".")
+        git(tmp_path, "commit", "-m", name)
+    assert sorted(slow_tests.changed_paths(tmp_path)) == ["begun", "done"]
 
 
 def test_outside_of_a_repository_nothing_has_changed(tmp_path, monkeypatch):
