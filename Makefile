@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
+TYPED := maze_kernel/src/maze_kernel $(foreach part,runtime processes trajectories deployment viewing drawing testing suite,plugins/maze_$(part)/src/maze_$(part))
 
 .PHONY: help venv demo test test-slow lint format bench reference docs clean
 
@@ -34,7 +35,7 @@ test-slow: venv
 lint: venv
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m ruff check .
-	$(BIN)/python -m mypy maze_kernel/src/maze_kernel
+	$(BIN)/python -m mypy $(TYPED)
 	$(BIN)/python -m mypy $(wildcard maze_*/src/*/plugin.py maze_*/src/*/options.py plugins/*/src/*/plugin.py plugins/*/src/*/options.py)
 
 format: venv

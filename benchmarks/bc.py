@@ -26,9 +26,9 @@ from maze_bc.data import Decisions, Episode
 from maze_bc.options import BCOptions
 from maze_bc.trainer import BCTrainer
 from maze_kernel.config import experiment_from_mapping, select
-from maze_kernel.env.flat import flat_spaces
 from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.env.flat import flat_spaces
+from maze_runtime.run.assembly import Assembly
 
 N_ROWS, BATCH_SIZE = 51_200, 256
 

@@ -17,9 +17,9 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from maze_kernel.config.load import select
-from maze_kernel.env.flat import flat_spaces
+from maze_kernel.contracts.model import ModelContext
 from maze_kernel.loader import Kernel
-from maze_kernel.models.contract import ModelContext
+from maze_runtime.env.flat import flat_spaces
 
 VECTOR = {"use": "dense", "hidden_units": [64, 64], "non_lin": "tanh"}
 IMAGE = {"use": "strided-convolution-dense", "hidden_channels": [16, 32], "hidden_kernels": [4, 3]}

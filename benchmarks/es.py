@@ -25,7 +25,7 @@ from torch import nn
 from interleaved import Contender, compare
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.run.assembly import Assembly
 
 POPULATION = 64
 HIDDEN = 64

@@ -20,7 +20,7 @@ import torch
 from interleaved import Contender, compare
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.run.assembly import Assembly
 
 N_ENVS, N_STEPS, N_ROLLOUTS = 16, 32, 16
 PEERS = Path(__file__).parent / "peers"

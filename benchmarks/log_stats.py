@@ -19,12 +19,12 @@ from maze_cutting2d.core_env import CuttingCoreEnv
 from maze_cutting2d.options import CuttingOptions
 from maze_cutting2d.rewards import DefaultReward
 from maze_kernel.config.load import experiment_from_mapping
-from maze_kernel.env.maze_env import MazeEnv
+from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.loader import Kernel
-from maze_kernel.models.contract import PolicyContext
-from maze_kernel.rollout.random_policy import RandomPolicy
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.env.maze_env import MazeEnv
+from maze_runtime.rollout.random_policy import RandomPolicy
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.run.assembly import Assembly
 
 N_ENVS = 8
 N_TICKS = 256

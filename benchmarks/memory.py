@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 OURS = """
-from maze_kernel.api import RunContext
+from maze_runtime.context import RunContext
 context = RunContext(env="CartPole-v1", trainer="ppo", silent=True, run_dir=RUN_DIR,
                      overrides={"trainer.n_epochs": 2, "trainer.epoch_length": 10, "trainer.n_rollout_steps": 128})
 context.train()

@@ -20,7 +20,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from interleaved import Contender, compare
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.run.assembly import Assembly
 
 
 @attrs.frozen(kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_kernel.training.train import train
+from maze_runtime.training.train import train
 
 FLATTEN: dict[str, Any] = {
     "use": "concat",

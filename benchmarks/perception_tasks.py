@@ -8,8 +8,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import Action, Observation
-from maze_kernel.env.flat import FlatEnv, flat_spaces
+from maze_kernel.contracts.env import Action, Observation
+from maze_runtime.env.flat import FlatEnv, flat_spaces
 
 StepResult = tuple[Observation, float, bool, bool, dict[str, Any]]
 

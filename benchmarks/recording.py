@@ -17,8 +17,8 @@ from pathlib import Path
 from interleaved import compare
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_kernel.rollouts import RolloutOptions, roll_out
-from maze_kernel.trajectories.dataset import TrajectoryDataset
+from maze_runtime.playing.roll_out import RolloutOptions, roll_out
+from maze_trajectories.dataset import TrajectoryDataset
 
 WORKS = {
     "CartPole-v1": ({"use": "gym", "id": "CartPole-v1"}, "random", 200),

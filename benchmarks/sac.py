@@ -14,7 +14,7 @@ from stable_baselines3 import SAC
 from interleaved import Contender, compare
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.run.assembly import Assembly
 
 N_START = 1000
 

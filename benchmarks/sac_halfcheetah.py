@@ -22,7 +22,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 
 from maze_kernel.config import load_experiment
-from maze_kernel.training.train import train
+from maze_runtime.training.train import train
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "halfcheetah_sac.toml"
 REWARD = "BaseEnvEvents/reward/mean"

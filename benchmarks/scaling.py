@@ -20,10 +20,10 @@ import torch
 
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.rollout.collector import Collector, make_buffer
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.rollout.collector import Collector, make_buffer
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.run.assembly import Assembly
 
 ENVS: dict[str, Mapping[str, Any]] = {
     "CartPole-v1": {"use": "gym", "id": "CartPole-v1"},

@@ -15,10 +15,10 @@ from gymnasium import spaces
 
 from interleaved import Contender, compare
 from maze_kernel.config import experiment_from_mapping
-from maze_kernel.env.contract import Action, ActorID, Observation, StructuredSpaces
-from maze_kernel.env.flat import FlatEnv
+from maze_kernel.contracts.env import Action, ActorID, Observation, StructuredSpaces
 from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.env.flat import FlatEnv
+from maze_runtime.run.assembly import Assembly
 
 N_ENVS, N_ROLLOUT_STEPS = 8, 128
 

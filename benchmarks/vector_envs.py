@@ -19,9 +19,9 @@ import numpy as np
 from interleaved import compare
 from maze_gym.env import make_env
 from maze_gym.options import GymOptions
-from maze_kernel.env.contract import FLAT_KEY
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
+from maze_kernel.contracts.env import FLAT_KEY
+from maze_processes.subprocess_vector import SubprocessVectorEnv
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
 WORKS = {"cartpole": "CartPole-v1", "lunarlander": "LunarLander-v3"}
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from maze_kernel.config import load_experiment
 from maze_kernel.loader import Kernel
-from maze_kernel.training.train import train
+from maze_runtime.training.train import train
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 COLOURS = {"flat": "#868e96", "structured": "#1c7ed6", "masked": "#d6336c"}

@@ -9,9 +9,9 @@ import numpy as np
 
 from maze_kernel import hookimpl
 from maze_kernel.components import PolicyComponent
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict, Group
-from maze_kernel.models.contract import PolicyContext
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import PolicyContext
+from maze_kernel.contracts.vector import ArrayDict, Group
 
 MAZE_PLUGIN_API = 1
 

@@ -8,7 +8,7 @@ import pytest
 
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.run.assembly import Assembly
 
 STARTED = pytest.StashKey[float]()
 """When this run of the tests began."""

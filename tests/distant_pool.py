@@ -1,8 +1,8 @@
 """Processes without shared memory, as on other machines: everything travels by value, and in parallel."""
 
-from maze_kernel.workers.lanes import no_shared_memory
-from maze_kernel.workers.options import WorkersOptions
-from maze_kernel.workers.subprocess import SubprocessPool
+from maze_processes.pool import SubprocessPool
+from maze_runtime.workers.lanes import no_shared_memory
+from maze_runtime.workers.options import WorkersOptions
 
 
 class DistantPool(SubprocessPool):

@@ -5,12 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maze_kernel import AgentDeployment, MazeError, RunContext
+from maze_deployment.agent import AgentDeployment
+from maze_deployment.export import export_policy
+from maze_kernel import MazeError
 from maze_kernel.config import experiment_from_mapping
-from maze_kernel.deployment.export import export_policy
 from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.testing.trainers import check_trainer
+from maze_runtime.context import RunContext
+from maze_runtime.run.assembly import Assembly
+from maze_testing.trainers import check_trainer
 
 PLUGIN = Path(__file__).parents[1] / "toys" / "epsilon_greedy.py"
 BEST = 8.0

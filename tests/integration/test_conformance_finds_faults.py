@@ -10,11 +10,11 @@ import maze_distributions.plugin as distributions
 from maze_kernel.components import load_attribute
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_kernel.models.policy_wrapper import PolicyWrapper
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.testing.conformance import ConformanceError
-from maze_kernel.testing.distributions import check_distribution
-from maze_kernel.testing.models import check_model
+from maze_runtime.models.policy_wrapper import PolicyWrapper
+from maze_runtime.run.assembly import Assembly
+from maze_testing.conformance import ConformanceError
+from maze_testing.distributions import check_distribution
+from maze_testing.models import check_model
 
 CATEGORICAL = next(c for c in distributions.maze_distributions() if c.name == "categorical")
 SPACE = spaces.Discrete(4)

@@ -5,9 +5,9 @@ import torch
 
 from maze_kernel.config.load import select
 from maze_kernel.loader import Kernel
-from maze_kernel.testing.blocks import check_block, check_compiled_block, check_exported_block
 from maze_perception.block import BlockError, PerceptionBlock
 from maze_perception.inference import InferenceBlock
+from maze_testing.blocks import check_block, check_compiled_block, check_exported_block
 
 KERNEL = Kernel.installed()
 SMALL_CONVOLUTION = {"hidden_channels": [4], "hidden_kernels": [3], "hidden_strides": [2]}

@@ -5,13 +5,13 @@ import pytest
 from gymnasium import spaces
 
 from maze_kernel.config.load import experiment_from_mapping, select
-from maze_kernel.env.flat import flat_spaces
+from maze_kernel.contracts.model import ModelContext
 from maze_kernel.loader import Kernel
-from maze_kernel.models.contract import ModelContext
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.testing.distributions import check_distribution
-from maze_kernel.testing.models import check_model
-from maze_kernel.testing.trainers import check_trainer
+from maze_runtime.env.flat import flat_spaces
+from maze_runtime.run.assembly import Assembly
+from maze_testing.distributions import check_distribution
+from maze_testing.models import check_model
+from maze_testing.trainers import check_trainer
 
 EXAMPLES = {
     "Discrete": spaces.Discrete(4, start=1),

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from maze_kernel import RunContext
+from maze_deployment.agent import AgentDeployment
+from maze_deployment.export import export_checkpoint
 from maze_kernel.config import experiment_from_mapping
-from maze_kernel.deployment.agent import AgentDeployment
-from maze_kernel.deployment.export import export_checkpoint
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.testing.environments import RepeatFirst
-from maze_kernel.training.playing import load_checkpoint
-from maze_kernel.training.train import train
+from maze_runtime.context import RunContext
+from maze_runtime.playing.players import load_checkpoint
+from maze_runtime.run.assembly import Assembly
+from maze_runtime.training.train import train
+from maze_testing.environments import RepeatFirst
 
 KERNEL = Kernel.installed()
 GRU = {"use": "gru", "hidden_size": 8, "stateful": True}
@@ -24,7 +24,7 @@ MODELS = {
     "concat-gru-shared": {"use": "concat", "blocks": DENSE, "recurrence": GRU, "critic": {"share_embedding": True}},
     "auto-gru": {"use": "auto", "hidden_units": [8], "recurrence": GRU},
 }
-REPEAT_FIRST = {"use": "maze_kernel.testing.environments:RepeatFirst", "n_steps": 5}
+REPEAT_FIRST = {"use": "maze_testing.environments:RepeatFirst", "n_steps": 5}
 CARTPOLE = {"use": "gym", "id": "CartPole-v1"}
 PPO = {"use": "ppo", "n_rollout_steps": 7, "batch_size": 14, "epoch_length": 2, "n_epochs": 2}
 
@@ -128,7 +128,7 @@ def test_an_export_is_refused(trained, tmp_path):
 
 
 def test_structured_environments_are_refused():
-    loaded = experiment(env={"use": "maze_kernel.testing.structured_environments:DoorAndKey"})
+    loaded = experiment(env={"use": "maze_testing.structured_environments:DoorAndKey"})
     assembly = Assembly(loaded, KERNEL)
     with pytest.raises(RequestError, match="carries state") as caught:
         assembly.make_trainer(assembly.trainer_context())

@@ -4,9 +4,9 @@ import pytest
 
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_kernel.training.train import train
+from maze_runtime.training.train import train
 
-PROBE = "maze_kernel.testing.environments:"
+PROBE = "maze_testing.environments:"
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from maze_kernel.config import load_experiment
-from maze_kernel.rollouts import RolloutOptions, roll_out
-from maze_kernel.training.playing import load_checkpoint
-from maze_kernel.training.train import train
+from maze_runtime.playing.players import load_checkpoint
+from maze_runtime.playing.roll_out import RolloutOptions, roll_out
+from maze_runtime.training.train import train
 
 pytestmark = [pytest.mark.learning, pytest.mark.slow, pytest.mark.timeout(900)]
 

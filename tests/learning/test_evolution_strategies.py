@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from maze_kernel.config import load_experiment
-from maze_kernel.training.train import train
+from maze_runtime.training.train import train
 
 pytestmark = [pytest.mark.learning, pytest.mark.slow]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PROBE = "maze_kernel.testing.environments:"
+PROBE = "maze_testing.environments:"
 SEARCH = {
     "use": "es",
     "n_epochs": 150,

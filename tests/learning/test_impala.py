@@ -12,13 +12,13 @@ import psutil
 import pytest
 
 from maze_kernel.config import load_experiment
-from maze_kernel.training.train import train
+from maze_runtime.training.train import train
 
 pytestmark = [pytest.mark.learning, pytest.mark.slow]
 
 CARTPOLE = Path(__file__).parents[2] / "examples" / "cartpole_impala.toml"
 SEEDS = [int(seed) for seed in os.environ.get("MAZE_LEARNING_SEEDS", "0").split(",")]
-PROBE = "maze_kernel.testing.environments:"
+PROBE = "maze_testing.environments:"
 TRAINER = {
     "use": "impala",
     "n_epochs": 32,
@@ -106,7 +106,7 @@ def test_killing_an_actor_every_two_seconds_does_not_change_that_it_learns(kerne
 
 def test_memory_and_processes_stay_flat(kernel, tmp_path):
     """After a warm-up: resident memory, descriptors and threads of the learner, epoch by epoch."""
-    from maze_kernel.run.assembly import Assembly
+    from maze_runtime.run.assembly import Assembly
 
     loaded = load_experiment(CARTPOLE, overrides=[], kernel=kernel)
     assembly = Assembly(loaded, kernel)

@@ -6,7 +6,7 @@ import torch
 
 pytestmark = pytest.mark.learning
 
-PROBE = "maze_kernel.testing.environments:"
+PROBE = "maze_testing.environments:"
 
 
 def value(result, *observation):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from maze_kernel.config import load_experiment
-from maze_kernel.training.train import train
+from maze_runtime.training.train import train
 
 pytestmark = [pytest.mark.learning, pytest.mark.slow]
 

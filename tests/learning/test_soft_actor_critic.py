@@ -10,7 +10,7 @@ import pytest
 import tomli
 
 from maze_kernel.config import load_experiment
-from maze_kernel.training.train import train
+from maze_runtime.training.train import train
 
 pytestmark = [pytest.mark.learning, pytest.mark.slow]
 

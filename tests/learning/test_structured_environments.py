@@ -5,11 +5,11 @@ IMPALA reached it in all twelve cases with seeds 0 and 1, on a machine that was 
 
 import pytest
 
-from maze_kernel.testing.structured_environments import ChangingTeam
+from maze_testing.structured_environments import ChangingTeam
 
 pytestmark = pytest.mark.learning
 
-PLACE = "maze_kernel.testing.structured_environments:"
+PLACE = "maze_testing.structured_environments:"
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import pytest
 
 from maze_kernel.components import load_attribute
 from maze_kernel.config import experiment_from_mapping
-from maze_kernel.env.simulation import Recording
-from maze_kernel.rollouts import RolloutOptions, roll_out
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.trajectories.recording import RecordingEnv
+from maze_runtime.env.simulation import Recording
+from maze_runtime.playing.roll_out import RolloutOptions, roll_out
+from maze_runtime.run.assembly import Assembly
+from maze_trajectories.recording import RecordingEnv
 
-PROBE = "maze_kernel.testing.environments:"
+PROBE = "maze_testing.environments:"
 
 
 @pytest.fixture

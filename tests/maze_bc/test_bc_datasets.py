@@ -16,7 +16,7 @@ EXPERIMENT = """
 name = "clone"
 
 [env]
-use = "maze_kernel.testing.environments:Identity"
+use = "maze_testing.environments:Identity"
 
 [evaluation]
 n_episodes = 1
@@ -74,8 +74,8 @@ def test_a_recording_that_is_missing_is_shown_where_it_is_named(experiment):
 
 def test_editors_complete_a_table_without_use(kernel):
     branches = schema(kernel)["$defs"]
-    assert branches["dataset.maze-kernel.trajectories"]["required"] == ["path"]
-    assert branches["dataset.maze-kernel.minari"]["required"] == ["use", "id"]
+    assert branches["dataset.maze-trajectories.trajectories"]["required"] == ["path"]
+    assert branches["dataset.maze-trajectories.minari"]["required"] == ["use", "id"]
 
 
 @pytest.mark.parametrize("workers", ["", '[workers]\nuse = "subprocess"\ncount = 1'])

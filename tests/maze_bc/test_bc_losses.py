@@ -7,7 +7,7 @@ from gymnasium import spaces
 from scipy import stats
 
 from maze_bc.losses import Objective, half_widths, inside_bounds
-from maze_kernel.models.action_distribution import make_action_distribution
+from maze_runtime.models.action_distribution import make_action_distribution
 
 BOXES = {
     "unit": spaces.Box(-1.0, 1.0, (2,), np.float32),

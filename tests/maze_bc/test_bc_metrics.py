@@ -5,7 +5,7 @@ import torch
 from gymnasium import spaces
 
 from maze_bc.metrics import head_metrics
-from maze_kernel.models.action_distribution import make_action_distribution
+from maze_runtime.models.action_distribution import make_action_distribution
 
 
 def metrics(kernel, space, logits, action):

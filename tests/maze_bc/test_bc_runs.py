@@ -8,11 +8,11 @@ from safetensors.numpy import load_file
 from maze_kernel.components import load_attribute
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.errors import NonFiniteError, RequestError
-from maze_kernel.training.checkpoint_store import CheckpointStore
-from maze_kernel.training.resume import stored_experiment
-from maze_kernel.training.train import train
+from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.resume import stored_experiment
+from maze_runtime.training.train import train
 
-PROBE = "maze_kernel.testing.environments:"
+PROBE = "maze_testing.environments:"
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def run(kernel, tmp_path):
     def go(name, folder, *, trainer=None, env=None, **tables):
         data = {
             "name": "bc",
-            "env": env or {"use": "maze_kernel.testing.environments:Identity"},
+            "env": env or {"use": "maze_testing.environments:Identity"},
             "trainer": {
                 "use": "bc",
                 "demonstrations": {"path": str(folder)},
@@ -144,7 +144,7 @@ def masked_env_without_its_mask():
 @pytest.fixture
 def cartpole_recording(record, kernel):
     data = {"name": "t", "env": {"use": "gym", "id": "CartPole-v1"}, "trainer": {"use": "ppo"}}
-    from maze_kernel.run.assembly import Assembly
+    from maze_runtime.run.assembly import Assembly
 
     make_env = Assembly(experiment_from_mapping(data, kernel=kernel), kernel).env_factory()
     return record(make_env, lambda seen: {"action": int(seen["observation"][2:] @ [1.0, 1.0] > 0)}, n_episodes=4)

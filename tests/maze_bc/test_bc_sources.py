@@ -8,13 +8,13 @@ from maze_bc.data import Decisions, check_demonstrations, estimate_transforms, t
 from maze_bc.recorded_data import RecordedArrays, RecordedStates
 from maze_bc.sources import open_demonstrations
 from maze_kernel.config import experiment_from_mapping
-from maze_kernel.env.flat import flat_spaces
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.minari_fit import FittedMinari
-from maze_kernel.trajectories.minari_source import MinariSource
+from maze_runtime.env.flat import flat_spaces
+from maze_runtime.run.assembly import Assembly
+from maze_trajectories.dataset import TrajectoryDataset
+from maze_trajectories.minari_fit import FittedMinari
+from maze_trajectories.minari_source import MinariSource
 
 
 class OneEpisode:

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from maze_kernel.testing.trainers import check_trainer
+from maze_testing.trainers import check_trainer
 
-PROBE = "maze_kernel.testing.environments:"
+PROBE = "maze_testing.environments:"
 
 
 @pytest.mark.parametrize("kind", ["discrete", "multi-discrete", "multi-binary", "box"])

@@ -12,7 +12,7 @@ import torch
 from maze_bc import trainer as trainer_module
 from maze_bc.sources import open_demonstrations
 from maze_kernel.errors import RequestError, TrajectoryError, WorkerError
-from maze_kernel.trajectories.pooled_source import PooledSource
+from maze_runtime.datasets.pooled_source import PooledSource
 
 WORKERS = {"use": "subprocess", "count": 2, "preload": ["maze_bc.sources"], "backoff_seconds": 0.1}
 

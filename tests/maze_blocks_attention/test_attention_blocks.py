@@ -8,8 +8,8 @@ from torch import nn
 import maze_blocks_attention.plugin
 from maze_kernel.config.load import select
 from maze_kernel.loader import Kernel
-from maze_kernel.testing.blocks import check_block, check_compiled_block
 from maze_perception.block import BlockError
+from maze_testing.blocks import check_block, check_compiled_block
 
 KERNEL = Kernel.of(maze_blocks_attention.plugin)
 CASES = {

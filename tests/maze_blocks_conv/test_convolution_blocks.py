@@ -11,8 +11,8 @@ import maze_perception.plugin
 from maze_kernel.config.load import select
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
-from maze_kernel.testing.blocks import check_block, check_compiled_block
 from maze_perception.block import BlockError
+from maze_testing.blocks import check_block, check_compiled_block
 
 KERNEL = Kernel.of(maze_perception.plugin, maze_blocks_conv.plugin)
 SMALL = {"hidden_channels": [3, 4], "hidden_kernels": [3, 2], "hidden_strides": [2, 1]}

@@ -7,9 +7,9 @@ import torch
 import maze_blocks_graph.plugin
 from maze_kernel.config.load import select
 from maze_kernel.loader import Kernel
-from maze_kernel.testing.blocks import check_block, check_compiled_block
 from maze_perception.block import BlockError
 from maze_perception.inference import InferenceBlock
+from maze_testing.blocks import check_block, check_compiled_block
 
 KERNEL = Kernel.of(maze_blocks_graph.plugin)
 GRAPH = [(5, 3), (5, 5)]

@@ -7,8 +7,8 @@ import torch
 import maze_blocks_pointnet.plugin
 from maze_kernel.config.load import select
 from maze_kernel.loader import Kernel
-from maze_kernel.testing.blocks import check_block, check_compiled_block
 from maze_perception.block import BlockError
+from maze_testing.blocks import check_block, check_compiled_block
 
 KERNEL = Kernel.of(maze_blocks_pointnet.plugin)
 TRANSFORMED = {

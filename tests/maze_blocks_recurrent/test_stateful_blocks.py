@@ -9,8 +9,8 @@ import maze_blocks_recurrent.plugin
 from maze_kernel.config.load import select
 from maze_kernel.errors import ExperimentError
 from maze_kernel.loader import Kernel
-from maze_kernel.models.recurrence import BEGINS
 from maze_perception.block import BlockError
+from maze_runtime.models.recurrence import BEGINS
 
 KERNEL = Kernel.of(maze_blocks_recurrent.plugin)
 T, B, D, H, LAYERS = 6, 3, 4, 5, 2

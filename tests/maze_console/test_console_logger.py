@@ -6,7 +6,7 @@ from rich.console import Console
 from maze_console.logger import ConsoleLogger
 from maze_console.options import ConsoleOptions
 from maze_console.view import RunView, sparkline
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome, Progress
+from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome, Progress
 
 
 def make(terminal, verbosity=0, options=None, **environment):

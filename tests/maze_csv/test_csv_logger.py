@@ -5,8 +5,8 @@ import pytest
 
 from maze_csv.logger import COLUMNS, CsvLogger
 from maze_csv.options import CsvOptions
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext
-from maze_kernel.testing.loggers import check_logger
+from maze_kernel.contracts.logger import EpochRecord, LoggerContext
+from maze_testing.loggers import check_logger
 
 
 def logger(run_dir, resumed_epoch=0, **options):

@@ -14,11 +14,11 @@ from maze_cutting2d.options import CuttingOptions
 from maze_cutting2d.states import CuttingState
 from maze_kernel.config import describe
 from maze_kernel.config.load import select
-from maze_kernel.env.reward import RewardAggregator
+from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
-from maze_kernel.models.contract import PolicyContext
-from maze_kernel.testing.envs import check_env
+from maze_runtime.env.reward import RewardAggregator
+from maze_testing.envs import check_env
 
 VERSIONS = ("flat", "structured", "masked")
 README = (Path(__file__).parents[2] / "plugins/maze_cutting2d/README.md").read_text()
@@ -253,8 +253,8 @@ def test_frames_show_the_cut(kernel):
 
 
 def test_a_policy_for_another_environment_is_refused(kernel):
-    from maze_kernel.env.flat import flat_spaces
     from maze_kernel.errors import SpaceError
+    from maze_runtime.env.flat import flat_spaces
 
     spaces = make_env().structured_spaces
     other = flat_spaces(type(spaces.observation["0"])({}), spaces.action["0"])

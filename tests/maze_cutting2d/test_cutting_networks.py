@@ -7,9 +7,9 @@ import torch
 from maze_cutting2d.env import make_env
 from maze_cutting2d.networks import make_cutting_model
 from maze_cutting2d.options import CuttingOptions
+from maze_kernel.contracts.model import ModelContext
 from maze_kernel.loader import Kernel
-from maze_kernel.models.contract import ModelContext
-from maze_kernel.testing.models import check_model
+from maze_testing.models import check_model
 
 N_SLOTS = 6
 

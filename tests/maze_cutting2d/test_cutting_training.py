@@ -8,7 +8,7 @@ import pytest
 
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_kernel.training.train import train
+from maze_runtime.training.train import train
 
 EXAMPLE = Path(__file__).parents[2] / "examples/cutting2d_flat.toml"
 

@@ -7,10 +7,10 @@ import pytest
 from maze_cutting2d.env import make_env
 from maze_cutting2d.greedy import GreedyPolicy
 from maze_cutting2d.options import CuttingOptions
-from maze_kernel.events.aggregation import EpochAggregator
-from maze_kernel.models.contract import PolicyContext
-from maze_kernel.rollout.episodes import run_episodes
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_kernel.contracts.model import PolicyContext
+from maze_runtime.events.aggregation import EpochAggregator
+from maze_runtime.rollout.episodes import run_episodes
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
 N_STEPS, RAW_AREA = 180, 100 * 100
 CASES = [(version, scaled) for version in ("flat", "structured", "masked") for scaled in (False, True)]
@@ -83,7 +83,7 @@ def test_pieces_are_neither_lost_nor_made():
 def _group(observation):
     import numpy as np
 
-    from maze_kernel.env.tick import Group
+    from maze_kernel.contracts.vector import Group
 
     rows = {name: value[None] for name, value in observation.items()}
     return Group(env_index=np.zeros(1, np.int64), agent_id=np.zeros(1, np.int64), observation=rows)

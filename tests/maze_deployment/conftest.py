@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from maze_kernel import RunContext
+from maze_runtime.context import RunContext
 
 TINY = {
     "vector.n_envs": 2,

@@ -3,9 +3,9 @@
 import numpy as np
 
 from maze_kernel.config.load import select
-from maze_kernel.rollout.episodes import run_episodes
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.training import playing
+from maze_runtime.playing import players as playing
+from maze_runtime.rollout.episodes import run_episodes
+from maze_runtime.run.assembly import Assembly
 
 
 class Recording:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from maze_kernel.env.wrapper import EnvWrapper
+from maze_runtime.env.wrapper import EnvWrapper
 
 
 class RepeatTwice(EnvWrapper):

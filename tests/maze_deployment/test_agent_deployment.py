@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel import AgentDeployment, MazeError, RunContext
-from maze_kernel.env.contract import ActorID, StructuredSpaces
-from maze_kernel.env.flat import FlatEnv, flat_spaces
+from maze_deployment.agent import AgentDeployment
+from maze_kernel import MazeError
+from maze_kernel.contracts.env import ActorID, StructuredSpaces
+from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.errors import EnvError, NonFiniteError, RequestError
-from maze_kernel.models.contract import PolicyContext
-from maze_kernel.rollout.random_policy import RandomPolicy
+from maze_runtime.context import RunContext
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.rollout.random_policy import RandomPolicy
 
 sys.path.insert(0, str(Path(__file__).parent))
 from playing_both_ways import Recording, assert_same_decisions
@@ -165,7 +167,7 @@ def test_an_agent_that_is_thrown_away_takes_its_thread_along(context):
 def test_a_program_ends_without_closing_its_agent(context):
     code = f"""
 import numpy as np
-from maze_kernel import AgentDeployment
+from maze_deployment.agent import AgentDeployment
 agent = AgentDeployment.load({str(context.run_dir)!r})
 print(agent.act(np.zeros(4, np.float32)))
 """

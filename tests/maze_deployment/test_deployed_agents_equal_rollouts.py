@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from maze_cutting2d.greedy import GreedyPolicy
-from maze_kernel import AgentDeployment, RunContext
-from maze_kernel.models.contract import PolicyContext
-from maze_kernel.rollout.episodes import run_episodes
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_deployment.agent import AgentDeployment
+from maze_kernel.contracts.model import PolicyContext
+from maze_runtime.context import RunContext
+from maze_runtime.rollout.episodes import run_episodes
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
 sys.path.insert(0, str(Path(__file__).parent))
 from playing_both_ways import Recording, assert_same_decisions, environment_of, rolled_out

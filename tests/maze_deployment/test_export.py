@@ -10,21 +10,21 @@ import torch
 from gymnasium import spaces
 from typer.testing import CliRunner
 
-from maze_kernel import RunContext
+from maze_deployment import onnx_file
+from maze_deployment.export import TOLERANCE, export_checkpoint, export_policy
+from maze_deployment.random_observations import random_observations
 from maze_kernel.cli.app import make_app
 from maze_kernel.config.load import experiment_from_mapping
-from maze_kernel.deployment import onnx_file
-from maze_kernel.deployment.export import TOLERANCE, export_checkpoint, export_policy
-from maze_kernel.deployment.random_observations import random_observations
-from maze_kernel.env.flat import FlatEnv, flat_spaces
-from maze_kernel.env.tick import Group
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import Group
 from maze_kernel.errors import MazeError, RequestError
 from maze_kernel.loader import Kernel
-from maze_kernel.models.network_policy import NetworkPolicy
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.training.checkpoint import Checkpoint
-from maze_kernel.training.playing import load_weights, weights_of
+from maze_runtime.context import RunContext
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.models.network_policy import NetworkPolicy
+from maze_runtime.playing.players import load_weights, weights_of
+from maze_runtime.run.assembly import Assembly
+from maze_runtime.training.checkpoint import Checkpoint
 
 N = 1000
 RUN_ONNX = """
@@ -261,7 +261,7 @@ def test_missing_packages_are_named(monkeypatch, tmp_path):
     loaded = experiment({"use": "gym", "id": "CartPole-v1"})
     with pytest.raises(RequestError, match="a_package_of_nobody") as raised:
         export_checkpoint(loaded, loaded.kernel, checkpoint_of(loaded), tmp_path / "p.onnx")
-    assert "maze-kernel[export]" in raised.value.help
+    assert "maze-deployment[export]" in raised.value.help
 
 
 @pytest.fixture(scope="module")

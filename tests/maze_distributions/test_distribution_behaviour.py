@@ -14,7 +14,7 @@ from maze_distributions.gaussian import DiagonalGaussian
 from maze_distributions.options import GaussianOptions
 from maze_distributions.squashed_gaussian import SquashedGaussian
 from maze_kernel.errors import SpaceError
-from maze_kernel.models.masking import MASKED_LOGIT, MaskError, mask_logits
+from maze_runtime.models.masking import MASKED_LOGIT, MaskError, mask_logits
 
 UNEVEN = spaces.Box(np.array([-1.0, 0.0, -1e-4], np.float32), np.array([1.0, 100.0, 1e-4], np.float32))
 CASES = {

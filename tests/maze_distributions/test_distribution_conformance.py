@@ -6,7 +6,7 @@ from gymnasium import spaces
 
 import maze_distributions.plugin as plugin
 from maze_kernel.components import load_attribute
-from maze_kernel.testing.distributions import check_distribution
+from maze_testing.distributions import check_distribution
 
 SPACES = {
     "Discrete": spaces.Discrete(4, start=2),

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from maze_kernel.run.network_layout import place
+from maze_drawing.network_layout import place
 
 
 def depth_of(layout):

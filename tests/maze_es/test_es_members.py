@@ -7,16 +7,16 @@ from torch import nn
 
 from maze_es.members import MemberPolicy
 from maze_es.population import policy_parameters
-from maze_kernel.env.tick import Group
-from maze_kernel.models.network_policy import NetworkPolicy
+from maze_kernel.contracts.vector import Group
+from maze_runtime.models.network_policy import NetworkPolicy
 
-PROBE = "maze_kernel.testing.environments:"
+PROBE = "maze_testing.environments:"
 CASES = {
     "cartpole": {},
     "pendulum": {"env": {"use": "gym", "id": "Pendulum-v1"}},
     "masked": {"env": {"use": PROBE + "MaskedDict"}},
     "multi-discrete": {"env": {"use": PROBE + "Identity", "kind": "multi-discrete"}},
-    "two keys": {"env": {"use": "maze_kernel.testing.structured_environments:Hierarchy"}},
+    "two keys": {"env": {"use": "maze_testing.structured_environments:Hierarchy"}},
 }
 
 

@@ -13,7 +13,7 @@ from maze_es.population import Pairs
 from maze_kernel.cli.app import make_app
 from maze_kernel.config import load_experiment
 from maze_kernel.errors import ComponentError, MazeError, RequestError
-from maze_kernel.training.train import train
+from maze_runtime.training.train import train
 
 README = (Path(__file__).parents[2] / "maze_es" / "README.md").read_text()
 (CATCH,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

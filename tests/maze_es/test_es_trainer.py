@@ -7,10 +7,10 @@ import torch
 from maze_es.population import Pairs
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.errors import MazeError, RequestError
-from maze_kernel.testing.trainers import check_trainer
+from maze_testing.trainers import check_trainer
 
-PROBE = "maze_kernel.testing.environments:"
-STRUCTURED = "maze_kernel.testing.structured_environments:"
+PROBE = "maze_testing.environments:"
+STRUCTURED = "maze_testing.structured_environments:"
 TABLE = {"noise": {"use": "table", "size": 200_000}}
 
 
@@ -160,7 +160,7 @@ def test_masks_and_dict_actions(make_trainer):
     assert make_trainer(env={"use": PROBE + "MaskedDict"}).train_epoch()["ESEvents/update_norm"] > 0.0
 
 
-@pytest.mark.parametrize("pool", ["inline", "maze_kernel.testing.by_value_pool:ByValuePool"])
+@pytest.mark.parametrize("pool", ["inline", "maze_testing.by_value_pool:ByValuePool"])
 @pytest.mark.parametrize("noise", [{}, TABLE], ids=["seeded", "table"])
 def test_workers_play_what_one_process_plays(make_trainer, noise, pool):
     """Acting by the mode on sequential environments, an episode depends on its seed and its member alone."""

@@ -6,7 +6,7 @@ from gymnasium import spaces
 
 from maze_gym.native_vector import _BoundedOnce, make_vector_env
 from maze_gym.options import GymOptions
-from maze_kernel.env.contract import FLAT_KEY
+from maze_kernel.contracts.env import FLAT_KEY
 from maze_kernel.errors import EnvError
 
 SPACE = spaces.MultiDiscrete([2, 3, 4], start=[0, -1, 5])

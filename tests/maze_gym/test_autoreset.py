@@ -18,10 +18,10 @@ from counting import ENDS, Counting, CountingBatch
 from maze_gym.env import GymEnv
 from maze_gym.native_vector import NativeVectorEnv, make_vector_env
 from maze_gym.options import GymOptions
-from maze_kernel.env.contract import FLAT_KEY
-from maze_kernel.env.transform import Transform
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.rollout.vector_transform import TransformedVectorEnv
+from maze_kernel.contracts.env import FLAT_KEY
+from maze_kernel.contracts.transform import Transform
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.vector_transform import TransformedVectorEnv
 
 N = 4
 PER_ENV = 25

@@ -10,7 +10,7 @@ import pytest
 from maze_kernel.config.description import describe
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.run.assembly import Assembly
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/environments.md").read_text()

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from maze_gym.plugin import maze_envs
-from maze_kernel import RunContext
 from maze_kernel.components import load_attribute
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.errors import EnvError
 from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.run.env_factory import adapted
+from maze_runtime.context import RunContext
+from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.env_factory import adapted
 
 SMALL = {
     "seed": 3,

@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from maze_gym.env import make_env
 from maze_gym.options import GymOptions
-from maze_kernel.testing.envs import check_env
+from maze_testing.envs import check_env
 
 TAXI = max(name for name in gymnasium.registry if name.startswith("Taxi-"))
 

@@ -15,7 +15,7 @@ from maze_gym.native_vector import NativeVectorEnv
 from maze_gym.options import GymOptions
 from maze_gym.space_adapter import SpaceAdapter
 from maze_kernel.errors import EnvError, RequestError, SpaceError
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
 
 class Echo(gymnasium.Env):

@@ -16,7 +16,7 @@ from maze_impala import update
 from maze_impala.options import ImpalaOptions
 from maze_impala.structured_batch import make_structured_batch
 
-PLACE = "maze_kernel.testing.structured_environments:"
+PLACE = "maze_testing.structured_environments:"
 GAMMA = 0.9
 ENVIRONMENTS = {
     "DoorAndKey": {"n_steps": 3, "divided": True},

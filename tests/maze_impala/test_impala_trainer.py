@@ -12,11 +12,11 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for distant_pool
 
 from maze_kernel.errors import MazeError, NonFiniteError, RequestError, WorkerError
-from maze_kernel.testing.environments import Identity
-from maze_kernel.testing.trainers import check_trainer
+from maze_testing.environments import Identity
+from maze_testing.trainers import check_trainer
 
-PROBE = "maze_kernel.testing.environments:"
-PLACE = "maze_kernel.testing.structured_environments:"
+PROBE = "maze_testing.environments:"
+PLACE = "maze_testing.structured_environments:"
 PROCESSES = {"use": "subprocess", "count": 2, "preload": ["maze_impala.actor"]}
 
 
@@ -85,7 +85,7 @@ class TestTakingTurns:
     "tables", [{}, structured("Hierarchy", "delta-state"), structured("ChangingTeam", "step-state")]
 )
 def test_without_shared_memory_the_same_is_learnt(make_trainer, tables):
-    pools = ("inline", "maze_kernel.testing.by_value_pool:ByValuePool")
+    pools = ("inline", "maze_testing.by_value_pool:ByValuePool")
     trainers = [make_trainer(workers={"use": pool, "count": 2}, **tables) for pool in pools]
     for trainer in trainers:
         trainer.train_epoch()

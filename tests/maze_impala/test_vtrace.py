@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maze_impala.vtrace import reverse_scan, vtrace
-from maze_kernel.rollout.advantages import generalized_advantages
+from maze_runtime.rollout.advantages import generalized_advantages
 
 
 def episode_data(seed, n_steps, n_rollouts, end_probability=0.2):

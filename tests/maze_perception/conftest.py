@@ -6,8 +6,8 @@ import maze_blocks_recurrent.plugin
 import maze_distributions.plugin
 import maze_perception.plugin
 from maze_kernel.config.load import select
+from maze_kernel.contracts.model import ModelContext
 from maze_kernel.loader import Kernel
-from maze_kernel.models.contract import ModelContext
 
 
 @pytest.fixture(scope="session")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.flat import flat_spaces
-from maze_kernel.env.tick import Group
-from maze_kernel.models.masking import MaskError
-from maze_kernel.models.network_policy import NetworkPolicy
+from maze_kernel.contracts.vector import Group
+from maze_runtime.env.flat import flat_spaces
+from maze_runtime.models.masking import MaskError
+from maze_runtime.models.network_policy import NetworkPolicy
 
 SPACES = flat_spaces(
     spaces.Dict(observation=spaces.Box(-1.0, 1.0, (4,)), choice_mask=spaces.MultiBinary(3)),

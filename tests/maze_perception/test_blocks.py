@@ -6,10 +6,10 @@ import torch
 
 from maze_kernel.config.load import select
 from maze_kernel.errors import RequestError
-from maze_kernel.models.masking import MASKED_LOGIT
 from maze_perception.block import BlockError
 from maze_perception.blocks.image import ImageFeatures
 from maze_perception.mirror import ACTIVATIONS
+from maze_runtime.models.masking import MASKED_LOGIT
 
 ONE = [
     ({"use": "dense", "hidden_units": [5, 3]}, (4,), (3,)),

@@ -8,12 +8,12 @@ from torch import nn
 
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.env.flat import flat_spaces
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.contracts.model import ModelContext
 from maze_kernel.errors import ExperimentError, MazeError
-from maze_kernel.models.contract import ModelContext
-from maze_kernel.models.masking import MASKED_LOGIT
-from maze_kernel.testing.models import check_model
+from maze_runtime.env.flat import flat_spaces
+from maze_runtime.models.masking import MASKED_LOGIT
+from maze_testing.models import check_model
 
 VECTOR = spaces.Box(-1.0, 1.0, (4,))
 HERE = "custom_networks_of_tests"
@@ -183,7 +183,7 @@ CODE = "no_such_package:Thing"
 )
 def test_a_file_in_a_run_directory_may_not_name_networks(kernel, model):
     """Components import these themselves, when they are built; a run that came from somebody else must not."""
-    data = {"name": "x", "env": {"use": "maze_kernel.testing.environments:RepeatFirst"}, "model": model}
+    data = {"name": "x", "env": {"use": "maze_testing.environments:RepeatFirst"}, "model": model}
     data = {**data, "trainer": {"use": "maze_ppo.trainer:PPOTrainer"}}
     with pytest.raises(ExperimentError) as caught:
         experiment_from_mapping(data, kernel=kernel, import_paths=False)

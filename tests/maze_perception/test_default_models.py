@@ -11,12 +11,12 @@ import maze_blocks_recurrent.plugin
 import maze_distributions.plugin
 import maze_perception.plugin
 from maze_kernel.config.load import select
-from maze_kernel.env.flat import flat_spaces
+from maze_kernel.contracts.model import ModelContext
 from maze_kernel.errors import PluginError
 from maze_kernel.loader import Kernel
-from maze_kernel.models.contract import ModelContext
-from maze_kernel.testing.models import check_model
 from maze_perception.models.modalities import modalities_of
+from maze_runtime.env.flat import flat_spaces
+from maze_testing.models import check_model
 
 EVERYTHING = Kernel.of(
     maze_perception.plugin,

@@ -7,9 +7,9 @@ from torch import nn
 
 from maze_kernel.config.load import select
 from maze_kernel.errors import RequestError
-from maze_kernel.testing.blocks import check_compiled_block
 from maze_perception.block import BlockError
 from maze_perception.inference import InferenceBlock
+from maze_testing.blocks import check_compiled_block
 
 RNG = np.random.default_rng(0)
 

@@ -8,12 +8,12 @@ import torch
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.env.flat import flat_spaces
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.contracts.model import ModelContext
 from maze_kernel.errors import MazeError, RequestError, SpaceError
-from maze_kernel.models.contract import ModelContext
-from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.models.masking import MASKED_LOGIT
+from maze_runtime.env.flat import flat_spaces
+from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.models.masking import MASKED_LOGIT
 
 VECTOR = spaces.Box(-1.0, 1.0, (4,))
 DISCRETE = spaces.Discrete(3)

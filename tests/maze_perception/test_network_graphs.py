@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from maze_drawing.mermaid import mermaid
+from maze_drawing.network_drawing import draw
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.env.flat import flat_spaces
-from maze_kernel.models.contract import ModelContext
-from maze_kernel.models.graph_building import named_graphs
-from maze_kernel.run.mermaid import mermaid
-from maze_kernel.run.network_drawing import draw
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.contracts.model import ModelContext
+from maze_runtime.env.flat import flat_spaces
+from maze_runtime.models.graph_building import named_graphs
 
 VECTOR = spaces.Box(-1.0, 1.0, (4,))
 SCREEN = spaces.Box(0, 255, (32, 32, 3), np.uint8)

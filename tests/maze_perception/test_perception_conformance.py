@@ -5,10 +5,10 @@ import pytest
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.env.flat import flat_spaces
-from maze_kernel.testing.blocks import check_block
-from maze_kernel.testing.models import check_model
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_runtime.env.flat import flat_spaces
+from maze_testing.blocks import check_block
+from maze_testing.models import check_model
 
 BLOCKS = {
     "dense": ({"hidden_units": [5, 3]}, [(4,)]),

@@ -11,9 +11,9 @@ from gymnasium import spaces
 
 from maze_kernel.config.description import describe
 from maze_kernel.config.load import select
-from maze_kernel.env.flat import flat_spaces
-from maze_kernel.models.contract import ModelContext
-from maze_kernel.models.recurrence import BEGINS
+from maze_kernel.contracts.model import ModelContext
+from maze_runtime.env.flat import flat_spaces
+from maze_runtime.models.recurrence import BEGINS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/models.md").read_text()

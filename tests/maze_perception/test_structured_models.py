@@ -6,13 +6,13 @@ import torch
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.env.tick import Group
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.contracts.model import ModelContext
+from maze_kernel.contracts.vector import Group
 from maze_kernel.errors import MazeError, RequestError
 from maze_kernel.loader import Kernel
-from maze_kernel.models.contract import ModelContext
-from maze_kernel.models.network_policy import NetworkPolicy
-from maze_kernel.testing.models import check_model
+from maze_runtime.models.network_policy import NetworkPolicy
+from maze_testing.models import check_model
 
 
 def box(*shape):

@@ -11,16 +11,16 @@ from pettingzoo.classic import connect_four_v3, tictactoe_v3
 from pettingzoo.test import api_test, parallel_api_test
 
 from maze_kernel.config.load import experiment_from_mapping
+from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.errors import EnvError, MazeError, RequestError
 from maze_kernel.loader import Kernel
-from maze_kernel.models.contract import PolicyContext
-from maze_kernel.rollout.episodes import run_episodes
-from maze_kernel.rollout.random_policy import RandomPolicy
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.testing.envs import check_env
 from maze_pettingzoo.credit import Ledger
 from maze_pettingzoo.env import PettingZooEnv, adapt, make_env
 from maze_pettingzoo.options import PettingZooOptions
+from maze_runtime.rollout.episodes import run_episodes
+from maze_runtime.rollout.random_policy import RandomPolicy
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_testing.envs import check_env
 
 FOUR = "pettingzoo.classic.connect_four_v3"
 SPREAD = "mpe2.simple_spread_v3"
@@ -265,7 +265,7 @@ def test_a_game_given_as_an_instance_is_copied():
 def test_games_made_by_factories_are_adapted():
     kernel = Kernel.installed()
     tables = {"name": "game", "trainer": {"use": "ppo"}}
-    from maze_kernel.run.assembly import Assembly
+    from maze_runtime.run.assembly import Assembly
 
     for factory in (simple_speaker_listener_v4.parallel_env, connect_four_v3.env):
         loaded = experiment_from_mapping({**tables, "env": factory}, kernel=kernel)

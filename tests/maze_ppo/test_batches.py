@@ -5,9 +5,9 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_kernel.env.flat import flat_spaces
-from maze_kernel.rollout.buffer import RolloutBuffer
 from maze_ppo.batch import FlatEstimator, next_values
+from maze_runtime.env.flat import flat_spaces
+from maze_runtime.rollout.buffer import RolloutBuffer
 
 GAMMA, LAMBDA = 0.9, 0.8
 

@@ -7,10 +7,10 @@ import torch
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
-from maze_kernel.models.network_policy import NetworkPolicy
-from maze_kernel.models.recurrence import BEGINS
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.training.train import train
+from maze_runtime.models.network_policy import NetworkPolicy
+from maze_runtime.models.recurrence import BEGINS
+from maze_runtime.run.assembly import Assembly
+from maze_runtime.training.train import train
 
 MODEL = {
     "use": "concat",
@@ -27,7 +27,7 @@ def everything():
 PLAIN = {
     "name": "recurrent",
     "seed": 3,
-    "env": {"use": "maze_kernel.testing.environments:RepeatFirst", "n_steps": 5},
+    "env": {"use": "maze_testing.environments:RepeatFirst", "n_steps": 5},
     "vector": {"n_envs": 4},
     "model": MODEL,
     "trainer": {"use": "ppo", "n_rollout_steps": 12, "batch_size": 24, "epoch_length": 2},
@@ -49,7 +49,7 @@ def trainer_of(kernel, **changes):
 
 
 ENVS = [
-    {"use": "maze_kernel.testing.environments:RepeatFirst", "n_steps": 5},
+    {"use": "maze_testing.environments:RepeatFirst", "n_steps": 5},
     {"use": "gym", "id": "CartPole-v1", "max_episode_steps": 9},  # native: rows that only reset
 ]
 

@@ -11,15 +11,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from structured_walk import Walk
 
-from maze_kernel.rollout.decision_tensors import DecisionTensors
 from maze_ppo.a2c import A2C
 from maze_ppo.losses import normalize_advantages
 from maze_ppo.options import A2COptions, PPOOptions
 from maze_ppo.ppo import PPO
 from maze_ppo.structured_batch import StructuredBatch, logits_and_values
 from maze_ppo.structured_estimator import StructuredEstimator
+from maze_runtime.rollout.decision_tensors import DecisionTensors
 
-PLACE = "maze_kernel.testing.structured_environments:"
+PLACE = "maze_testing.structured_environments:"
 GAMMA = 0.9
 ENVIRONMENTS = {
     "DoorAndKey": {"n_steps": 3},

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from maze_kernel.errors import NonFiniteError
-from maze_kernel.testing.trainers import check_trainer
+from maze_testing.trainers import check_trainer
 
-PLACE = "maze_kernel.testing.structured_environments:"
+PLACE = "maze_testing.structured_environments:"
 SMALL = {"n_rollout_steps": 21, "epoch_length": 2, "max_grad_norm": 0.5, "gae_lambda": 0.95}
 PPO = {"use": "ppo", "batch_size": 20, "n_optimization_epochs": 2, **SMALL}
 A2C = {"use": "a2c", **SMALL}

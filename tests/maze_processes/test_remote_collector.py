@@ -9,22 +9,22 @@ import pytest
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
-from maze_kernel.env.finite_check import FiniteCheck
-from maze_kernel.env.flat import FlatEnv, flat_spaces
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.model import ModelContext
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, NonFiniteError
 from maze_kernel.loader import Kernel
-from maze_kernel.models.contract import ModelContext
-from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.models.network_policy import NetworkPolicy
-from maze_kernel.models.policy_wrapper import PolicyWrapper
-from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.collector import Collector, collector_for
-from maze_kernel.rollout.remote_collector import RemoteCollector
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
-from maze_kernel.rollout.vector_transform import TransformedVectorEnv
-from maze_kernel.testing.by_value_pool import ByValuePool
+from maze_processes.remote_collector import RemoteCollector
+from maze_processes.subprocess_vector import SubprocessVectorEnv
+from maze_runtime.env.finite_check import FiniteCheck
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.models.network_policy import NetworkPolicy
+from maze_runtime.models.policy_wrapper import PolicyWrapper
+from maze_runtime.rollout.buffer import RolloutBuffer
+from maze_runtime.rollout.collector import Collector, collector_for
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.vector_transform import TransformedVectorEnv
+from maze_testing.by_value_pool import ByValuePool
 
 N_STEPS, N_ENVS = 12, 5
 

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from maze_kernel.errors import WorkerError
-from maze_kernel.workers.repeatable import result_or_again
+from maze_runtime.workers.repeatable import result_or_again
 
 
 @attrs.define

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from maze_kernel.workers.shared_memory import WeightsBoard, create_descriptor
+from maze_processes.shared_memory import WeightsBoard, create_descriptor
 
 
 @pytest.fixture

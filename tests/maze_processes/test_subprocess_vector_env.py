@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.contract import ActorID, StructuredSpaces
-from maze_kernel.env.flat import FlatEnv, flat_spaces
+from maze_kernel.contracts.env import ActorID, StructuredSpaces
 from maze_kernel.errors import EnvError, RequestError, SpaceError
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
-from maze_kernel.testing.by_value_pool import ByValuePool
-from maze_kernel.workers.inline import InlinePool
-from maze_kernel.workers.options import WorkersOptions
-from maze_kernel.workers.subprocess import SubprocessPool
+from maze_processes.pool import SubprocessPool
+from maze_processes.subprocess_vector import SubprocessVectorEnv
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.workers.inline import InlinePool
+from maze_runtime.workers.options import WorkersOptions
+from maze_testing.by_value_pool import ByValuePool
 
 
 class Walk(FlatEnv):
@@ -197,7 +197,7 @@ def test_a_tick_outlives_the_next_one():
 
 
 def test_different_spaces_in_different_processes_are_refused():
-    from maze_kernel.testing.environments import Identity
+    from maze_testing.environments import Identity
 
     factories = [functools.partial(Identity, kind="discrete"), functools.partial(Identity, kind="box")]
     with pytest.raises(SpaceError, match="environment 1"):

@@ -15,14 +15,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from distant_pool import DistantPool
 
+from maze_kernel.contracts.workers import ArraySpec
 from maze_kernel.errors import RequestError, WorkerError
-from maze_kernel.testing.by_value_pool import ByValuePool
-from maze_kernel.testing.worker_actors import Probe
-from maze_kernel.testing.workers import WorkerPoolSuite
-from maze_kernel.workers.contract import ArraySpec
-from maze_kernel.workers.inline import InlinePool
-from maze_kernel.workers.options import WorkersOptions
-from maze_kernel.workers.subprocess import SubprocessPool
+from maze_processes.pool import SubprocessPool
+from maze_runtime.workers.inline import InlinePool
+from maze_runtime.workers.options import WorkersOptions
+from maze_testing.by_value_pool import ByValuePool
+from maze_testing.worker_actors import Probe
+from maze_testing.workers import WorkerPoolSuite
 
 
 class TestInlinePool(WorkerPoolSuite):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_sac.replay import ReplayBuffer, Transitions
+from maze_replay.replay import ReplayBuffer, Transitions
 
 OBSERVATION = spaces.Dict({"x": spaces.Box(-np.inf, np.inf, (2,), np.float32)})
 ACTION = spaces.Dict({"a": spaces.Discrete(1000)})

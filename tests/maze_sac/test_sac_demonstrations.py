@@ -9,15 +9,15 @@ import torch
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
-from maze_kernel.env.flat import FlatEnv, flat_spaces
-from maze_kernel.env.simulation import Recording
 from maze_kernel.errors import MazeError, NonFiniteError, RequestError, SpaceError
-from maze_kernel.testing.trainers import check_trainer
-from maze_kernel.trajectories.episode_file import encode_episode, read_episode
-from maze_kernel.trajectories.pooled_source import PooledSource
-from maze_kernel.trajectories.recording import RecordingEnv
+from maze_runtime.datasets.pooled_source import PooledSource
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.env.simulation import Recording
 from maze_sac.experience import Experience
 from maze_sac.options import SACOptions
+from maze_testing.trainers import check_trainer
+from maze_trajectories.episode_file import encode_episode, read_episode
+from maze_trajectories.recording import RecordingEnv
 
 minari = pytest.importorskip("minari")
 GAMMA = 0.9

@@ -6,14 +6,14 @@ import pytest
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import ActorID, StructuredSpaces
-from maze_kernel.env.simulation import Recording
-from maze_kernel.models.contract import PolicyContext
-from maze_kernel.rollout.random_policy import RandomPolicy
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.trajectories.recording import RecordingEnv
+from maze_kernel.contracts.env import ActorID, StructuredSpaces
+from maze_kernel.contracts.model import PolicyContext
+from maze_runtime.env.simulation import Recording
+from maze_runtime.rollout.random_policy import RandomPolicy
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_sac.experience import Experience
 from maze_sac.options import SACOptions
+from maze_trajectories.recording import RecordingEnv
 
 GAMMA = 0.9
 CREWS = {

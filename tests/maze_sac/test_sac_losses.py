@@ -7,9 +7,9 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_kernel.env.flat import flat_spaces
+from maze_kernel.contracts.model import ModelContext
 from maze_kernel.loader import Kernel
-from maze_kernel.models.contract import ModelContext
+from maze_runtime.env.flat import flat_spaces
 from maze_sac.heads import ActionHeads
 from maze_sac.losses import varied_choices
 from maze_sac.objectives import Objectives, TransitionBatch

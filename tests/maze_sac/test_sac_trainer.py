@@ -8,19 +8,19 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_kernel.env.contract import ActorID, StructuredEnv, StructuredSpaces
-from maze_kernel.env.flat import FlatEnv
+from maze_kernel.contracts.env import ActorID, StructuredEnv, StructuredSpaces
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
-from maze_kernel.testing.trainers import check_trainer
+from maze_runtime.env.flat import FlatEnv
+from maze_testing.trainers import check_trainer
 
 SMALL = {"use": "sac", "epoch_length": 6, "batch_size": 16, "initial_buffer_size": 40, "replay_buffer_size": 200}
 MODEL = {"use": "auto", "hidden_units": [16]}
-IDENTITY = "maze_kernel.testing.environments:Identity"
+IDENTITY = "maze_testing.environments:Identity"
 ENVS = {
     "continuous": {"use": "gym", "id": "Pendulum-v1"},
     "discrete": {"use": "gym", "id": "CartPole-v1"},
     "multi-discrete": {"use": IDENTITY, "kind": "multi-discrete"},
-    "masked": {"use": "maze_kernel.testing.environments:MaskedDict"},
+    "masked": {"use": "maze_testing.environments:MaskedDict"},
     "mixed": {"use": f"{__file__.rsplit('/', 1)[-1][:-3]}:Mixed"},
     "two keys": {"use": f"{__file__.rsplit('/', 1)[-1][:-3]}:TwoKeys"},
 }
@@ -214,7 +214,7 @@ def test_policy_keys_have_statistics_and_temperatures_of_their_own(make_trainer)
 
 
 def test_networks_of_single_agents_are_refused(make_trainer):
-    pair = {"use": "maze_kernel.testing.structured_environments:Pair"}
+    pair = {"use": "maze_testing.structured_environments:Pair"}
     with pytest.raises(RequestError, match="networks of their own"):
         make_trainer(env=pair, trainer=SMALL, model={**MODEL, "separate_agent_nets": ["agent"]})
 

@@ -6,12 +6,12 @@ import pytest
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from maze_kernel.models.network_graph import BlockNode, NetworkGraph
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome
-from maze_kernel.run.network_drawing import draw
-from maze_kernel.testing.loggers import check_logger
+from maze_drawing.network_drawing import draw
+from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome
+from maze_kernel.contracts.networks import BlockNode, NetworkGraph
 from maze_tensorboard.logger import TensorBoardLogger
 from maze_tensorboard.options import TensorBoardOptions
+from maze_testing.loggers import check_logger
 
 
 def context(run_dir, resumed_epoch=0):

@@ -7,19 +7,19 @@ import torch
 from gymnasium import spaces
 
 import maze_kernel.builtin
-from maze_kernel.env.flat import flat_spaces
-from maze_kernel.env.transform import Transform
-from maze_kernel.models.contract import PolicyContext
-from maze_kernel.rollout.random_policy import RandomPolicy
-from maze_kernel.testing.blocks import check_block
-from maze_kernel.testing.conformance import ConformanceError
-from maze_kernel.testing.environments import ObservationReward
-from maze_kernel.testing.envs import check_env, check_wrapper
-from maze_kernel.testing.fixtures import isolated_kernel  # noqa: F401
-from maze_kernel.testing.loggers import check_logger
-from maze_kernel.testing.policies import check_policy
-from maze_kernel.testing.trainers import check_trainer
-from maze_kernel.testing.transforms import check_transform
+from maze_kernel.contracts.model import PolicyContext
+from maze_kernel.contracts.transform import Transform
+from maze_runtime.env.flat import flat_spaces
+from maze_runtime.rollout.random_policy import RandomPolicy
+from maze_testing.blocks import check_block
+from maze_testing.conformance import ConformanceError
+from maze_testing.environments import ObservationReward
+from maze_testing.envs import check_env, check_wrapper
+from maze_testing.fixtures import isolated_kernel  # noqa: F401
+from maze_testing.loggers import check_logger
+from maze_testing.policies import check_policy
+from maze_testing.trainers import check_trainer
+from maze_testing.transforms import check_transform
 
 SPACES = flat_spaces(
     spaces.Dict({"observation": spaces.Box(-2.0, 2.0, (3,), np.float32)}), spaces.Dict({"action": spaces.Discrete(3)})

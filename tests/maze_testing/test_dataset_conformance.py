@@ -8,16 +8,16 @@ import pytest
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
-from maze_kernel.env.flat import FlatEnv, flat_spaces
-from maze_kernel.env.simulation import Recording
 from maze_kernel.loader import Kernel
-from maze_kernel.testing.conformance import ConformanceError
-from maze_kernel.testing.datasets import check_dataset
-from maze_kernel.testing.environments import TwoStep
-from maze_kernel.trajectories.opening import open_dataset
-from maze_kernel.trajectories.recording import RecordingEnv
-from maze_kernel.workers.options import WorkersOptions
-from maze_kernel.workers.subprocess import SubprocessPool
+from maze_processes.pool import SubprocessPool
+from maze_runtime.datasets.opening import open_dataset
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.env.simulation import Recording
+from maze_runtime.workers.options import WorkersOptions
+from maze_testing.conformance import ConformanceError
+from maze_testing.datasets import check_dataset
+from maze_testing.environments import TwoStep
+from maze_trajectories.recording import RecordingEnv
 
 
 class Dial(FlatEnv):
@@ -64,8 +64,8 @@ def test_recordings_keep_the_contract(make_env, tmp_path):
 @pytest.mark.filterwarnings("ignore::UserWarning:minari.*")
 def test_minari_datasets_keep_the_contract(tmp_path, monkeypatch):
     pytest.importorskip("minari")
-    from maze_kernel.trajectories.dataset import TrajectoryDataset
-    from maze_kernel.trajectories.minari_datasets import export_to_minari
+    from maze_trajectories.dataset import TrajectoryDataset
+    from maze_trajectories.minari_datasets import export_to_minari
 
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     export_to_minari(TrajectoryDataset.open(record(Dial, tmp_path / "recording")), "toy/dial-v0")

@@ -4,8 +4,8 @@ import functools
 
 import pytest
 
-from maze_kernel.testing.envs import check_env
-from maze_kernel.testing.structured_environments import ChangingTeam, DoorAndKey, Hierarchy, Pair
+from maze_testing.envs import check_env
+from maze_testing.structured_environments import ChangingTeam, DoorAndKey, Hierarchy, Pair
 
 MAKERS = {
     "door": (DoorAndKey, 8),

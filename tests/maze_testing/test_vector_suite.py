@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from maze_kernel.components import load_attribute
-from maze_kernel.env.tick import VectorContext
+from maze_kernel.contracts.vector import VectorContext
 from maze_kernel.errors import RequestError
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.rollout.subprocess_mode import subprocess_batch
-from maze_kernel.rollout.vector_modes import auto_batch, native_batch, sequential_batch
-from maze_kernel.rollout.vector_options import SubprocessVectorOptions
-from maze_kernel.testing.by_value_pool import ByValuePool
-from maze_kernel.testing.conformance import ConformanceError
-from maze_kernel.testing.environments import Endless
-from maze_kernel.testing.vectors import check_vector_mode
-from maze_kernel.workers.inline import InlinePool
-from maze_kernel.workers.options import WorkersOptions
-from maze_kernel.workers.subprocess import SubprocessPool
+from maze_processes.pool import SubprocessPool
+from maze_processes.subprocess_mode import subprocess_batch
+from maze_processes.vector_options import SubprocessVectorOptions
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.vector_modes import auto_batch, native_batch, sequential_batch
+from maze_runtime.workers.inline import InlinePool
+from maze_runtime.workers.options import WorkersOptions
+from maze_testing.by_value_pool import ByValuePool
+from maze_testing.conformance import ConformanceError
+from maze_testing.environments import Endless
+from maze_testing.vectors import check_vector_mode
 
 
 @pytest.mark.parametrize("make", [sequential_batch, auto_batch])

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 from maze_cutting2d.env import make_env as make_cutting_env
 from maze_cutting2d.options import CuttingOptions
 from maze_kernel.cli.app import make_app
-from maze_kernel.env.flat import FlatEnv, flat_spaces
-from maze_kernel.env.simulation import Recording
-from maze_kernel.trajectories.recording import RecordingEnv
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.env.simulation import Recording
+from maze_trajectories.recording import RecordingEnv
 
 
 class Counter(FlatEnv):

@@ -8,7 +8,7 @@ import pytest
 from maze_cutting2d.env import make_env
 from maze_cutting2d.options import CuttingOptions
 from maze_cutting2d.states import CuttingState
-from maze_kernel.trajectories.dataset import TrajectoryDataset
+from maze_trajectories.dataset import TrajectoryDataset
 
 RELEASES = sorted((Path(__file__).parent / "golden").iterdir())
 

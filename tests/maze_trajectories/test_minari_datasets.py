@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maze_kernel.trajectories.dataset import TrajectoryDataset
+from maze_trajectories.dataset import TrajectoryDataset
 
 minari = pytest.importorskip("minari")
 pytest.importorskip("h5py")

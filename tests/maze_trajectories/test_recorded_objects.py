@@ -13,13 +13,13 @@ import pytest
 
 from maze_cutting2d.events import CuttingEvents
 from maze_cutting2d.states import CutAction, CuttingState, SelectAction
-from maze_kernel.env.core_env import CoreEnv
-from maze_kernel.env.simulation import Recording
 from maze_kernel.errors import EnvError
-from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.object_decoding import RecordedClasses
-from maze_kernel.trajectories.object_encoding import ObjectEncoder
-from maze_kernel.trajectories.recording import RecordingEnv
+from maze_runtime.env.core_env import CoreEnv
+from maze_runtime.env.simulation import Recording
+from maze_trajectories.dataset import TrajectoryDataset
+from maze_trajectories.object_decoding import RecordedClasses
+from maze_trajectories.object_encoding import ObjectEncoder
+from maze_trajectories.recording import RecordingEnv
 
 
 class Color(enum.Enum):

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maze_kernel.api import RunContext
 from maze_kernel.config.load import experiment_from_mapping
-from maze_kernel.env.simulation import Recording
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.loader import Kernel
-from maze_kernel.rollouts import RolloutOptions, replay, roll_out
-from maze_kernel.training.recorder import make_recorder
-from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.recording import RecordingEnv
+from maze_runtime.context import RunContext
+from maze_runtime.env.simulation import Recording
+from maze_runtime.playing.recorder import make_recorder
+from maze_runtime.playing.roll_out import RolloutOptions, replay, roll_out
+from maze_trajectories.dataset import TrajectoryDataset
+from maze_trajectories.recording import RecordingEnv
 
 PENDULUM = {
     "name": "swing",
@@ -96,7 +96,7 @@ def test_a_trained_run_records_observations_inside_of_its_wrappers_and_replays(t
 
 def fragile(tmp_path):
     (tmp_path / "fragile.py").write_text(
-        "from maze_kernel.testing.environments import Endless\n\n\n"
+        "from maze_testing.environments import Endless\n\n\n"
         "class Fragile(Endless):\n"
         "    def reset(self, *, seed=None, options=None):\n"
         "        self.bad = seed is not None and seed % 2\n"

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maze_kernel.api import RunContext
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.errors import ExperimentError, RequestError
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.viewing.viewer import view_page
+from maze_runtime.context import RunContext
+from maze_runtime.run.assembly import Assembly
+from maze_trajectories.dataset import TrajectoryDataset
+from maze_viewing.viewer import view_page
 
 CUTTING = {"use": "cutting-2d", "version": "masked", "max_episode_steps": 4}
 SHORT = {"n_epochs": 1, "epoch_length": 1, "n_rollout_steps": 12}

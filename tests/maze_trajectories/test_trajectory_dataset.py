@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.flat import flat_spaces
-from maze_kernel.env.simulation import Recording
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError, TrajectoryError
-from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.recording import RecordingEnv
-from maze_kernel.trajectories.stored_spaces import spaces_from_data, spaces_to_data
+from maze_runtime.env.flat import flat_spaces
+from maze_runtime.env.simulation import Recording
+from maze_trajectories.dataset import TrajectoryDataset
+from maze_trajectories.recording import RecordingEnv
+from maze_trajectories.stored_spaces import spaces_from_data, spaces_to_data
 from maze_wrappers.observation_stack import ObservationStack
 from maze_wrappers.options import ObservationStackOptions
 

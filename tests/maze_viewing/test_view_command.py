@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maze_kernel.env.renderer import ChoiceArgument, IntRange, Renderer
 from maze_kernel.errors import EnvError, RequestError
-from maze_kernel.viewing.episodes import encode_png
-from maze_kernel.viewing.frames import renderer_arguments
-from maze_kernel.viewing.notebook import TrajectoryViewer
+from maze_runtime.env.renderer import ChoiceArgument, IntRange, Renderer
+from maze_viewing.episodes import encode_png
+from maze_viewing.frames import renderer_arguments
+from maze_viewing.notebook import TrajectoryViewer
 
 
 def data_of(page):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.loader import Kernel
+from maze_runtime.env.flat import FlatEnv, flat_spaces
 
 OBSERVATION = spaces.Dict(
     image=spaces.Box(0, 255, (6, 5, 3), np.uint8),

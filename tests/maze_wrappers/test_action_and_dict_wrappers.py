@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel import RunContext
 from maze_kernel.catalog import build
 from maze_kernel.config.load import select
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.env.flat import FlatEnv, flat_spaces
+from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.errors import MazeError, SpaceError
+from maze_runtime.context import RunContext
+from maze_runtime.env.flat import FlatEnv, flat_spaces
 
 OBSERVATION = spaces.Dict(x=spaces.Box(-1, 1, (2,), np.float32))
 

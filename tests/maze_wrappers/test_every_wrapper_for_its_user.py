@@ -14,11 +14,11 @@ import pytest
 from gymnasium import spaces
 from typer.testing import CliRunner
 
-from maze_kernel import RunContext
 from maze_kernel.cli.app import make_app
 from maze_kernel.config import describe, load_experiment
-from maze_kernel.env.flat import FlatEnv, flat_spaces
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.context import RunContext
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.run.assembly import Assembly
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/environments.md").read_text(encoding="utf-8")
 HEAD = """name = "robot"
@@ -91,7 +91,7 @@ class Row:
     """Files of a rollout."""
 
 
-PROVIDERS = ("maze-wrappers", "maze-kernel")
+PROVIDERS = ("maze-wrappers", "maze-trajectories")
 """The second one brings the wrappers that record."""
 
 ROWS = {

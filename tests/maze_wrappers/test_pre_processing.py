@@ -8,9 +8,9 @@ from PIL import Image
 
 from maze_kernel.catalog import build
 from maze_kernel.config.load import experiment_from_mapping, select
-from maze_kernel.env.flat import flat_spaces
 from maze_kernel.errors import RequestError
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.env.flat import flat_spaces
+from maze_runtime.run.assembly import Assembly
 
 ACTION = spaces.Dict(action=spaces.Discrete(2))
 
@@ -86,7 +86,7 @@ def test_pre_processors_chain_by_name_and_keep_originals(kernel):
     ]
     data = {
         "name": "pixels",
-        "env": {"use": "maze_kernel.testing.environments:TwoStep"},
+        "env": {"use": "maze_testing.environments:TwoStep"},
         "trainer": {"use": "ppo"},
         "wrappers": chain,
     }

@@ -9,14 +9,14 @@ from matplotlib.figure import Figure
 
 from maze_kernel.catalog import build
 from maze_kernel.config.load import experiment_from_mapping, select
-from maze_kernel.env.contract import ActorID, StructuredSpaces
-from maze_kernel.env.flat import FlatEnv, flat_spaces
-from maze_kernel.env.tick import FinalObservation, Group, Tick
+from maze_kernel.contracts.env import ActorID, StructuredSpaces
+from maze_kernel.contracts.vector import FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError, RequestError
-from maze_kernel.events.aggregation import EpochAggregator
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.rollout.vector_transform import TransformedVectorEnv
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.events.aggregation import EpochAggregator
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.vector_transform import TransformedVectorEnv
+from maze_runtime.run.assembly import Assembly
 
 
 class Count(FlatEnv):
@@ -181,7 +181,7 @@ def test_log_stats_show_rewards_before_and_after_scaling(kernel):
 def test_monitoring_reaches_tensorboard_as_bars_and_violins(kernel, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    from maze_kernel.training.train import train
+    from maze_runtime.training.train import train
 
     data = {
         "name": "monitored",

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.env.flat import flat_spaces
-from maze_kernel.testing.environments import TwoStep
-from maze_kernel.testing.envs import check_wrapper
-from maze_kernel.testing.transforms import check_transform
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_runtime.env.flat import flat_spaces
+from maze_testing.environments import TwoStep
+from maze_testing.envs import check_wrapper
+from maze_testing.transforms import check_transform
 from maze_wrappers.observation_normalization import ObservationNormalization
 from maze_wrappers.options import (
     KeyNormalization,

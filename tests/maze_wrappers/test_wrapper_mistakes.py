@@ -3,8 +3,9 @@
 import pytest
 from typer.testing import CliRunner
 
-from maze_kernel import MazeError, RunContext
+from maze_kernel import MazeError
 from maze_kernel.cli.app import make_app
+from maze_runtime.context import RunContext
 
 HEAD = """name = "mistaken"
 

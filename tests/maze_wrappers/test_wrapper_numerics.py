@@ -10,12 +10,12 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maze_kernel.env.flat import FlatEnv, flat_spaces
-from maze_kernel.env.transformed import TransformedEnv
 from maze_kernel.errors import EnvError, MazeError, RequestError
-from maze_kernel.rollout.estimation import estimate_transforms
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.rollout.vector_transform import TransformedVectorEnv
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.env.transformed import TransformedEnv
+from maze_runtime.rollout.estimation import estimate_transforms
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.vector_transform import TransformedVectorEnv
 from maze_wrappers.observation_normalization import ObservationNormalization
 from maze_wrappers.options import (
     KeyNormalization,

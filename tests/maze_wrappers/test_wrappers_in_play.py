@@ -11,8 +11,8 @@ from maze_cutting2d.env import make_env
 from maze_cutting2d.options import CuttingOptions
 from maze_kernel.catalog import build
 from maze_kernel.config.load import select
-from maze_kernel.run.env_factory import is_transform
-from maze_kernel.testing.wrappers import check_wrapper_in_play
+from maze_runtime.run.env_factory import is_transform
+from maze_testing.wrappers import check_wrapper_in_play
 
 _spec = importlib.util.spec_from_file_location("wrapper_machines", Path(__file__).with_name("conftest.py"))
 machines = importlib.util.module_from_spec(_spec)
@@ -37,7 +37,7 @@ def cutting(version):
     return lambda: make_env(CuttingOptions(version=version, max_episode_steps=7))
 
 
-PROVIDERS = ("maze-wrappers", "maze-kernel")
+PROVIDERS = ("maze-wrappers", "maze-trajectories")
 """The second one brings the wrappers that record."""
 
 CASES = {

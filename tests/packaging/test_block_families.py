@@ -11,7 +11,7 @@ BUILD = """
 import torch
 from maze_kernel.loader import Kernel
 from maze_kernel.config.load import select
-from maze_kernel.testing.blocks import check_block
+from maze_testing.blocks import check_block
 
 SHAPES = {
     "multi-head-attention": [(2, 64), (5, 64), (5, 64)], "self-attention-seq": [(5, 64)],

@@ -1,12 +1,18 @@
-"""Who may import whom, read from the syntax trees of every distribution."""
+"""Who may import whom, read from the syntax trees and the metadata of every distribution.
+
+A package may import what its `pyproject.toml` names and nothing else; imports inside functions and under
+`TYPE_CHECKING` count like all others. No import runs in a circle.
+"""
 
 import ast
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 PROJECTS = sorted(
@@ -15,132 +21,141 @@ PROJECTS = sorted(
     for path in ROOT.glob(pattern)
 )
 DISTRIBUTIONS = {path.parent.name: path.parent for path in PROJECTS}
+LIBRARIES = {"maze_replay", "maze_testing", "maze_suite"}
+"""Distributions that offer no component."""
 ALGORITHMS = {"maze_ppo", "maze_sac", "maze_impala", "maze_es", "maze_bc"}
-FLOORS = {
-    0: ("errors", "components", "selection", "validators", "hookspecs", "__init__", "plugin_files", "containment"),
-    1: ("loader", "catalog", "config", "scaffold", "builtin"),
-    2: ("events",),
-    3: ("env",),
-    4: ("models",),
-    5: ("rollout", "workers"),
-    6: ("training", "run", "trajectories"),
-    7: ("deployment", "api", "api_components", "rollouts", "viewing"),
-    8: ("cli", "testing"),
-}
-FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
-CONTRACTS = ("maze_kernel.config.experiment",)
-
-PROCESSES = {
-    *(f"workers.{name}" for name in ("actor", "child", "shared_memory", "subprocess", "supervision", "supervisor")),
-    "workers.transport",
-    *(f"rollout.{name}" for name in ("subprocess_vector", "subprocess_mode", "env_host", "structured_merge")),
-    *(f"rollout.{name}" for name in ("remote_collector", "rollout_host")),
-}
-"""Modules of the kernel that others reach by the targets of components only."""
-
-
-def sources(name):
-    folder = DISTRIBUTIONS[name] / "src" / name
-    found = [path for path in folder.rglob("*.py") if "plugin_template" not in path.parts]
-    assert found, f"no source files in {folder}"
-    return found
-
-
-def is_type_checking(node):
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-
-
-def imports(path):
-    """Modules imported when the file runs; what stands under TYPE_CHECKING never runs."""
-    pending = [ast.parse(path.read_text())]
-    while pending:
-        node = pending.pop()
-        if is_type_checking(node):
-            continue
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path} has a relative import"
-            yield node.module
-        pending.extend(ast.iter_child_nodes(node))
+IMPORTED_AS = {"PIL": "pillow", "imageio_ffmpeg": "imageio-ffmpeg"}
+"""Third-party modules whose distribution has another name."""
+ROOMS = (
+    *("events", "env", "models", "workers", "rollout", "run", "datasets", "training", "playing", "context"),
+    *("commands", "plugin"),
+)
+"""The floors of maze_runtime from the ground; an import never runs upward."""
+KERNEL_LINES = 7000
+MODULE_LINES = 300
 
 
 def metadata(name):
     return tomllib.loads((DISTRIBUTIONS[name] / "pyproject.toml").read_text())["project"]
 
 
+def declared(name):
+    """The distributions a package may import: its dependencies, and those of its extras."""
+    project = metadata(name)
+    extras = [text for extra in project.get("optional-dependencies", {}).values() for text in extra]
+    return {Requirement(text).name.lower().replace("-", "_") for text in (*project.get("dependencies", ()), *extras)}
+
+
+def sources(name):
+    folder = DISTRIBUTIONS[name] / "src" / name
+    return [path for path in folder.rglob("*.py") if "plugin_template" not in path.parts]
+
+
+@cache
+def modules():
+    """Module name to its file, of all distributions."""
+    found = {}
+    for name, folder in DISTRIBUTIONS.items():
+        for path in sources(name):
+            parts = path.relative_to(folder / "src").with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@cache
+def imports(path):
+    """All modules that a file imports, wherever the import stands."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules() else node.module for name in names}
+    return found
+
+
 def test_there_are_distributions_to_check():
-    assert {"maze_kernel", "maze_ppo", "maze_perception", "maze_gym", "maze_hello"} <= set(DISTRIBUTIONS)
+    assert {"maze_kernel", "maze_runtime", "maze_ppo", "maze_gym", "maze_suite", "maze_hello"} <= set(DISTRIBUTIONS)
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_first_party_imports_are_declared(name):
-    declared = {
-        requirement.split(">")[0].split("[")[0].strip().replace("-", "_")
-        for requirement in metadata(name)["dependencies"]
-    }
-    for path in sources(name):
-        for module in imports(path):
-            package = module.partition(".")[0]
-            if package in DISTRIBUTIONS and package != name:
-                assert name != "maze_kernel", f"{path} imports the plugin {package}"
-                assert package in declared, f"{path} imports {package}, which {name} does not declare"
-                assert not {package, name} <= ALGORITHMS, f"{path}: algorithms never import each other"
-
-
-def test_the_kernel_never_imports_upward():
-    folder = DISTRIBUTIONS["maze_kernel"] / "src" / "maze_kernel"
-    wrong = []
-    for path in sources("maze_kernel"):
-        room = path.relative_to(folder).parts[0].removesuffix(".py")
-        for module in imports(path):
-            if module.startswith("maze_kernel."):
-                target = module.split(".")[1]
-                if FLOOR_OF[target] > FLOOR_OF[room] and module not in CONTRACTS:
-                    wrong.append(f"{path.relative_to(folder)} -> {module}")
-    assert not wrong, wrong
-
-
-def test_processes_are_reached_by_their_components_only():
-    folder = DISTRIBUTIONS["maze_kernel"] / "src" / "maze_kernel"
-    own = {folder / f"{name.replace('.', '/')}.py" for name in PROCESSES}
-    assert all(path.exists() for path in own)
-    wrong = [
-        f"{path.relative_to(ROOT)} -> {module}"
-        for name in DISTRIBUTIONS
+def test_a_package_imports_what_it_declares(name):
+    allowed = {name} | declared(name)
+    wrong = {
+        f"{path.relative_to(ROOT)} imports {module}"
         for path in sources(name)
-        if path not in own
         for module in imports(path)
-        if module.removeprefix("maze_kernel.") in PROCESSES
-    ]
-    assert not wrong, wrong
+        if (top := module.partition(".")[0]) not in sys.stdlib_module_names
+        and IMPORTED_AS.get(top, top).lower().replace("-", "_") not in allowed
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_a_package_declares_what_it_imports(name):
+    """A dependency nobody imports is one too many; those of extras may be the business of a library."""
+    used = {IMPORTED_AS.get(m.partition(".")[0], m.partition(".")[0]).lower().replace("-", "_")
+            for path in sources(name) for m in imports(path)}  # fmt: skip
+    dependencies = {Requirement(text).name.lower().replace("-", "_") for text in metadata(name).get("dependencies", ())}
+    if name != "maze_suite":
+        assert not dependencies - used - {"maze_kernel", "tensorboard", "gymnasium", "pettingzoo"}
+
+
+def test_the_kernel_knows_neither_torch_nor_any_plugin():
+    assert not {"torch", "safetensors"} & {Requirement(text).name for text in metadata("maze_kernel")["dependencies"]}
+    assert not declared("maze_kernel") & set(DISTRIBUTIONS)
+
+
+def test_algorithms_never_import_each_other():
+    for name in ALGORITHMS:
+        assert not declared(name) & (ALGORITHMS - {name})
+
+
+def test_no_import_runs_in_a_circle():
+    graph = {name: {target for target in imports(path) if target in modules()} - {name} for name, path in
+             modules().items()}  # fmt: skip
+    assert len(graph) > 200
+    while leaves := [name for name, targets in graph.items() if not targets & set(graph)]:
+        for name in leaves:
+            del graph[name]
+    circle = {name: sorted(targets & set(graph)) for name, targets in graph.items()}
+    assert not circle
+
+
+def test_the_runtime_never_imports_upward():
+    wrong = []
+    for path in sources("maze_runtime"):
+        room = path.relative_to(DISTRIBUTIONS["maze_runtime"] / "src" / "maze_runtime").parts[0].removesuffix(".py")
+        for module in imports(path):
+            parts = module.split(".")
+            if parts[0] == "maze_runtime" and len(parts) > 1 and _floor(parts[1]) > _floor(room):
+                wrong.append(f"{path.relative_to(ROOT)} imports {module}")
+    assert not wrong
+
+
+def _floor(room):
+    return ROOMS.index("context" if room == "context_components" else room) if room != "__init__" else -1
+
+
+def test_the_kernel_stays_small():
+    lines = {path: len(path.read_text().splitlines()) for path in sources("maze_kernel")}
+    assert sum(lines.values()) <= KERNEL_LINES
+    assert {path.name: n for path, n in lines.items() if n > MODULE_LINES} == {}
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_plugin_and_options_import_neither_torch_nor_gymnasium(name):
     folder = DISTRIBUTIONS[name] / "src" / name
-    modules = [f"{name}.{stem}" for stem in ("plugin", "options", "builtin") if (folder / f"{stem}.py").exists()]
+    found = [f"{name}.{stem}" for stem in ("plugin", "options", "builtin") if (folder / f"{stem}.py").exists()]
     if name == "maze_kernel":
-        modules += [
-            f"maze_kernel.{room}"
-            for room in ("loader", "catalog", "workers.options", "rollout.vector_options", "config.load")
-        ]
-    assert modules
+        found += [f"maze_kernel.{room}" for room in ("loader", "catalog", "config.load", "contracts.logger", "cli.app")]
+    found = found or [name]
     code = (
         f"import sys; sys.path.insert(0, {str(folder.parent)!r})\n"
-        f"import {', '.join(modules)}\n"
+        f"import {', '.join(found)}\n"
         "print([module for module in ('torch', 'gymnasium') if module in sys.modules])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.strip() == "[]"
-
-
-def test_a_writer_of_statistics_needs_nothing_heavy():
-    heavy = ("torch", "gymnasium", "maze_kernel.env", "maze_kernel.training", "maze_kernel.run.network_layout")
-    code = (
-        "import sys\nimport maze_console.logger, maze_csv.logger, maze_kernel.run.logging_contract\n"
-        f"print([module for module in {heavy} if module in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
@@ -154,6 +169,9 @@ def test_every_distribution_is_typed_and_has_its_entry_point(name):
     assert (folder / "src" / name / "py.typed").exists()
     assert (folder / "README.md").read_text().startswith("#")
     assert project["name"] == name.replace("_", "-")
+    if name in LIBRARIES:
+        assert "entry-points" not in project
+        return
     module = "maze_kernel.builtin" if name == "maze_kernel" else f"{name}.plugin"
     assert project["entry-points"]["maze.plugins"] == {project["name"]: module}
     if name != "maze_kernel":
@@ -163,8 +181,6 @@ def test_every_distribution_is_typed_and_has_its_entry_point(name):
 def test_versions_are_in_step():
     from maze_kernel import __version__
 
-    bundle = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    versions = {name: metadata(name)["version"] for name in DISTRIBUTIONS} | {"maze_rl": bundle["version"]}
-    assert set(versions.values()) == {__version__}, versions
-    shipped = {name.replace("_", "-") for name in DISTRIBUTIONS} - {"maze-hello"}
-    assert {requirement.split(">")[0] for requirement in bundle["dependencies"]} == shipped
+    assert {name: metadata(name)["version"] for name in DISTRIBUTIONS} == dict.fromkeys(DISTRIBUTIONS, __version__)
+    shipped = {name.replace("_", "-") for name in DISTRIBUTIONS} - {"maze-hello", "maze-suite"}
+    assert {Requirement(text).name for text in metadata("maze_suite")["dependencies"]} == shipped

@@ -1,4 +1,4 @@
-"""Each wheel installs alone beside the kernel's, and the example plugin trains from wheels."""
+"""What few wheels can do: the kernel alone, with a writer, with an algorithm; examples; new plugins."""
 
 import json
 import subprocess
@@ -14,6 +14,7 @@ NAMES = sorted(
     for pattern in ("maze_*/pyproject.toml", "plugins/*/pyproject.toml", "examples/maze_hello/pyproject.toml")
     for path in ROOT.glob(pattern)
 )
+LIBRARIES = ("maze_replay", "maze_testing", "maze_suite")
 LIST = (
     "import json, maze_kernel\n"
     "from maze_kernel.loader import Kernel\n"
@@ -21,26 +22,47 @@ LIST = (
     "print(json.dumps({'file': maze_kernel.__file__, 'plugins':"
     " {p.name: [p.status, p.cause, len(p.components)] for p in kernel.plugins}}))"
 )
+EVERY_TARGET = (
+    "from maze_kernel.loader import Kernel\n"
+    "catalog = Kernel.installed().catalog\n"
+    "entries = catalog.entries()\n"
+    "assert entries\n"
+    "for entry in entries:\n"
+    "    catalog.load(entry)\n"
+    "    catalog.options_class(entry)\n"
+)
+EXPERIMENT = """
+name = "few"
+[env]
+use = "gym"
+id = "CartPole-v1"
+[vector]
+n_envs = 4
+[trainer]
+use = "ppo"
+n_epochs = 1
+epoch_length = 2
+"""
 
 pytestmark = pytest.mark.slow
 
 
-def run(*command, cwd):
+def run(*command, cwd, code=0):
     result = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
-    return result.stdout
+    assert result.returncode == code, f"{command}\n{result.stdout}\n{result.stderr}"
+    return result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_installs_alone_beside_the_kernel(name, wheels, clean_environment, tmp_path):
-    alone = {"maze_kernel": wheels["maze_kernel"], name: wheels[name]}
-    python = clean_environment(*alone.values())
+def test_it_installs_with_what_it_declares_and_every_target_can_be_imported(name, clean_environment, tmp_path):
+    python = clean_environment(name)
     found = json.loads(run(python, "-c", LIST, cwd=tmp_path))
     assert Path(found["file"]).is_relative_to(tmp_path), "the kernel must come from its wheel"
-    assert set(found["plugins"]) == {package.replace("_", "-") for package in alone}
+    assert name.replace("_", "-") in found["plugins"] or name in LIBRARIES
     for plugin, (status, cause, n_components) in found["plugins"].items():
         assert status == "active", f"{plugin}: {cause}"
         assert n_components > 0
+    run(python, "-c", EVERY_TARGET, cwd=tmp_path)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -51,22 +73,88 @@ def test_wheels_are_typed_and_hold_no_tests(name, wheels):
     assert not [file for file in files if "__pycache__" in file or file.startswith("tests/")]
 
 
-def test_the_kernels_wheel_starts_new_plugins(wheels, clean_environment, tmp_path):
-    python = clean_environment(wheels["maze_kernel"])
-    code = "from maze_kernel.scaffold import new_plugin; new_plugin('maze-robots', '.')"
+class TestTheKernelAlone:
+    """No torch anywhere: it lists, checks, completes, describes and scaffolds, and says what brings the rest."""
+
+    @pytest.fixture
+    def maze(self, clean_environment, tmp_path):
+        python = clean_environment("maze_kernel")
+        absent = "import importlib.util\nassert importlib.util.find_spec('torch') is None"
+        run(python, "-c", absent, cwd=tmp_path)
+        return lambda *arguments, code=0: run(python.parent / "maze", *arguments, cwd=tmp_path, code=code)
+
+    def test_its_commands_work(self, maze, tmp_path):
+        assert "maze-kernel" in maze("list-plugins")
+        assert "list-plugins" in maze("--help")
+        assert json.loads(maze("schema"))["properties"]["seed"]
+        assert "check" in maze("describe", "command")
+        maze("new-plugin", "maze-robots")
+        assert (tmp_path / "maze_robots" / "src" / "maze_robots" / "plugin.py").exists()
+
+    def test_it_checks_files_against_what_is_installed(self, maze, tmp_path):
+        (tmp_path / "x.toml").write_text(EXPERIMENT)
+        shown = maze("check", "x.toml", code=2)
+        assert "no trainer is called 'ppo'" in shown
+        assert "x.toml:8" in shown
+
+    @pytest.mark.parametrize(
+        ("command", "distribution"),
+        [("train", "maze-runtime"), ("export", "maze-deployment"), ("view", "maze-viewing")],
+    )
+    def test_a_command_it_lacks_names_the_distribution_that_brings_it(self, maze, command, distribution):
+        assert f"pip install {distribution}" in maze(command, "x.toml", code=2)
+
+
+def test_kernel_and_a_writer_need_no_torch(clean_environment, tmp_path):
+    python = clean_environment("maze_kernel", "maze_csv")
+    code = (
+        "import sys\n"
+        "from maze_csv.logger import CsvLogger\n"
+        "from maze_csv.options import CsvOptions\n"
+        "from maze_kernel.contracts.logger import LoggerContext\n"
+        "from pathlib import Path\n"
+        "CsvLogger(LoggerContext(run_dir=Path('.'), name='x', n_epochs=1, max_env_steps=0), CsvOptions())\n"
+        "assert not {'torch', 'gymnasium'} & set(sys.modules)\n"
+    )
     run(python, "-c", code, cwd=tmp_path)
-    made = {path.relative_to(tmp_path / "maze_robots") for path in (tmp_path / "maze_robots").rglob("*.*")}
-    assert Path("src/maze_robots/plugin.py") in made
-    assert Path("pyproject.toml") in made
+    assert "csv" in run(python.parent / "maze", "describe", "logger", "csv", cwd=tmp_path)
 
 
-def test_the_example_plugin_trains_from_wheels(wheels, clean_environment, tmp_path):
-    python = clean_environment(*wheels.values())
-    maze = python.parent / "maze"
+def test_kernel_runtime_gym_and_ppo_train(clean_environment, tmp_path):
+    """Without the blocks and distributions of a model there is none by default; maze-perception brings them."""
+    python = clean_environment("maze_ppo", "maze_gym", "maze_perception", "maze_distributions")
+    (tmp_path / "x.toml").write_text(EXPERIMENT)
+    out = tmp_path / "run"
+    run(python.parent / "maze", "train", "x.toml", "--out", out, cwd=tmp_path)
+    assert [*out.rglob("model.safetensors")]
+    run(python.parent / "maze", "rollout", out, "--episodes", "2", cwd=tmp_path)
+
+
+def test_kernel_runtime_gym_and_ppo_say_what_a_model_lacks(clean_environment, tmp_path):
+    python = clean_environment("maze_kernel", "maze_runtime", "maze_gym", "maze_ppo")
+    (tmp_path / "x.toml").write_text(EXPERIMENT)
+    assert "x.toml: ok" in run(python.parent / "maze", "check", "x.toml", cwd=tmp_path)
+    assert "no plugin provides a default model" in run(python.parent / "maze", "train", "x.toml", cwd=tmp_path, code=2)
+
+
+def test_the_example_plugin_trains_from_wheels(clean_environment, tmp_path):
+    python = clean_environment("maze_suite", "maze_hello")
     experiment = ROOT / "examples" / "maze_hello" / "experiment.toml"
     out = tmp_path / "run"
-    run(maze, "train", experiment, "--set", "trainer.n_epochs=2", "--out", out, cwd=tmp_path)
+    run(python.parent / "maze", "train", experiment, "--set", "trainer.n_epochs=2", "--out", out, cwd=tmp_path)
     assert [*out.rglob("model.safetensors")]
+
+
+def test_the_names_of_the_suite_are_those_of_the_distributions(clean_environment, tmp_path):
+    python = clean_environment("maze_suite")
+    code = (
+        "import maze_suite, sys\n"
+        "assert 'torch' not in sys.modules\n"
+        "assert len(maze_suite.__all__) > 10\n"
+        "for name in maze_suite.__all__:\n"
+        "    assert getattr(maze_suite, name) is not None\n"
+    )
+    run(python, "-c", code, cwd=tmp_path)
 
 
 def test_a_new_plugin_passes_its_own_tests(wheels, clean_environment, tmp_path):
@@ -74,7 +162,17 @@ def test_a_new_plugin_passes_its_own_tests(wheels, clean_environment, tmp_path):
 
     folder = new_plugin("acme-robots", tmp_path)
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", folder, cwd=tmp_path)
-    python = clean_environment(*wheels.values(), next(folder.glob("dist/*.whl")))
+    wheel = str(next(folder.glob("dist/*.whl")))
+    python = clean_environment(wheel, extras={wheel: ("test",)})
     run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder / "tests", cwd=tmp_path)
     described = run(python.parent / "maze", "describe", "trainer", "acme-robots-search", cwd=tmp_path)
     assert "elite_fraction" in described
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", [name for name in NAMES if (ROOT / "tests" / name).is_dir()])
+def test_the_tests_of_a_package_pass_with_what_it_declares(name, clean_environment, tmp_path):
+    """What only its tests need is declared in the extra `test`."""
+    python = clean_environment(name, extras={name: ("test",)})
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml", "--rootdir", ROOT]
+    run(*command, ROOT / "tests" / name, cwd=tmp_path)

@@ -17,9 +17,9 @@ import torch
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.errors import CheckpointError
 from maze_kernel.loader import Kernel
-from maze_kernel.training.checkpoint_store import CheckpointStore
-from maze_kernel.training.resume import stored_experiment
-from maze_kernel.training.train import train
+from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.resume import stored_experiment
+from maze_runtime.training.train import train
 
 EPOCHS = 400
 

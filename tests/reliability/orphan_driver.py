@@ -8,10 +8,10 @@ import time
 
 import numpy as np
 
-from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
-from maze_kernel.testing.environments import Identity
-from maze_kernel.workers.options import WorkersOptions
-from maze_kernel.workers.subprocess import SubprocessPool
+from maze_processes.pool import SubprocessPool
+from maze_processes.subprocess_vector import SubprocessVectorEnv
+from maze_runtime.workers.options import WorkersOptions
+from maze_testing.environments import Identity
 
 
 class Env(Identity):

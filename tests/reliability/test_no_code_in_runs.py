@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from maze_kernel.training.checkpoint import Checkpoint, LoopState
-from maze_kernel.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.checkpoint import Checkpoint, LoopState
+from maze_runtime.training.checkpoint_store import CheckpointStore
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
@@ -19,8 +19,8 @@ SOURCES = sorted(
 )
 PICKLERS = {"pickle", "cPickle", "_pickle", "dill", "shelve", "marshal", "joblib", "cloudpickle", "jsonpickle"}
 SHIPPING = {
-    "maze_kernel/src/maze_kernel/workers/transport.py",
-    "maze_kernel/src/maze_kernel/testing/by_value_pool.py",
+    "plugins/maze_processes/src/maze_processes/transport.py",
+    "plugins/maze_testing/src/maze_testing/by_value_pool.py",
 }
 
 
@@ -81,9 +81,9 @@ def test_loading_a_run_imports_nothing_from_it(hostile_run):
         import torch
         from maze_kernel.errors import MazeError
         from maze_kernel.loader import Kernel
-        from maze_kernel.run.directory import open_run
-        from maze_kernel.training.checkpoint_store import CheckpointStore
-        from maze_kernel.training.resume import stored_experiment
+        from maze_runtime.run.directory import open_run
+        from maze_runtime.training.checkpoint_store import CheckpointStore
+        from maze_runtime.training.resume import stored_experiment
         kernel = Kernel.installed()
         run_dir = {str(hostile_run)!r}
         def watch(event, arguments):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from maze_kernel.errors import EnvError
-from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
-from maze_kernel.testing.environments import Identity
+from maze_processes.subprocess_vector import SubprocessVectorEnv
+from maze_testing.environments import Identity
 
 # Covers the start of a process on a busy machine.
 TIMEOUT_SECONDS = 8.0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from maze_kernel.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.checkpoint_store import CheckpointStore
 
 TOY_PLUGIN = Path(__file__).parents[1] / "toys" / "toy_plugin.py"
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from gymnasium import spaces
-from maze_kernel.env.flat import FlatEnv, flat_spaces
+from maze_runtime.env.flat import FlatEnv, flat_spaces
 
 
 class Weird(FlatEnv):

@@ -16,8 +16,8 @@ import pytest
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.errors import MazeError
 from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.testing.environments import Identity
+from maze_runtime.run.assembly import Assembly
+from maze_testing.environments import Identity
 
 TAG = "MAZE_TEST_TAG"
 SECONDS_ALLOWED = 5.0

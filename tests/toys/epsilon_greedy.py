@@ -18,7 +18,7 @@ MAZE_PLUGIN_API = 1
 
 @hookimpl
 def maze_envs():
-    yield EnvComponent(name="identity", target="maze_kernel.testing.environments:Identity")
+    yield EnvComponent(name="identity", target="maze_testing.environments:Identity")
 
 
 @hookimpl

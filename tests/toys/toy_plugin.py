@@ -16,9 +16,9 @@ from gymnasium import spaces
 
 from maze_kernel import hookimpl
 from maze_kernel.components import EnvComponent, LoggerComponent, ModelComponent, TrainerComponent, WorkersComponent
-from maze_kernel.env.flat import FlatEnv, flat_spaces
 from maze_kernel.errors import NonFiniteError
-from maze_kernel.models.network_policy import NetworkPolicy
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.models.network_policy import NetworkPolicy
 
 MAZE_PLUGIN_API = 1
 
@@ -47,8 +47,8 @@ def maze_loggers():
 def maze_workers():
     yield WorkersComponent(
         name="toy-subprocess",
-        target="maze_kernel.workers.subprocess:SubprocessPool",
-        options="maze_kernel.workers.options:WorkersOptions",
+        target="maze_processes.pool:SubprocessPool",
+        options="maze_runtime.workers.options:WorkersOptions",
     )
 
 

@@ -1,4 +1,4 @@
-"""The suites of `maze_kernel.testing` on this plugin's components, and that its trainer learns."""
+"""The suites of `maze_testing` on this plugin's components, and that its trainer learns."""
 
 import gymnasium
 import numpy as np
@@ -8,10 +8,10 @@ from maze_hello import plugin
 from maze_hello.clip import Clip
 from maze_hello.options import ClipOptions, ResidualOptions
 from maze_hello.residual import Residual
-from maze_kernel.env.flat import flat_spaces
 from maze_kernel.loader import Kernel
-from maze_kernel.testing.blocks import check_block
-from maze_kernel.testing.transforms import check_transform
+from maze_runtime.env.flat import flat_spaces
+from maze_testing.blocks import check_block
+from maze_testing.transforms import check_transform
 
 
 def test_the_plugin_loads():

@@ -7,8 +7,8 @@ import pytest
 
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.testing.trainers import check_trainer
+from maze_runtime.run.assembly import Assembly
+from maze_testing.trainers import check_trainer
 
 EXPERIMENT = tomllib.loads((Path(__file__).parents[1] / "experiment.toml").read_text())
 

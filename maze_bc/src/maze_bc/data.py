@@ -1,6 +1,6 @@
 """The data side: recorded episodes as the training environment would show them, split by whole episodes.
 
-Reading a file format is not here but in `maze_kernel.trajectories`; minibatches are in
+Reading a file format is not here but in `maze_trajectories`; minibatches are in
 `maze_bc.minibatches`.
 """
 
@@ -13,14 +13,14 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.batching import layout, stack_rows
-from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredSpaces
-from maze_kernel.env.episode_transform import EpisodeTransform
-from maze_kernel.env.tick import ArrayDict
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.datasets import Source
+from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredSpaces
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import RequestError, SpaceError
-from maze_kernel.trajectories.contract import Source
-from maze_kernel.trajectories.finite import require_finite
+from maze_runtime.datasets.finite import require_finite
+from maze_runtime.env.batching import layout, stack_rows
+from maze_runtime.env.episode_transform import EpisodeTransform
 
 OWNER = "maze-bc"
 

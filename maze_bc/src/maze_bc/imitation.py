@@ -12,9 +12,9 @@ from maze_bc.losses import Objective, weighted_mean
 from maze_bc.metrics import head_metrics
 from maze_bc.minibatches import Batch, Rows
 from maze_bc.options import BCOptions
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.training.gradient_step import LossFunction
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.model import ActorCritic
+from maze_runtime.training.gradient_step import LossFunction
 
 Objectives = Mapping[PolicyKey, Objective]
 

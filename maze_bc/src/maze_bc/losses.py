@@ -12,9 +12,9 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from maze_kernel.env.tick import ArrayDict
-from maze_kernel.models.action_distribution import ProductDistribution
-from maze_kernel.models.contract import Distribution
+from maze_kernel.contracts.model import Distribution
+from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.models.action_distribution import ProductDistribution
 
 TensorDict = dict[str, Tensor]
 

@@ -6,7 +6,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from maze_kernel.models.contract import Distribution
+from maze_kernel.contracts.model import Distribution
 
 TOP_K = 5
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from maze_bc.data import Demonstrations, Episode, Targets, load
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.run.seeding import SeedTree
+from maze_kernel.contracts.env import PolicyKey
+from maze_runtime.run.seeding import SeedTree
 
 TensorDict = dict[str, Tensor]
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import attrs
 
 from maze_kernel.selection import Selection
-from maze_kernel.training.schedules import Schedule, positive_rate
 from maze_kernel.validators import above, all_of, at_least, below, between
+from maze_runtime.training.schedules import Schedule, positive_rate
 
 
 @attrs.frozen(kw_only=True)

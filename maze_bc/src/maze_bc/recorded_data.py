@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from maze_bc.data import OWNER, Decisions, Episode
-from maze_kernel.env.batching import stack_rows
-from maze_kernel.env.capabilities import capability
-from maze_kernel.env.contract import Action, PolicyKey, StructuredEnv
-from maze_kernel.env.simulation import Recordable
+from maze_kernel.contracts.capabilities import capability
+from maze_kernel.contracts.datasets import Episode as RecordedEpisode
+from maze_kernel.contracts.datasets import EpisodeSource
+from maze_kernel.contracts.env import Action, PolicyKey, StructuredEnv
 from maze_kernel.errors import EnvError
-from maze_kernel.trajectories.contract import Episode as RecordedEpisode
-from maze_kernel.trajectories.contract import EpisodeSource
-from maze_kernel.trajectories.maze_episodes import HoldsMazeEpisodes, MazeStep
+from maze_runtime.datasets.maze_episodes import HoldsMazeEpisodes, MazeStep
+from maze_runtime.env.batching import stack_rows
+from maze_runtime.env.simulation import Recordable
 
 
 class RecordedArrays:

@@ -7,10 +7,10 @@ import torch
 
 from maze_bc.data import OWNER
 from maze_bc.minibatches import Batch
+from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.errors import RequestError
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.models.masking import MASKED_LOGIT
-from maze_kernel.training.non_finite import non_finite_update
+from maze_runtime.models.masking import MASKED_LOGIT
+from maze_runtime.training.non_finite import non_finite_update
 
 FORBIDDEN_LOSS = -0.01 * MASKED_LOGIT
 """A head whose loss is above this was forced to a choice that a mask forbids."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from maze_bc.data import Demonstrations
 from maze_bc.recorded_data import RecordedArrays, RecordedStates, speaks_of_states
+from maze_kernel.contracts.datasets import DatasetContext
+from maze_kernel.contracts.trainer import TrainerContext
 from maze_kernel.selection import Selection
-from maze_kernel.training.contract import TrainerContext
-from maze_kernel.trajectories.contract import DatasetContext
-from maze_kernel.trajectories.maze_episodes import HoldsMazeEpisodes
-from maze_kernel.trajectories.opening import open_dataset, open_source
+from maze_runtime.datasets.maze_episodes import HoldsMazeEpisodes
+from maze_runtime.datasets.opening import open_dataset, open_source
 
 
 def open_demonstrations(data: Selection, context: TrainerContext) -> Demonstrations:

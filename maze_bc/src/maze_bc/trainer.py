@@ -22,13 +22,13 @@ from maze_bc.minibatches import Batch, Cursor, Minibatches
 from maze_bc.options import BCOptions
 from maze_bc.refusals import refuse_forbidden_action, refuse_non_finite
 from maze_bc.sources import open_demonstrations
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.models.device import resolve_device, threads_for
-from maze_kernel.models.flat_parameters import train_policy_only
-from maze_kernel.training.contract import Statistics, TrainerContext
-from maze_kernel.training.counters import Counters
-from maze_kernel.training.epoch_timer import EpochTimer
-from maze_kernel.training.gradient_step import GradientStep
+from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.trainer import Statistics, TrainerContext
+from maze_runtime.models.device import resolve_device, threads_for
+from maze_runtime.models.flat_parameters import train_policy_only
+from maze_runtime.training.counters import Counters
+from maze_runtime.training.epoch_timer import EpochTimer
+from maze_runtime.training.gradient_step import GradientStep
 
 MEASURED_BATCHES = 10
 """Last minibatches of an epoch on which the metrics of the training data are measured."""

@@ -10,10 +10,10 @@ import torch
 from gymnasium import spaces
 
 from maze_es.networks import MemberNetworks, choose_networks
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict, Group
-from maze_kernel.models.contract import ActorCritic, Policy
-from maze_kernel.models.flat_parameters import FlatParameters
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import ActorCritic, Policy
+from maze_kernel.contracts.vector import ArrayDict, Group
+from maze_runtime.models.flat_parameters import FlatParameters
 
 
 class MemberPolicy:

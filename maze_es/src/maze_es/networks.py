@@ -16,9 +16,9 @@ from torch.func import functional_call, vmap
 
 from maze_es.numpy_graph import Arrays, numpy_form
 from maze_es.tracing import trace_in_two
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.models.flat_parameters import FlatParameters
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import ActorCritic
+from maze_runtime.models.flat_parameters import FlatParameters
 
 Function = Callable[..., tuple[Tensor, ...]]
 """(N, P) weights and (N, …) observations to (N, L) logits, in the order of names."""

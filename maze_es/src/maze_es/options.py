@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import attrs
 
 from maze_kernel.selection import Selection
-from maze_kernel.training.schedules import Schedule, positive_rate
 from maze_kernel.validators import above, all_of, at_least, below
+from maze_runtime.training.schedules import Schedule, positive_rate
 
 
 def _stays_positive(_instance: object, attribute: attrs.Attribute[Any], value: float | Schedule) -> None:

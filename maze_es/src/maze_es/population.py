@@ -14,16 +14,16 @@ import torch
 from maze_es.members import MemberPolicy, MemberRelay
 from maze_es.noise import Noise, NoiseTable, SeededVectors, fill_table
 from maze_es.options import ESOptions, TableNoise
-from maze_kernel.env.capabilities import SeedsEveryEpisode, capability
-from maze_kernel.env.tick import VectorEnv
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.capabilities import SeedsEveryEpisode, capability
+from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import VectorEnv
+from maze_kernel.contracts.workers import ActorContext, ActorGroup, ArraySpec, WorkerPool
 from maze_kernel.errors import RequestError
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.models.flat_parameters import FlatParameters, train_policy_only
-from maze_kernel.models.policy_wrapper import wrap_policy
-from maze_kernel.rollout.episodes import EpisodeResult, run_episodes
-from maze_kernel.workers.contract import ActorContext, ActorGroup, ArraySpec, WorkerPool
-from maze_kernel.workers.repeatable import result_or_again
+from maze_runtime.models.flat_parameters import FlatParameters, train_policy_only
+from maze_runtime.models.policy_wrapper import wrap_policy
+from maze_runtime.rollout.episodes import EpisodeResult, run_episodes
+from maze_runtime.workers.repeatable import result_or_again
 
 _TABLE = "noise_table"
 

@@ -13,14 +13,14 @@ from maze_es.losses import centered_ranks, gradient, pair_weights
 from maze_es.optimizers import make_optimizer
 from maze_es.options import ESOptions
 from maze_es.population import LocalPopulation, PairReturns, Pairs, PooledPopulation, make_noise, policy_parameters
+from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_kernel.errors import NonFiniteError
-from maze_kernel.models.agent_networks import refuse_agent_networks
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.models.device import resolve_device, threads_for
-from maze_kernel.models.network_policy import require_sampling
-from maze_kernel.rollout.episode_statistics import summarize_episodes
-from maze_kernel.training.contract import Statistics, TrainerContext
-from maze_kernel.training.counters import Counters
+from maze_runtime.models.agent_networks import refuse_agent_networks
+from maze_runtime.models.device import resolve_device, threads_for
+from maze_runtime.models.network_policy import require_sampling
+from maze_runtime.rollout.episode_statistics import summarize_episodes
+from maze_runtime.training.counters import Counters
 
 
 class EvolutionTrainer:

@@ -13,16 +13,16 @@ import torch
 from maze_impala.batch import CARRIED, LOG_PROB, Truncations, rollout_columns
 from maze_impala.behaviour import log_probabilities
 from maze_impala.structured_batch import delta_values
-from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
-from maze_kernel.env.tick import ArrayDict, VectorEnv
-from maze_kernel.events.records import EpisodeStatistics
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.rollout.collector import Collector, make_buffer
-from maze_kernel.rollout.decision_values import carried_values, critic_kind_of
-from maze_kernel.rollout.structured_buffer import StructuredBuffer
-from maze_kernel.workers.contract import ActorContext
-from maze_kernel.workers.lanes import Columns, Lane
+from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
+from maze_kernel.contracts.events import EpisodeStatistics
+from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.vector import ArrayDict, VectorEnv
+from maze_kernel.contracts.workers import ActorContext
+from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.rollout.collector import Collector, make_buffer
+from maze_runtime.rollout.decision_values import carried_values, critic_kind_of
+from maze_runtime.rollout.structured_buffer import StructuredBuffer
+from maze_runtime.workers.lanes import Columns, Lane
 
 
 @attrs.frozen(kw_only=True)

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from maze_impala.losses import clip_reward
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.env.tick import ArrayDict
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.collector import idle_decisions, make_buffer
-from maze_kernel.rollout.structured_buffer import Finals, StructuredBuffer
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.rollout.buffer import RolloutBuffer
+from maze_runtime.rollout.collector import idle_decisions, make_buffer
+from maze_runtime.rollout.structured_buffer import Finals, StructuredBuffer
 
 TensorDict = dict[str, Tensor]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.decision_tensors import decision_tensors
-from maze_kernel.rollout.structured_buffer import StructuredBuffer
+from maze_kernel.contracts.model import ActorCritic
+from maze_runtime.rollout.buffer import RolloutBuffer
+from maze_runtime.rollout.decision_tensors import decision_tensors
+from maze_runtime.rollout.structured_buffer import StructuredBuffer
 
 _CPU = torch.device("cpu")
 

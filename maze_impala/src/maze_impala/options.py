@@ -6,8 +6,8 @@ from typing import Literal
 
 import attrs
 
-from maze_kernel.training.schedules import Schedule, positive_rate
 from maze_kernel.validators import above, at_least, between, one_of
+from maze_runtime.training.schedules import Schedule, positive_rate
 
 
 @attrs.frozen(kw_only=True)

@@ -16,12 +16,12 @@ import torch
 from maze_impala.actor import ActorPlan, Report
 from maze_impala.batch import BatchBuffer
 from maze_impala.options import ImpalaOptions
+from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.trainer import Statistics, TrainerContext
+from maze_kernel.contracts.workers import ActorGroup, Future, RestartPolicy, WorkerPool
 from maze_kernel.errors import RequestError, WorkerError
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.rollout.episode_statistics import summarize_episodes
-from maze_kernel.training.contract import Statistics, TrainerContext
-from maze_kernel.workers.contract import ActorGroup, Future, RestartPolicy, WorkerPool
-from maze_kernel.workers.lanes import Lanes, lane_specs
+from maze_runtime.rollout.episode_statistics import summarize_episodes
+from maze_runtime.workers.lanes import Lanes, lane_specs
 
 _LOST = ("exited", "killed", "timeout")
 _BACKOFF_SECONDS, _BACKOFF_CAP_SECONDS = 0.1, 2.0

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from maze_impala.batch import BatchBuffer
 from maze_impala.losses import clip_reward
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.rollout.decision_tensors import DecisionTensors, decision_tensors, to_tensor
-from maze_kernel.rollout.decision_values import critic_kind_of, value_rollout
-from maze_kernel.rollout.structured_buffer import DecisionIndex, StructuredBuffer
-from maze_kernel.rollout.successors import (
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import ActorCritic
+from maze_runtime.rollout.decision_tensors import DecisionTensors, decision_tensors, to_tensor
+from maze_runtime.rollout.decision_values import critic_kind_of, value_rollout
+from maze_runtime.rollout.structured_buffer import DecisionIndex, StructuredBuffer
+from maze_runtime.rollout.successors import (
     ValuedRollout,
     accumulate_differences,
     actor_successors,

@@ -14,15 +14,15 @@ from maze_impala.options import ImpalaOptions
 from maze_impala.rollout_queue import RolloutQueue
 from maze_impala.structured_batch import StructuredVTraceBatch, make_structured_batch
 from maze_impala.update import STATISTICS, impala_loss, structured_loss
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.models.device import resolve_device, threads_for
-from maze_kernel.models.network_policy import require_sampling
-from maze_kernel.training.contract import Statistics, TrainerContext
-from maze_kernel.training.counters import Counters
-from maze_kernel.training.epoch_timer import EpochTimer
-from maze_kernel.training.gradient_step import GradientStep
-from maze_kernel.training.loss_terms import loss_coefficients
-from maze_kernel.training.non_finite import non_finite_update
+from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.trainer import Statistics, TrainerContext
+from maze_runtime.models.device import resolve_device, threads_for
+from maze_runtime.models.network_policy import require_sampling
+from maze_runtime.training.counters import Counters
+from maze_runtime.training.epoch_timer import EpochTimer
+from maze_runtime.training.gradient_step import GradientStep
+from maze_runtime.training.loss_terms import loss_coefficients
+from maze_runtime.training.non_finite import non_finite_update
 
 OWNER = "maze-impala"
 LEARNER = ("policy_loss", "value_loss", "entropy", "approx_kl", "explained_variance", "grad_norm", "learning_rate")

@@ -12,9 +12,9 @@ from maze_impala.batch import VTraceBatch
 from maze_impala.options import ImpalaOptions
 from maze_impala.structured_batch import StructuredVTraceBatch
 from maze_impala.vtrace import VTrace, vtrace
-from maze_kernel.rollout.decision_tensors import DecisionTensors
-from maze_kernel.training.gradient_step import LossFunction
-from maze_kernel.training.loss_terms import weighted_loss
+from maze_runtime.rollout.decision_tensors import DecisionTensors
+from maze_runtime.training.gradient_step import LossFunction
+from maze_runtime.training.loss_terms import weighted_loss
 
 STATISTICS = (
     "policy_loss",

@@ -1,4 +1,4 @@
-"""The Maze microkernel. Its public names are loaded on first use, so importing it is cheap."""
+"""The Maze microkernel: plugins, experiments, contracts and the `maze` command; it needs neither plugin nor torch."""
 
 from __future__ import annotations
 
@@ -6,21 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from maze_kernel.api import RunContext
-    from maze_kernel.deployment.agent import AgentDeployment
     from maze_kernel.errors import MazeError
     from maze_kernel.hookspecs import hookimpl
 
 __version__ = "0.1.0"
 
-_PUBLIC = {
-    "AgentDeployment": "maze_kernel.deployment.agent",
-    "MazeError": "maze_kernel.errors",
-    "RunContext": "maze_kernel.api",
-    "hookimpl": "maze_kernel.hookspecs",
-}
+_PUBLIC = {"MazeError": "maze_kernel.errors", "hookimpl": "maze_kernel.hookspecs"}
 
-__all__ = ["AgentDeployment", "MazeError", "RunContext", "__version__", "hookimpl"]
+__all__ = ["MazeError", "__version__", "hookimpl"]
 
 
 def __getattr__(name: str) -> Any:

@@ -43,7 +43,7 @@ class MazeHooks(Protocol):
         ```python
         from gymnasium.spaces import Box, Dict, Discrete
         import numpy as np
-        from maze_kernel.env.flat import FlatEnv, flat_spaces
+        from maze_runtime.env.flat import FlatEnv, flat_spaces
 
         class Guessing(FlatEnv):
             structured_spaces = flat_spaces(Dict({"observation": Box(0, 1, (1,))}), Dict({"action": Discrete(2)}))
@@ -65,7 +65,7 @@ class MazeHooks(Protocol):
         """Wrappers, selected by `[[wrappers]] use = "..."`; the first one is innermost.
 
         ```python
-        from maze_kernel.env.transform import Transform
+        from maze_kernel.contracts.transform import Transform
 
         class HalfReward(Transform):
             def reward(self, reward):
@@ -198,7 +198,7 @@ class MazeHooks(Protocol):
 
         ```python
         import numpy as np
-        from maze_kernel.trajectories.flat_episodes import flat_episode
+        from maze_runtime.datasets.flat_episodes import flat_episode
 
         class Standing:
             name = "standing still"
@@ -238,8 +238,8 @@ class MazeHooks(Protocol):
         """Worker pools, selected by `[workers] use = "..."`.
 
         ```python
-        from maze_kernel.workers.inline import InlinePool
-        from maze_kernel.workers.options import WorkersOptions
+        from maze_runtime.workers.inline import InlinePool
+        from maze_runtime.workers.options import WorkersOptions
 
         class Here(InlinePool):
             def __init__(self, *, count: int = 1):
@@ -256,7 +256,7 @@ class MazeHooks(Protocol):
         """Ways to step N environments together, selected by `[vector] mode = "..."`.
 
         ```python
-        from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+        from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
         class Traced(SequentialVectorEnv):
             def __init__(self, context, *, word: str = "step"):

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from maze_kernel.errors import MazeError
-from maze_kernel.models.recurrence import BEGINS, STATE
 from maze_perception.block import BlockError, Shape
 from maze_perception.blocks.dense import initialise
 from maze_perception.inference import InferenceBlock, block_out_shapes
+from maze_runtime.models.recurrence import BEGINS, STATE
 
 BuildBlock = Callable[[Sequence[str], Sequence[str], Sequence[Shape]], Any]
 """(in_keys, out_keys, in_shapes) to a block."""

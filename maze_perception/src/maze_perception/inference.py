@@ -8,17 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from maze_kernel.models.graph_building import count_parameters
-from maze_kernel.models.network_graph import BlockNode
-from maze_kernel.models.recurrence import NEXT_STATE, STATE
+from maze_kernel.contracts.networks import BlockNode
 from maze_perception.block import BlockError, Mirror, Shape, TensorDict, infer_out_shapes
+from maze_runtime.models.graph_building import count_parameters
+from maze_runtime.models.recurrence import NEXT_STATE, STATE
 
 
 class InferenceBlock(nn.Module):
     """Runs blocks in the order their keys demand and returns only the outputs asked for.
 
     Blocks that no output needs are left out, with their parameters. The states of blocks that carry any are among the
-    outputs (`maze_kernel.models.recurrence`).
+    outputs (`maze_runtime.models.recurrence`).
 
     Args:
         blocks: name to block.

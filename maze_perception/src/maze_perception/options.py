@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 import attrs
 
-from maze_kernel.models.distribution_rule import DistributionRule
 from maze_kernel.selection import Selection
 from maze_kernel.validators import at_least, at_most, length_at_least
+from maze_runtime.models.distribution_rule import DistributionRule
 
 NonLinearity = Literal["relu", "tanh", "sigmoid", "elu", "leaky-relu", "silu", "softplus", "gelu", "identity"]
 Pooling = Literal["mean", "sum", "max"]

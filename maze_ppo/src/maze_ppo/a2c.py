@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maze_kernel.training.contract import TrainerContext
-from maze_kernel.training.loss_terms import weighted_loss
+from maze_kernel.contracts.trainer import TrainerContext
 from maze_ppo.batch import Minibatch
 from maze_ppo.losses import normalize_advantages, policy_gradient_loss, value_loss, weighted_mean
 from maze_ppo.options import A2COptions
 from maze_ppo.trainer import OnPolicyTrainer
+from maze_runtime.training.loss_terms import weighted_loss
 
 
 def make_a2c(context: TrainerContext, options: A2COptions) -> OnPolicyTrainer:

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.rollout.advantages import generalized_advantages
-from maze_kernel.rollout.buffer import RolloutBuffer
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.rollout.advantages import generalized_advantages
+from maze_runtime.rollout.buffer import RolloutBuffer
 
 TensorDict = dict[str, Tensor]
 

@@ -6,15 +6,15 @@ from typing import Any, Protocol, cast
 
 import torch
 
-from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.errors import RequestError
-from maze_kernel.models.capabilities import RecurrentModel
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.models.recurrence import carries_state
 from maze_ppo.batch import FlatEstimator, RolloutBatch
 from maze_ppo.options import OnPolicyOptions
 from maze_ppo.sequences import SequenceEstimator
 from maze_ppo.structured_estimator import StructuredEstimator
+from maze_runtime.models.capabilities import RecurrentModel
+from maze_runtime.models.recurrence import carries_state
 
 
 class AdvantageEstimator(Protocol):

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.models.network_policy import require_sampling
-from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.collector import collector_for, make_buffer
-from maze_kernel.rollout.structured_buffer import StructuredBuffer
-from maze_kernel.training.contract import Statistics, TrainerContext
+from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.trainer import Statistics, TrainerContext
+from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.models.network_policy import require_sampling
+from maze_runtime.rollout.buffer import RolloutBuffer
+from maze_runtime.rollout.collector import collector_for, make_buffer
+from maze_runtime.rollout.structured_buffer import StructuredBuffer
 
 
 class RolloutSource:

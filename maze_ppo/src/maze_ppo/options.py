@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from maze_kernel.training.schedules import Schedule, positive_rate
 from maze_kernel.validators import above, at_least, between
+from maze_runtime.training.schedules import Schedule, positive_rate
 
 
 @attrs.frozen(kw_only=True)

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maze_kernel.training.contract import TrainerContext
-from maze_kernel.training.loss_terms import weighted_loss
+from maze_kernel.contracts.trainer import TrainerContext
 from maze_ppo.batch import Minibatch
 from maze_ppo.losses import approximate_kl, clipped_policy_loss, normalize_advantages, value_loss, weighted_mean
 from maze_ppo.options import PPOOptions
 from maze_ppo.trainer import OnPolicyTrainer
+from maze_runtime.training.loss_terms import weighted_loss
 
 
 def make_ppo(context: TrainerContext, options: PPOOptions) -> OnPolicyTrainer:

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_kernel.env.tick import ArrayDict
-from maze_kernel.models.capabilities import RecurrentModel
-from maze_kernel.models.recurrence import BEGINS
-from maze_kernel.rollout.advantages import generalized_advantages
-from maze_kernel.rollout.buffer import RolloutBuffer
+from maze_kernel.contracts.vector import ArrayDict
 from maze_ppo.batch import FlatBatch, TensorDict, following_values
+from maze_runtime.models.capabilities import RecurrentModel
+from maze_runtime.models.recurrence import BEGINS
+from maze_runtime.rollout.advantages import generalized_advantages
+from maze_runtime.rollout.buffer import RolloutBuffer
 
 
 @attrs.frozen

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.rollout.decision_tensors import DecisionTensors, TensorDict
+from maze_kernel.contracts.env import PolicyKey
 from maze_ppo.batch import Evaluation, FlatBatch
+from maze_runtime.rollout.decision_tensors import DecisionTensors, TensorDict
 
 _ROW_QUANTUM = 16
 """Compiled code sees a multiple of so many decisions a policy key, so that few shapes occur."""

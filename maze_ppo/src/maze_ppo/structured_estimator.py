@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.rollout.decision_tensors import DecisionTensors, decision_tensors, to_tensor
-from maze_kernel.rollout.decision_values import carried_values, critic_kind_of, value_rollout
-from maze_kernel.rollout.structured_buffer import StructuredBuffer
-from maze_kernel.rollout.successors import accumulate_differences, actor_advantages, state_advantages
+from maze_kernel.contracts.model import ActorCritic
 from maze_ppo.structured_batch import StructuredBatch, logits_and_values
+from maze_runtime.rollout.decision_tensors import DecisionTensors, decision_tensors, to_tensor
+from maze_runtime.rollout.decision_values import carried_values, critic_kind_of, value_rollout
+from maze_runtime.rollout.structured_buffer import StructuredBuffer
+from maze_runtime.rollout.successors import accumulate_differences, actor_advantages, state_advantages
 
 
 class StructuredEstimator:

@@ -9,22 +9,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_kernel.errors import NonFiniteError
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.models.device import resolve_device, threads_for
-from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.structured_buffer import StructuredBuffer
-from maze_kernel.training.contract import Statistics, TrainerContext
-from maze_kernel.training.counters import Counters
-from maze_kernel.training.epoch_timer import EpochTimer
-from maze_kernel.training.gradient_step import GradientStep
-from maze_kernel.training.loss_terms import loss_coefficients
-from maze_kernel.training.non_finite import non_finite_update
 from maze_ppo.batch import Minibatch, RolloutBatch
 from maze_ppo.estimation import make_estimator
 from maze_ppo.experience import RolloutSource
 from maze_ppo.losses import explained_variance
 from maze_ppo.options import OnPolicyOptions
+from maze_runtime.models.device import resolve_device, threads_for
+from maze_runtime.rollout.buffer import RolloutBuffer
+from maze_runtime.rollout.structured_buffer import StructuredBuffer
+from maze_runtime.training.counters import Counters
+from maze_runtime.training.epoch_timer import EpochTimer
+from maze_runtime.training.gradient_step import GradientStep
+from maze_runtime.training.loss_terms import loss_coefficients
+from maze_runtime.training.non_finite import non_finite_update
 
 
 class OnPolicyAlgorithm(Protocol):

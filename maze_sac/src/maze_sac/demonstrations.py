@@ -9,19 +9,19 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.datasets import DatasetContext, Episode
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.trainer import TrainerContext
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
 from maze_kernel.selection import Selection
-from maze_kernel.training.contract import TrainerContext
-from maze_kernel.trajectories.contract import DatasetContext, Episode
-from maze_kernel.trajectories.finite import require_finite
-from maze_kernel.trajectories.opening import open_dataset, open_source
-from maze_kernel.trajectories.transformed import transformed
-from maze_kernel.trajectories.transitions import concatenate, flat_transitions
+from maze_replay.replay import ReplayBuffer, Transitions
+from maze_runtime.datasets.finite import require_finite
+from maze_runtime.datasets.opening import open_dataset, open_source
+from maze_runtime.datasets.transformed import transformed
+from maze_runtime.datasets.transitions import concatenate, flat_transitions
 from maze_sac.options import SACOptions
 from maze_sac.recorded_play import add_episodes, rows_needed
-from maze_sac.replay import ReplayBuffer, Transitions
 
 OWNER = "maze-sac"
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import Tick
-from maze_kernel.models.capabilities import ActionValueModel
-from maze_kernel.models.contract import Policy, PolicyContext
-from maze_kernel.rollout.episode_statistics import EpisodeReturns
-from maze_kernel.rollout.random_policy import RandomPolicy
-from maze_kernel.training.contract import TrainerContext
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import Policy, PolicyContext
+from maze_kernel.contracts.trainer import TrainerContext
+from maze_kernel.contracts.vector import Tick
+from maze_replay.replay import ReplayBuffer, Transitions
+from maze_replay.series import ActorSeries
+from maze_runtime.models.capabilities import ActionValueModel
+from maze_runtime.rollout.episode_statistics import EpisodeReturns
+from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_sac.demonstrations import DemonstrationMemory
 from maze_sac.options import SACOptions
-from maze_sac.replay import ReplayBuffer, Transitions
-from maze_sac.series import ActorSeries
 
 
 class Experience:

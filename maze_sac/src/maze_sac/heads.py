@@ -12,10 +12,10 @@ from gymnasium import spaces
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from maze_kernel.contracts.model import ActionDistribution, Distribution
 from maze_kernel.errors import SpaceError
-from maze_kernel.models.action_encoding import ActionEncoder, segments_of
-from maze_kernel.models.capabilities import SamplesWithLogProb
-from maze_kernel.models.contract import ActionDistribution, Distribution
+from maze_runtime.models.action_encoding import ActionEncoder, segments_of
+from maze_runtime.models.capabilities import SamplesWithLogProb
 
 TensorDict = dict[str, Tensor]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from maze_kernel.env.contract import PolicyKey
+from maze_kernel.contracts.env import PolicyKey
 from maze_sac import losses
 from maze_sac.heads import ActionHeads
 

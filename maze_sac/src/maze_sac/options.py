@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import attrs
 
 from maze_kernel.selection import Selection
-from maze_kernel.training.schedules import Schedule, positive_rate
 from maze_kernel.validators import above, all_of, at_least, at_most, between
+from maze_runtime.training.schedules import Schedule, positive_rate
 
 
 def _fits_the_others(options: Any, attribute: Any, keeps: bool) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict, FinalObservation, Group
-from maze_kernel.trajectories.contract import Episode
-from maze_sac.replay import ReplayBuffer
-from maze_sac.series import ActorSeries
+from maze_kernel.contracts.datasets import Episode
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group
+from maze_replay.replay import ReplayBuffer
+from maze_replay.series import ActorSeries
 
 _ENV = np.zeros(1, np.int64)
 

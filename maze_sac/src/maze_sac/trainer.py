@@ -10,19 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_kernel.env.contract import PolicyKey
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_kernel.errors import RequestError, SpaceError
-from maze_kernel.models.agent_networks import refuse_agent_networks
-from maze_kernel.models.capabilities import ActionValueModel
-from maze_kernel.models.device import resolve_device, threads_for
-from maze_kernel.training.contract import Statistics, TrainerContext
-from maze_kernel.training.counters import Counters
-from maze_kernel.training.epoch_timer import EpochTimer
-from maze_kernel.training.non_finite import non_finite_update
+from maze_replay.replay import Transitions
+from maze_runtime.models.agent_networks import refuse_agent_networks
+from maze_runtime.models.capabilities import ActionValueModel
+from maze_runtime.models.device import resolve_device, threads_for
+from maze_runtime.training.counters import Counters
+from maze_runtime.training.epoch_timer import EpochTimer
+from maze_runtime.training.non_finite import non_finite_update
 from maze_sac.experience import Experience
 from maze_sac.objectives import TransitionBatch
 from maze_sac.options import SACOptions
-from maze_sac.replay import Transitions
 from maze_sac.update import NORMS, STATISTICS, Update
 
 OWNER = "maze-sac"

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.models.action_value_critic import ActionValueCritic
-from maze_kernel.models.capabilities import ActionValueModel
-from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.training.flat_adam import AdamState, FlatAdam, compile_update
+from maze_kernel.contracts.env import PolicyKey
+from maze_runtime.models.action_value_critic import ActionValueCritic
+from maze_runtime.models.capabilities import ActionValueModel
+from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.training.flat_adam import AdamState, FlatAdam, compile_update
 from maze_sac import losses
 from maze_sac.heads import ActionHeads
 from maze_sac.objectives import Losses, Numbers, Objectives, Policies, TensorDict, TransitionBatch, Values

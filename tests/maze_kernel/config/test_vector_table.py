@@ -36,7 +36,7 @@ def test_the_options_of_a_mode_stand_beside_it_with_their_defaults(read):
 
 
 def test_a_mode_may_be_an_import_path_or_say_whose_it_is(read):
-    for use in ("maze_kernel.rollout.vector_modes:sequential_batch", "maze-kernel:sequential"):
+    for use in ("maze_runtime.rollout.vector_modes:sequential_batch", "maze-runtime:sequential"):
         assert read({"mode": use}).experiment.vector.mode.use == use
 
 

@@ -38,7 +38,7 @@ def test_the_example_provides_a_component_whose_target_resolves(hook, my_plugin)
 
 
 def test_the_environment_of_the_example_keeps_its_contract(my_plugin):
-    from maze_kernel.testing.envs import check_env
+    from maze_testing.envs import check_env
 
     (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(MazeHooks.maze_envs), re.DOTALL)
     exec(source, my_plugin.__dict__)
@@ -46,8 +46,8 @@ def test_the_environment_of_the_example_keeps_its_contract(my_plugin):
 
 
 def test_the_dataset_of_the_example_keeps_its_contract(my_plugin):
-    from maze_kernel.testing.datasets import check_dataset
-    from maze_kernel.testing.environments import Identity
+    from maze_testing.datasets import check_dataset
+    from maze_testing.environments import Identity
 
     (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(MazeHooks.maze_datasets), re.DOTALL)
     exec(source, my_plugin.__dict__)

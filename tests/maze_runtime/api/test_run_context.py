@@ -4,7 +4,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from maze_kernel import MazeError, RunContext
+from maze_kernel import MazeError
+from maze_runtime.context import RunContext
 
 SMALL = {
     "seed": 3,

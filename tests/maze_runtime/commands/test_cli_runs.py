@@ -178,7 +178,7 @@ def test_ctrl_c_saves_a_checkpoint_and_exits_with_130_in_three_lines(experiment,
 SIMULATION = """
 import numpy as np
 from gymnasium import spaces
-from maze_kernel.env.flat import FlatEnv, flat_spaces
+from maze_runtime.env.flat import FlatEnv, flat_spaces
 
 
 class Queue(FlatEnv):

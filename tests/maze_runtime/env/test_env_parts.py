@@ -2,8 +2,8 @@
 
 import pytest
 
-from maze_kernel.env.parts import build_part
 from maze_kernel.errors import RequestError
+from maze_runtime.env.parts import build_part
 
 
 class Lamp:

@@ -5,19 +5,19 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.capabilities import ReportsStatistics, capability
-from maze_kernel.env.contract import ActorID, StructuredEnv
-from maze_kernel.env.conversion import ActionConversion, ObservationConversion
-from maze_kernel.env.core_env import CoreEnv
-from maze_kernel.env.maze_env import MazeEnv
-from maze_kernel.env.reward import RewardAggregator
-from maze_kernel.env.simulation import Cloneable, Recordable
-from maze_kernel.env.wrapper import EnvWrapper
+from maze_kernel.contracts.capabilities import ReportsStatistics, capability
+from maze_kernel.contracts.env import ActorID, StructuredEnv
 from maze_kernel.errors import EnvError
-from maze_kernel.events.aggregation import EpochAggregator
-from maze_kernel.events.declaration import define_episode_stats, define_epoch_stats, define_step_stats
-from maze_kernel.events.kpi import KpiCalculator
-from maze_kernel.testing.envs import check_env
+from maze_runtime.env.conversion import ActionConversion, ObservationConversion
+from maze_runtime.env.core_env import CoreEnv
+from maze_runtime.env.maze_env import MazeEnv
+from maze_runtime.env.reward import RewardAggregator
+from maze_runtime.env.simulation import Cloneable, Recordable
+from maze_runtime.env.wrapper import EnvWrapper
+from maze_runtime.events.aggregation import EpochAggregator
+from maze_runtime.events.declaration import define_episode_stats, define_epoch_stats, define_step_stats
+from maze_runtime.events.kpi import KpiCalculator
+from maze_testing.envs import check_env
 
 
 class LiftEvents:

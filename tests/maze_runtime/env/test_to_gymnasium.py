@@ -11,9 +11,9 @@ from gymnasium.utils.env_checker import check_env
 from maze_cutting2d.env import make_env
 from maze_cutting2d.options import CuttingOptions
 from maze_gym.env import GymEnv
-from maze_kernel.env.flat import FlatEnv, flat_spaces
-from maze_kernel.env.to_gymnasium import to_gymnasium
 from maze_kernel.errors import SpaceError
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.env.to_gymnasium import to_gymnasium
 from maze_wrappers.discretize_actions import DiscretizeActions
 from maze_wrappers.no_dict import NoDictSpaces
 from maze_wrappers.observation_normalization import ObservationNormalization

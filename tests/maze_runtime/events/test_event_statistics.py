@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from maze_kernel.errors import MazeError
-from maze_kernel.events.aggregation import EpisodeAggregator, EpochAggregator
-from maze_kernel.events.declaration import (
+from maze_runtime.events.aggregation import EpisodeAggregator, EpochAggregator
+from maze_runtime.events.declaration import (
     define_episode_stats,
     define_epoch_stats,
     define_plot,
     define_stats_grouping,
     define_step_stats,
 )
-from maze_kernel.events.pubsub import Pubsub
+from maze_runtime.events.pubsub import Pubsub
 
 
 def bars(value, group):

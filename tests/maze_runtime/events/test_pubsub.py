@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 
 import pytest
 
-from maze_kernel.events.pubsub import Pubsub, Subscriber
+from maze_runtime.events.pubsub import Pubsub, Subscriber
 
 
 class DoorEvents(ABC):

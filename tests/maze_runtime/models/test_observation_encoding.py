@@ -6,7 +6,7 @@ import torch
 from gymnasium import spaces
 
 from maze_kernel.errors import SpaceError
-from maze_kernel.models.observation_encoding import ObservationEncoder
+from maze_runtime.models.observation_encoding import ObservationEncoder
 
 CASES = {
     "floats": (spaces.Box(-9, 9, (2,)), [1.5, -2.0], [1.5, -2.0]),

@@ -8,9 +8,9 @@ from gymnasium import spaces
 from maze_distributions.categorical import Categorical
 from maze_distributions.squashed_gaussian import SquashedGaussian
 from maze_kernel.errors import RequestError
-from maze_kernel.models.action_distribution import ProductDistribution, space_word
-from maze_kernel.models.distribution_rule import DistributionRule
-from maze_kernel.models.masking import MASKED_LOGIT, MaskError
+from maze_runtime.models.action_distribution import ProductDistribution, space_word
+from maze_runtime.models.distribution_rule import DistributionRule
+from maze_runtime.models.masking import MASKED_LOGIT, MaskError
 
 HEADS = {"kind": Categorical(spaces.Discrete(3)), "force": SquashedGaussian(spaces.Box(-1.0, 1.0, (2,)))}
 

@@ -6,10 +6,10 @@ from gymnasium import spaces
 from torch import nn
 
 from maze_distributions.categorical import Categorical
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.models.action_distribution import ProductDistribution
-from maze_kernel.models.actor_critic import KeyNetworks, StructuredActorCritic
-from maze_kernel.models.observation_encoding import ObservationEncoder
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_runtime.models.action_distribution import ProductDistribution
+from maze_runtime.models.actor_critic import KeyNetworks, StructuredActorCritic
+from maze_runtime.models.observation_encoding import ObservationEncoder
 
 OBSERVATION = spaces.Dict(x=spaces.Discrete(3))
 ACTION = spaces.Dict(move=spaces.Discrete(2))

@@ -6,11 +6,11 @@ import numpy as np
 
 from maze_cutting2d.env import make_env
 from maze_cutting2d.options import CuttingOptions
-from maze_kernel.env.wrapper import EnvWrapper
-from maze_kernel.events.aggregation import EpochAggregator
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
-from maze_kernel.testing.environments import Identity
+from maze_processes.subprocess_vector import SubprocessVectorEnv
+from maze_runtime.env.wrapper import EnvWrapper
+from maze_runtime.events.aggregation import EpochAggregator
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_testing.environments import Identity
 
 
 def wrapped(n_steps):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maze_kernel.rollout.episode_statistics import EpisodeReturns, summarize_episodes
+from maze_runtime.rollout.episode_statistics import EpisodeReturns, summarize_episodes
 
 
 def _one_by_one(rollouts, n_envs):

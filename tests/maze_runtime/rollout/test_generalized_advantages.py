@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maze_kernel.rollout.advantages import generalized_advantages
+from maze_runtime.rollout.advantages import generalized_advantages
 
 
 def walk(reward, value, next_value, terminated, ended, flat_step_end, gamma, gae_lambda):

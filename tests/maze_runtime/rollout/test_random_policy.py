@@ -8,13 +8,13 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maze_kernel.env.contract import FLAT_KEY
-from maze_kernel.env.flat import flat_spaces
-from maze_kernel.env.tick import Group
+from maze_kernel.contracts.env import FLAT_KEY
+from maze_kernel.contracts.model import PolicyContext
+from maze_kernel.contracts.vector import Group
 from maze_kernel.errors import SpaceError
 from maze_kernel.loader import Kernel
-from maze_kernel.models.contract import PolicyContext
-from maze_kernel.rollout.random_policy import RandomPolicy
+from maze_runtime.env.flat import flat_spaces
+from maze_runtime.rollout.random_policy import RandomPolicy
 
 HEADS = {
     "discrete": spaces.Discrete(3, start=-1),

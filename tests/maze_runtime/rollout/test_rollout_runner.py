@@ -5,12 +5,12 @@ import pytest
 from gymnasium import spaces
 from scipy import stats
 
-from maze_kernel.env.flat import FlatEnv, flat_spaces
-from maze_kernel.rollout.runner import EpisodePlayer, describe_sample, play_episodes, summarize
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.workers.inline import InlinePool
-from maze_kernel.workers.options import WorkersOptions
-from maze_kernel.workers.subprocess import SubprocessPool
+from maze_processes.pool import SubprocessPool
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.rollout.runner import EpisodePlayer, describe_sample, play_episodes, summarize
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.workers.inline import InlinePool
+from maze_runtime.workers.options import WorkersOptions
 
 
 class Dice(FlatEnv):

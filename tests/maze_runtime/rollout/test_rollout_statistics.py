@@ -11,10 +11,10 @@ from maze_cutting2d.conversions import CuttingHeads, InventoryObservation
 from maze_cutting2d.core_env import CuttingCoreEnv
 from maze_cutting2d.options import CuttingOptions
 from maze_cutting2d.rewards import DefaultReward
-from maze_kernel import RunContext
 from maze_kernel.cli.app import make_app
-from maze_kernel.env.maze_env import MazeEnv
-from maze_kernel.events import episode
+from maze_runtime.context import RunContext
+from maze_runtime.env.maze_env import MazeEnv
+from maze_runtime.events import episode
 
 CUTTING = {"use": "cutting-2d", "max_episode_steps": 12}
 FILE = """

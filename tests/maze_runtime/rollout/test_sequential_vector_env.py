@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.contract import ActorID, StructuredSpaces
-from maze_kernel.env.flat import FlatEnv, flat_spaces
+from maze_kernel.contracts.env import ActorID, StructuredSpaces
 from maze_kernel.errors import EnvError, RequestError, SpaceError
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
 
 class Line(FlatEnv):

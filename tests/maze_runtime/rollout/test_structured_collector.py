@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from maze_kernel.config.load import select
-from maze_kernel.env.finite_check import FiniteCheck
+from maze_kernel.contracts.model import ModelContext
 from maze_kernel.errors import EnvError
 from maze_kernel.loader import Kernel
-from maze_kernel.models.contract import ModelContext
-from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.models.network_policy import NetworkPolicy
-from maze_kernel.rollout.collector import Collector, collector_for, make_buffer
-from maze_kernel.rollout.remote_collector import RemoteCollector
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
-from maze_kernel.testing.structured_environments import ChangingTeam, DoorAndKey, Hierarchy, Pair
+from maze_processes.remote_collector import RemoteCollector
+from maze_processes.subprocess_vector import SubprocessVectorEnv
+from maze_runtime.env.finite_check import FiniteCheck
+from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.models.network_policy import NetworkPolicy
+from maze_runtime.rollout.collector import Collector, collector_for, make_buffer
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_testing.structured_environments import ChangingTeam, DoorAndKey, Hierarchy, Pair
 
 ENVIRONMENTS = [DoorAndKey, functools.partial(DoorAndKey, divided=True, n_steps=3), Pair, ChangingTeam, Hierarchy]
 N_STEPS, N_ENVS, N_ROLLOUTS = 9, 3, 4

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maze_kernel.rollout.advantages import generalized_advantages
-from maze_kernel.rollout.successors import (
+from maze_runtime.rollout.advantages import generalized_advantages
+from maze_runtime.rollout.successors import (
     ValuedRollout,
     accumulate_differences,
     actor_advantages,

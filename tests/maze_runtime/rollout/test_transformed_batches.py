@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.env.flat import FlatEnv, flat_spaces
-from maze_kernel.env.transform import Transform
-from maze_kernel.env.transformed import TransformedEnv
-from maze_kernel.rollout.estimation import estimate_transforms
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.rollout.vector_transform import TransformedVectorEnv
-from maze_kernel.workers.inline import InlinePool
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.contracts.transform import Transform
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.env.transformed import TransformedEnv
+from maze_runtime.rollout.estimation import estimate_transforms
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.vector_transform import TransformedVectorEnv
+from maze_runtime.workers.inline import InlinePool
 
 
 class Walk(FlatEnv):

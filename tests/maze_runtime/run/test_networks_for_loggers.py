@@ -3,13 +3,13 @@
 import attrs
 import pytest
 
-from maze_kernel.models.graph_building import named_graphs
-from maze_kernel.models.network_graph import BlockNode, NetworkGraph
-from maze_kernel.run.drawing_logger import DrawingLogger
-from maze_kernel.run.drawing_options import DrawingOptions
-from maze_kernel.run.fan_out import FanOut
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext
-from maze_kernel.testing.loggers import check_logger
+from maze_drawing.logger import DrawingLogger
+from maze_drawing.options import DrawingOptions
+from maze_kernel.contracts.logger import EpochRecord, LoggerContext
+from maze_kernel.contracts.networks import BlockNode, NetworkGraph
+from maze_runtime.models.graph_building import named_graphs
+from maze_runtime.run.fan_out import FanOut
+from maze_testing.loggers import check_logger
 
 GRAPH = NetworkGraph(
     role="policy",

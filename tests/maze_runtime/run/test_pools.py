@@ -4,8 +4,8 @@ import pytest
 
 from maze_kernel.config.load import select
 from maze_kernel.errors import RequestError
-from maze_kernel.run.pools import make_pool, with_count
-from maze_kernel.testing.by_value_pool import ByValuePool
+from maze_runtime.run.pools import make_pool, with_count
+from maze_testing.by_value_pool import ByValuePool
 
 
 def test_without_a_workers_table_everything_runs_here():
@@ -19,7 +19,7 @@ def test_without_a_workers_table_a_number_of_workers_takes_the_default_pool(kern
         assert pool.n_workers == 3
 
 
-@pytest.mark.parametrize("use", ["inline", "maze_kernel.testing.by_value_pool:ByValuePool"])
+@pytest.mark.parametrize("use", ["inline", "maze_testing.by_value_pool:ByValuePool"])
 def test_a_number_of_workers_replaces_that_of_the_experiment(kernel, use):
     selection = select(kernel, "workers", {"use": use, "count": 2})
     pools = [make_pool(chosen) for chosen in (selection, with_count(kernel.catalog, selection, 5))]

@@ -7,10 +7,10 @@ import pytest
 
 from maze_kernel.config.resolved import plain
 from maze_kernel.errors import CheckpointError, FormatError
-from maze_kernel.run.directory import FORMAT, Resumption, RunRecord, note_resumption, open_run
-from maze_kernel.run.provenance import PluginOrigin, SourceTree
-from maze_kernel.run.stored_data import from_data, to_data
-from maze_kernel.training.checkpoint import LoopState
+from maze_runtime.run.directory import FORMAT, Resumption, RunRecord, note_resumption, open_run
+from maze_runtime.run.provenance import PluginOrigin, SourceTree
+from maze_runtime.run.stored_data import from_data, to_data
+from maze_runtime.training.checkpoint import LoopState
 
 RECORD = RunRecord(
     format=FORMAT,

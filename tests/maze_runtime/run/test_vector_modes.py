@@ -8,13 +8,13 @@ import pytest
 from maze_kernel import hookimpl
 from maze_kernel.components import VectorComponent
 from maze_kernel.config.load import experiment_from_mapping
-from maze_kernel.env.finite_check import FiniteCheck
 from maze_kernel.loader import Kernel
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.training.evaluation import Evaluator
+from maze_runtime.env.finite_check import FiniteCheck
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.run.assembly import Assembly
+from maze_runtime.training.evaluation import Evaluator
 
-WALK = "maze_kernel.testing.vectors:Wanderer"
+WALK = "maze_testing.vectors:Wanderer"
 
 
 class Labelled(SequentialVectorEnv):

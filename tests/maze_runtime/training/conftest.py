@@ -5,8 +5,8 @@ import pytest
 
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.loader import Kernel, find_file
-from maze_kernel.training.resume import stored_experiment
-from maze_kernel.training.train import train
+from maze_runtime.training.resume import stored_experiment
+from maze_runtime.training.train import train
 
 TOY_PLUGIN = Path(__file__).parents[2] / "toys" / "toy_plugin.py"
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from maze_kernel.errors import CheckpointError, FormatError, NonFiniteError
-from maze_kernel.run.storage import TEMPORARY_PREFIX, Storage
-from maze_kernel.training.checkpoint import Checkpoint, LoopState
-from maze_kernel.training.checkpoint_store import CheckpointStore
-from maze_kernel.training.state_tree import flatten_state, unflatten_state
+from maze_runtime.run.storage import TEMPORARY_PREFIX, Storage
+from maze_runtime.training.checkpoint import Checkpoint, LoopState
+from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.state_tree import flatten_state, unflatten_state
 
 
 def checkpoint(epoch, **changes):
@@ -183,8 +183,8 @@ def test_a_full_disk_keeps_the_previous_checkpoint(tmp_path):
         import resource, torch
         from pathlib import Path
         from maze_kernel.errors import CheckpointError
-        from maze_kernel.training.checkpoint import Checkpoint
-        from maze_kernel.training.checkpoint_store import CheckpointStore
+        from maze_runtime.training.checkpoint import Checkpoint
+        from maze_runtime.training.checkpoint_store import CheckpointStore
         store = CheckpointStore(Path({str(tmp_path)!r}))
         store.save(Checkpoint(epoch=1, model={{"weight": torch.ones(10)}}))
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from maze_kernel.training.gradient_step import GradientStep
+from maze_runtime.training.gradient_step import GradientStep
 
 
 def network():

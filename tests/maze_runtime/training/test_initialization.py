@@ -7,9 +7,9 @@ import torch
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
-from maze_kernel.rollouts import RolloutOptions, roll_out
-from maze_kernel.training.checkpoint_store import CheckpointStore
-from maze_kernel.training.train import train
+from maze_runtime.playing.roll_out import RolloutOptions, roll_out
+from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.train import train
 
 SHORT = {
     "ppo": {"use": "ppo", "n_epochs": 1, "epoch_length": 1, "n_rollout_steps": 16},
@@ -170,7 +170,7 @@ def test_a_model_that_does_not_fit_at_all_is_refused_with_both_shapes(run):
 
 
 def test_a_run_without_a_policy_in_common_is_refused_with_the_names_of_both(run):
-    first = run("first", "ppo", env={"use": "maze_kernel.testing.structured_environments:Pair"})
+    first = run("first", "ppo", env={"use": "maze_testing.structured_environments:Pair"})
     with pytest.raises(RequestError, match="no weight of the policy") as caught:
         run("second", "ppo", initialize_from=first.run_dir)
     assert "key_agent" in caught.value.received

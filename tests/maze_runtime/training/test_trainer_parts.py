@@ -5,11 +5,11 @@ import pickle
 import numpy as np
 import pytest
 
-from maze_kernel.training.counters import Counters
-from maze_kernel.training.epoch_timer import EpochTimer
-from maze_kernel.training.non_finite import non_finite_update
-from maze_kernel.training.schedules import Schedule
 from maze_ppo.options import PPOOptions
+from maze_runtime.training.counters import Counters
+from maze_runtime.training.epoch_timer import EpochTimer
+from maze_runtime.training.non_finite import non_finite_update
+from maze_runtime.training.schedules import Schedule
 
 
 @pytest.mark.parametrize(("epoch", "env_steps", "rate"), [(0, 0, 1.0), (5, 0, 0.5), (5, 75, 0.25), (20, 500, 0.0)])

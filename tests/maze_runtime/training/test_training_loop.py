@@ -8,8 +8,8 @@ import safetensors.torch
 import torch
 
 from maze_kernel.errors import NonFiniteError, RequestError
-from maze_kernel.run.directory import open_run
-from maze_kernel.training.checkpoint_store import CheckpointStore
+from maze_runtime.run.directory import open_run
+from maze_runtime.training.checkpoint_store import CheckpointStore
 
 
 def rows(run_dir, name):

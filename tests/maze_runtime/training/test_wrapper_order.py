@@ -3,10 +3,10 @@
 import pytest
 
 from maze_kernel.config import experiment_from_mapping
-from maze_kernel.env.wrapper import EnvWrapper
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.env.wrapper import EnvWrapper
+from maze_runtime.run.assembly import Assembly
 
 NORMALIZATION, LIMIT = {"use": "observation-normalization"}, {"use": "time-limit", "max_episode_steps": 9}
 

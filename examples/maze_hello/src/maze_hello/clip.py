@@ -7,8 +7,8 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_hello.options import ClipOptions
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.transform import Transform
 
 
 class Clip(Transform):

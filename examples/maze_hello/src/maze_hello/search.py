@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from maze_hello.options import SearchOptions
-from maze_kernel.models.device import resolve_device
-from maze_kernel.rollout.episodes import run_episodes
-from maze_kernel.run.logging_contract import Progress
-from maze_kernel.training.contract import Statistics, TrainerContext
+from maze_kernel.contracts.logger import Progress
+from maze_kernel.contracts.trainer import Statistics, TrainerContext
+from maze_runtime.models.device import resolve_device
+from maze_runtime.rollout.episodes import run_episodes
 
 
 class CrossEntropySearch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
-from maze_kernel.events.records import EpisodeStatistics
+from maze_kernel.contracts.events import EpisodeStatistics
 
 
 @runtime_checkable

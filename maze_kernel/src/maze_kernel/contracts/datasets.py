@@ -13,8 +13,8 @@ from typing import Protocol, TypeVar, runtime_checkable
 import attrs
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey, StructuredEnv, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict
+from maze_kernel.contracts.env import PolicyKey, StructuredEnv, StructuredSpaces
+from maze_kernel.contracts.vector import ArrayDict
 
 EpisodeT_co = TypeVar("EpisodeT_co", covariant=True)
 

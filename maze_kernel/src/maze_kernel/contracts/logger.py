@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from maze_kernel.models.network_graph import NetworkGraph
+from maze_kernel.contracts.networks import NetworkGraph
 
 
 @attrs.frozen(kw_only=True)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict, Group
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.vector import ArrayDict, Group
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from maze_kernel.env.transform import Transform
+    from maze_kernel.contracts.transform import Transform
 
     TensorDict = dict[str, Tensor]
 

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 import attrs
 import numpy as np
 
-from maze_kernel.env.contract import StructuredEnv, StructuredSpaces
-from maze_kernel.env.tick import VectorEnv
-from maze_kernel.env.transform import Transform
-from maze_kernel.events.records import EpisodeStatistics
-from maze_kernel.models.contract import ActorCritic, Policy
-from maze_kernel.run.logging_contract import Progress
-from maze_kernel.workers.contract import WorkerPool
+from maze_kernel.contracts.env import StructuredEnv, StructuredSpaces
+from maze_kernel.contracts.events import EpisodeStatistics
+from maze_kernel.contracts.logger import Progress
+from maze_kernel.contracts.model import ActorCritic, Policy
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import VectorEnv
+from maze_kernel.contracts.workers import WorkerPool
 
 Statistics = dict[str, Any]
 """Tag to number (or array, for a histogram), e.g. "ActorCriticEvents/policy_loss": 0.12. No train/eval prefix."""

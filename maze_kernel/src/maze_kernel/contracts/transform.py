@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict, Tick
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.vector import ArrayDict, Tick
 from maze_kernel.errors import EnvError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Memory(Protocol):
 
     It sees every tick after the transform's own functions and returns it as it is seen from outside: the same
     tick, or a new one; a tick is never changed in place. With a method `drain_batch_statistics` it also reports
-    event statistics (`maze_kernel.env.capabilities.ReportsBatchStatistics`).
+    event statistics (`maze_kernel.contracts.capabilities.ReportsBatchStatistics`).
     """
 
     def reset(self, tick: Tick) -> Tick:
@@ -146,7 +146,7 @@ class Transform:
     estimation_steps: int = 0
     """Decisions of a random policy wanted before training, while statistics are missing; 0: nothing to estimate.
 
-    `maze_kernel.rollout.estimation` then samples them, in the worker pool where there is one: each worker
+    `maze_runtime.rollout.estimation` then samples them, in the worker pool where there is one: each worker
     calls `collect`, and `finish_estimation` merges what they return.
     """
 

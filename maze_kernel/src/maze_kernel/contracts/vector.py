@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import attrs
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey, StructuredEnv, StructuredSpaces
-from maze_kernel.workers.contract import WorkerPool
+from maze_kernel.contracts.env import PolicyKey, StructuredEnv, StructuredSpaces
+from maze_kernel.contracts.workers import WorkerPool
 
 ArrayDict = dict[str, np.ndarray]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from maze_kernel.models.masking import mask_logits, mask_logits_numpy
 from maze_perception.block import BlockError, Mirror, PerceptionBlock, TensorDict
 from maze_perception.options import ConcatenationOptions, FlattenOptions, GlobalAveragePoolingOptions, SliceOptions
+from maze_runtime.models.masking import mask_logits, mask_logits_numpy
 
 
 class Flatten(PerceptionBlock):

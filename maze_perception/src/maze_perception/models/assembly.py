@@ -10,23 +10,23 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.model import ModelContext
 from maze_kernel.errors import RequestError, SpaceError
-from maze_kernel.models.action_distribution import ProductDistribution, make_action_distribution
-from maze_kernel.models.action_encoding import ActionEncoder
-from maze_kernel.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
-from maze_kernel.models.actor_critic import KeyNetworks, StructuredActorCritic
-from maze_kernel.models.agent_networks import AgentNetworks
-from maze_kernel.models.contract import ModelContext
-from maze_kernel.models.distribution_rule import DistributionRule
-from maze_kernel.models.observation_encoding import ObservationEncoder
-from maze_kernel.models.shared_critic import WHO, SharedInputs, SharedStateCritic
 from maze_perception.blocks.dense import LinearOutput
 from maze_perception.blocks.general import ActionMasking
 from maze_perception.graph import GraphBuilder
 from maze_perception.inference import InferenceBlock
 from maze_perception.models.head_bias import head_biases
 from maze_perception.options import LinearOutputOptions
+from maze_runtime.models.action_distribution import ProductDistribution, make_action_distribution
+from maze_runtime.models.action_encoding import ActionEncoder
+from maze_runtime.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
+from maze_runtime.models.actor_critic import KeyNetworks, StructuredActorCritic
+from maze_runtime.models.agent_networks import AgentNetworks
+from maze_runtime.models.distribution_rule import DistributionRule
+from maze_runtime.models.observation_encoding import ObservationEncoder
+from maze_runtime.models.shared_critic import WHO, SharedInputs, SharedStateCritic
 
 POLICY_HEAD_GAIN = 0.01
 VALUE_HEAD_GAIN = 1.0

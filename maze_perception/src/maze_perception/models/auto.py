@@ -14,9 +14,8 @@ from typing import Any
 import attrs
 from gymnasium import spaces
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.models.actor_critic import StructuredActorCritic
-from maze_kernel.models.contract import ModelContext
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import ModelContext
 from maze_perception.blocks.dense import Dense
 from maze_perception.blocks.general import Flatten
 from maze_perception.graph import GraphBuilder
@@ -24,6 +23,7 @@ from maze_perception.models.assembly import assemble
 from maze_perception.models.concat import add_concatenation
 from maze_perception.models.modalities import add_stack, is_image, modalities_of
 from maze_perception.options import AutoOptions, DenseOptions, FlattenOptions
+from maze_runtime.models.actor_critic import StructuredActorCritic
 
 
 def make_auto_model(context: ModelContext, options: AutoOptions | None = None) -> StructuredActorCritic:

@@ -8,16 +8,16 @@ from typing import Any
 import attrs
 from gymnasium import spaces
 
-from maze_kernel.env.contract import PolicyKey
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import ModelContext
 from maze_kernel.errors import RequestError
-from maze_kernel.models.actor_critic import StructuredActorCritic
-from maze_kernel.models.contract import ModelContext
 from maze_kernel.selection import Selection
 from maze_perception.blocks.general import Concatenation
 from maze_perception.graph import BuildBlock, GraphBuilder
 from maze_perception.models.assembly import assemble
 from maze_perception.models.wiring import add_wired, check_wiring, wired_observations
 from maze_perception.options import ConcatenationOptions, ConcatOptions
+from maze_runtime.models.actor_critic import StructuredActorCritic
 
 IGNORE = "ignore"
 

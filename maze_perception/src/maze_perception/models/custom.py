@@ -9,19 +9,19 @@ from collections.abc import Mapping
 
 import torch
 
-from maze_kernel.env.contract import PolicyKey
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import ModelContext
 from maze_kernel.errors import RequestError
-from maze_kernel.models.action_distribution import ProductDistribution, make_action_distribution
-from maze_kernel.models.action_encoding import ActionEncoder
-from maze_kernel.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
-from maze_kernel.models.actor_critic import KeyNetworks, StructuredActorCritic
-from maze_kernel.models.contract import ModelContext
 from maze_perception.block import Shape
 from maze_perception.blocks.general import ActionMasking
 from maze_perception.inference import InferenceBlock
 from maze_perception.models.assembly import N_TWINS, find_inputs
 from maze_perception.models.user_network import UserNetwork
 from maze_perception.options import CustomOptions, NetworkOptions
+from maze_runtime.models.action_distribution import ProductDistribution, make_action_distribution
+from maze_runtime.models.action_encoding import ActionEncoder
+from maze_runtime.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
+from maze_runtime.models.actor_critic import KeyNetworks, StructuredActorCritic
 
 
 def make_custom_model(context: ModelContext, options: CustomOptions) -> StructuredActorCritic:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from maze_blocks_recurrent.blocks import GRU, LSTM
 from maze_blocks_recurrent.layers import Cell, RecurrentLayers
 from maze_blocks_recurrent.options import StatefulOptions
-from maze_kernel.models.recurrence import BEGINS, NEXT_STATE, STATE
 from maze_perception.block import BlockError, PerceptionBlock, Shape, TensorDict
+from maze_runtime.models.recurrence import BEGINS, NEXT_STATE, STATE
 
 
 def make_lstm(
@@ -33,7 +33,7 @@ class StatefulRecurrent(PerceptionBlock):
     """One vector a step: T steps of B sequences, (T·B, D) time-major, to (T·B, H).
 
     Besides it reads the state before the first step and where episodes begin, and gives the state after each step; see
-    `maze_kernel.models.recurrence`. A state holds h, and with LSTM then c, of one layer behind the other.
+    `maze_runtime.models.recurrence`. A state holds h, and with LSTM then c, of one layer behind the other.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from rich.live import Live
 
 from maze_console.options import ConsoleOptions
 from maze_console.view import RunView, live_panel, statistics_table
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome, Progress
+from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome, Progress
 
 
 class ConsoleLogger:

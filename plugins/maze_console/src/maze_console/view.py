@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Progress
+from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Progress
 
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY = 40

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_csv.options import CsvOptions
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext
+from maze_kernel.contracts.logger import EpochRecord, LoggerContext
 
 COLUMNS = ("epoch", "env_steps", "wall_seconds", "tag", "value")
 """The columns of every file. The file's name says whether the value is of training or of evaluation."""

@@ -7,8 +7,8 @@ from gymnasium import spaces
 
 from maze_cutting2d.options import CuttingOptions, Size
 from maze_cutting2d.states import CuttingAction, CuttingState
-from maze_kernel.env.contract import Action, Observation
-from maze_kernel.env.conversion import ActionConversion, ObservationConversion
+from maze_kernel.contracts.env import Action, Observation
+from maze_runtime.env.conversion import ActionConversion, ObservationConversion
 
 
 class InventoryObservation(ObservationConversion[CuttingState]):

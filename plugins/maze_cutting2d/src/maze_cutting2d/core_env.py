@@ -15,10 +15,10 @@ from maze_cutting2d.inventory import Inventory
 from maze_cutting2d.kpi import CuttingKpiCalculator
 from maze_cutting2d.options import CuttingOptions
 from maze_cutting2d.states import CutAction, CuttingAction, CuttingState, SelectAction
-from maze_kernel.env.contract import ActorID, PolicyKey
-from maze_kernel.env.core_env import CoreEnv
-from maze_kernel.env.renderer import Renderer
-from maze_kernel.events.kpi import KpiCalculator
+from maze_kernel.contracts.env import ActorID, PolicyKey
+from maze_runtime.env.core_env import CoreEnv
+from maze_runtime.env.renderer import Renderer
+from maze_runtime.events.kpi import KpiCalculator
 
 SELECT: PolicyKey = "select"
 CUT: PolicyKey = "cut"

@@ -9,11 +9,11 @@ from maze_cutting2d.core_env import CUT, SELECT, CuttingCoreEnv, StructuredCutti
 from maze_cutting2d.options import CuttingOptions
 from maze_cutting2d.rewards import DefaultReward, RawPieceUsageReward
 from maze_cutting2d.structured_conversions import CutConversion, CutObservation, SelectConversion, SelectObservation
-from maze_kernel.env.conversion import ActionConversion, ObservationConversion
-from maze_kernel.env.maze_env import MazeEnv
-from maze_kernel.env.parts import build_part
-from maze_kernel.env.reward import RewardAggregator
 from maze_kernel.errors import RequestError
+from maze_runtime.env.conversion import ActionConversion, ObservationConversion
+from maze_runtime.env.maze_env import MazeEnv
+from maze_runtime.env.parts import build_part
+from maze_runtime.env.reward import RewardAggregator
 
 REWARDS: dict[str, type[RewardAggregator]] = {"default": DefaultReward, "raw-piece-usage": RawPieceUsageReward}
 OBSERVATIONS: dict[str, type[ObservationConversion[Any]]] = {"inventory": InventoryObservation}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from maze_cutting2d.options import Size
-from maze_kernel.events.declaration import define_episode_stats, define_epoch_stats, define_step_stats
+from maze_runtime.events.declaration import define_episode_stats, define_epoch_stats, define_step_stats
 
 
 class CuttingEvents:

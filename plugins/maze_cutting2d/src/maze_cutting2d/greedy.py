@@ -9,10 +9,10 @@ import numpy as np
 
 from maze_cutting2d.options import Size
 from maze_cutting2d.states import fits, leftovers, turned
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict, Group
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import PolicyContext
+from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import SpaceError
-from maze_kernel.models.contract import PolicyContext
 
 SIDES = 10_000.0
 """Sides are compared as whole numbers of this fraction of a unit, so that scaled observations work as well."""

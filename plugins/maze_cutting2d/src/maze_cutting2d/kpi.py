@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from maze_cutting2d.events import InventoryEvents
-from maze_kernel.events.kpi import KpiCalculator
-from maze_kernel.events.logs import EpisodeEventLog
+from maze_runtime.events.kpi import KpiCalculator
+from maze_runtime.events.logs import EpisodeEventLog
 
 
 class CuttingKpiCalculator(KpiCalculator):

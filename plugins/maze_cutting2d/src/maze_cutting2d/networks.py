@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maze_kernel.env.tick import ArrayDict
-from maze_kernel.models.action_distribution import make_action_distribution
-from maze_kernel.models.actor_critic import KeyNetworks, StructuredActorCritic
-from maze_kernel.models.contract import ModelContext
-from maze_kernel.models.masking import mask_logits, mask_logits_numpy
-from maze_kernel.models.observation_encoding import ObservationEncoder
+from maze_kernel.contracts.model import ModelContext
+from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.models.action_distribution import make_action_distribution
+from maze_runtime.models.actor_critic import KeyNetworks, StructuredActorCritic
+from maze_runtime.models.masking import mask_logits, mask_logits_numpy
+from maze_runtime.models.observation_encoding import ObservationEncoder
 
 TensorDict = dict[str, Tensor]
 Mirror = Callable[[ArrayDict], ArrayDict]

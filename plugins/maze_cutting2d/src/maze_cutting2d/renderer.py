@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from maze_cutting2d.states import CutAction, CuttingAction, CuttingState, turned
-from maze_kernel.env.renderer import IntRange, Renderer
+from maze_kernel.contracts.events import EventRecord
 from maze_kernel.errors import RequestError
-from maze_kernel.events.records import EventRecord
+from maze_runtime.env.renderer import IntRange, Renderer
 
 
 class CuttingRenderer(Renderer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from maze_cutting2d.events import CuttingEvents, InventoryEvents
-from maze_kernel.env.reward import RewardAggregator
+from maze_runtime.env.reward import RewardAggregator
 
 
 class DefaultReward(RewardAggregator):

@@ -8,8 +8,8 @@ from gymnasium import spaces
 from maze_cutting2d.conversions import InventoryObservation
 from maze_cutting2d.options import CuttingOptions, Size
 from maze_cutting2d.states import CutAction, CuttingState, SelectAction, fits, turned
-from maze_kernel.env.contract import Action, Observation
-from maze_kernel.env.conversion import ActionConversion, ObservationConversion
+from maze_kernel.contracts.env import Action, Observation
+from maze_runtime.env.conversion import ActionConversion, ObservationConversion
 
 EMPTY: Size = (0, 0)
 

@@ -7,25 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_kernel.deployment.checking import checked_reply
-from maze_kernel.deployment.dialogue import Dialogue
-from maze_kernel.deployment.episode_loop import Relay, play_for
-from maze_kernel.deployment.episodes import DeployedEpisode, EpisodeTally
-from maze_kernel.env.batching import spaces_of
-from maze_kernel.env.capabilities import ReportsStatistics, capability
-from maze_kernel.env.contract import ActorID, StructuredEnv, StructuredSpaces
-from maze_kernel.env.outside import Outside, Reply, detach
-from maze_kernel.env.tick import VectorEnv
-from maze_kernel.env.transform import Transform
+from maze_deployment.checking import checked_reply
+from maze_deployment.dialogue import Dialogue
+from maze_deployment.episode_loop import Relay, play_for
+from maze_deployment.episodes import DeployedEpisode, EpisodeTally
+from maze_kernel.contracts.capabilities import ReportsStatistics, capability
+from maze_kernel.contracts.env import ActorID, StructuredEnv, StructuredSpaces
+from maze_kernel.contracts.events import EventRecord
+from maze_kernel.contracts.model import Policy
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import VectorEnv
 from maze_kernel.errors import RequestError
-from maze_kernel.events.records import EventRecord
-from maze_kernel.models.contract import Policy
+from maze_runtime.env.batching import spaces_of
+from maze_runtime.env.outside import Outside, Reply, detach
 
 if TYPE_CHECKING:
-    from maze_kernel.api import RunContext
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.loader import Kernel
-    from maze_kernel.training.checkpoint import Checkpoint
+    from maze_runtime.context import RunContext
+    from maze_runtime.training.checkpoint import Checkpoint
 
 
 class AgentDeployment:
@@ -59,8 +59,8 @@ class AgentDeployment:
         transforms: Sequence[Transform] = (),
         deterministic: bool = True,
     ) -> None:
-        from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-        from maze_kernel.run.batch_factory import wrap_batch
+        from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+        from maze_runtime.run.batch_factory import wrap_batch
 
         self.policy = policy
         self._outside = Relay()
@@ -98,7 +98,7 @@ class AgentDeployment:
         Raises:
             RequestError: there is no such run or checkpoint, or nothing is trained and no policy given.
         """
-        from maze_kernel.deployment.source import open_source
+        from maze_deployment.source import open_source
 
         source = open_source(run, checkpoint=checkpoint, experiment=experiment, kernel=kernel)
         return cls.of_experiment(
@@ -123,8 +123,8 @@ class AgentDeployment:
     ) -> AgentDeployment:
         """The agent of an experiment that was read already; see `load`, and `Assembly` on `run_dir`."""
         from maze_kernel.config.load import select
-        from maze_kernel.run.assembly import Assembly, load_transforms
-        from maze_kernel.training import playing
+        from maze_runtime.playing import players as playing
+        from maze_runtime.run.assembly import Assembly, load_transforms
 
         assembly = Assembly(loaded, kernel, run_dir)
         if policy is not None:
@@ -268,6 +268,6 @@ def _built(env: Any) -> StructuredEnv:
     if isinstance(getattr(made, "structured_spaces", None), StructuredSpaces):
         return made  # type: ignore[no-any-return]
     from maze_kernel.loader import Kernel
-    from maze_kernel.run.env_factory import adapted, adapters_of
+    from maze_runtime.run.env_factory import adapted, adapters_of
 
     return adapted(made, adapters_of(Kernel.installed().catalog))

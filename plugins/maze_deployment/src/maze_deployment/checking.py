@@ -10,9 +10,9 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.batching import check_observation, scalar_reward
-from maze_kernel.env.outside import Detachable, Reply, first_actor
 from maze_kernel.errors import EnvError, MazeError, NonFiniteError
+from maze_runtime.env.batching import check_observation, scalar_reward
+from maze_runtime.env.outside import Detachable, Reply, first_actor
 
 OWNER = "the caller of AgentDeployment.act"
 

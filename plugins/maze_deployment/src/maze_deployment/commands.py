@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from maze_kernel.cli.runs import newest_run, what_to_play
 from maze_kernel.errors import RequestError
+from maze_runtime.commands.runs import newest_run, what_to_play
 
 
 def export(
@@ -25,7 +25,7 @@ def export(
     """Write the policy of a run as a file that acts without Maze."""
     if source.is_file():
         raise RequestError(f"{source} is a file, and nothing is trained in it", expected="a run directory")
-    from maze_kernel.deployment.export import FORMATS, export_checkpoint
+    from maze_deployment.export import FORMATS, export_checkpoint
 
     endings = {ending: name for name, ending in FORMATS.items()}
     chosen = format_name or endings.get(out.suffix)

@@ -10,9 +10,9 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel import __version__
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.run.assembly import Assembly
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.model import ActorCritic
+from maze_runtime.run.assembly import Assembly
 
 FORMAT = 1
 """Version of the description, written to every one."""

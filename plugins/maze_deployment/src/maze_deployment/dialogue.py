@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from maze_kernel.env.outside import Outside, Reply
+from maze_runtime.env.outside import Outside, Reply
 
 
 class Dismissed(BaseException):

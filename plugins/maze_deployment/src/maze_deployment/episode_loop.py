@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.outside import Outside, Reply
-from maze_kernel.env.tick import VectorEnv
-from maze_kernel.models.contract import Policy
+from maze_kernel.contracts.model import Policy
+from maze_kernel.contracts.vector import VectorEnv
+from maze_runtime.env.outside import Outside, Reply
 
 
 class Relay:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from maze_kernel.env.capabilities import ReportsStatistics
-from maze_kernel.env.outside import Reply
-from maze_kernel.events.records import EpisodeStatistics
+from maze_kernel.contracts.capabilities import ReportsStatistics
+from maze_kernel.contracts.events import EpisodeStatistics
+from maze_runtime.env.outside import Reply
 
 
 @attrs.frozen(kw_only=True)

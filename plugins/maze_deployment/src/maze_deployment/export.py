@@ -16,27 +16,29 @@ import attrs
 import numpy as np
 import torch
 
-from maze_kernel.deployment import onnx_file
-from maze_kernel.deployment.description import describe_export
-from maze_kernel.deployment.policy_graph import PolicyGraph
-from maze_kernel.deployment.random_observations import random_observations
-from maze_kernel.deployment.source import open_source
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict
+from maze_deployment import onnx_file
+from maze_deployment.description import describe_export
+from maze_deployment.policy_graph import PolicyGraph
+from maze_deployment.random_observations import random_observations
+from maze_deployment.source import open_source
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
-from maze_kernel.models.network_policy import require_sampling
-from maze_kernel.models.recurrence import carries_state
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.training.playing import load_weights, weights_of
+from maze_runtime.models.network_policy import require_sampling
+from maze_runtime.models.recurrence import carries_state
+from maze_runtime.playing.players import load_weights, weights_of
+from maze_runtime.run.assembly import Assembly
 
 if TYPE_CHECKING:
-    from maze_kernel.api import RunContext
     from maze_kernel.config.experiment import LoadedExperiment
-    from maze_kernel.env.transform import Transform
+    from maze_kernel.contracts.model import ActorCritic
+    from maze_kernel.contracts.transform import Transform
     from maze_kernel.loader import Kernel
-    from maze_kernel.models.contract import ActorCritic
     from maze_kernel.selection import Selection
-    from maze_kernel.training.checkpoint import Checkpoint
+    from maze_runtime.context import RunContext
+    from maze_runtime.training.checkpoint import Checkpoint
+
+OWNER = "maze-deployment"
 
 FORMATS = {"onnx": ".onnx", "torch-export": ".pt2"}
 """Formats and the usual ending of their files."""
@@ -127,7 +129,9 @@ def export_checkpoint(
     inner, transforms = _bound_transforms(assembly, checkpoint)
     model = load_weights(assembly.make_model(), weights_of(checkpoint))
     _refuse_state(model)
-    require_sampling(model, "maze-kernel", help="deploy the run with AgentDeployment, which asks the model's policy")
+    require_sampling(
+        model, "maze-deployment", help="deploy the run with AgentDeployment, which asks the model's policy"
+    )
     files = []
     for key in inner.policy_keys:
         graph = PolicyGraph(model, key, transforms, heads=tuple(inner.action[key].spaces))
@@ -158,7 +162,7 @@ def _refuse_state(model: ActorCritic) -> None:
             "a policy that carries state from step to step cannot be exported",
             received="a recurrent block with stateful = true",
             expected="a policy whose actions follow from one observation",
-            owner="maze-kernel",
+            owner=OWNER,
             help="deploy the run with AgentDeployment, or read a stacked history with stateful = false",
         )
 

@@ -1,4 +1,4 @@
-"""A traced policy as an ONNX file. Its packages are optional: `pip install 'maze-kernel[export]'`."""
+"""A traced policy as an ONNX file. Its packages are optional: `pip install 'maze-deployment[export]'`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from maze_kernel.env.tick import ArrayDict
+from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def require_packages() -> None:
     if missing:
         raise RequestError(
             f"export to ONNX needs {', '.join(missing)}, not installed here",
-            help="pip install 'maze-kernel[export]', or use --format torch-export",
+            help="pip install 'maze-deployment[export]', or use --format torch-export",
         )
 
 

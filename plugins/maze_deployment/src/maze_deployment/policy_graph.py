@@ -8,10 +8,10 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import RequestError
-from maze_kernel.models.contract import ActorCritic
 
 TensorDict = dict[str, Tensor]
 

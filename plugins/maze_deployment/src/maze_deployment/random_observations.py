@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.batching import allocate
-from maze_kernel.env.tick import ArrayDict
-from maze_kernel.models.action_encoding import segments_of
+from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.env.batching import allocate
+from maze_runtime.models.action_encoding import segments_of
 
 _FAR = 1e6
 

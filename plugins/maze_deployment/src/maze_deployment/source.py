@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from maze_kernel.api import RunContext
 from maze_kernel.config.load import load_experiment
 from maze_kernel.errors import RequestError
-from maze_kernel.training.playing import load_checkpoint
-from maze_kernel.training.resume import stored_experiment
+from maze_runtime.context import RunContext
+from maze_runtime.playing.players import load_checkpoint
+from maze_runtime.training.resume import stored_experiment
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.loader import Kernel
-    from maze_kernel.training.checkpoint import Checkpoint
+    from maze_runtime.training.checkpoint import Checkpoint
 
 
 @attrs.frozen(kw_only=True)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from maze_distributions.shapes import flatten_action, unflatten_action
 from maze_kernel.errors import SpaceError
-from maze_kernel.models.masking import MASKED_LOGIT, check_rows
+from maze_runtime.models.masking import MASKED_LOGIT, check_rows
 
 _TINY = 1e-20
 

@@ -19,8 +19,8 @@ def networks(
     """Show the networks that an experiment would train, without training them."""
     import attrs
 
-    from maze_kernel.run.assembly import Assembly
-    from maze_kernel.run.mermaid import mermaid
+    from maze_drawing.mermaid import mermaid
+    from maze_runtime.run.assembly import Assembly
 
     loaded = read_experiment(file)
     model: Any = Assembly(loaded, loaded.kernel).make_model()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from maze_kernel.models.network_graph import NetworkGraph
-from maze_kernel.run.drawing_options import DrawingOptions
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext
-from maze_kernel.run.network_drawing import draw
+from maze_drawing.network_drawing import draw
+from maze_drawing.options import DrawingOptions
+from maze_kernel.contracts.logger import EpochRecord, LoggerContext
+from maze_kernel.contracts.networks import NetworkGraph
 
 
 class DrawingLogger:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from maze_kernel.models.network_graph import NetworkGraph
+from maze_kernel.contracts.networks import NetworkGraph
 
 
 def mermaid(graphs: Sequence[NetworkGraph]) -> str:

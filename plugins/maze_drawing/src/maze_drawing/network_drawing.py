@@ -11,8 +11,8 @@ from xml.sax.saxutils import escape
 
 import attrs
 
-from maze_kernel.models.network_graph import NetworkGraph
-from maze_kernel.run.network_layout import Edge, Layout, Node, place
+from maze_drawing.network_layout import Edge, Layout, Node, place
+from maze_kernel.contracts.networks import NetworkGraph
 
 _MARGIN = 24.0
 _TITLE_HEIGHT = 44.0

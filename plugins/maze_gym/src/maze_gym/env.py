@@ -13,9 +13,9 @@ from maze_gym.options import GymOptions
 from maze_gym.outside import OutsideGymEnv
 from maze_gym.padding import Padding
 from maze_gym.space_adapter import SpaceAdapter
-from maze_kernel.env.contract import Action, Observation
-from maze_kernel.env.flat import FlatEnv, flat_spaces
-from maze_kernel.env.outside import Outside, Reply
+from maze_kernel.contracts.env import Action, Observation
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.env.outside import Outside, Reply
 
 
 def make_env(options: GymOptions) -> GymEnv:

@@ -21,10 +21,10 @@ from maze_gym.making import require_spec
 from maze_gym.masks import INFO_KEY, MaskReader, find_mask_reader, mask_method
 from maze_gym.options import GymOptions
 from maze_gym.space_adapter import SpaceAdapter
-from maze_kernel.env.contract import FLAT_KEY, PolicyKey
-from maze_kernel.env.flat import flat_spaces
-from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
+from maze_kernel.contracts.env import FLAT_KEY, PolicyKey
+from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
+from maze_runtime.env.flat import flat_spaces
 
 
 def make_vector_env(n_envs: int, options: GymOptions) -> NativeVectorEnv | None:

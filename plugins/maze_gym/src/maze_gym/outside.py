@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 
-from maze_kernel.env.outside import Outside
+from maze_runtime.env.outside import Outside
 
 
 class OutsideGymEnv(gymnasium.Env[Any, Any]):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import Action, ActorID, Observation
+from maze_kernel.contracts.env import Action, ActorID, Observation
 from maze_pettingzoo.credit import Ledger
 from maze_pettingzoo.options import PettingZooOptions
 from maze_pettingzoo.seats import MASK, Seat, structured_spaces, take_seats

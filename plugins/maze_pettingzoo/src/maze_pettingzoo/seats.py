@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_gym.space_adapter import SpaceAdapter
-from maze_kernel.env.contract import Action, ActorID, Observation, StructuredSpaces
+from maze_kernel.contracts.env import Action, ActorID, Observation, StructuredSpaces
 from maze_kernel.errors import RequestError
 from maze_pettingzoo.options import PettingZooOptions
 

@@ -14,12 +14,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from maze_kernel.contracts.workers import RestartPolicy
 from maze_kernel.errors import MazeError, WorkerError
-from maze_kernel.workers import transport
-from maze_kernel.workers.child import Descriptors
-from maze_kernel.workers.contract import RestartPolicy
-from maze_kernel.workers.shared_memory import create_descriptor
-from maze_kernel.workers.supervision import SupervisorClient
+from maze_processes import transport
+from maze_processes.child import Descriptors
+from maze_processes.shared_memory import create_descriptor
+from maze_processes.supervision import SupervisorClient
 
 _STACK_SECONDS = 1.0
 _EXIT_SECONDS = 5.0

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import attrs
 import numpy as np
 
+from maze_kernel.contracts.workers import ActorContext
 from maze_kernel.errors import MazeError
-from maze_kernel.workers import transport
-from maze_kernel.workers.contract import ActorContext
-from maze_kernel.workers.shared_memory import ArrayLayout, WeightsBoard
+from maze_processes import transport
+from maze_processes.shared_memory import ArrayLayout, WeightsBoard
 
 _PR_SET_PDEATHSIG = 1
 

@@ -13,14 +13,14 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.env.batching import layout
-from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict, Tick
-from maze_kernel.events.records import EpisodeStatistics
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.workers import transport
-from maze_kernel.workers.contract import ActorContext, ArraySpec
-from maze_kernel.workers.lanes import Lane
+from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
+from maze_kernel.contracts.events import EpisodeStatistics
+from maze_kernel.contracts.vector import ArrayDict, Tick
+from maze_kernel.contracts.workers import ActorContext, ArraySpec
+from maze_processes import transport
+from maze_runtime.env.batching import layout
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.workers.lanes import Lane
 
 EnvFactory = Callable[[], StructuredEnv]
 
@@ -148,7 +148,7 @@ class EnvHost:
 
     def prepare_rollouts(self, model: bytes, n_steps: int) -> None:
         """From now on collect rollouts with this model instead of taking single steps; see `RemoteCollector`."""
-        from maze_kernel.rollout.rollout_host import RolloutHost
+        from maze_processes.rollout_host import RolloutHost
 
         lane = Lane(self._worker, self._rollout_arrays)
         self._rollouts = RolloutHost(transport.decode(model), self._batch, n_steps, lane)

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from maze_kernel.contracts.workers import ActorContext, ArraySpec, Future, RestartPolicy
 from maze_kernel.errors import MazeError, RequestError, WorkerError
-from maze_kernel.workers import transport
-from maze_kernel.workers.actor import ActorHandle, Call, State
-from maze_kernel.workers.child import ActorSpec
-from maze_kernel.workers.contract import ActorContext, ArraySpec, Future, RestartPolicy
-from maze_kernel.workers.options import WorkersOptions
-from maze_kernel.workers.shared_memory import ArrayLayout, WeightsBoard, create_descriptor
-from maze_kernel.workers.supervision import SupervisorClient
+from maze_processes import transport
+from maze_processes.actor import ActorHandle, Call, State
+from maze_processes.child import ActorSpec
+from maze_processes.shared_memory import ArrayLayout, WeightsBoard, create_descriptor
+from maze_processes.supervision import SupervisorClient
+from maze_runtime.workers.options import WorkersOptions
 
 _HEARTBEAT_SECONDS = 1.0
 

@@ -10,19 +10,19 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from maze_kernel.env.tick import VectorEnv
-from maze_kernel.env.transform import Transform
-from maze_kernel.models.capabilities import SamplesDistributions
-from maze_kernel.models.contract import Policy
-from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.collector import add_rollout, make_buffer
-from maze_kernel.rollout.episode_statistics import EpisodeReturns
-from maze_kernel.rollout.rollout_host import SliceRollout
-from maze_kernel.rollout.structured_buffer import StructuredBuffer
-from maze_kernel.workers import transport
-from maze_kernel.workers.contract import ActorGroup
-from maze_kernel.workers.lanes import Lanes, lane_specs
+from maze_kernel.contracts.model import Policy
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import VectorEnv
+from maze_kernel.contracts.workers import ActorGroup
+from maze_processes import transport
+from maze_processes.rollout_host import SliceRollout
+from maze_runtime.models.capabilities import SamplesDistributions
+from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.rollout.buffer import RolloutBuffer
+from maze_runtime.rollout.collector import add_rollout, make_buffer
+from maze_runtime.rollout.episode_statistics import EpisodeReturns
+from maze_runtime.rollout.structured_buffer import StructuredBuffer
+from maze_runtime.workers.lanes import Lanes, lane_specs
 
 _PREPARE_SECONDS = 120.0
 """Importing torch in a worker may take longer than a step is allowed to."""

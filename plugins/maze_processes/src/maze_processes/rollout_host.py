@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
-from maze_kernel.env.finite_check import FiniteCheck
-from maze_kernel.env.tick import VectorEnv
-from maze_kernel.env.transform import Transform
-from maze_kernel.events.records import EpisodeStatistics
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.rollout.collector import Collector, make_buffer
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.rollout.vector_transform import TransformedVectorEnv
-from maze_kernel.workers.lanes import Columns, Lane
+from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
+from maze_kernel.contracts.events import EpisodeStatistics
+from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import VectorEnv
+from maze_runtime.env.finite_check import FiniteCheck
+from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.rollout.collector import Collector, make_buffer
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.vector_transform import TransformedVectorEnv
+from maze_runtime.workers.lanes import Columns, Lane
 
 _CALL_SECONDS = 0.02
 

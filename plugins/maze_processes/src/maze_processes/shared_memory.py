@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import attrs
 import numpy as np
 
-from maze_kernel.workers.contract import ArraySpec
+from maze_kernel.contracts.workers import ArraySpec
 
 _ALIGNMENT = 64
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 
 
 def split_actions(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from maze_kernel.env.tick import VectorContext, VectorEnv
-from maze_kernel.rollout.subprocess_vector import SubprocessVectorEnv
-from maze_kernel.rollout.vector_options import SubprocessVectorOptions
-from maze_kernel.workers.contract import WorkerPool
+from maze_kernel.contracts.vector import VectorContext, VectorEnv
+from maze_kernel.contracts.workers import WorkerPool
+from maze_processes.subprocess_vector import SubprocessVectorEnv
+from maze_processes.vector_options import SubprocessVectorOptions
 
 
 def subprocess_batch(context: VectorContext, options: SubprocessVectorOptions) -> VectorEnv:

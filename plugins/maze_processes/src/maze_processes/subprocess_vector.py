@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from maze_kernel.env.batching import check_same_spaces
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.events import EpisodeStatistics
+from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
+from maze_kernel.contracts.workers import ActorGroup, ArraySpec, Future, RestartPolicy, WorkerPool
 from maze_kernel.errors import EnvError, MazeError, RequestError, WorkerError
-from maze_kernel.events.records import EpisodeStatistics
-from maze_kernel.rollout.env_host import (
+from maze_processes.env_host import (
     EPISODE,
     PROGRESS,
     EnvFactory,
@@ -28,16 +28,16 @@ from maze_kernel.rollout.env_host import (
     by_prefix,
     describe_progress,
 )
-from maze_kernel.rollout.structured_merge import merge_ticks, split_actions
-from maze_kernel.workers.contract import ActorGroup, ArraySpec, Future, RestartPolicy, WorkerPool
-from maze_kernel.workers.options import WorkersOptions
-from maze_kernel.workers.subprocess import SubprocessPool
+from maze_processes.pool import SubprocessPool
+from maze_processes.structured_merge import merge_ticks, split_actions
+from maze_runtime.env.batching import check_same_spaces
+from maze_runtime.workers.options import WorkersOptions
 
 if TYPE_CHECKING:
-    from maze_kernel.env.tick import VectorEnv
-    from maze_kernel.models.contract import Policy
-    from maze_kernel.models.flat_parameters import FlatParameters
-    from maze_kernel.rollout.collector import RolloutCollector
+    from maze_kernel.contracts.model import Policy
+    from maze_kernel.contracts.vector import VectorEnv
+    from maze_runtime.models.flat_parameters import FlatParameters
+    from maze_runtime.rollout.collector import RolloutCollector
 
 
 def _warn(text: str) -> None:
@@ -171,7 +171,7 @@ class SubprocessVectorEnv:
         self, vector_env: VectorEnv, policy: Policy, parameters: FlatParameters, n_steps: int
     ) -> RolloutCollector | None:
         """A collector that lets the workers collect by themselves; see `CollectsRollouts`."""
-        from maze_kernel.rollout.remote_collector import remote_collector  # imports torch, which steps do not need
+        from maze_processes.remote_collector import remote_collector  # imports torch, which steps do not need
 
         return remote_collector(self, vector_env, policy, parameters, n_steps)
 

@@ -11,9 +11,9 @@ import subprocess
 import time
 
 from maze_kernel.errors import WorkerError
-from maze_kernel.workers import supervisor
-from maze_kernel.workers.child import Descriptors
-from maze_kernel.workers.options import WorkersOptions
+from maze_processes import supervisor
+from maze_processes.child import Descriptors
+from maze_runtime.workers.options import WorkersOptions
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 

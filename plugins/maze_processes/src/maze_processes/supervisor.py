@@ -18,14 +18,14 @@ import sys
 import time
 from typing import Any
 
-from maze_kernel.workers.child import Descriptors, die_with_parent, run
+from maze_processes.child import Descriptors, die_with_parent, run
 
 _LINGER_SECONDS = 1.0
 
 
 def command(function: str, *arguments: object) -> list[str]:
     """The command line that runs `function(*arguments)` of this module in a fresh interpreter."""
-    code = f"import sys; sys.path[:] = {sys.path!r}; from maze_kernel.workers import supervisor as s; s.{function}"
+    code = f"import sys; sys.path[:] = {sys.path!r}; from maze_runtime.workers import supervisor as s; s.{function}"
     return [sys.executable, "-c", f"{code}(*{arguments!r})"]
 
 

@@ -21,7 +21,7 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.tick import ArrayDict
+from maze_kernel.contracts.vector import ArrayDict
 
 MIN_ROWS = 4
 """Rows a ring has at least: two transitions, a final and a pending observation."""

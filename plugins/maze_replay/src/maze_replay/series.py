@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maze_kernel.env.tick import FinalObservation, Group
-from maze_sac.replay import ReplayBuffer
+from maze_kernel.contracts.vector import FinalObservation, Group
+from maze_replay.replay import ReplayBuffer
 
 
 class _Provisional(NamedTuple):

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from maze_kernel.api_components import component_table, set_paths
 from maze_kernel.config.load import experiment_from_mapping
-from maze_kernel.env.contract import FLAT_KEY, PolicyKey
+from maze_kernel.contracts.env import FLAT_KEY, PolicyKey
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
-from maze_kernel.rollouts import RolloutOptions, RolloutResult, roll_out
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.run.directory import encode_json_lenient
-from maze_kernel.training import playing
-from maze_kernel.training.acting import SingleEnvActor
-from maze_kernel.training.evaluation import Evaluator
-from maze_kernel.training.resume import stored_experiment
-from maze_kernel.training.train import TrainingResult, train
+from maze_runtime.context_components import component_table, set_paths
+from maze_runtime.playing import players as playing
+from maze_runtime.playing.acting import SingleEnvActor
+from maze_runtime.playing.roll_out import RolloutOptions, RolloutResult, roll_out
+from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.directory import encode_json_lenient
+from maze_runtime.training.evaluation import Evaluator
+from maze_runtime.training.resume import stored_experiment
+from maze_runtime.training.train import TrainingResult, train
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
-    from maze_kernel.models.contract import Policy
-    from maze_kernel.training.checkpoint import Checkpoint
+    from maze_kernel.contracts.model import Policy
+    from maze_runtime.training.checkpoint import Checkpoint
 
 
 class RunContext:

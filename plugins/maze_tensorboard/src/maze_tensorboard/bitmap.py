@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from maze_kernel.run.network_drawing import Box, Curve, Drawing, Label, Point, bezier
+from maze_drawing.network_drawing import Box, Curve, Drawing, Label, Point, bezier
 
 _SCALE = 1.5
 _LARGEST = 4096.0

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from torch.utils.tensorboard import SummaryWriter
 
-from maze_kernel.models.network_graph import NetworkGraph
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome
+from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome
+from maze_kernel.contracts.networks import NetworkGraph
 from maze_tensorboard.history import keep_until
 from maze_tensorboard.options import TensorBoardOptions
 
@@ -43,7 +43,7 @@ class TensorBoardLogger:
 
     def networks(self, graphs: Mapping[str, NetworkGraph]) -> None:
         """A picture of each, under the tab of images; drawn once, at step 0."""
-        from maze_kernel.run.network_drawing import draw
+        from maze_drawing.network_drawing import draw
         from maze_tensorboard.bitmap import pixels
 
         writer: Any = self._writer

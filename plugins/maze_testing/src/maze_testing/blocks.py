@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from maze_kernel.testing.conformance import require, same
+from maze_testing.conformance import require, same
 
 
 def check_block(factory: Callable[[], Any], *, leading: tuple[tuple[int, ...], ...] = ((1,), (5,), (3, 4))) -> None:

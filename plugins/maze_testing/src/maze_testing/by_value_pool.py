@@ -10,10 +10,10 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from maze_kernel.workers.contract import ActorContext, ArraySpec, RestartPolicy
-from maze_kernel.workers.inline import InlineGroup, InlinePool
-from maze_kernel.workers.lanes import no_shared_memory
-from maze_kernel.workers.options import WorkersOptions
+from maze_kernel.contracts.workers import ActorContext, ArraySpec, RestartPolicy
+from maze_runtime.workers.inline import InlineGroup, InlinePool
+from maze_runtime.workers.lanes import no_shared_memory
+from maze_runtime.workers.options import WorkersOptions
 
 _NAME = "the by-value pool"
 _DEFAULTS = WorkersOptions()

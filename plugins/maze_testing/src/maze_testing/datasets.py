@@ -10,12 +10,12 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.env.contract import StructuredEnv, StructuredSpaces
-from maze_kernel.testing.conformance import require, require_member, same
-from maze_kernel.trajectories.contract import DatasetContext, Episode, EpisodeInfo, EpisodeSource
-from maze_kernel.trajectories.pooled_source import PooledSource
-from maze_kernel.workers.contract import WorkerPool
-from maze_kernel.workers.inline import InlinePool
+from maze_kernel.contracts.datasets import DatasetContext, Episode, EpisodeInfo, EpisodeSource
+from maze_kernel.contracts.env import StructuredEnv, StructuredSpaces
+from maze_kernel.contracts.workers import WorkerPool
+from maze_runtime.datasets.pooled_source import PooledSource
+from maze_runtime.workers.inline import InlinePool
+from maze_testing.conformance import require, require_member, same
 
 
 def check_dataset(

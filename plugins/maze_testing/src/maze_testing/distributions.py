@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from maze_kernel.testing.conformance import require
+from maze_testing.conformance import require
 
 
 def check_distribution(

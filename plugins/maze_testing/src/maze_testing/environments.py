@@ -1,7 +1,7 @@
 """Small environments that must be learnt: each one isolates one mistake a trainer can make.
 
 They are flat `StructuredEnv`s with keyword-only options, so an experiment takes them as
-`use = "maze_kernel.testing.environments:TwoStep"`.
+`use = "maze_testing.environments:TwoStep"`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import Action, Observation
-from maze_kernel.env.flat import FlatEnv, flat_spaces
+from maze_kernel.contracts.env import Action, Observation
+from maze_runtime.env.flat import FlatEnv, flat_spaces
 
 StepResult = tuple[Observation, float, bool, bool, dict[str, Any]]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import Action, Observation, StructuredEnv
-from maze_kernel.testing.conformance import require, require_member, same
+from maze_kernel.contracts.env import Action, Observation, StructuredEnv
+from maze_testing.conformance import require, require_member, same
 
 
 def check_env(factory: Callable[[], StructuredEnv], *, n_steps: int = 200, seed: int = 7) -> None:
@@ -87,9 +87,9 @@ def _check_observation(env: StructuredEnv, observation: Observation, what: str) 
 
 
 def _action(env: StructuredEnv, observation: Observation, rng: np.random.Generator) -> Action:
-    from maze_kernel.env.tick import Group
-    from maze_kernel.models.contract import PolicyContext
-    from maze_kernel.rollout.random_policy import RandomPolicy
+    from maze_kernel.contracts.model import PolicyContext
+    from maze_kernel.contracts.vector import Group
+    from maze_runtime.rollout.random_policy import RandomPolicy
 
     key, agent = env.actor_id()
     rows = {name: np.asarray(value)[None] for name, value in observation.items()}

@@ -1,4 +1,4 @@
-"""Pytest fixtures. Use them by writing `from maze_kernel.testing.fixtures import isolated_kernel` in a conftest.py."""
+"""Pytest fixtures. Use them by writing `from maze_testing.fixtures import isolated_kernel` in a conftest.py."""
 
 from __future__ import annotations
 

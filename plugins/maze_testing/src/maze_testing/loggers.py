@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.models.network_graph import BlockNode, NetworkGraph
-from maze_kernel.run.logging_contract import EpochRecord, LoggerContext, Outcome, Progress
-from maze_kernel.testing.conformance import require
+from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome, Progress
+from maze_kernel.contracts.networks import BlockNode, NetworkGraph
+from maze_testing.conformance import require
 
 _GRAPH = NetworkGraph(
     role="policy",

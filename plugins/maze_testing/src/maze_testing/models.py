@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.models.capabilities import EvaluatesKeysTogether
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.testing.conformance import require, same
-from maze_kernel.testing.policies import check_policy, random_group
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.contracts.model import ActorCritic
+from maze_runtime.models.capabilities import EvaluatesKeysTogether
+from maze_testing.conformance import require, same
+from maze_testing.policies import check_policy, random_group
 
 
 def check_model(factory: Callable[[], ActorCritic], spaces: StructuredSpaces, *, n_rows: int = 5) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.env.tick import Group
-from maze_kernel.models.contract import Policy
-from maze_kernel.testing.conformance import require, require_member, same
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.contracts.model import Policy
+from maze_kernel.contracts.vector import Group
+from maze_testing.conformance import require, require_member, same
 
 
 def check_policy(

@@ -1,7 +1,7 @@
 """Small structured environments that must be learnt; the best return of every episode is known.
 
 Each is a `StructuredEnv` with keyword-only options, so an experiment takes it as
-`use = "maze_kernel.testing.structured_environments:DoorAndKey"`.
+`use = "maze_testing.structured_environments:DoorAndKey"`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredSpaces
-from maze_kernel.env.flat import FlatEnv
+from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredSpaces
+from maze_runtime.env.flat import FlatEnv
 
 StepResult = tuple[Observation, float, bool, bool, dict[str, Any]]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.testing.conformance import as_array, require, same
-from maze_kernel.training.contract import Trainer
+from maze_kernel.contracts.trainer import Trainer
+from maze_testing.conformance import as_array, require, same
 
 LOOP_OPTIONS = ("n_epochs", "patience", "device", "compile")
 

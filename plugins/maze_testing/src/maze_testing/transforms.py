@@ -10,10 +10,10 @@ from functools import partial
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.env.tick import ArrayDict
-from maze_kernel.env.transform import Transform
-from maze_kernel.testing.conformance import as_array, require, require_member, same
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import ArrayDict
+from maze_testing.conformance import as_array, require, require_member, same
 
 
 def check_transform(

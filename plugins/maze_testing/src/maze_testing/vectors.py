@@ -14,14 +14,14 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.flat import FlatEnv, flat_spaces
-from maze_kernel.env.tick import ArrayDict, Tick, VectorContext, VectorEnv
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.vector import ArrayDict, Tick, VectorContext, VectorEnv
 from maze_kernel.errors import EnvError
-from maze_kernel.rollout.vector_modes import sequential_batch
-from maze_kernel.testing.conformance import require, same
-from maze_kernel.testing.structured_environments import Hierarchy
-from maze_kernel.workers.inline import InlinePool
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.rollout.vector_modes import sequential_batch
+from maze_runtime.workers.inline import InlinePool
+from maze_testing.conformance import require, same
+from maze_testing.structured_environments import Hierarchy
 
 MakeBatch = Callable[[VectorContext], VectorEnv]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from maze_kernel.contracts.workers import ActorContext
 from maze_kernel.errors import EnvError
-from maze_kernel.workers.contract import ActorContext
-from maze_kernel.workers.lanes import Columns, Lane
+from maze_runtime.workers.lanes import Columns, Lane
 
 
 class Probe:

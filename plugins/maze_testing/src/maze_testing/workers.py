@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from maze_kernel.contracts.workers import ActorContext, ArraySpec, RestartPolicy, WorkerPool
 from maze_kernel.errors import EnvError, RequestError, WorkerError
-from maze_kernel.testing.worker_actors import Closing, ClosingBadly, Probe, Puts, Unbuildable
-from maze_kernel.workers.contract import ActorContext, ArraySpec, RestartPolicy, WorkerPool
-from maze_kernel.workers.lanes import Lanes, lane_specs
+from maze_runtime.workers.lanes import Lanes, lane_specs
+from maze_testing.worker_actors import Closing, ClosingBadly, Probe, Puts, Unbuildable
 
 
 class WorkerPoolSuite:

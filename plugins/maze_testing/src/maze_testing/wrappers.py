@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import Action, Observation, StructuredEnv, StructuredSpaces
-from maze_kernel.env.episode_transform import EpisodeTransform
-from maze_kernel.env.simulation import Cloneable, Imitable
-from maze_kernel.env.tick import Group, Tick, VectorEnv
-from maze_kernel.env.transform import Transform
-from maze_kernel.env.transformed import TransformedEnv
-from maze_kernel.models.contract import PolicyContext
-from maze_kernel.rollout.random_policy import RandomPolicy
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.rollout.vector_transform import TransformedVectorEnv
-from maze_kernel.testing.conformance import require, require_member, same
-from maze_kernel.testing.envs import check_env
+from maze_kernel.contracts.env import Action, Observation, StructuredEnv, StructuredSpaces
+from maze_kernel.contracts.model import PolicyContext
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import Group, Tick, VectorEnv
+from maze_runtime.env.episode_transform import EpisodeTransform
+from maze_runtime.env.simulation import Cloneable, Imitable
+from maze_runtime.env.transformed import TransformedEnv
+from maze_runtime.rollout.random_policy import RandomPolicy
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.vector_transform import TransformedVectorEnv
+from maze_testing.conformance import require, require_member, same
+from maze_testing.envs import check_env
 
 EnvFactory = Callable[[], StructuredEnv]
 Wrap = Callable[[StructuredEnv], StructuredEnv]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.batching import layout
-from maze_kernel.env.contract import ActorID, PolicyKey, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict
-from maze_kernel.trajectories.contract import Episode, EpisodeInfo
+from maze_kernel.contracts.datasets import Episode, EpisodeInfo
+from maze_kernel.contracts.env import ActorID, PolicyKey, StructuredSpaces
+from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.env.batching import layout
 
 _FIRST_CAPACITY = 64
 

@@ -13,8 +13,8 @@ def to_minari(
     dataset_id: Annotated[str, typer.Argument(metavar="ID", help="Name of the new dataset, e.g. maze/pole-v0.")],
 ) -> None:
     """Export recorded episodes of a flat environment to a Minari dataset on this machine."""
-    from maze_kernel.trajectories.dataset import TrajectoryDataset
-    from maze_kernel.trajectories.minari_datasets import export_to_minari
+    from maze_trajectories.dataset import TrajectoryDataset
+    from maze_trajectories.minari_datasets import export_to_minari
 
     dataset = TrajectoryDataset.open(source)
     n_steps = export_to_minari(dataset, dataset_id, policy=dataset.infos()[0].policy)
@@ -26,7 +26,7 @@ def from_minari(
     out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="A new folder for the recording.")],
 ) -> None:
     """Import a Minari dataset of this machine as a recording."""
-    from maze_kernel.trajectories.minari_datasets import import_from_minari
+    from maze_trajectories.minari_datasets import import_from_minari
 
     n_episodes = import_from_minari(dataset_id, out)
     print(f"imported {n_episodes} episodes into {out}")

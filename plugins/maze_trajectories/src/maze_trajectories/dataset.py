@@ -9,17 +9,17 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.datasets import Episode, EpisodeInfo
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
-from maze_kernel.trajectories.contract import Episode, EpisodeInfo
-from maze_kernel.trajectories.episode_file import SUFFIX, read_episode, read_info
-from maze_kernel.trajectories.maze_episodes import MazeEpisode
-from maze_kernel.trajectories.maze_steps import read_maze_episode
-from maze_kernel.trajectories.stored_spaces import spaces_from_data
-from maze_kernel.trajectories.transformed import transformed
-from maze_kernel.trajectories.transitions import RecordedTransitions, concatenate, flat_transitions
-from maze_kernel.trajectories.writer import MANIFEST, read_manifest
+from maze_runtime.datasets.maze_episodes import MazeEpisode
+from maze_runtime.datasets.transformed import transformed
+from maze_runtime.datasets.transitions import RecordedTransitions, concatenate, flat_transitions
+from maze_trajectories.episode_file import SUFFIX, read_episode, read_info
+from maze_trajectories.maze_steps import read_maze_episode
+from maze_trajectories.stored_spaces import spaces_from_data
+from maze_trajectories.writer import MANIFEST, read_manifest
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -20,11 +20,11 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict
+from maze_kernel.contracts.datasets import Episode, EpisodeInfo
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import TrajectoryError
-from maze_kernel.run.stored_data import from_data, to_data
-from maze_kernel.trajectories.contract import Episode, EpisodeInfo
+from maze_runtime.run.stored_data import from_data, to_data
 
 FORMAT = 1
 """Version of the layout of a recording, written to every file."""

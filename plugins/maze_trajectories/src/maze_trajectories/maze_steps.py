@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from maze_kernel.env.simulation import Recordable
 from maze_kernel.errors import TrajectoryError
-from maze_kernel.trajectories.maze_episodes import MazeEpisode, MazeStep
-from maze_kernel.trajectories.object_decoding import RecordedClasses
-from maze_kernel.trajectories.object_encoding import ObjectEncoder
+from maze_runtime.datasets.maze_episodes import MazeEpisode, MazeStep
+from maze_runtime.env.simulation import Recordable
+from maze_trajectories.object_decoding import RecordedClasses
+from maze_trajectories.object_encoding import ObjectEncoder
 
 OBJECTS = "objects"
 """Name of the array that holds the JSON text, as bytes; arrays of the objects are `object/0`, `object/1`, …"""

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import FLAT_KEY
-from maze_kernel.env.tick import ArrayDict
+from maze_kernel.contracts.env import FLAT_KEY
+from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import RequestError
-from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.minari_source import PLAIN, MinariSource, require_minari
-from maze_kernel.trajectories.transitions import flat_transitions
-from maze_kernel.trajectories.writer import TrajectoryWriter, episode_name
+from maze_runtime.datasets.transitions import flat_transitions
+from maze_trajectories.dataset import TrajectoryDataset
+from maze_trajectories.minari_source import PLAIN, MinariSource, require_minari
+from maze_trajectories.writer import TrajectoryWriter, episode_name
 
 _CHUNK = 100
 """Episodes in memory at a time."""

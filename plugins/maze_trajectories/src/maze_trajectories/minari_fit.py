@@ -10,12 +10,12 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import FLAT_KEY, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict
+from maze_kernel.contracts.datasets import DatasetContext, Episode, EpisodeInfo
+from maze_kernel.contracts.env import FLAT_KEY, StructuredSpaces
+from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import SpaceError
-from maze_kernel.trajectories.contract import DatasetContext, Episode, EpisodeInfo
-from maze_kernel.trajectories.minari_source import MinariSource
-from maze_kernel.trajectories.options import MinariOptions
+from maze_trajectories.minari_source import MinariSource
+from maze_trajectories.options import MinariOptions
 
 
 class FittedMinari:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.batching import layout
-from maze_kernel.env.flat import flat_spaces
-from maze_kernel.env.tick import ArrayDict
+from maze_kernel.contracts.datasets import Episode
+from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import RequestError
-from maze_kernel.trajectories.contract import Episode
-from maze_kernel.trajectories.flat_episodes import flat_episode
+from maze_runtime.datasets.flat_episodes import flat_episode
+from maze_runtime.env.batching import layout
+from maze_runtime.env.flat import flat_spaces
 
 PLAIN = ("observation", "action")
 """The only name in a Dict space that stands for what has no name in Minari."""
@@ -82,7 +82,8 @@ def require_minari() -> Any:
         import minari
     except ImportError as error:
         raise RequestError(
-            "Minari datasets need the package minari, which is not installed", help="pip install 'maze-kernel[minari]'"
+            "Minari datasets need the package minari, which is not installed",
+            help="pip install 'maze-trajectories[minari]'",
         ) from error
     return minari
 

@@ -19,9 +19,9 @@ import numpy as np
 from cattrs import Converter
 from cattrs.gen import make_dict_structure_fn
 
-from maze_kernel.events.declaration import events_of
-from maze_kernel.events.records import EventRecord
-from maze_kernel.trajectories.object_encoding import ARRAY, BYTES, ENUM, FLOAT, MAP, SET, TYPE
+from maze_kernel.contracts.events import EventRecord
+from maze_runtime.events.declaration import events_of
+from maze_trajectories.object_encoding import ARRAY, BYTES, ENUM, FLOAT, MAP, SET, TYPE
 
 _METHODS = ("reset", "step", "get_maze_state")
 """Methods of a core environment whose annotations name its states and actions."""

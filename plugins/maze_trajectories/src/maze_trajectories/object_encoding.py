@@ -23,8 +23,8 @@ from typing import Any
 import attrs
 import numpy as np
 
+from maze_kernel.contracts.events import EventRecord
 from maze_kernel.errors import EnvError
-from maze_kernel.events.records import EventRecord
 
 TYPE, ARRAY, ENUM, SET, BYTES, FLOAT, MAP = "$type", "$array", "$enum", "$set", "$bytes", "$float", "$map"
 

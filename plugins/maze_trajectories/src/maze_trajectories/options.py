@@ -46,7 +46,7 @@ class TrajectoriesOptions:
 
 @attrs.frozen(kw_only=True)
 class MinariOptions:
-    """A Minari dataset; needs `pip install 'maze-kernel[minari]'`."""
+    """A Minari dataset; needs `pip install 'maze-trajectories[minari]'`."""
 
     id: str
     """Name of a dataset in the local Minari folder, such as "D4RL/door/human-v2", or the folder of one. Nothing is downloaded."""  # noqa: E501

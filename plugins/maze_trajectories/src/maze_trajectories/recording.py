@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from maze_kernel.config.paths import path_inside
-from maze_kernel.env.capabilities import capability
-from maze_kernel.env.contract import Action, Observation, StructuredEnv
-from maze_kernel.env.simulation import Recordable, Recording
-from maze_kernel.env.wrapper import EnvWrapper
+from maze_kernel.contracts.capabilities import capability
+from maze_kernel.contracts.env import Action, Observation, StructuredEnv
 from maze_kernel.errors import MazeError
-from maze_kernel.trajectories.builder import EpisodeBuilder
-from maze_kernel.trajectories.maze_steps import MazeStepRecorder
-from maze_kernel.trajectories.writer import TrajectoryWriter, episode_name
+from maze_runtime.env.simulation import Recordable, Recording
+from maze_runtime.env.wrapper import EnvWrapper
+from maze_trajectories.builder import EpisodeBuilder
+from maze_trajectories.maze_steps import MazeStepRecorder
+from maze_trajectories.writer import TrajectoryWriter, episode_name
 
 
 class RecordingEnv(EnvWrapper):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from maze_kernel.env.contract import StructuredEnv
-from maze_kernel.env.simulation import Recording
-from maze_kernel.trajectories.options import ActionRecordingOptions, TrajectoryRecordingOptions
-from maze_kernel.trajectories.recording import RecordingEnv
+from maze_kernel.contracts.env import StructuredEnv
+from maze_runtime.env.simulation import Recording
+from maze_trajectories.options import ActionRecordingOptions, TrajectoryRecordingOptions
+from maze_trajectories.recording import RecordingEnv
 
 
 class TrajectoryRecording(RecordingEnv):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import StructuredSpaces
+from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.errors import SpaceError
 
 

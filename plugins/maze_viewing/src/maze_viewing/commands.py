@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from maze_kernel.cli.experiments import read_experiment
-from maze_kernel.cli.runs import new_folder, newest_run
 from maze_kernel.errors import RequestError
+from maze_runtime.commands.runs import new_folder, newest_run
 
 
 def view(
@@ -37,8 +37,8 @@ def view(
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Show recorded episodes in the browser; a run without any plays some first."""
-    from maze_kernel.trajectories.dataset import recordings_in
-    from maze_kernel.viewing.viewer import ViewOptions, view_page
+    from maze_trajectories.dataset import recordings_in
+    from maze_viewing.viewer import ViewOptions, view_page
 
     options = ViewOptions(
         n_episodes=episodes, seeds=tuple(seeds or ()), max_decisions=max_decisions, arguments=_pairs(arguments or [])
@@ -60,9 +60,9 @@ def view(
 
 def _play(run: Path, experiment: Path | None, n_episodes: int) -> None:
     """Record some episodes with the best weights of a run."""
-    from maze_kernel.rollouts import RolloutOptions, roll_out
-    from maze_kernel.training.playing import load_checkpoint
-    from maze_kernel.training.resume import stored_experiment
+    from maze_runtime.playing.players import load_checkpoint
+    from maze_runtime.playing.roll_out import RolloutOptions, roll_out
+    from maze_runtime.training.resume import stored_experiment
 
     print(f"{run} has no recorded episodes: playing {n_episodes}", file=sys.stderr)
     loaded = stored_experiment(run) if experiment is None else read_experiment(experiment)

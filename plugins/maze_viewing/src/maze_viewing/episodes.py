@@ -10,10 +10,10 @@ from typing import Any
 import attrs
 import numpy as np
 
+from maze_kernel.contracts.datasets import Episode, EpisodeInfo
 from maze_kernel.errors import EnvError
-from maze_kernel.trajectories.contract import Episode, EpisodeInfo
-from maze_kernel.trajectories.maze_episodes import MazeEpisode, MazeStep
-from maze_kernel.viewing.frames import Frames
+from maze_runtime.datasets.maze_episodes import MazeEpisode, MazeStep
+from maze_viewing.frames import Frames
 
 MAX_NUMBERS = 12
 """Arrays with more elements are shown by their shape."""

@@ -12,13 +12,13 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.env.capabilities import capability
-from maze_kernel.env.contract import StructuredEnv
-from maze_kernel.env.renderer import ChoiceArgument, IntRange, Renderer
-from maze_kernel.env.simulation import Recordable
+from maze_kernel.contracts.capabilities import capability
+from maze_kernel.contracts.datasets import Episode
+from maze_kernel.contracts.env import StructuredEnv
 from maze_kernel.errors import MazeError, RequestError
-from maze_kernel.trajectories.contract import Episode
-from maze_kernel.trajectories.maze_episodes import MazeEpisode
+from maze_runtime.datasets.maze_episodes import MazeEpisode
+from maze_runtime.env.renderer import ChoiceArgument, IntRange, Renderer
+from maze_runtime.env.simulation import Recordable
 
 
 @attrs.frozen(kw_only=True)

@@ -6,7 +6,7 @@ import html
 from pathlib import Path
 from typing import Any
 
-from maze_kernel.viewing.viewer import ViewOptions, view_page
+from maze_viewing.viewer import ViewOptions, view_page
 
 
 class TrajectoryViewer:

@@ -9,7 +9,7 @@ from importlib.resources import files
 import attrs
 from jinja2 import Environment, StrictUndefined
 
-from maze_kernel.viewing.episodes import ShownEpisode
+from maze_viewing.episodes import ShownEpisode
 
 
 def build_page(title: str, about: Mapping[str, str], episodes: Sequence[ShownEpisode]) -> str:
@@ -21,7 +21,7 @@ def build_page(title: str, about: Mapping[str, str], episodes: Sequence[ShownEpi
         episodes: at least one.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    folder = files("maze_kernel.viewing")
+    folder = files("maze_viewing")
     template = environment.from_string((folder / "page.html").read_text(encoding="utf-8"))
     return template.render(
         title=title,

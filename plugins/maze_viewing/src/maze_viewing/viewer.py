@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from maze_kernel.errors import MazeError, RequestError
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.run.directory import open_run
-from maze_kernel.training.playing import with_drawing
-from maze_kernel.trajectories.dataset import TrajectoryDataset
-from maze_kernel.trajectories.writer import RecordingManifest, read_manifest
 from maze_kernel.validators import at_least
-from maze_kernel.viewing.episodes import ShownEpisode, shown_episode
-from maze_kernel.viewing.frames import Frames, core_env_of, drawn_frames, renderer_arguments, replayed_frames
-from maze_kernel.viewing.page import build_page
+from maze_runtime.playing.players import with_drawing
+from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.directory import open_run
+from maze_trajectories.dataset import TrajectoryDataset
+from maze_trajectories.writer import RecordingManifest, read_manifest
+from maze_viewing.episodes import ShownEpisode, shown_episode
+from maze_viewing.frames import Frames, core_env_of, drawn_frames, renderer_arguments, replayed_frames
+from maze_viewing.page import build_page
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
-    from maze_kernel.env.renderer import Renderer
-    from maze_kernel.run.env_factory import EnvFactory
+    from maze_runtime.env.renderer import Renderer
+    from maze_runtime.run.env_factory import EnvFactory
 
 
 _FOR_DRAWING = ("name", "env", "wrappers", "trainer")

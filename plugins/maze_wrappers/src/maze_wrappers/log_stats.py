@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict, Tick
-from maze_kernel.env.transform import Transform
-from maze_kernel.events.declaration import define_epoch_stats, define_stats_grouping
-from maze_kernel.events.records import EpisodeStatistics, EventStatistics
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.events import EpisodeStatistics, EventStatistics
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import ArrayDict, Tick
+from maze_runtime.events.declaration import define_epoch_stats, define_stats_grouping
 from maze_wrappers.options import LogStatsOptions
 
 _BLOCK = 256

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict, Tick
-from maze_kernel.env.transform import Transform
-from maze_kernel.events.records import EpisodeStatistics, EventMethod, EventStatistics
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.events import EpisodeStatistics, EventMethod, EventStatistics
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import ArrayDict, Tick
 from maze_wrappers.monitoring_events import ActionEvents, ObservationEvents, RewardEvents
 from maze_wrappers.options import MonitoringOptions
 from maze_wrappers.samples import EvenSample

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from maze_kernel.components import load_attribute
-from maze_kernel.events.declaration import define_epoch_stats, define_plot, define_stats_grouping
+from maze_runtime.events.declaration import define_epoch_stats, define_plot, define_stats_grouping
 from maze_wrappers import plots
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import attrs
 from gymnasium import spaces
 
-from maze_kernel.env.contract import Action, Observation, PolicyKey, StructuredEnv
-from maze_kernel.env.wrapper import EnvWrapper
+from maze_kernel.contracts.env import Action, Observation, PolicyKey, StructuredEnv
+from maze_runtime.env.wrapper import EnvWrapper
 from maze_wrappers.options import DictActionOptions, DictObservationOptions
 
 

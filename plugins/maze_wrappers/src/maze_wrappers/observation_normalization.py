@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.components import load_attribute
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError
 from maze_wrappers.known_names import require_known
 from maze_wrappers.options import KeyNormalization, ObservationNormalizationOptions
@@ -166,7 +166,7 @@ class ObservationNormalization(Transform):
             raise EnvError(
                 f"the statistics of the observation {name!r} were never estimated",
                 owner=OWNER,
-                help="call maze_kernel.rollout.estimation.estimate_transforms first, or load a saved run",
+                help="call maze_runtime.rollout.estimation.estimate_transforms first, or load a saved run",
             )
         return _Numbers(np.zeros(()), np.ones(()), self._clip(name))
 

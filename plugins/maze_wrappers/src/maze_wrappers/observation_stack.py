@@ -9,9 +9,9 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import SpaceError
 from maze_wrappers.known_names import require_known
 from maze_wrappers.options import ObservationStackOptions

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from maze_kernel.components import load_attribute
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict, Tick
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.events import EpisodeStatistics, EventStatistics
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import ArrayDict, Tick
 from maze_kernel.errors import RequestError
-from maze_kernel.events.records import EpisodeStatistics, EventStatistics
 from maze_wrappers.known_names import require_known
 from maze_wrappers.monitoring_events import ObservationVisualizationEvents
 from maze_wrappers.options import ObservationVisualizationOptions

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import Observation, StructuredEnv
-from maze_kernel.env.single import batch_of_one
-from maze_kernel.env.tick import Group
-from maze_kernel.env.wrapper import EnvWrapper
-from maze_kernel.models.contract import PolicyContext
-from maze_kernel.rollout.random_policy import RandomPolicy
+from maze_kernel.contracts.env import Observation, StructuredEnv
+from maze_kernel.contracts.model import PolicyContext
+from maze_kernel.contracts.vector import Group
+from maze_runtime.env.single import batch_of_one
+from maze_runtime.env.wrapper import EnvWrapper
+from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_wrappers.options import RandomResetOptions
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.transform import Transform
 from maze_wrappers.options import ReturnNormalizationOptions
 from maze_wrappers.running_statistics import RunningMoments
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.transform import Transform
 from maze_wrappers.options import RewardClippingOptions
 
 

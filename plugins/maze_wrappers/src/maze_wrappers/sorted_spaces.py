@@ -9,8 +9,8 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.transform import Transform
 from maze_wrappers.options import SortedSpacesOptions
 
 if TYPE_CHECKING:

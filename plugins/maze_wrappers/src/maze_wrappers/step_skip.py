@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.capabilities import capability
-from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
-from maze_kernel.env.simulation import HasNoop
-from maze_kernel.env.wrapper import EnvWrapper
+from maze_kernel.contracts.capabilities import capability
+from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
 from maze_kernel.errors import EnvError, RequestError
+from maze_runtime.env.simulation import HasNoop
+from maze_runtime.env.wrapper import EnvWrapper
 from maze_wrappers.known_names import require_known
 from maze_wrappers.options import StepSkipOptions
 

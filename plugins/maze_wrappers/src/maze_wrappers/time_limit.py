@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from maze_kernel.env.contract import Action, Observation, StructuredEnv
-from maze_kernel.env.wrapper import EnvWrapper
+from maze_kernel.contracts.env import Action, Observation, StructuredEnv
+from maze_runtime.env.wrapper import EnvWrapper
 from maze_wrappers.options import TimeLimitOptions
 
 

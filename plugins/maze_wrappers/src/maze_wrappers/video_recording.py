@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from maze_kernel.config import path_inside
-from maze_kernel.env.contract import Action, Observation, StructuredEnv
-from maze_kernel.env.wrapper import EnvWrapper
+from maze_kernel.contracts.env import Action, Observation, StructuredEnv
 from maze_kernel.errors import EnvError
-from maze_kernel.rollout.video import FRAMES_PER_SECOND, write_video
+from maze_runtime.env.wrapper import EnvWrapper
+from maze_runtime.rollout.video import FRAMES_PER_SECOND, write_video
 from maze_wrappers.options import VideoRecordingOptions
 
 

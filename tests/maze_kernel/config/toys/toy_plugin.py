@@ -60,7 +60,7 @@ def maze_vectors():
     yield VectorComponent(
         name="subprocess",
         target="toy_targets:build",
-        options="maze_kernel.rollout.vector_options:SubprocessVectorOptions",
+        options="maze_processes.vector_options:SubprocessVectorOptions",
     )
     yield VectorComponent(name="shuffled", target="toy_targets:pool")
 

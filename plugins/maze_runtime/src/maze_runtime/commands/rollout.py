@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maze_kernel.cli.rollout_report import print_rollout, rollout_as_data
-from maze_kernel.cli.runs import new_folder, newest_run, what_to_play
 from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, RequestError
+from maze_runtime.commands.rollout_report import print_rollout, rollout_as_data
+from maze_runtime.commands.runs import new_folder, newest_run, what_to_play
 
 if TYPE_CHECKING:
-    from maze_kernel.rollout.episodes import EpisodeResult
-    from maze_kernel.rollouts import ReplayResult, RolloutOptions, RolloutResult
+    from maze_runtime.playing.roll_out import ReplayResult, RolloutOptions, RolloutResult
+    from maze_runtime.rollout.episodes import EpisodeResult
 
 
 def rollout(
@@ -59,7 +59,7 @@ def rollout(
 ) -> int:
     """Play episodes with a trained policy or another one."""
     from maze_kernel.config import select
-    from maze_kernel.rollouts import ReplayResult, RolloutOptions, replay, roll_out
+    from maze_runtime.playing.roll_out import ReplayResult, RolloutOptions, replay, roll_out
 
     if replayed is not None and policy is not None:
         raise RequestError("--replay and --policy exclude each other", help="leave one out")

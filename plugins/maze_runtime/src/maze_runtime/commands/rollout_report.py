@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from maze_kernel.cli.tables import print_table
 
 if TYPE_CHECKING:
-    from maze_kernel.rollouts import RolloutOptions, RolloutResult
+    from maze_runtime.playing.roll_out import RolloutOptions, RolloutResult
 
 _MOST_SHOWN = 8
 """So many numbers of an array are shown, e.g. how often each discrete action was taken."""

@@ -11,12 +11,12 @@ from maze_kernel.errors import RequestError
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.loader import Kernel
-    from maze_kernel.training.checkpoint import Checkpoint
+    from maze_runtime.training.checkpoint import Checkpoint
 
 
 def new_folder(source: Path, kind: str, name: str) -> Path:
     """A new folder for "trajectories" or "events": in the run directory, or beside those of other experiments."""
-    from maze_kernel.run.directory import new_path
+    from maze_runtime.run.directory import new_path
 
     return new_path(Path(kind), name) if source.is_file() else new_path(newest_run(source), kind)
 
@@ -33,8 +33,8 @@ def what_to_play(
     source: Path, experiment: Path | None, policy: str | None, checkpoint: str
 ) -> tuple[LoadedExperiment, Kernel, Checkpoint | None]:
     """Experiment, plugins and weights of a run; no weights for an experiment file, or where a policy is named."""
-    from maze_kernel.training.playing import load_checkpoint
-    from maze_kernel.training.resume import stored_experiment
+    from maze_runtime.playing.players import load_checkpoint
+    from maze_runtime.training.resume import stored_experiment
 
     if source.is_file():
         loaded = read_experiment(source)

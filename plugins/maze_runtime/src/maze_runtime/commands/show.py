@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from maze_kernel.cli.runs import newest_run
 from maze_kernel.cli.tables import print_table
+from maze_runtime.commands.runs import newest_run
 
 
 def show(
@@ -16,8 +16,8 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print run.json as it is.")] = False,
 ) -> None:
     """Show what a run is, where it came from and its checkpoints."""
-    from maze_kernel.run.directory import open_run
-    from maze_kernel.training.checkpoint_store import CheckpointStore
+    from maze_runtime.run.directory import open_run
+    from maze_runtime.training.checkpoint_store import CheckpointStore
 
     stored = open_run(newest_run(run))
     if as_json:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maze_kernel.cli.experiments import Overrides, read_experiment
-from maze_kernel.cli.runs import newest_run
 from maze_kernel.errors import (
     EXIT_DONE,
     EXIT_FAILED,
@@ -20,10 +19,11 @@ from maze_kernel.errors import (
     RequestError,
     WorkerError,
 )
+from maze_runtime.commands.runs import newest_run
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
-    from maze_kernel.run.logging_contract import Outcome
+    from maze_kernel.contracts.logger import Outcome
 
 
 def train(
@@ -35,7 +35,7 @@ def train(
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show all statistics of each epoch.")] = False,
 ) -> int:
     """Train an experiment, or continue a run."""
-    from maze_kernel.training.train import train as run_training
+    from maze_runtime.training.train import train as run_training
 
     loaded = _experiment_to_train(file, tuple(overrides or ()), resume)
     run_dirs: list[Path] = []
@@ -77,7 +77,7 @@ def _best(outcome: Outcome) -> str:
 
 
 def _experiment_to_train(file: Path | None, overrides: tuple[str, ...], resume: Path | None) -> LoadedExperiment:
-    from maze_kernel.training.resume import stored_experiment
+    from maze_runtime.training.resume import stored_experiment
 
     if file is not None:
         return read_experiment(file, overrides)
@@ -88,7 +88,7 @@ def _experiment_to_train(file: Path | None, overrides: tuple[str, ...], resume: 
 
 def _experiment_option(run: Path, file: Path | None) -> str:
     """` --experiment FILE` where the run imports code by path, which only the user's own file may ask for."""
-    from maze_kernel.training.resume import stored_experiment
+    from maze_runtime.training.resume import stored_experiment
 
     try:
         stored_experiment(run)
@@ -107,7 +107,7 @@ def _resume_command(run: Path, file: Path | None, overrides: list[str] | None) -
 
 def _say_how_to_go_on(error: MazeError, run_dirs: list[Path], file: Path | None, overrides: list[str] | None) -> None:
     """Name the command that goes on from the last checkpoint of a run that failed, if it has one."""
-    from maze_kernel.training.checkpoint_store import CheckpointStore
+    from maze_runtime.training.checkpoint_store import CheckpointStore
 
     epochs = CheckpointStore(run_dirs[0]).epochs() if run_dirs else []
     if not epochs:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from maze_kernel.env.contract import FLAT_KEY
-from maze_kernel.env.tick import ArrayDict
-from maze_kernel.trajectories.contract import Episode, EpisodeInfo
+from maze_kernel.contracts.datasets import Episode, EpisodeInfo
+from maze_kernel.contracts.env import FLAT_KEY
+from maze_kernel.contracts.vector import ArrayDict
 
 
 def flat_episode(

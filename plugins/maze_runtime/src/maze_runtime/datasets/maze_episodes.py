@@ -7,8 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
-from maze_kernel.events.records import EventRecord
-from maze_kernel.trajectories.contract import EpisodeSource
+from maze_kernel.contracts.datasets import EpisodeSource
+from maze_kernel.contracts.events import EventRecord
 
 
 @attrs.frozen(kw_only=True)

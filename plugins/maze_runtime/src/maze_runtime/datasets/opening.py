@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from maze_kernel.catalog import build
-from maze_kernel.run.placing import placed
+from maze_kernel.contracts.datasets import DatasetContext, EpisodeSource, Source
+from maze_kernel.contracts.trainer import TrainerContext
 from maze_kernel.selection import Selection
-from maze_kernel.training.contract import TrainerContext
-from maze_kernel.trajectories.contract import DatasetContext, EpisodeSource, Source
-from maze_kernel.trajectories.pooled_source import PooledSource
+from maze_runtime.datasets.pooled_source import PooledSource
+from maze_runtime.run.placing import placed
 
 EpisodeT = TypeVar("EpisodeT")
 

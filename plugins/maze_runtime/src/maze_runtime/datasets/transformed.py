@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import attrs
 import numpy as np
 
-from maze_kernel.env.contract import ActorID, PolicyKey
-from maze_kernel.env.episode_transform import EpisodeTransform
-from maze_kernel.env.tick import ArrayDict
-from maze_kernel.env.transform import Transform
-from maze_kernel.trajectories.contract import Episode
+from maze_kernel.contracts.datasets import Episode
+from maze_kernel.contracts.env import ActorID, PolicyKey
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.env.episode_transform import EpisodeTransform
 
 
 def outer_actions(episode: Episode, transforms: Sequence[Transform]) -> dict[PolicyKey, ArrayDict]:

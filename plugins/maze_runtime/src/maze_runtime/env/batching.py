@@ -13,8 +13,8 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import Observation, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict
+from maze_kernel.contracts.env import Observation, StructuredSpaces
+from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import EnvError, SpaceError
 
 LEAF_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
@@ -42,7 +42,7 @@ def layout(space: spaces.Dict) -> dict[str, RowLayout]:
                 f"the space of {key!r} is a {type(leaf).__name__}, which has no fixed array form",
                 received=str(leaf),
                 expected="Box, Discrete, MultiDiscrete or MultiBinary under each key",
-                owner="maze-kernel environments",
+                owner="maze-runtime environments",
                 help="flatten nested spaces into one key a leaf; use a fixed-size Box for sequences and text",
             )
         result[key] = RowLayout(tuple(leaf.shape or ()), np.dtype(leaf.dtype))
@@ -122,7 +122,7 @@ def spaces_of(env: Any) -> StructuredSpaces:
         raise EnvError(
             "what the factory built is no StructuredEnv: it has no structured_spaces",
             received=f"{type(env).__module__}.{type(env).__qualname__}",
-            expected="a StructuredEnv (maze_kernel.env.contract)",
+            expected="a StructuredEnv (maze_kernel.contracts.env)",
             help="return a StructuredEnv; a gymnasium.Env is adapted where maze-gym is installed, "
             "or in place by maze_gym.env.GymEnv(env)",
         )

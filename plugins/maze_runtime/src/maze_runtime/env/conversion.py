@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from gymnasium import spaces
 
-from maze_kernel.env.contract import Action, Observation
+from maze_kernel.contracts.env import Action, Observation
 from maze_kernel.errors import EnvError
 
 StateT = TypeVar("StateT")

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from maze_kernel.env.contract import FLAT_KEY, ActorID, PolicyKey
-from maze_kernel.events.kpi import KpiCalculator
-from maze_kernel.events.pubsub import Pubsub
+from maze_kernel.contracts.env import FLAT_KEY, ActorID, PolicyKey
+from maze_runtime.events.kpi import KpiCalculator
+from maze_runtime.events.pubsub import Pubsub
 
 if TYPE_CHECKING:
-    from maze_kernel.env.renderer import Renderer
+    from maze_runtime.env.renderer import Renderer
 
 StateT = TypeVar("StateT")
 ActionT = TypeVar("ActionT")

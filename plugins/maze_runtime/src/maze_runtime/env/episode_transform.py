@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from maze_kernel.env.contract import ActorID, PolicyKey
-from maze_kernel.env.single import batch_of_one, only_row, tick_of_one
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.env import ActorID, PolicyKey
+from maze_kernel.contracts.transform import Transform
+from maze_runtime.env.single import batch_of_one, only_row, tick_of_one
 
 Values = dict[str, np.ndarray]
 

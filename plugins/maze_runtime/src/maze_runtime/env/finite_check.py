@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict, Tick, VectorEnv
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.vector import ArrayDict, Tick, VectorEnv
 from maze_kernel.errors import NonFiniteError
 
 _ZEROS = np.zeros(4096, np.float32)

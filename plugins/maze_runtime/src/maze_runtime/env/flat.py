@@ -6,7 +6,7 @@ from typing import Any
 
 from gymnasium import spaces
 
-from maze_kernel.env.contract import FLAT_KEY, ActorID, StructuredSpaces
+from maze_kernel.contracts.env import FLAT_KEY, ActorID, StructuredSpaces
 
 
 class FlatEnv:

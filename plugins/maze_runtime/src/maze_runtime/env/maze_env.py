@@ -7,16 +7,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredSpaces
-from maze_kernel.env.conversion import ActionConversion, ObservationConversion
-from maze_kernel.env.core_env import CoreEnv
-from maze_kernel.env.outside import Outside, OutsideCoreEnv, Reply, first_actor
-from maze_kernel.env.reward import RewardAggregator
+from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredSpaces
+from maze_kernel.contracts.events import EpisodeStatistics, EventRecord
 from maze_kernel.errors import EnvError
-from maze_kernel.events.episode import EpisodeRecorder
-from maze_kernel.events.logs import EpisodeEventLog
-from maze_kernel.events.pubsub import Pubsub
-from maze_kernel.events.records import EpisodeStatistics, EventRecord
+from maze_runtime.env.conversion import ActionConversion, ObservationConversion
+from maze_runtime.env.core_env import CoreEnv
+from maze_runtime.env.outside import Outside, OutsideCoreEnv, Reply, first_actor
+from maze_runtime.env.reward import RewardAggregator
+from maze_runtime.events.episode import EpisodeRecorder
+from maze_runtime.events.logs import EpisodeEventLog
+from maze_runtime.events.pubsub import Pubsub
 
 PartT = TypeVar("PartT")
 

@@ -10,11 +10,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
-from maze_kernel.env.contract import Action, ActorID, Observation, StructuredEnv, StructuredSpaces
-from maze_kernel.env.core_env import CoreEnv
-from maze_kernel.env.renderer import Renderer
-from maze_kernel.events.kpi import KpiCalculator
-from maze_kernel.events.records import EventRecord
+from maze_kernel.contracts.env import Action, ActorID, Observation, StructuredEnv, StructuredSpaces
+from maze_kernel.contracts.events import EventRecord
+from maze_runtime.env.core_env import CoreEnv
+from maze_runtime.env.renderer import Renderer
+from maze_runtime.events.kpi import KpiCalculator
 
 
 @attrs.frozen(kw_only=True)

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from maze_kernel.env.maze_env import MazeEnv
-from maze_kernel.env.transformed import TransformedEnv
+from maze_runtime.env.maze_env import MazeEnv
+from maze_runtime.env.transformed import TransformedEnv
 
 
 class Stopwatch:

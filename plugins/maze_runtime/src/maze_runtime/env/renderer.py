@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.events.records import EventRecord
+from maze_kernel.contracts.events import EventRecord
 
 
 @attrs.frozen(kw_only=True)

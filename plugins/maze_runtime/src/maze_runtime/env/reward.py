@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.events.pubsub import Subscriber
+from maze_runtime.events.pubsub import Subscriber
 
 
 class RewardAggregator(Subscriber):

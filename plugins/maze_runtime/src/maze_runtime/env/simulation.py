@@ -8,9 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
-from maze_kernel.env.contract import Action, Observation, PolicyKey
-from maze_kernel.events.logs import EpisodeEventLog
-from maze_kernel.events.records import EventRecord
+from maze_kernel.contracts.env import Action, Observation, PolicyKey
+from maze_kernel.contracts.events import EventRecord
+from maze_runtime.events.logs import EpisodeEventLog
 
 
 @runtime_checkable

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import ActorID, Observation
-from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
+from maze_kernel.contracts.env import ActorID, Observation
+from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 
 _FIRST = np.zeros(1, np.int64)
 

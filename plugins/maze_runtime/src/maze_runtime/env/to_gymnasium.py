@@ -9,11 +9,11 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.batching import spaces_of
-from maze_kernel.env.contract import StructuredEnv
-from maze_kernel.env.transform import Transform
-from maze_kernel.env.transformed import TransformedEnv
+from maze_kernel.contracts.env import StructuredEnv
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import SpaceError
+from maze_runtime.env.batching import spaces_of
+from maze_runtime.env.transformed import TransformedEnv
 
 
 def to_gymnasium(
@@ -38,7 +38,7 @@ def to_gymnasium(
         raise SpaceError(
             "only an environment with one policy key and one agent is a gymnasium.Env",
             received=f"policy keys {', '.join(structured.policy_keys)} with agents {dict(structured.agent_counts)}",
-            owner="maze-kernel: to_gymnasium",
+            owner="maze-runtime: to_gymnasium",
         )
     for transform in transforms:
         transform.training = training

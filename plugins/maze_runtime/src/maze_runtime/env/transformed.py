@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import Action, Observation, PolicyKey, StructuredEnv
-from maze_kernel.env.single import batch_of_one, only_row, tick_of_one
-from maze_kernel.env.transform import Transform
-from maze_kernel.env.wrapper import EnvWrapper
+from maze_kernel.contracts.env import Action, Observation, PolicyKey, StructuredEnv
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError
+from maze_runtime.env.single import batch_of_one, only_row, tick_of_one
+from maze_runtime.env.wrapper import EnvWrapper
 
 
 class TransformedEnv(EnvWrapper):
@@ -89,7 +89,7 @@ class TransformedEnv(EnvWrapper):
         if self._memory is not None:
             raise EnvError(
                 f"{type(self.transform).__name__} needs the whole episode to map a recorded state",
-                help="map its observations in order with maze_kernel.env.episode_transform.EpisodeTransform",
+                help="map its observations in order with maze_runtime.env.episode_transform.EpisodeTransform",
             )
         observation, action = super().to_spaces(policy_key, maze_state, maze_action)
         outer = self.transform.observation(policy_key, observation)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from maze_kernel.env.contract import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
-from maze_kernel.env.simulation import Cloneable, Imitable
+from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
 from maze_kernel.errors import EnvError
+from maze_runtime.env.simulation import Cloneable, Imitable
 
 
 class EnvWrapper:

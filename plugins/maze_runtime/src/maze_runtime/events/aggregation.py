@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from maze_kernel.contracts.events import EpisodeStatistics, EventMethod, EventRecord, EventStatistics, Group, Samples
 from maze_kernel.errors import MazeError
-from maze_kernel.events.declaration import Level, StatisticRule, attributes_of, events_of, rules_of
-from maze_kernel.events.records import EpisodeStatistics, EventMethod, EventRecord, EventStatistics, Group, Samples
+from maze_runtime.events.declaration import Level, StatisticRule, attributes_of, events_of, rules_of
 
 
 class EpisodeAggregator:

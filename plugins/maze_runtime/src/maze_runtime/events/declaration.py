@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from maze_kernel.events.records import EventMethod
+from maze_kernel.contracts.events import EventMethod
 
 MethodT = TypeVar("MethodT", bound=EventMethod)
 

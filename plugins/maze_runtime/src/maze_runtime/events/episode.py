@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from maze_kernel.events.aggregation import EpisodeAggregator
-from maze_kernel.events.kpi import BaseEnvEvents, KpiCalculator
-from maze_kernel.events.logs import EpisodeEventLog
-from maze_kernel.events.pubsub import Pubsub
-from maze_kernel.events.records import EpisodeStatistics, EventRecord
+from maze_kernel.contracts.events import EpisodeStatistics, EventRecord
+from maze_runtime.events.aggregation import EpisodeAggregator
+from maze_runtime.events.kpi import BaseEnvEvents, KpiCalculator
+from maze_runtime.events.logs import EpisodeEventLog
+from maze_runtime.events.pubsub import Pubsub
 
 MAX_EPISODES = 1000
 """Finished episodes that are kept until somebody drains them; older ones are dropped."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.events.declaration import define_episode_stats, define_epoch_stats, define_stats_grouping
-from maze_kernel.events.logs import EpisodeEventLog
+from maze_runtime.events.declaration import define_episode_stats, define_epoch_stats, define_stats_grouping
+from maze_runtime.events.logs import EpisodeEventLog
 
 
 class KpiCalculator(ABC):

@@ -9,8 +9,8 @@ from typing import Any
 
 import attrs
 
-from maze_kernel.events.declaration import attributes_of
-from maze_kernel.events.logs import EpisodeEventLog
+from maze_runtime.events.declaration import attributes_of
+from maze_runtime.events.logs import EpisodeEventLog
 
 
 @attrs.define(slots=True)

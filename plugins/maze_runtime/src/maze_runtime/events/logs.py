@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from maze_kernel.events.records import EventMethod, EventRecord
+from maze_kernel.contracts.events import EventMethod, EventRecord
 
 
 @attrs.define(slots=True)

@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
-from maze_kernel.events.declaration import events_of
-from maze_kernel.events.records import EventMethod, EventRecord
+from maze_kernel.contracts.events import EventMethod, EventRecord
+from maze_runtime.events.declaration import events_of
 
 InterfaceT = TypeVar("InterfaceT")
 Sink = list[EventRecord]

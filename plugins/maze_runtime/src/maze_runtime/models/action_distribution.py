@@ -11,11 +11,11 @@ from gymnasium import spaces
 from torch import Tensor
 
 from maze_kernel.config.load import select
-from maze_kernel.env.tick import ArrayDict
+from maze_kernel.contracts.model import Distribution
+from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
-from maze_kernel.models.contract import Distribution
-from maze_kernel.models.distribution_rule import DistributionRule
-from maze_kernel.models.masking import MaskError
+from maze_runtime.models.distribution_rule import DistributionRule
+from maze_runtime.models.masking import MaskError
 
 TensorDict = dict[str, Tensor]
 

@@ -15,7 +15,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from maze_kernel.errors import SpaceError
-from maze_kernel.models.observation_encoding import encoding_of
+from maze_runtime.models.observation_encoding import encoding_of
 
 Choices = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
@@ -55,7 +55,7 @@ class ActionEncoder:
                     f"action head {name!r} cannot be fed to a Q network",
                     received=str(head),
                     expected="Box, Discrete, MultiDiscrete or MultiBinary",
-                    owner="maze-kernel",
+                    owner="maze-runtime",
                 )
         self.choices = tuple(name for name, head in space.spaces.items() if isinstance(head, Choices))
         self.numbers = tuple(name for name in space.spaces if name not in self.choices)

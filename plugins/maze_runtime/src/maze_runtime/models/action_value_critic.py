@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from maze_kernel.models.action_encoding import ActionEncoder
-from maze_kernel.models.observation_encoding import ObservationEncoder
+from maze_runtime.models.action_encoding import ActionEncoder
+from maze_runtime.models.observation_encoding import ObservationEncoder
 
 TensorDict = dict[str, Tensor]
 

@@ -10,19 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.model import Policy
+from maze_kernel.contracts.networks import NetworkGraph
+from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError
-from maze_kernel.models.action_distribution import ProductDistribution
-from maze_kernel.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
-from maze_kernel.models.agent_networks import AgentNetworks, mirror_by_agent
-from maze_kernel.models.contract import Policy
-from maze_kernel.models.graph_building import graph_of
-from maze_kernel.models.network_graph import NetworkGraph
-from maze_kernel.models.network_policy import NetworkPolicy
-from maze_kernel.models.observation_encoding import ObservationEncoder
-from maze_kernel.models.recurrence import next_state_name, state_shapes_of
-from maze_kernel.models.shared_critic import SharedStateCritic
+from maze_runtime.models.action_distribution import ProductDistribution
+from maze_runtime.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
+from maze_runtime.models.agent_networks import AgentNetworks, mirror_by_agent
+from maze_runtime.models.graph_building import graph_of
+from maze_runtime.models.network_policy import NetworkPolicy
+from maze_runtime.models.observation_encoding import ObservationEncoder
+from maze_runtime.models.recurrence import next_state_name, state_shapes_of
+from maze_runtime.models.shared_critic import SharedStateCritic
 
 TensorDict = dict[str, Tensor]
 
@@ -152,7 +152,7 @@ class StructuredActorCritic(nn.Module):
         """
         critic = self._critic.get(policy_key)
         if not isinstance(critic, ActionValueCritic):
-            raise MazeError("this model values states, not actions", owner="maze-kernel")
+            raise MazeError("this model values states, not actions", owner="maze-runtime")
         return critic
 
     def network_graphs(self) -> tuple[NetworkGraph, ...]:
@@ -229,7 +229,7 @@ class StructuredActorCritic(nn.Module):
     ) -> Tensor:
         critic = self._critic.get(policy_key)
         if isinstance(critic, ActionValueCritic):
-            raise MazeError("this model values actions, not states", owner="maze-kernel")
+            raise MazeError("this model values actions, not states", owner="maze-runtime")
         if critic is not None:
             return self._through("critic", critic, policy_key, features, agent_id, after)["value"].squeeze(-1)
         (shared_critic,) = self._shared_critic

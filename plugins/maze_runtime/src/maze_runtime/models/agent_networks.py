@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maze_kernel.env.tick import ArrayDict
+from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
 
 TensorDict = dict[str, Tensor]

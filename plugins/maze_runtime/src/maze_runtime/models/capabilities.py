@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.models.contract import ActorCritic
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import ActorCritic
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from maze_kernel.models.network_graph import BlockNode, NetworkGraph, Shape
+from maze_kernel.contracts.networks import BlockNode, NetworkGraph, Shape
 
 
 def named_graphs(model: Any) -> dict[str, NetworkGraph]:

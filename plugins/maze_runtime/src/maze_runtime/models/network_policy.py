@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict, Group
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import RequestError
-from maze_kernel.models.capabilities import RecurrentModel, SamplesDistributions
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.models.recurrence import BEGINS, CRITIC_ROLE, ActingStates, carries_state
+from maze_runtime.models.capabilities import RecurrentModel, SamplesDistributions
+from maze_runtime.models.recurrence import BEGINS, CRITIC_ROLE, ActingStates, carries_state
 
 _TRAIN_OTHERWISE = "train it with the trainer that it was written for"
 

@@ -15,7 +15,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from maze_kernel.env.tick import ArrayDict
+from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import SpaceError
 
 
@@ -86,7 +86,7 @@ def encoding_of(name: str, space: spaces.Space[Any]) -> Encoding:
         f"observation {name!r} cannot be fed to a network",
         received=str(space),
         expected="Box, Discrete, MultiDiscrete or MultiBinary",
-        owner="maze-kernel",
+        owner="maze-runtime",
         help="flatten or convert it in a wrapper",
     )
 

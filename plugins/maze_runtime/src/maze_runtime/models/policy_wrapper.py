@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_kernel.catalog import build
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict, Group
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import Policy
+from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import RequestError
-from maze_kernel.models.contract import Policy
 
 if TYPE_CHECKING:
     from maze_kernel.selection import Selection
@@ -66,8 +66,8 @@ def wrap_policy(policy: Policy, wrapper: Selection | None) -> Policy:
             f"policy wrapper {wrapper.use!r} does not return a policy",
             location=wrapper.location,
             received=f"{type(wrapped).__name__} without {', '.join(missing)}",
-            expected="an object with the methods of maze_kernel.models.contract.Policy",
+            expected="an object with the methods of maze_kernel.contracts.model.Policy",
             owner=wrapper.owner,
-            help="subclass maze_kernel.models.policy_wrapper.PolicyWrapper and override act",
+            help="subclass maze_runtime.models.policy_wrapper.PolicyWrapper and override act",
         )
     return wrapped  # type: ignore[no-any-return]

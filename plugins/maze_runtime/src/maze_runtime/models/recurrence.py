@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.vector import ArrayDict
 
 STATE = "state/"
 NEXT_STATE = "next_state/"

@@ -8,7 +8,7 @@ import attrs
 import torch
 from torch import Tensor, nn
 
-from maze_kernel.env.contract import PolicyKey
+from maze_kernel.contracts.env import PolicyKey
 
 TensorDict = dict[str, Tensor]
 Shape = tuple[int, ...]

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_kernel.env.contract import ActorID
-from maze_kernel.env.episode_transform import EpisodeTransform
-from maze_kernel.env.tick import Group
+from maze_kernel.contracts.env import ActorID
+from maze_kernel.contracts.model import Policy
+from maze_kernel.contracts.vector import Group
 from maze_kernel.errors import RequestError
-from maze_kernel.models.contract import Policy
-from maze_kernel.run.assembly import Assembly
+from maze_runtime.env.episode_transform import EpisodeTransform
+from maze_runtime.run.assembly import Assembly
 
 if TYPE_CHECKING:
-    from maze_kernel.env.contract import PolicyKey
+    from maze_kernel.contracts.env import PolicyKey
 
 
 class SingleEnvActor:

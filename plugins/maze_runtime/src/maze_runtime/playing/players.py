@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.errors import RequestError
-from maze_kernel.models.contract import PolicyContext
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
-from maze_kernel.run.assembly import Assembly, load_transforms
-from maze_kernel.run.batch_factory import wrap_batch
-from maze_kernel.run.directory import open_run
-from maze_kernel.training.checkpoint import Checkpoint
-from maze_kernel.training.checkpoint_store import CheckpointStore
-from maze_kernel.training.recorder import RecordedEnvFactory, Recorder
+from maze_runtime.playing.recorder import RecordedEnvFactory, Recorder
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.run.assembly import Assembly, load_transforms
+from maze_runtime.run.batch_factory import wrap_batch
+from maze_runtime.run.directory import open_run
+from maze_runtime.training.checkpoint import Checkpoint
+from maze_runtime.training.checkpoint_store import CheckpointStore
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
-    from maze_kernel.env.contract import StructuredEnv
-    from maze_kernel.env.tick import VectorEnv
+    from maze_kernel.contracts.env import StructuredEnv
+    from maze_kernel.contracts.model import ActorCritic, Policy
+    from maze_kernel.contracts.vector import VectorEnv
     from maze_kernel.loader import Kernel
-    from maze_kernel.models.contract import ActorCritic, Policy
     from maze_kernel.selection import Selection
 
 

@@ -14,13 +14,13 @@ import attrs
 
 from maze_kernel.catalog import build
 from maze_kernel.config.load import select
-from maze_kernel.env.simulation import Recording, RecordsEpisodes
 from maze_kernel.errors import ComponentError, PluginError, RequestError
-from maze_kernel.run.directory import encode_json_lenient
+from maze_runtime.env.simulation import Recording, RecordsEpisodes
+from maze_runtime.run.directory import encode_json_lenient
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
-    from maze_kernel.env.contract import StructuredEnv
+    from maze_kernel.contracts.env import StructuredEnv
     from maze_kernel.loader import Kernel
     from maze_kernel.selection import Selection
 

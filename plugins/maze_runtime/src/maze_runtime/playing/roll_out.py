@@ -14,26 +14,26 @@ import attrs
 import numpy as np
 
 from maze_kernel.config.load import select
+from maze_kernel.contracts.datasets import DatasetContext
 from maze_kernel.errors import RequestError
-from maze_kernel.events.log_files import write_event_files
-from maze_kernel.rollout.runner import EpisodePlayer, play_episodes, summarize, summarize_events, summarize_seconds
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.run.seeding import SeedTree
-from maze_kernel.training import playing
-from maze_kernel.training.recorder import make_recorder, select_brought
-from maze_kernel.trajectories.contract import DatasetContext
 from maze_kernel.validators import at_least
-from maze_kernel.workers.inline import InlinePool
-from maze_kernel.workers.options import WorkersOptions
+from maze_runtime.events.log_files import write_event_files
+from maze_runtime.playing import players as playing
+from maze_runtime.playing.recorder import make_recorder, select_brought
+from maze_runtime.rollout.runner import EpisodePlayer, play_episodes, summarize, summarize_events, summarize_seconds
+from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.seeding import SeedTree
+from maze_runtime.workers.inline import InlinePool
+from maze_runtime.workers.options import WorkersOptions
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.contracts.datasets import EpisodeInfo
+    from maze_kernel.contracts.model import Policy
+    from maze_kernel.contracts.workers import WorkerPool
     from maze_kernel.loader import Kernel
-    from maze_kernel.models.contract import Policy
-    from maze_kernel.rollout.episodes import EpisodeResult
-    from maze_kernel.training.checkpoint import Checkpoint
-    from maze_kernel.trajectories.contract import EpisodeInfo
-    from maze_kernel.workers.contract import WorkerPool
+    from maze_runtime.rollout.episodes import EpisodeResult
+    from maze_runtime.training.checkpoint import Checkpoint
 
 
 @attrs.frozen(kw_only=True)

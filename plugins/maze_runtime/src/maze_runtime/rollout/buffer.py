@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.vector import ArrayDict
 
 
 class RolloutBuffer:

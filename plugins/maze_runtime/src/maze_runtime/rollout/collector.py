@@ -13,15 +13,15 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.finite_check import FiniteCheck
-from maze_kernel.env.tick import Tick, VectorEnv
-from maze_kernel.models.contract import Policy
-from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.rollout.buffer import RolloutBuffer
-from maze_kernel.rollout.episode_statistics import EpisodeReturns
-from maze_kernel.rollout.structured_buffer import StructuredBuffer
-from maze_kernel.rollout.vector_transform import TransformedVectorEnv
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.model import Policy
+from maze_kernel.contracts.vector import Tick, VectorEnv
+from maze_runtime.env.finite_check import FiniteCheck
+from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.rollout.buffer import RolloutBuffer
+from maze_runtime.rollout.episode_statistics import EpisodeReturns
+from maze_runtime.rollout.structured_buffer import StructuredBuffer
+from maze_runtime.rollout.vector_transform import TransformedVectorEnv
 
 
 def make_buffer(spaces: StructuredSpaces, n_steps: int, n_envs: int) -> RolloutBuffer | StructuredBuffer:

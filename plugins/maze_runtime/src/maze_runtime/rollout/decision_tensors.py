@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.rollout.structured_buffer import DecisionIndex, StructuredBuffer
+from maze_kernel.contracts.env import PolicyKey
+from maze_runtime.rollout.structured_buffer import DecisionIndex, StructuredBuffer
 
 TensorDict = dict[str, Tensor]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict
-from maze_kernel.models.contract import ActorCritic
-from maze_kernel.rollout.decision_tensors import to_tensor
-from maze_kernel.rollout.structured_buffer import StructuredBuffer
-from maze_kernel.rollout.successors import ValuedRollout, series_of
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.rollout.decision_tensors import to_tensor
+from maze_runtime.rollout.structured_buffer import StructuredBuffer
+from maze_runtime.rollout.successors import ValuedRollout, series_of
 
 
 def critic_kind_of(model: ActorCritic) -> str:

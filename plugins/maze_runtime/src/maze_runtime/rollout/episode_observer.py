@@ -6,13 +6,13 @@ from typing import Any
 
 import attrs
 
-from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
-from maze_kernel.env.profiling import Stopwatch, profile_batch
-from maze_kernel.env.simulation import KeepsEventLogs
-from maze_kernel.env.tick import VectorEnv
-from maze_kernel.events.log_files import event_rows
-from maze_kernel.models.contract import Policy
-from maze_kernel.rollout.episodes import EpisodeResult
+from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
+from maze_kernel.contracts.model import Policy
+from maze_kernel.contracts.vector import VectorEnv
+from maze_runtime.env.profiling import Stopwatch, profile_batch
+from maze_runtime.env.simulation import KeepsEventLogs
+from maze_runtime.events.log_files import event_rows
+from maze_runtime.rollout.episodes import EpisodeResult
 
 
 class EpisodeObserver:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import attrs
 import numpy as np
 
-from maze_kernel.env.tick import Tick, VectorEnv
-from maze_kernel.events.log_files import EventRows
-from maze_kernel.events.records import EpisodeStatistics
-from maze_kernel.models.contract import Policy
+from maze_kernel.contracts.events import EpisodeStatistics
+from maze_kernel.contracts.model import Policy
+from maze_kernel.contracts.vector import Tick, VectorEnv
+from maze_runtime.events.log_files import EventRows
 
 
 @attrs.frozen(kw_only=True)

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict, VectorEnv
-from maze_kernel.env.transform import Transform
-from maze_kernel.models.contract import PolicyContext
-from maze_kernel.rollout.random_policy import RandomPolicy
-from maze_kernel.rollout.vector_transform import TransformedVectorEnv
-from maze_kernel.workers.contract import ActorContext, WorkerPool
-from maze_kernel.workers.inline import InlinePool
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import PolicyContext
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import ArrayDict, VectorEnv
+from maze_kernel.contracts.workers import ActorContext, WorkerPool
+from maze_runtime.rollout.random_policy import RandomPolicy
+from maze_runtime.rollout.vector_transform import TransformedVectorEnv
+from maze_runtime.workers.inline import InlinePool
 
 MakeVectorEnv = Callable[[], VectorEnv]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict, Group
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import PolicyContext
+from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import SpaceError
-from maze_kernel.models.contract import PolicyContext
 
 
 class RandomPolicy:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.env.batching import allocate, copy_observation, stack_rows
-from maze_kernel.env.contract import ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
+from maze_kernel.contracts.env import ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
+from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError
+from maze_runtime.env.batching import allocate, copy_observation, stack_rows
 
 Final = tuple[int, ActorID, Observation]
 """Index of an environment whose episode ended, who would decide next, and what it sees."""

@@ -14,15 +14,15 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.env.profiling import shares
-from maze_kernel.env.tick import VectorEnv
+from maze_kernel.contracts.model import Policy
+from maze_kernel.contracts.vector import VectorEnv
+from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, RestartPolicy, WorkerPool
 from maze_kernel.errors import MazeError, WorkerError
-from maze_kernel.events.aggregation import EpochAggregator
-from maze_kernel.models.contract import Policy
-from maze_kernel.rollout.episode_observer import EpisodeObserver
-from maze_kernel.rollout.episodes import EpisodeResult, run_episodes
-from maze_kernel.rollout.video import FilmedVectorEnv, write_video
-from maze_kernel.workers.contract import ActorContext, ActorGroup, Future, RestartPolicy, WorkerPool
+from maze_runtime.env.profiling import shares
+from maze_runtime.events.aggregation import EpochAggregator
+from maze_runtime.rollout.episode_observer import EpisodeObserver
+from maze_runtime.rollout.episodes import EpisodeResult, run_episodes
+from maze_runtime.rollout.video import FilmedVectorEnv, write_video
 
 
 @attrs.frozen(kw_only=True)

@@ -10,14 +10,14 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from maze_kernel.env.batching import check_observation, check_same_spaces, scalar_reward, spaces_of
-from maze_kernel.env.capabilities import ReportsStatistics, capability
-from maze_kernel.env.contract import Observation, PolicyKey, StructuredEnv
-from maze_kernel.env.tick import ArrayDict, Tick
+from maze_kernel.contracts.capabilities import ReportsStatistics, capability
+from maze_kernel.contracts.env import Observation, PolicyKey, StructuredEnv
+from maze_kernel.contracts.events import EpisodeStatistics
+from maze_kernel.contracts.vector import ArrayDict, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
-from maze_kernel.events.records import EpisodeStatistics
-from maze_kernel.rollout.episode_seeds import EpisodeSeeds
-from maze_kernel.rollout.rows import Final, FlatRows, StructuredRows
+from maze_runtime.env.batching import check_observation, check_same_spaces, scalar_reward, spaces_of
+from maze_runtime.rollout.episode_seeds import EpisodeSeeds
+from maze_runtime.rollout.rows import Final, FlatRows, StructuredRows
 
 
 class SequentialVectorEnv:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import attrs
 import numpy as np
 
-from maze_kernel.env.batching import allocate
-from maze_kernel.env.contract import PolicyKey, StructuredSpaces
-from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError
+from maze_runtime.env.batching import allocate
 
 
 class Finals(NamedTuple):

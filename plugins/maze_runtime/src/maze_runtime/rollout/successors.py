@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.rollout.advantages import generalized_advantages
+from maze_runtime.rollout.advantages import generalized_advantages
 
 
 @attrs.frozen(kw_only=True)

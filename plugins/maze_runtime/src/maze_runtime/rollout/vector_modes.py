@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from maze_kernel.env.tick import VectorContext, VectorEnv
+from maze_kernel.contracts.vector import VectorContext, VectorEnv
 from maze_kernel.errors import RequestError
-from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
 
 def auto_batch(context: VectorContext) -> VectorEnv:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict, FinalObservation, Group, Tick, VectorEnv
-from maze_kernel.env.transform import Transform
-from maze_kernel.events.records import EpisodeStatistics
+from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.events import EpisodeStatistics
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick, VectorEnv
 
 
 class TransformedVectorEnv:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.env.contract import PolicyKey
-from maze_kernel.env.tick import ArrayDict, Tick, VectorEnv
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.vector import ArrayDict, Tick, VectorEnv
 from maze_kernel.errors import EnvError, RequestError
 
 FRAMES_PER_SECOND = 30
@@ -73,7 +73,7 @@ def write_video(path: Path, frames: Sequence[np.ndarray], frames_per_second: flo
         import imageio.v2 as imageio
     except ImportError as error:
         raise RequestError(
-            "writing videos needs imageio, which is not installed", help="pip install 'maze-kernel[video]'"
+            "writing videos needs imageio, which is not installed", help="pip install 'maze-runtime[video]'"
         ) from error
     path.parent.mkdir(parents=True, exist_ok=True)
     even: list[Any] = [frame[: frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2] for frame in frames]

@@ -14,26 +14,26 @@ from maze_kernel.catalog import build
 from maze_kernel.components import load_attribute
 from maze_kernel.config.experiment import LoadedExperiment
 from maze_kernel.config.load import select
-from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.contracts.model import ActorCritic, ModelContext, Policy
+from maze_kernel.contracts.trainer import Trainer, TrainerContext
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import PluginError, RequestError
-from maze_kernel.events.aggregation import EpochAggregator
-from maze_kernel.models.contract import ActorCritic, ModelContext, Policy
-from maze_kernel.models.recurrence import carries_state
-from maze_kernel.run.batch_factory import BatchFactory, native_form, wrap_batch
-from maze_kernel.run.env_factory import EnvFactory, adapters_of, is_transform
-from maze_kernel.run.placing import placed
-from maze_kernel.run.pools import make_pool, with_count
-from maze_kernel.run.seeding import SeedTree
 from maze_kernel.selection import Selection
-from maze_kernel.training.contract import Trainer, TrainerContext
+from maze_runtime.events.aggregation import EpochAggregator
+from maze_runtime.models.recurrence import carries_state
+from maze_runtime.run.batch_factory import BatchFactory, native_form, wrap_batch
+from maze_runtime.run.env_factory import EnvFactory, adapters_of, is_transform
+from maze_runtime.run.placing import placed
+from maze_runtime.run.pools import make_pool, with_count
+from maze_runtime.run.seeding import SeedTree
 
 if TYPE_CHECKING:
-    from maze_kernel.env.tick import VectorEnv
+    from maze_kernel.contracts.logger import Logger, LoggerContext, Progress
+    from maze_kernel.contracts.vector import VectorEnv
+    from maze_kernel.contracts.workers import ActorContext, WorkerPool
     from maze_kernel.loader import Kernel
-    from maze_kernel.run.logging_contract import Logger, LoggerContext, Progress
-    from maze_kernel.workers.contract import ActorContext, WorkerPool
 
 
 class Assembly:
@@ -136,7 +136,7 @@ class Assembly:
 
         Does nothing where they have them, e.g. after `load_transform_states`.
         """
-        from maze_kernel.rollout.estimation import estimate_transforms
+        from maze_runtime.rollout.estimation import estimate_transforms
 
         if not any(transform.estimation_steps for transform in self.transforms):
             return
@@ -217,7 +217,7 @@ class Assembly:
 
     def make_policy(self, model: ActorCritic, seed: int) -> Policy:
         """The model's policy, inside the trainer's `policy_wrapper` if it has one."""
-        from maze_kernel.models.policy_wrapper import wrap_policy
+        from maze_runtime.models.policy_wrapper import wrap_policy
 
         return wrap_policy(model.make_policy(seed), self.policy_wrapper)
 
@@ -295,8 +295,8 @@ class Assembly:
 
 def sequential_batch(env_factory: EnvFactory, n_envs: int) -> VectorEnv:
     """A batch without transforms, stepped one environment after the other; survives transport in a `partial`."""
-    from maze_kernel.env.finite_check import FiniteCheck
-    from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+    from maze_runtime.env.finite_check import FiniteCheck
+    from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
     return FiniteCheck(SequentialVectorEnv([env_factory] * n_envs))
 

@@ -10,16 +10,16 @@ import attrs
 
 from maze_kernel.catalog import build
 from maze_kernel.components import EnvComponent, load_attribute
-from maze_kernel.env.transform import Transform
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import PluginError
-from maze_kernel.run.env_factory import EnvFactory
-from maze_kernel.run.placing import placed
-from maze_kernel.run.pools import make_pool
 from maze_kernel.selection import Selection
+from maze_runtime.run.env_factory import EnvFactory
+from maze_runtime.run.placing import placed
+from maze_runtime.run.pools import make_pool
 
 if TYPE_CHECKING:
     from maze_kernel.catalog import Catalog
-    from maze_kernel.env.tick import VectorEnv
+    from maze_kernel.contracts.vector import VectorEnv
 
 
 @attrs.frozen
@@ -77,8 +77,8 @@ class BatchFactory:
         Raises:
             RequestError: the mode is not possible for this environment.
         """
-        from maze_kernel.env.tick import VectorContext
-        from maze_kernel.rollout.vector_modes import auto_batch
+        from maze_kernel.contracts.vector import VectorContext
+        from maze_runtime.rollout.vector_modes import auto_batch
 
         context = VectorContext(
             n_envs=n_envs,
@@ -99,8 +99,8 @@ class BatchFactory:
 
 def wrap_batch(vector_env: VectorEnv, transforms: Sequence[Transform], training: bool) -> VectorEnv:
     """A batch checked for NaN and inside its transforms, innermost first."""
-    from maze_kernel.env.finite_check import FiniteCheck
-    from maze_kernel.rollout.vector_transform import TransformedVectorEnv
+    from maze_runtime.env.finite_check import FiniteCheck
+    from maze_runtime.rollout.vector_transform import TransformedVectorEnv
 
     vector_env = FiniteCheck(vector_env)
     for transform in transforms:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from maze_kernel.errors import CheckpointError, FormatError, RequestError
-from maze_kernel.run.provenance import Provenance, provenance
-from maze_kernel.run.storage import Storage, remove_leftovers, replace_file, replace_json
-from maze_kernel.run.stored_data import from_data, to_data
+from maze_runtime.run.provenance import Provenance, provenance
+from maze_runtime.run.storage import Storage, remove_leftovers, replace_file, replace_json
+from maze_runtime.run.stored_data import from_data, to_data
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment

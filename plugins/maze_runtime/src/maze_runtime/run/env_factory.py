@@ -10,16 +10,16 @@ import attrs
 
 from maze_kernel.catalog import build
 from maze_kernel.components import EnvComponent, load_attribute
-from maze_kernel.env.batching import spaces_of
-from maze_kernel.env.capabilities import WritesFiles
-from maze_kernel.env.contract import StructuredSpaces
-from maze_kernel.env.transform import Transform
-from maze_kernel.run.placing import placed
+from maze_kernel.contracts.capabilities import WritesFiles
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.selection import Selection
+from maze_runtime.env.batching import spaces_of
+from maze_runtime.run.placing import placed
 
 if TYPE_CHECKING:
     from maze_kernel.catalog import Catalog
-    from maze_kernel.env.contract import StructuredEnv
+    from maze_kernel.contracts.env import StructuredEnv
 
 
 @attrs.frozen
@@ -86,7 +86,7 @@ def wrap_env(env: StructuredEnv, wrapper: Selection, training: bool) -> Structur
         return env
     if not is_transform(wrapper):
         return build(wrapper, env)  # type: ignore[no-any-return]
-    from maze_kernel.env.transformed import TransformedEnv
+    from maze_runtime.env.transformed import TransformedEnv
 
     return TransformedEnv(env, build(wrapper), training)
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from maze_kernel.models.network_graph import NetworkGraph
-from maze_kernel.run.logging_contract import EpochRecord, Logger, Outcome, Progress
+from maze_kernel.contracts.logger import EpochRecord, Logger, Outcome, Progress
+from maze_kernel.contracts.networks import NetworkGraph
 
 _PROGRESS_INTERVAL_SECONDS = 0.1
 

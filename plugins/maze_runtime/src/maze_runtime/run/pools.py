@@ -8,11 +8,11 @@ from maze_kernel.catalog import build
 from maze_kernel.config.load import select
 from maze_kernel.errors import RequestError
 from maze_kernel.selection import Selection
-from maze_kernel.workers.inline import InlinePool
+from maze_runtime.workers.inline import InlinePool
 
 if TYPE_CHECKING:
     from maze_kernel.catalog import Catalog
-    from maze_kernel.workers.contract import WorkerPool
+    from maze_kernel.contracts.workers import WorkerPool
 
 
 def make_pool(selection: Selection | None) -> WorkerPool:

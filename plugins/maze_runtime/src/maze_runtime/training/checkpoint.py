@@ -20,9 +20,9 @@ import torch
 from safetensors import SafetensorError
 
 from maze_kernel.errors import CheckpointError, FormatError, NonFiniteError
-from maze_kernel.run.storage import encode_json
-from maze_kernel.run.stored_data import from_data, to_data
-from maze_kernel.training.state_tree import flatten_state, unflatten_state
+from maze_runtime.run.storage import encode_json
+from maze_runtime.run.stored_data import from_data, to_data
+from maze_runtime.training.state_tree import flatten_state, unflatten_state
 
 FORMAT = 1
 """Version of the checkpoint layout, written to every `state.json`."""

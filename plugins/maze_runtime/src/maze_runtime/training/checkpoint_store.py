@@ -12,8 +12,8 @@ import re
 from pathlib import Path
 
 from maze_kernel.errors import CheckpointError, FormatError
-from maze_kernel.run.storage import TEMPORARY_PREFIX, Storage, point_to, remove_leftovers
-from maze_kernel.training.checkpoint import (
+from maze_runtime.run.storage import TEMPORARY_PREFIX, Storage, point_to, remove_leftovers
+from maze_runtime.training.checkpoint import (
     Checkpoint,
     checkpoint_files,
     is_resumable,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from maze_kernel.run.logging_contract import Progress
-from maze_kernel.training.schedules import Schedule, budget_fraction, scheduled_value
+from maze_kernel.contracts.logger import Progress
+from maze_runtime.training.schedules import Schedule, budget_fraction, scheduled_value
 
 
 class Counters:

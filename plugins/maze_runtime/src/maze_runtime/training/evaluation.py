@@ -14,21 +14,21 @@ import attrs
 import numpy as np
 
 from maze_kernel.catalog import build
-from maze_kernel.env.capabilities import ReportsBatchStatistics, capability
-from maze_kernel.env.transform import Transform
-from maze_kernel.events.aggregation import EpochAggregator
-from maze_kernel.rollout.episode_statistics import summarize_episodes
-from maze_kernel.run.assembly import Assembly, load_transforms
-from maze_kernel.run.batch_factory import wrap_batch
-from maze_kernel.run.env_factory import EnvFactory
+from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.selection import Selection
+from maze_runtime.events.aggregation import EpochAggregator
+from maze_runtime.rollout.episode_statistics import summarize_episodes
+from maze_runtime.run.assembly import Assembly, load_transforms
+from maze_runtime.run.batch_factory import wrap_batch
+from maze_runtime.run.env_factory import EnvFactory
 
 if TYPE_CHECKING:
-    from maze_kernel.env.tick import VectorEnv
-    from maze_kernel.models.contract import ActorCritic
-    from maze_kernel.rollout.episodes import EpisodeResult
-    from maze_kernel.training.contract import Statistics
-    from maze_kernel.workers.contract import ActorContext, ActorGroup, WorkerPool
+    from maze_kernel.contracts.model import ActorCritic
+    from maze_kernel.contracts.trainer import Statistics
+    from maze_kernel.contracts.vector import VectorEnv
+    from maze_kernel.contracts.workers import ActorContext, ActorGroup, WorkerPool
+    from maze_runtime.rollout.episodes import EpisodeResult
 
 MEAN_REWARD = "BaseEnvEvents/reward/mean"
 """What selects the best model where neither experiment nor trainer says anything else."""
@@ -145,8 +145,8 @@ class EvaluationPlayer:
         self, seeds: Sequence[int], policy_seed: int, deterministic: bool, states: Sequence[Mapping[str, Any]]
     ) -> list[EpisodeResult]:
         """One episode a seed, each in an environment of its own."""
-        from maze_kernel.models.policy_wrapper import wrap_policy
-        from maze_kernel.rollout.episodes import run_episodes
+        from maze_runtime.models.policy_wrapper import wrap_policy
+        from maze_runtime.rollout.episodes import run_episodes
 
         if self._vector_env is None:
             self._vector_env = wrap_batch(self._make_vector_env(len(seeds)), self._transforms, training=False)
@@ -196,7 +196,7 @@ def _with_events(results: list[EpisodeResult], vector_env: VectorEnv) -> list[Ep
 
 
 def _sequential(env_factory: EnvFactory, n_envs: int) -> VectorEnv:
-    from maze_kernel.rollout.sequential_vector import SequentialVectorEnv
+    from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
     return SequentialVectorEnv([env_factory] * n_envs)
 

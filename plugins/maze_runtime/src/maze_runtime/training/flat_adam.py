@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from maze_kernel.models.flat_parameters import FlatParameters
+from maze_runtime.models.flat_parameters import FlatParameters
 
 BETA1, BETA2 = 0.9, 0.999
 _NOTHING: list[Tensor] = []

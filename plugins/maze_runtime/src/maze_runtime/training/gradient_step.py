@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 
-from maze_kernel.models.flat_parameters import FlatParameters
-from maze_kernel.training.flat_adam import AdamState, FlatAdam, compile_update
+from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.training.flat_adam import AdamState, FlatAdam, compile_update
 
 LossFunction = Callable[..., tuple[Tensor, Tensor]]
 """`(model, *tensors) -> (loss (), statistics (S,))`."""

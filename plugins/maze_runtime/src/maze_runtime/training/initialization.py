@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from maze_kernel.components import TrainerComponent
 from maze_kernel.errors import MazeError, PluginError, RequestError
-from maze_kernel.run.directory import StoredRun, open_run
-from maze_kernel.training.checkpoint import Checkpoint
-from maze_kernel.training.checkpoint_store import CheckpointStore
+from maze_runtime.run.directory import StoredRun, open_run
+from maze_runtime.training.checkpoint import Checkpoint
+from maze_runtime.training.checkpoint_store import CheckpointStore
 
 if TYPE_CHECKING:
-    from maze_kernel.run.assembly import Assembly
-    from maze_kernel.training.contract import Trainer
+    from maze_kernel.contracts.trainer import Trainer
+    from maze_runtime.run.assembly import Assembly
 
 _SHOWN = 4
 """Names of tensors in one message."""

@@ -11,16 +11,16 @@ from typing import Any
 import attrs
 import numpy as np
 
+from maze_kernel.contracts.logger import EpochRecord, Outcome, Progress
+from maze_kernel.contracts.trainer import Statistics, Trainer
 from maze_kernel.errors import CheckpointError, NonFiniteError
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.run.fan_out import FanOut
-from maze_kernel.run.logging_contract import EpochRecord, Outcome, Progress
-from maze_kernel.run.storage import Storage, replace_json
-from maze_kernel.training.checkpoint import Checkpoint, LoopState, require_finite_weights
-from maze_kernel.training.checkpoint_store import CheckpointStore
-from maze_kernel.training.contract import Statistics, Trainer
-from maze_kernel.training.evaluation import MEAN_REWARD, Evaluator, Metric
-from maze_kernel.training.interruption import Interruption
+from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.fan_out import FanOut
+from maze_runtime.run.storage import Storage, replace_json
+from maze_runtime.training.checkpoint import Checkpoint, LoopState, require_finite_weights
+from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator, Metric
+from maze_runtime.training.interruption import Interruption
 
 
 @attrs.frozen(kw_only=True)

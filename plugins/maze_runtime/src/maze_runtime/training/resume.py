@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from maze_kernel.errors import CheckpointError, RequestError
-from maze_kernel.run.directory import open_run
-from maze_kernel.training.checkpoint import Checkpoint, LoopState
+from maze_runtime.run.directory import open_run
+from maze_runtime.training.checkpoint import Checkpoint, LoopState
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.contracts.trainer import Trainer
     from maze_kernel.loader import Kernel
-    from maze_kernel.run.assembly import Assembly
-    from maze_kernel.training.contract import Trainer
+    from maze_runtime.run.assembly import Assembly
 
 _FREE_TABLES = ("loggers", "checkpoint", "workers", "plugins", "initialize_from")
 _FREE_KEYS = (

@@ -10,32 +10,32 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from maze_kernel.contracts.logger import Logger, LoggerContext, Outcome, Progress
 from maze_kernel.errors import CheckpointError, MazeError, NonFiniteError, RequestError
-from maze_kernel.models.graph_building import named_graphs
-from maze_kernel.run.assembly import Assembly
-from maze_kernel.run.directory import (
+from maze_kernel.selection import read_option
+from maze_runtime.models.graph_building import named_graphs
+from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.directory import (
     Resumption,
     clean_run_directory,
     create_run_directory,
     note_resumption,
     open_run,
 )
-from maze_kernel.run.fan_out import FanOut
-from maze_kernel.run.logging_contract import Logger, LoggerContext, Outcome, Progress
-from maze_kernel.selection import read_option
-from maze_kernel.training.checkpoint import Checkpoint, LoopState
-from maze_kernel.training.checkpoint_store import CheckpointStore
-from maze_kernel.training.evaluation import MEAN_REWARD, Evaluator
-from maze_kernel.training.initialization import initialize_from, open_source
-from maze_kernel.training.interruption import Interruption
-from maze_kernel.training.loop import Budget, Loop, write_batch
-from maze_kernel.training.resume import check_compatible, restore
+from maze_runtime.run.fan_out import FanOut
+from maze_runtime.training.checkpoint import Checkpoint, LoopState
+from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator
+from maze_runtime.training.initialization import initialize_from, open_source
+from maze_runtime.training.interruption import Interruption
+from maze_runtime.training.loop import Budget, Loop, write_batch
+from maze_runtime.training.resume import check_compatible, restore
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.contracts.trainer import Trainer
+    from maze_kernel.contracts.workers import WorkerPool
     from maze_kernel.loader import Kernel
-    from maze_kernel.training.contract import Trainer
-    from maze_kernel.workers.contract import WorkerPool
 
 
 @attrs.frozen(kw_only=True)
@@ -69,7 +69,7 @@ def train(
     """Train one experiment to the end of its budget.
 
     Args:
-        loaded: the experiment; of a resumed run, what `maze_kernel.training.resume.stored_experiment` gives.
+        loaded: the experiment; of a resumed run, what `maze_runtime.training.resume.stored_experiment` gives.
         run_dir: a new directory; None: `runs/<name>/<UTC time>-<4 hex>/`.
         resume: the run directory to continue, in place of `run_dir`.
         max_seconds: wall-clock budget of this call and what it resumes together.

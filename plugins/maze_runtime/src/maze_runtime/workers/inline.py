@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from maze_kernel.contracts.workers import ActorContext, ArraySpec, Future, RestartPolicy
 from maze_kernel.errors import MazeError, WorkerError
-from maze_kernel.workers.contract import ActorContext, ArraySpec, Future, RestartPolicy
-from maze_kernel.workers.options import WorkersOptions
+from maze_runtime.workers.options import WorkersOptions
 
 
 class InlinePool:

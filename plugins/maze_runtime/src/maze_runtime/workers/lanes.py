@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from maze_kernel.contracts.workers import ArraySpec
 from maze_kernel.errors import RequestError
-from maze_kernel.workers.contract import ArraySpec
 
 Columns = dict[str, np.ndarray]
 """Arrays by name."""
@@ -93,5 +93,5 @@ def no_shared_memory(pool: str, arrays: Mapping[str, ArraySpec]) -> RequestError
         f"{pool} has no memory that its actors share with their caller",
         received=f"shared arrays {', '.join(arrays)}",
         expected="no arrays: WorkerPool.shares_memory is False",
-        help="let the arrays travel inside answers, as maze_kernel.workers.lanes does, or choose another pool",
+        help="let the arrays travel inside answers, as maze_runtime.workers.lanes does, or choose another pool",
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from maze_kernel.contracts.workers import Future
 from maze_kernel.errors import WorkerError
-from maze_kernel.workers.contract import Future
 
 _LOST = ("exited", "killed", "timeout")
 

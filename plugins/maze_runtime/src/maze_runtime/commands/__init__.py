@@ -1,0 +1,1 @@
+"""The commands `maze train`, `maze rollout` and `maze show`."""

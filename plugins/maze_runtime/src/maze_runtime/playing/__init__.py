@@ -1,0 +1,1 @@
+"""Playing episodes: of an experiment, of a trained run, one decision at a time."""

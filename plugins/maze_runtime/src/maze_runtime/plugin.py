@@ -1,0 +1,67 @@
+"""What this plugin provides: commands that train and play, the pool `inline`, two vector modes, the policy `random`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from maze_kernel import hookimpl
+from maze_kernel.components import CommandComponent, PolicyComponent, VectorComponent, WorkersComponent
+
+MAZE_PLUGIN_API = 1
+
+
+@hookimpl
+def maze_commands() -> Iterable[CommandComponent]:
+    """Commands that train, play and show runs."""
+    yield CommandComponent(
+        name="train",
+        target="maze_runtime.commands.train:train",
+        summary="Train an experiment, or continue a run.",
+    )
+    yield CommandComponent(
+        name="rollout",
+        target="maze_runtime.commands.rollout:rollout",
+        summary="Play episodes with a trained policy or another one.",
+    )
+    yield CommandComponent(
+        name="show",
+        target="maze_runtime.commands.show:show",
+        summary="Show what a run is, where it came from and its checkpoints.",
+    )
+
+
+@hookimpl
+def maze_workers() -> Iterable[WorkersComponent]:
+    """The pool `inline`."""
+    yield WorkersComponent(
+        name="inline",
+        target="maze_runtime.workers.inline:InlinePool",
+        options="maze_runtime.workers.options:WorkersOptions",
+        summary="Runs actors in this process, one after the other.",
+    )
+
+
+@hookimpl
+def maze_vectors() -> Iterable[VectorComponent]:
+    """The modes that step in the process that builds them."""
+    yield VectorComponent(
+        name="native",
+        target="maze_runtime.rollout.vector_modes:native_batch",
+        summary="The environment's own vectorised form; refused where it has none.",
+        for_evaluation=True,
+    )
+    yield VectorComponent(
+        name="sequential",
+        target="maze_runtime.rollout.vector_modes:sequential_batch",
+        summary="One environment after the other, in this process.",
+    )
+
+
+@hookimpl
+def maze_policies() -> Iterable[PolicyComponent]:
+    """The policy `random`."""
+    yield PolicyComponent(
+        name="random",
+        target="maze_runtime.rollout.random_policy:RandomPolicy",
+        summary="Samples every action uniformly from its space; respects action masks.",
+    )
