@@ -5,6 +5,7 @@ import time
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
@@ -37,6 +38,20 @@ def pytest_runtest_setup(item):
 def kernel():
     """Everything that is installed."""
     return Kernel.installed()
+
+
+@pytest.fixture
+def maze(tmp_path, monkeypatch):
+    """Runs the command line in an empty folder: `maze("check", "x.toml")`."""
+    from maze_kernel.cli.app import make_app
+
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+
+    def run(*arguments):
+        return runner.invoke(make_app(), [str(argument) for argument in arguments])
+
+    return run
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def test_an_option_of_no_mode_names_its_owner_and_line(kernel, tmp_path):
     with pytest.raises(ExperimentError) as caught:
         load_experiment(path, kernel=kernel)
     (problem,) = caught.value.problems
-    assert problem.owner.startswith("maze-kernel ")
+    assert problem.owner.startswith("maze-runtime ")
     assert path.read_text().splitlines()[problem.location.line - 1] == "speed = 3"
 
 

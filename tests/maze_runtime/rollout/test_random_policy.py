@@ -93,9 +93,9 @@ def test_an_unknown_space_is_refused_by_name():
         policy({"words": spaces.Text(4)})
 
 
-def test_the_kernels_own_plugin_offers_it():
-    import maze_kernel.builtin
+def test_the_runtimes_plugin_offers_it():
+    import maze_runtime.plugin
 
-    kernel = Kernel.of(maze_kernel.builtin)
+    kernel = Kernel.of(maze_runtime.plugin)
     offered = {(entry.component.kind, entry.component.name) for entry in kernel.catalog.entries()}
     assert {("policy", "random"), ("workers", "inline"), ("command", "train")} <= offered

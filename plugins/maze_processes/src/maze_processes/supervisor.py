@@ -25,7 +25,7 @@ _LINGER_SECONDS = 1.0
 
 def command(function: str, *arguments: object) -> list[str]:
     """The command line that runs `function(*arguments)` of this module in a fresh interpreter."""
-    code = f"import sys; sys.path[:] = {sys.path!r}; from maze_runtime.workers import supervisor as s; s.{function}"
+    code = f"import sys; sys.path[:] = {sys.path!r}; import {__name__} as s; s.{function}"
     return [sys.executable, "-c", f"{code}(*{arguments!r})"]
 
 
