@@ -11,15 +11,7 @@ from typing import Any, Literal, overload
 
 import attrs
 
-from maze_kernel.components import (
-    COMPONENT_TYPES,
-    Component,
-    DistributionComponent,
-    LoggerComponent,
-    ModelComponent,
-    WorkersComponent,
-    load_attribute,
-)
+from maze_kernel.components import COMPONENT_TYPES, Component, load_attribute
 from maze_kernel.errors import ComponentError, Location, MazeError, PluginError
 from maze_kernel.selection import Selection
 
@@ -124,34 +116,27 @@ class Catalog:
     @overload
     def default(self, kind: Literal["logger"]) -> tuple[CatalogEntry, ...]: ...
     @overload
-    def default(self, kind: Literal["model", "workers"]) -> CatalogEntry: ...
-    @overload
-    def default(self, kind: Literal["distribution"], space: str) -> CatalogEntry: ...
+    def default(
+        self, kind: Literal["env", "trainer", "model", "workers", "distribution"], space: str = ""
+    ) -> CatalogEntry: ...
 
-    def default(self, kind: str, space: str | None = None) -> CatalogEntry | tuple[CatalogEntry, ...]:
-        """What is used where an experiment selects nothing: every default logger, the model, a pool or a distribution.
+    def default(self, kind: str, space: str = "") -> CatalogEntry | tuple[CatalogEntry, ...]:
+        """What is used where nothing is selected: every default logger, else the one component with `default`.
 
         Args:
-            kind: "logger", "model", "workers" or "distribution".
+            kind: of component.
             space: for a distribution: one of the words of `DistributionComponent.default_for`.
 
         Raises:
-            PluginError: no model, pool or distribution is the default, or several are.
+            PluginError: no component of the kind is the default, or several are.
         """
         entries = self.entries(kind)
-        if kind == "logger":
-            return tuple(e for e in entries if isinstance(e.component, LoggerComponent) and e.component.default)
-        if kind in ("model", "workers"):
-            kinds = (ModelComponent, WorkersComponent)
-            found = [e for e in entries if isinstance(e.component, kinds) and e.component.default]
-        elif kind == "distribution":
-            found = [
-                e
-                for e in entries
-                if isinstance(e.component, DistributionComponent) and space in e.component.default_for
-            ]
+        if space:
+            found = [entry for entry in entries if space in getattr(entry.component, "default_for", ())]
         else:
-            raise ValueError(f"no component of kind {kind!r} can be a default")
+            found = [entry for entry in entries if getattr(entry.component, "default", False)]
+        if kind == "logger":
+            return tuple(found)
         wanted = f"default {kind}" + (f" for {space} actions" if space else "")
         if not found:
             raise PluginError(

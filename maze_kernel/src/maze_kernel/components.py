@@ -83,6 +83,8 @@ class EnvComponent(Component):
     """`(n_envs, options) -> VectorEnv | None`: the natively vectorised form, None where these options have none."""
     adapts: str | None = attrs.field(default=None, validator=_check_target)
     """`(env: object) -> StructuredEnv | None`: wraps an environment of another library, None for what it does not know. It is asked where an import path or a factory from Python makes something that is no StructuredEnv."""  # noqa: E501
+    default: bool = False
+    """Whether bare ids given from Python, "CartPole-v1", and environments of a library go to it as its option `id`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -119,6 +121,8 @@ class TrainerComponent(Component):
     """The critic it trains: "state-value", V(s); "state-action", twin Q networks; or "none": its models have state values that nobody trains, and `initialize_from` leaves them out."""  # noqa: E501
     recurrent: bool = False
     """Whether it trains models that carry state from step to step, as a sequence; others are refused such models."""
+    default: bool = False
+    """Whether Python code that names no trainer gets it."""
 
 
 @attrs.frozen(kw_only=True)

@@ -18,6 +18,7 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         target="maze_ppo.ppo:make_ppo",
         options="maze_ppo.options:PPOOptions",
         recurrent=True,
+        default=True,
         summary="Proximal policy optimisation: clipped policy updates from on-policy rollouts.",
     )
     yield TrainerComponent(

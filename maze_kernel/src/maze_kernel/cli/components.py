@@ -70,6 +70,6 @@ def _describe_one(kernel: Kernel, kind: str, name: str, as_json: bool) -> None:
     typer.echo(f"{kind} {name} ({description.owner})")
     typer.echo(f"{description.summary}\n" if description.summary else "")
     if not options:
-        typer.echo("It has no options.")
+        typer.echo(f"maze {name} --help shows its arguments." if kind == "command" else "It has no options.")
         return
     print_table(("option", "type", "default", "meaning"), [[row[k] for k in list(row)[:4]] for row in options])

@@ -19,5 +19,6 @@ def maze_envs() -> Iterable[EnvComponent]:
         vector_target="maze_gym.native_vector:make_vector_env",
         adapts="maze_gym.env:adapt",
         options="maze_gym.options:GymOptions",
+        default=True,
         summary="Any Gymnasium environment by id, or your own class or factory of one.",
     )

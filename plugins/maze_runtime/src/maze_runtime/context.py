@@ -41,7 +41,8 @@ class RunContext:
     Args:
         env: a component's name or table, a Gymnasium id or instance, or a factory of Maze or Gymnasium environments.
         trainer, model, wrappers, policies of `rollout`: a component's name, its table (`use` and options), an
-            instance of its options class, or, but for the trainer, the object itself.
+            instance of its options class, or, but for the trainer, the object itself. None: the default trainer, and
+            the default model.
         overrides: experiment values by dotted path or as nested tables, e.g. `{"vector.n_envs": 4}`.
         run_dir: directory of the run; None: `runs/<name>/<UTC time>-<4 hex>/`.
         silent: print nothing.
@@ -55,7 +56,7 @@ class RunContext:
         self,
         *,
         env: Any,
-        trainer: Any = "ppo",
+        trainer: Any = None,
         model: Any = None,
         wrappers: Sequence[Any] = (),
         overrides: Mapping[str, Any] | None = None,
@@ -64,6 +65,8 @@ class RunContext:
         kernel: Kernel | None = None,
     ) -> None:
         kernel = kernel or Kernel.installed()
+        if trainer is None:
+            trainer = kernel.catalog.default("trainer").component.name
         tables: dict[str, Any] = {
             "name": "run",
             "env": component_table(kernel, "env", env),

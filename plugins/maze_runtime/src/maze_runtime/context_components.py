@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from maze_kernel.catalog import CatalogEntry
     from maze_kernel.loader import Kernel
 
-GYM = "gym"
-"""The environment component that serves Gymnasium ids, where a plugin provides it."""
-
 
 def component_table(kernel: Kernel, kind: str, value: Any) -> Any:
     """A name, a table, a Selection or an object as `experiment_from_mapping` takes it."""
@@ -65,16 +62,18 @@ def _env(kernel: Kernel, value: Any) -> Any:
     if isinstance(value, str):
         if ":" in value or any(entry.component.name == value for entry in kernel.catalog.entries("env")):
             return {"use": value}
-        gym = _gym(kernel)
-        return {"use": value} if gym is None else {"use": GYM, "id": value}
-    if not callable(value) and isinstance(getattr(value, "observation_space", None), Space) and _gym(kernel):
-        return {"use": GYM, "id": value}
+        library = _library(kernel)
+        return {"use": value} if library is None else {"use": library, "id": value}
+    if not callable(value) and isinstance(getattr(value, "observation_space", None), Space):
+        library = _library(kernel)
+        return value if library is None else {"use": library, "id": value}
     return value
 
 
-def _gym(kernel: Kernel) -> CatalogEntry | None:
+def _library(kernel: Kernel) -> str | None:
+    """The environment component that ids of a library go to; None where no plugin provides it."""
     try:
-        return kernel.catalog.find("env", GYM)
+        return kernel.catalog.default("env").component.name
     except PluginError:
         return None
 

@@ -28,7 +28,7 @@ def refuse_agent_networks(model: Any, owner: str) -> None:
             received="separate_agent_nets in [model]",
             expected="one network for all agents of a key",
             owner=owner,
-            help="leave separate_agent_nets out, or train with ppo or a2c",
+            help="leave separate_agent_nets out, or choose another trainer",
         )
 
 

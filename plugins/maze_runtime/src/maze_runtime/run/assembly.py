@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_kernel.catalog import build
-from maze_kernel.components import load_attribute
+from maze_kernel.components import Component, TrainerComponent, load_attribute
 from maze_kernel.config.experiment import LoadedExperiment
 from maze_kernel.config.load import select
 from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
@@ -198,12 +198,14 @@ class Assembly:
         """Refuse a model that carries state from step to step where the trainer does not train such models."""
         if carries_state(model) and not self._said(self.experiment.trainer, "recurrent", False):
             trainer = self.experiment.trainer
+            others = [e.component.name for e in self.kernel.catalog.entries("trainer") if _trains_states(e.component)]
             raise RequestError(
                 f"trainer {trainer.use!r} does not train models that carry state from step to step",
                 received="a recurrent block with stateful = true",
                 location=trainer.location,
                 owner=trainer.owner,
-                help='train with "ppo" or "a2c", or stack observations and read the history with stateful = false',
+                expected=f"a trainer that does: {', '.join(others) or 'none is installed'}",
+                help="choose such a trainer, or stack observations and read the history with stateful = false",
             )
 
     def _said(self, selection: Selection, name: str, default: Any) -> Any:
@@ -299,6 +301,10 @@ def sequential_batch(env_factory: EnvFactory, n_envs: int) -> VectorEnv:
     from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
     return FiniteCheck(SequentialVectorEnv([env_factory] * n_envs))
+
+
+def _trains_states(component: Component) -> bool:
+    return isinstance(component, TrainerComponent) and component.recurrent
 
 
 def load_transforms(transforms: Sequence[Transform], states: Sequence[Mapping[str, Any]]) -> None:
