@@ -1,8 +1,8 @@
 """Writes the pages and tables that follow from the source: `make reference`. A test holds them equal.
 
 The command line (docs/reference/cli.md), every option of every component (docs/reference/options.md), the hooks
-(docs/reference/hooks.md), the plugin table of the README, the JSON Schema beside the examples, and the code that the
-tutorial shows, which is that of the files it names.
+(docs/reference/hooks.md), the plugin table of the README, the drawing of the parts (docs/figures/parts.svg), the JSON
+Schema beside the examples, and the code that the tutorial shows, which is that of the files it names.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ast
 import inspect
 import json
 import re
+import runpy
 import sys
 from pathlib import Path
 
@@ -141,6 +142,12 @@ def with_plugin_table(readme: str, table: str) -> str:
     return re.sub(r"(<!-- plugins -->\n).*?(\n<!-- /plugins -->)", rf"\g<1>{table}\g<2>", readme, flags=re.S)
 
 
+def parts_drawing() -> str:
+    """The distributions and what each is built on."""
+    drawn: str = runpy.run_path(str(ROOT / "docs/draw_parts.py"))["parts_svg"](distributions())
+    return drawn
+
+
 SHOWN = re.compile(r"(<!-- code: (?P<file>\S+)(?P<names>[^\n]*) -->\n```(?P<language>\w+)\n).*?(^```$)", re.S | re.M)
 
 
@@ -210,6 +217,7 @@ def generated() -> dict[Path, str]:
         ROOT / "docs/reference/cli.md": cli_page(),
         ROOT / "docs/reference/options.md": options_page(kernel),
         ROOT / "docs/reference/hooks.md": hooks_page(),
+        ROOT / "docs/figures/parts.svg": parts_drawing(),
         ROOT / "examples/maze.schema.json": f"{json.dumps(schema(kernel), indent=2, sort_keys=True)}\n",
         readme: with_plugin_table(readme.read_text(encoding="utf-8"), plugin_table(kernel)),
         **tutorial_pages(),

@@ -25,6 +25,7 @@ def pages():
         "docs/reference/cli.md",
         "docs/reference/options.md",
         "docs/reference/hooks.md",
+        "docs/figures/parts.svg",
         "README.md",
         "examples/maze.schema.json",
     ],
