@@ -1,4 +1,7 @@
-"""The map of the parts leads somewhere: its files exist and hold what it names, and its drawing can be read."""
+"""The map of the parts leads somewhere: its files exist and hold what it names, and its drawing can be read.
+
+So does the table of CONTRIBUTING.md that says what to read and touch.
+"""
 
 import re
 from itertools import combinations
@@ -32,6 +35,19 @@ def test_every_step_names_what_its_file_holds():
         names = re.findall(r"`(?:[A-Z]\w*\.)?([A-Za-z_]\w*)`", text)
         wrong += [f"{name} is not in {path}" for name in names if not re.search(rf"\b{name}\b", code + others)]
     assert wrong == []
+
+
+def test_what_contributors_read_and_test_with_exists():
+    table = "".join(re.findall(r"^\|.*\|$", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.M))
+    paths = PATHS.findall(table)
+    assert len(paths) > 7
+    assert [path for path in paths if found(path) is None] == []
+    suites = set(re.findall(r"`(check_\w+|\w+Suite)`", table))
+    code = "".join(file.read_text(encoding="utf-8") for file in found("maze_testing/__init__.py").parent.glob("*.py"))
+    assert len(suites) > 10
+    assert [suite for suite in suites if not re.search(rf"^(def|class) {suite}\b", code, re.M)] == []
+    hooks = found("maze_kernel/hookspecs.py").read_text(encoding="utf-8")
+    assert [hook for hook in re.findall(r"`(maze_\w+s)`", table) if f"def {hook}(" not in hooks] == []
 
 
 def test_nothing_in_the_drawing_lies_on_anything_else():
