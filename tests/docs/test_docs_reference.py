@@ -91,3 +91,23 @@ def test_links_between_pages_lead_somewhere():
                 assert (file.parent / target).exists(), f"{file.relative_to(ROOT)} links to {target}"
                 n_links += 1
     assert n_links > 20
+
+
+def test_modules_that_pages_name_exist():
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("plugins/*/README.md")]
+    pages += [page for page in ROOT.glob("docs/**/*.md") if "_build" not in page.parts]
+    files = [file.with_suffix("").parts for file in ROOT.glob("**/src/**/*.py")]
+    modules = {".".join(parts[parts.index("src") + 1 :]).removesuffix(".__init__") for parts in files}
+    wrong, n_named = [], 0
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        if page.name == "CHANGELOG.md":  # the rows of its tables begin with what is no more
+            text = re.sub(r"^\| [^|]*\|", "", text, flags=re.M)
+        for module in re.findall(r"\b(maze_\w+(?:\.[a-z]\w*)+)", text):
+            first = module.partition(".")[0]
+            n_named += 1
+            # behind a module may stand what it holds, behind a package only a module
+            if first in modules and not {module, module.rpartition(".")[0]} & (modules - {first}):
+                wrong.append(f"{page.relative_to(ROOT)} names {module}")
+    assert n_named > 100
+    assert wrong == []
