@@ -1,9 +1,9 @@
 """The contract of worker pools; nothing in Maze starts a process but through it.
 
-`pool.spawn(factory, n)` gives a group of stateful actors. Calls return futures. Large arrays travel through
-shared arrays where the pool has shared memory and inside answers where it has none (`workers.lanes` does either);
-weights are broadcast as one flat buffer. The contract names no pipe, process or address, so that a cluster pool can
-implement it.
+`pool.spawn(factory, n)` gives a group of stateful actors. Calls return futures. Large arrays travel through shared
+arrays where the pool has shared memory and inside answers where it has none (`maze_runtime.workers.lanes` does
+either); weights are broadcast as one flat buffer. The contract names no pipe, process or address, so that a cluster
+pool can implement it.
 """
 
 from __future__ import annotations

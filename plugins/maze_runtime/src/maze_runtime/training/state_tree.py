@@ -5,8 +5,8 @@ marker where a tensor was. Types that come back: dict (string or integer keys), 
 float, bool, None, bytes, numpy arrays and scalars, torch tensors.
 
 Everything comes back as exactly what it was. Recorded MazeStates have an encoder of their own
-(`trajectories.object_encoding`): they are objects of an environment's classes, whose annotations restore tuples, so
-that the standard library's encoder, which writes tuples as lists, can do most of the work.
+(`maze_trajectories.object_encoding`): they are objects of an environment's classes, whose annotations restore tuples,
+so that the standard library's encoder, which writes tuples as lists, can do most of the work.
 """
 
 from __future__ import annotations
