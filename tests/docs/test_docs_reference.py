@@ -111,3 +111,17 @@ def test_modules_that_pages_name_exist():
                 wrong.append(f"{page.relative_to(ROOT)} names {module}")
     assert n_named > 100
     assert wrong == []
+
+
+def test_authors_find_every_hook_with_its_record_target_and_suite():
+    from maze_kernel.components import COMPONENT_TYPES
+    from maze_kernel.loader import HOOKS
+
+    page = (ROOT / "docs/reference/plugin-authoring.md").read_text(encoding="utf-8")
+    rows = {row[0]: row for row in re.findall(r"^\| `(maze_\w+)` \| `(\w+)` \| (.+?) \| (.+?) \|$", page, re.M)}
+    assert {hook: row[1] for hook, row in rows.items()} == {
+        hook: COMPONENT_TYPES[kind].__name__ for hook, kind in HOOKS.items()
+    }
+    suites = [suite for row in rows.values() for suite in re.findall(r"`(check_\w+|\w+Suite)`", row[3])]
+    described = re.findall(r"^\| `\w+\.(\w+)", page, re.M)
+    assert set(suites) <= set(described)
