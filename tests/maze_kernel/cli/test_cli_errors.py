@@ -65,6 +65,19 @@ def test_an_exception_inside_a_component_shows_its_traceback_plugin_and_phase():
     assert "maze-x 1.0" in done.stderr
 
 
+def test_an_exception_inside_an_environment_shows_its_traceback_and_the_message_behind_it():
+    def command():
+        try:
+            raise ZeroDivisionError("boom")
+        except ZeroDivisionError as cause:
+            raise EnvError("its step raised ZeroDivisionError: boom", owner="environment 2, step 13") from cause
+
+    done = invoke(command)
+    assert done.exit_code == 1
+    assert done.stderr.count("Traceback") == 1
+    assert done.stderr.endswith("error: its step raised ZeroDivisionError: boom\n  = owner: environment 2, step 13\n")
+
+
 @pytest.mark.parametrize("options", [(), ("--traceback",)])
 def test_the_traceback_of_a_worker_is_shown_once_and_the_message_behind_it(options):
     frames = "".join(f"  in frame {i}\n" for i in range(2 * guard.MAX_LINES))

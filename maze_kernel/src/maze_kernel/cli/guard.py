@@ -17,7 +17,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from maze_kernel.cli.streams import discard
-from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, ExperimentError, MazeError
+from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EnvError, ExperimentError, MazeError
 
 TRACEBACK = inspect.Parameter(
     "traceback",
@@ -81,8 +81,9 @@ def _show_maze_error(error: MazeError, with_traceback: bool) -> None:
         tracebacks.print_exception(error)  # shows that of the other process, too
         print(file=sys.stderr)
     else:
-        if isinstance(error.__cause__, Exception) and getattr(error, "phase", None):
-            tracebacks.print_exception(error.__cause__)
+        cause = error.__cause__
+        if cause and not isinstance(cause, MazeError) and (isinstance(error, EnvError) or hasattr(error, "phase")):
+            tracebacks.print_exception(cause)
             print(file=sys.stderr)
         if error.remote_traceback:
             print(f"{error.remote_traceback.rstrip()}\n", file=sys.stderr)
