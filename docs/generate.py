@@ -106,7 +106,7 @@ def cell(text: str) -> str:
 
 
 def hooks_page() -> str:
-    """Every hook with its docstring."""
+    """Every hook with its docstring, which is Markdown."""
     from maze_kernel.hookspecs import MazeHooks
 
     pages = [
@@ -115,7 +115,7 @@ def hooks_page() -> str:
     ]
     for name, hook in vars(MazeHooks).items():
         if name.startswith("maze_"):
-            pages.append(f"## {name}\n\n```text\n{inspect.getdoc(hook)}\n```\n")
+            pages.append(f"## {name}\n\n{inspect.getdoc(hook)}\n")
     return NOTE + "\n".join(pages)
 
 
