@@ -96,7 +96,8 @@ def test_links_between_pages_lead_somewhere():
 def test_modules_that_pages_name_exist():
     pages = [*ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("plugins/*/README.md")]
     pages += [page for page in ROOT.glob("docs/**/*.md") if "_build" not in page.parts]
-    files = [file.with_suffix("").parts for file in ROOT.glob("**/src/**/*.py")]
+    sources = ("maze_*/src/**/*.py", "plugins/*/src/**/*.py", "examples/*/src/**/*.py")
+    files = [file.with_suffix("").parts for pattern in sources for file in ROOT.glob(pattern)]
     modules = {".".join(parts[parts.index("src") + 1 :]).removesuffix(".__init__") for parts in files}
     wrong, n_named = [], 0
     for page in pages:
