@@ -40,9 +40,10 @@ def metadata(name):
 
 
 def declared(name):
-    """The distributions a package may import: its dependencies, and those of its extras."""
+    """The distributions a package may import: its dependencies, and those of its extras but `test`."""
     project = metadata(name)
-    extras = [text for extra in project.get("optional-dependencies", {}).values() for text in extra]
+    optional = project.get("optional-dependencies", {})
+    extras = [text for extra, texts in optional.items() if extra != "test" for text in texts]
     return {Requirement(text).name.lower().replace("-", "_") for text in (*project.get("dependencies", ()), *extras)}
 
 
