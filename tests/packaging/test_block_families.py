@@ -1,4 +1,7 @@
-"""Each family of blocks installs alone beside the kernel and maze-perception, and builds its blocks there."""
+"""Each family of blocks installs alone beside the kernel and maze-perception, and builds its blocks there.
+
+The suite that calls them comes from maze-testing.
+"""
 
 import subprocess
 from pathlib import Path
@@ -35,8 +38,8 @@ for entry in entries:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_family_needs_nothing_but_kernel_and_perception(name, wheels, clean_environment, tmp_path):
-    python = clean_environment(wheels["maze_kernel"], wheels["maze_perception"], wheels[name])
+def test_a_family_needs_nothing_but_kernel_and_perception(name, clean_environment, tmp_path):
+    python = clean_environment(name, "maze_testing")
     done = subprocess.run([str(python), "-c", BUILD], cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     readme = (ROOT / "plugins" / name / "README.md").read_text(encoding="utf-8")
