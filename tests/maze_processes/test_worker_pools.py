@@ -1,4 +1,4 @@
-"""The kernel's own pools, and pools without shared memory, pass the conformance suite.
+"""The first-party pools, and pools without shared memory, pass the conformance suite.
 
 What only the subprocess pool has is tested below.
 """

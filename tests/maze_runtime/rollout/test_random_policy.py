@@ -93,7 +93,7 @@ def test_an_unknown_space_is_refused_by_name():
         policy({"words": spaces.Text(4)})
 
 
-def test_the_runtimes_plugin_offers_it():
+def test_the_plugin_of_the_runtime_offers_it():
     import maze_runtime.plugin
 
     kernel = Kernel.of(maze_runtime.plugin)
