@@ -1,15 +1,12 @@
-"""What the tests of every algorithm share: trainers built from an experiment, as the loop builds them."""
+"""What all tests share: the command line, and trainers built from an experiment, as the loop builds them.
+
+Fixtures import what they need themselves: the tests of the kernel run where nothing else is installed.
+"""
 
 import gc
 import time
 
-import psutil
 import pytest
-from typer.testing import CliRunner
-
-from maze_kernel.config import experiment_from_mapping
-from maze_kernel.loader import Kernel
-from maze_runtime.run.assembly import Assembly
 
 STARTED = pytest.StashKey[float]()
 """When this run of the tests began."""
@@ -37,12 +34,16 @@ def pytest_runtest_setup(item):
 @pytest.fixture(scope="session")
 def kernel():
     """Everything that is installed."""
+    from maze_kernel.loader import Kernel
+
     return Kernel.installed()
 
 
 @pytest.fixture
 def maze(tmp_path, monkeypatch):
     """Runs the command line in an empty folder: `maze("check", "x.toml")`."""
+    from typer.testing import CliRunner
+
     from maze_kernel.cli.app import make_app
 
     monkeypatch.chdir(tmp_path)
@@ -63,6 +64,8 @@ def default_tables():
 @pytest.fixture
 def assemble(kernel, default_tables):
     """`assemble(trainer={...}, env={...}, **tables)` -> Assembly; the options of a default trainer stay below."""
+    from maze_kernel.config import experiment_from_mapping
+    from maze_runtime.run.assembly import Assembly
 
     def build(**tables):
         trainer = {**default_tables.get("trainer", {}), **tables.pop("trainer", {})}
@@ -92,6 +95,7 @@ def make_trainer(assemble):
 @pytest.fixture
 def assert_flat():
     """`assert_flat(step, warm_up, n)`: calling `step` n times more takes no memory, files, threads or children."""
+    import psutil
 
     def used():
         gc.collect()

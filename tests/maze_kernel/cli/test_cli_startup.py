@@ -16,7 +16,7 @@ HEAVY = ("torch", "gymnasium", "scipy", "matplotlib", "tensorboard", "cattrs")
         ["list-plugins"],
         ["list-plugins", "--json"],
         ["describe", "trainer"],
-        ["rollout", "-h"],
+        ["check", "-h"],
     ],
 )
 def test_quick_commands_import_nothing_heavy(arguments):

@@ -5,7 +5,6 @@ import itertools
 import json
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import attrs
@@ -22,8 +21,6 @@ from maze_kernel.config.fields import is_options_class, union_members
 from maze_kernel.errors import RequestError
 from maze_kernel.hookspecs import hookimpl
 from maze_kernel.loader import Kernel
-
-REPOSITORY = Path(__file__).parents[3]
 
 
 def rows(kernel, kind, name):
@@ -221,23 +218,6 @@ def test_what_the_kernel_accepts_the_schema_accepts(kernel, validator, tmp_path)
     assert n_accepted > 100, n_accepted
 
 
-def installed():
-    kernel = Kernel.installed()
-    names = {entry.component.name for entry in kernel.catalog.entries()}
-    if not {"gym", "ppo", "observation-normalization"} <= names:
-        pytest.skip("the first-party plugins are not installed")
-    return kernel
-
-
-@pytest.mark.parametrize("path", sorted((REPOSITORY / "examples").glob("*.toml")), ids=lambda path: path.name)
-def test_the_shipped_examples_are_valid(path):
-    made = jsonschema.Draft202012Validator(schema(installed()))
-    data = tomli.loads(path.read_text())
-    assert [error.message for error in made.iter_errors(data)] == []
-    data["trainer"]["learning_rat"] = 1
-    assert not made.is_valid(data)
-
-
 def test_reading_experiments_imports_neither_torch_nor_gymnasium(tmp_path):
     code = (
         "import sys\n"
@@ -248,16 +228,3 @@ def test_reading_experiments_imports_neither_torch_nor_gymnasium(tmp_path):
         "assert not {'torch', 'gymnasium', 'numpy', 'jsonschema'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
-
-
-def test_every_option_of_every_first_party_component_is_explained():
-    kernel = installed()
-    entries = [entry for entry in kernel.catalog.entries() if entry.plugin.name.startswith("maze-")]
-    silent = [
-        f"{entry.component.kind} {entry.component.name}: {row.name}"
-        for entry in entries
-        for row in describe(kernel, entry.component.kind, entry.qualified_name).options
-        if not row.meaning
-    ]
-    assert len(entries) > 20
-    assert silent == []

@@ -285,6 +285,25 @@ def test_describe_shows_the_networks_of_an_experiment(maze, experiment):
     assert sum(block["n_parameters"] for block in policy["blocks"]) == 4610
 
 
+def test_wrong_usage_exits_with_2(maze):
+    assert maze("train", "--no-such-option").exit_code == 2
+    assert maze("rollout", "x", "--episodes", "0").exit_code == 2
+    assert "did you mean: train" in maze("trian").stderr
+
+
+@pytest.mark.parametrize("command", ["train", "rollout", "show"])
+def test_help_imports_nothing_heavy(command):
+    code = (
+        "import sys\n"
+        "from maze_kernel.cli import main\n"
+        f"sys.argv = ['maze', {command!r}, '-h']\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "print([name for name in ('torch', 'gymnasium', 'cattrs') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith("[]")
+
+
 def test_describe_names_a_file_that_is_missing(maze):
     refused = maze("describe", "model", "nothing.toml")
     assert refused.exit_code == 2

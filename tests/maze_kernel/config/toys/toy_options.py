@@ -97,6 +97,12 @@ class ToyTrainerOptions(CommonOptions):
 
 
 @attrs.frozen(kw_only=True)
+class VectorModeOptions:
+    n_processes: int = attrs.field(default=2, validator=attrs.validators.ge(1))
+    """Processes; each holds several environments."""
+
+
+@attrs.frozen(kw_only=True)
 class DenseOptions:
     hidden_units: tuple[int, ...] = (64, 64)
     """Units of each layer."""

@@ -60,7 +60,7 @@ def maze_vectors():
     yield VectorComponent(
         name="subprocess",
         target="toy_targets:build",
-        options="maze_processes.vector_options:SubprocessVectorOptions",
+        options="toy_options:VectorModeOptions",
     )
     yield VectorComponent(name="shuffled", target="toy_targets:pool")
 

@@ -1,5 +1,6 @@
 """`[vector]`: its own keys, a mode, and the options of that mode."""
 
+import jsonschema
 import pytest
 
 from maze_kernel.config import load_experiment, schema, to_toml
@@ -78,7 +79,6 @@ def test_an_option_of_no_mode_names_its_owner_and_line(kernel, tmp_path):
 
 
 def test_the_schema_knows_modes_and_their_options(kernel):
-    jsonschema = pytest.importorskip("jsonschema")
     made = schema(kernel)
     validator = jsonschema.Draft202012Validator(made)
 
