@@ -133,3 +133,9 @@ def test_structured_environments_are_refused():
     with pytest.raises(RequestError, match="carries state") as caught:
         assembly.make_trainer(assembly.trainer_context())
     assert "one policy key" in caught.value.render()
+
+
+def test_trainers_without_sequences_are_refused_models_with_state():
+    with pytest.raises(RequestError, match="'sac'") as caught:
+        Assembly(experiment(model=MODELS["concat-lstm"], trainer={"use": "sac"}), KERNEL).make_model()
+    assert "stateful" in caught.value.render()

@@ -187,10 +187,3 @@ def test_compiled_training_of_state_is_refused(everything):
     with pytest.raises(RequestError, match="state") as caught:
         trainer_of(everything, trainer={"compile": True})
     assert "compile" in caught.value.render()
-
-
-def test_trainers_without_sequences_are_refused_models_with_state(everything):
-    loaded = experiment_from_mapping({**PLAIN, "trainer": {"use": "sac"}}, kernel=everything)
-    with pytest.raises(RequestError, match="'sac'") as caught:
-        Assembly(loaded, everything).make_model()
-    assert "stateful" in caught.value.render()
