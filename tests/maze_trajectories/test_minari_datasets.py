@@ -1,12 +1,14 @@
 """Recordings survive the way through a Minari dataset, without a network."""
 
+import sys
+
+import minari
 import numpy as np
 import pytest
 
+from maze_kernel.errors import RequestError
 from maze_trajectories.dataset import TrajectoryDataset
-
-minari = pytest.importorskip("minari")
-pytest.importorskip("h5py")
+from maze_trajectories.minari_source import require_minari
 
 
 @pytest.fixture(autouse=True)
@@ -103,3 +105,11 @@ def test_nested_spaces_become_one_array_a_leaf(maze):
     np.testing.assert_array_equal(episode.observation["0"]["eye_0"], [1, 2])
     np.testing.assert_array_equal(episode.action["0"]["action_1"], [1, 0])
     np.testing.assert_array_equal(episode.final_observation["eye_1"], [0.5, 0.5])
+
+
+@pytest.mark.parametrize("package", ["minari", "h5py", "PIL"])
+def test_what_is_missing_is_named(monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(RequestError, match=f"need the package {package}, which is not installed") as caught:
+        require_minari()
+    assert "maze-trajectories[minari]" in caught.value.help

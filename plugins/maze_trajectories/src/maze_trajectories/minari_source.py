@@ -75,14 +75,15 @@ def require_minari() -> Any:
     """The package minari.
 
     Raises:
-        RequestError: it is not installed, or h5py is not.
+        RequestError: it is not installed, or h5py or Pillow is not: Minari's files need both, and it declares neither.
     """
     try:
         import h5py  # noqa: F401
         import minari
+        import PIL  # noqa: F401
     except ImportError as error:
         raise RequestError(
-            "Minari datasets need the package minari, which is not installed",
+            f"Minari datasets need the package {error.name}, which is not installed",
             help="pip install 'maze-trajectories[minari]'",
         ) from error
     return minari
