@@ -1,5 +1,6 @@
 """Where episodes come from: recorded arrays, recorded MazeStates, Minari datasets; and what they go through."""
 
+import minari
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -144,7 +145,6 @@ def test_structured_environments_are_imitated_key_by_key(cutting):
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:minari.*")
-minari = pytest.importorskip("minari")
 
 
 @pytest.fixture

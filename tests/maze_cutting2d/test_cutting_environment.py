@@ -240,7 +240,6 @@ def test_problems_without_a_solution_are_refused(options, message):
 
 
 def test_frames_show_the_cut(kernel):
-    pytest.importorskip("matplotlib")
     for version in VERSIONS:
         env = make_env(CuttingOptions(version=version, render_mode="rgb_array"))
         env.reset()

@@ -2,6 +2,7 @@
 
 import attrs
 import gymnasium
+import minari
 import numpy as np
 import psutil
 import pytest
@@ -19,7 +20,6 @@ from maze_testing.trainers import check_trainer
 from maze_trajectories.episode_file import encode_episode, read_episode
 from maze_trajectories.recording import RecordingEnv
 
-minari = pytest.importorskip("minari")
 GAMMA = 0.9
 SMALL = {"use": "sac", "epoch_length": 4, "batch_size": 16, "initial_buffer_size": 40, "replay_buffer_size": 400}
 

@@ -63,7 +63,6 @@ def test_recordings_keep_the_contract(make_env, tmp_path):
 
 @pytest.mark.filterwarnings("ignore::UserWarning:minari.*")
 def test_minari_datasets_keep_the_contract(tmp_path, monkeypatch):
-    pytest.importorskip("minari")
     from maze_trajectories.dataset import TrajectoryDataset
     from maze_trajectories.minari_datasets import export_to_minari
 

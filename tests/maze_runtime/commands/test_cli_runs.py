@@ -258,7 +258,8 @@ def test_a_run_that_fails_says_how_to_go_on(tmp_path):
 
 
 def test_a_film_can_be_read(maze, experiment, tmp_path):
-    imageio = pytest.importorskip("imageio.v2")
+    import imageio.v2 as imageio
+
     done = maze("rollout", experiment, "--episodes", "1", "--max-steps", "5", "--video", "films")
     assert done.exit_code == 0, done.output
     assert "films in films" in done.stdout

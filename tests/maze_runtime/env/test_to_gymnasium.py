@@ -95,7 +95,8 @@ def test_structured_environments_are_refused():
 
 @pytest.mark.slow
 def test_stable_baselines3_trains_on_a_wrapped_maze_environment():
-    stable_baselines3 = pytest.importorskip("stable_baselines3")
+    import stable_baselines3
+
     env = to_gymnasium(cutting(), transforms=[NoDictSpaces(NoDictSpacesOptions()), running()])
     model = stable_baselines3.PPO("MlpPolicy", env, n_steps=256, seed=0, device="cpu")
     model.learn(512)
