@@ -1,4 +1,4 @@
-"""The trainer on CartPole; needs maze-gym, maze-perception and maze-distributions, which maze-suite installs."""
+"""The trainer on CartPole; needs maze-gym, maze-perception and maze-distributions, which the extra `test` installs."""
 
 import tomllib
 from pathlib import Path
