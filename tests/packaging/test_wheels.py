@@ -1,6 +1,7 @@
 """What few wheels can do: the kernel alone, with a writer, with an algorithm; examples; new plugins."""
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -48,7 +49,10 @@ pytestmark = pytest.mark.slow
 
 
 def run(*command, cwd, code=0):
-    result = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    result = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
     assert result.returncode == code, f"{command}\n{result.stdout}\n{result.stderr}"
     return result.stdout + result.stderr
 
@@ -95,7 +99,7 @@ class TestTheKernelAlone:
         (tmp_path / "x.toml").write_text(EXPERIMENT)
         shown = maze("check", "x.toml", code=2)
         assert "no trainer is called 'ppo'" in shown
-        assert "x.toml:8" in shown
+        assert "x.toml:9" in shown
 
     @pytest.mark.parametrize(
         ("command", "distribution"),
