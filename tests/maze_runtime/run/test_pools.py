@@ -4,7 +4,9 @@ import pytest
 
 from maze_kernel.config.load import select
 from maze_kernel.errors import RequestError
+from maze_runtime.context import RunContext
 from maze_runtime.run.pools import make_pool, with_count
+from maze_runtime.workers.options import WorkersOptions
 from maze_testing.by_value_pool import ByValuePool
 
 
@@ -35,3 +37,46 @@ def test_a_pool_without_a_count_is_named(kernel):
     selection = select(kernel, "workers", {"use": f"{__name__}:Two"})
     with pytest.raises(RequestError, match=r"Two.*no option count"):
         with_count(kernel.catalog, selection, 3)
+
+
+class Flat(ByValuePool):
+    """A pool whose workers cannot have workers of their own."""
+
+    working = False
+
+    def __init__(self, *, count: int = 2):
+        assert not Flat.working, "a worker asks for workers"
+        super().__init__(WorkersOptions(count=count))
+
+    def spawn(self, *args, **how):
+        group = super().spawn(*args, **how)
+        call = group.call
+
+        def call_at_work(*args, **how):
+            Flat.working = True
+            try:
+                return call(*args, **how)
+            finally:
+                Flat.working = False
+
+        group.call = call_at_work
+        return group
+
+
+def test_workers_that_play_start_no_workers(kernel, tmp_path):
+    context = RunContext(
+        env="CartPole-v1",
+        trainer="ppo",
+        overrides={
+            "vector.n_envs": 2,
+            "evaluation.n_episodes": 0,
+            "trainer.n_epochs": 1,
+            "trainer.epoch_length": 1,
+            "workers": {"use": f"{__name__}:Flat"},
+        },
+        run_dir=tmp_path / "run",
+        silent=True,
+        kernel=kernel,
+    )
+    context.train()
+    assert [episode.error for episode in context.rollout(n_episodes=2, n_workers=2).episodes] == [None, None]

@@ -60,14 +60,15 @@ class PlayingEnv:
 
 @attrs.frozen
 class TrainedPolicy:
-    """Builds a policy with the weights of a checkpoint."""
+    """Builds a policy with the weights of a checkpoint, where it is called: it starts no workers."""
 
     loaded: LoadedExperiment
     kernel: Kernel
     weights: Mapping[str, np.ndarray]
 
     def __call__(self, seed: int) -> Policy:
-        assembly = Assembly(self.loaded, self.kernel)
+        here = attrs.evolve(self.loaded, experiment=attrs.evolve(self.loaded.experiment, workers=None))
+        assembly = Assembly(here, self.kernel)
         return assembly.make_policy(load_weights(assembly.make_model(), self.weights), seed)
 
 
