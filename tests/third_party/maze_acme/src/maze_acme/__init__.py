@@ -1,0 +1,1 @@
+"""What a third party may add to Maze, through its hooks alone."""
