@@ -40,7 +40,8 @@ def build(folder, out):
 def wheels(tmp_path_factory):
     """Package name to its wheel."""
     out = tmp_path_factory.mktemp("wheels")
-    folders = [*ROOT.glob("maze_*"), *ROOT.glob("plugins/*"), ROOT / "examples" / "maze_hello"]
+    others = [ROOT / "examples" / "maze_hello", *ROOT.glob("tests/third_party/*")]
+    folders = [*ROOT.glob("maze_*"), *ROOT.glob("plugins/*"), *others]
     return {folder.name: build(folder, out) for folder in folders if (folder / "pyproject.toml").exists()}
 
 

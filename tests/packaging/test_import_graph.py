@@ -17,8 +17,8 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[2]
 PROJECTS = sorted(
     path
-    for pattern in ("maze_*/pyproject.toml", "plugins/*/pyproject.toml", "examples/maze_hello/pyproject.toml")
-    for path in ROOT.glob(pattern)
+    for pattern in ("maze_*", "plugins/*", "examples/maze_hello", "tests/third_party/*")
+    for path in ROOT.glob(f"{pattern}/pyproject.toml")
 )
 DISTRIBUTIONS = {path.parent.name: path.parent for path in PROJECTS}
 LIBRARIES = {"maze_replay", "maze_testing", "maze_suite"}
@@ -183,5 +183,5 @@ def test_versions_are_in_step():
     from maze_kernel import __version__
 
     assert {name: metadata(name)["version"] for name in DISTRIBUTIONS} == dict.fromkeys(DISTRIBUTIONS, __version__)
-    shipped = {name.replace("_", "-") for name in DISTRIBUTIONS} - {"maze-hello", "maze-suite"}
+    shipped = {name.replace("_", "-") for name in DISTRIBUTIONS} - {"maze-hello", "maze-acme", "maze-suite"}
     assert {Requirement(text).name for text in metadata("maze_suite")["dependencies"]} == shipped

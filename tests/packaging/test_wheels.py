@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(
     path.parent.name
-    for pattern in ("maze_*/pyproject.toml", "plugins/*/pyproject.toml", "examples/maze_hello/pyproject.toml")
-    for path in ROOT.glob(pattern)
+    for pattern in ("maze_*", "plugins/*", "examples/maze_hello", "tests/third_party/*")
+    for path in ROOT.glob(f"{pattern}/pyproject.toml")
 )
 LIBRARIES = ("maze_replay", "maze_testing", "maze_suite")
 LIST = (

@@ -136,8 +136,9 @@ class CsvEpisodes:
             cell = repr(line.cells[column])
             raise self._wrong(line, f"{column!r} is no number", received=cell, expected="a number") from None
 
-    def _wrong(self, line: Line, what: str, **details: str) -> RequestError:
-        return RequestError(what, location=Location(file=str(self._path), line=line.number), owner=OWNER, **details)
+    def _wrong(self, line: Line, what: str, received: str | None = None, expected: str | None = None) -> RequestError:
+        where = Location(file=str(self._path), line=line.number)
+        return RequestError(what, location=where, received=received, expected=expected, owner=OWNER)
 
 
 def open_table(context: DatasetContext, options: CsvEpisodesOptions) -> CsvEpisodes:

@@ -28,7 +28,7 @@ class QLearning:
     def __init__(self, context: TrainerContext, options: QLearningOptions) -> None:
         if options.device != "cpu":
             raise RequestError("this trainer runs on the CPU", received=options.device, option="device")
-        model = context.make_model()
+        model: Any = context.make_model()
         if not isinstance(model, QNetwork):
             raise RequestError(
                 "Q-learning needs a model of action values",
@@ -37,7 +37,7 @@ class QLearning:
                 owner="maze-acme",
             )
         self.options = options
-        self.model = model
+        self.model: QNetwork = model
         self._context = context
         self._policy = model.make_policy(0)
         self._counters = Counters(options, context.progress)

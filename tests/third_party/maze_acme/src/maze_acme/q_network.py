@@ -34,7 +34,8 @@ class QNetwork(torch.nn.Module):
         self._epsilon = options.epsilon
         (self.policy_key,) = context.spaces.policy_keys
         self._names = sorted(context.spaces.observation[self.policy_key].spaces)
-        n_inputs = sum(int(np.prod(context.spaces.observation[self.policy_key][name].shape)) for name in self._names)
+        shapes = [context.spaces.observation[self.policy_key][name].shape or () for name in self._names]
+        n_inputs = sum(int(np.prod(shape)) for shape in shapes)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(context.seed)
             self._layers = torch.nn.Sequential(
@@ -103,8 +104,9 @@ class EpsilonGreedy:
 
 def _only_head(context: ModelContext) -> tuple[str, spaces.Discrete]:
     heads = [(name, leaf) for space in context.spaces.action.values() for name, leaf in space.spaces.items()]
-    if context.spaces.is_flat and len(heads) == 1 and isinstance(heads[0][1], spaces.Discrete):
-        return heads[0]
+    name, leaf = heads[0]
+    if context.spaces.is_flat and len(heads) == 1 and isinstance(leaf, spaces.Discrete):
+        return name, leaf
     raise SpaceError(
         "Q-learning chooses among the actions of one Discrete space",
         received=", ".join(f"{name}: {leaf}" for name, leaf in heads),
