@@ -52,7 +52,7 @@ def touched_folders(changed: Iterable[str]) -> set[str]:
             folders.add("docs")
         else:  # what the whole repository is built, tested or tried out with
             folders.update(SHARED)
-    if any(folder.startswith("maze_") for folder in folders):
+    if any(folder.startswith("maze_") or folder == "third_party" for folder in folders):
         folders.update(SHARED)
     return folders
 

@@ -45,6 +45,11 @@ def test_pages_call_for_the_tests_of_pages_and_the_build_for_all_shared_ones():
         assert slow_tests.touched_folders([path]) == set(slow_tests.SHARED)
 
 
+def test_the_package_of_a_third_party_is_tried_from_its_wheel_when_it_changes():
+    folders = slow_tests.touched_folders(["tests/third_party/maze_acme/src/maze_acme/commands.py"])
+    assert folders >= {"third_party", "packaging"}
+
+
 def test_files_with_slow_tests_are_found():
     files = slow_tests.slow_files(ROOT)
     assert "tests/packaging/test_wheels.py" in files

@@ -1,6 +1,7 @@
 """A package of a third party, from its wheel: everything it adds works beside what it declares, and nothing else."""
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -89,7 +90,9 @@ def maze(python, tmp_path):
 
 
 def run(*command, cwd, code=0):
-    result = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    command = [str(part) for part in command]
+    result = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == code, f"{command}\n{result.stdout}\n{result.stderr}"
     return result.stdout + result.stderr
 
