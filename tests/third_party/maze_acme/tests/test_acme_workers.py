@@ -1,5 +1,11 @@
 """The pool of processes without shared memory: the suite of pools, and everything in Maze that has work for one."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
@@ -32,6 +38,37 @@ def test_shared_arrays_are_refused_by_name():
 class TestPipePool(WorkerPoolSuite):
     def make_pool(self, count):
         return PipePool(PipesOptions(count=count, grace_seconds=1.0))
+
+
+KILLED = """
+import os, signal, sys
+from maze_acme.options import PipesOptions
+from maze_acme.pipe_pool import PipePool
+from maze_testing.worker_actors import Probe
+
+if __name__ == "__main__":
+    group = PipePool(PipesOptions(count=1)).spawn(Probe, 1)
+    print(group.process_id(0), flush=True)
+    group.call(0, "sleep", 3600.0)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_does_not_outlive_its_caller(tmp_path):
+    (tmp_path / "killed.py").write_text(KILLED)
+    path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(tmp_path / "killed.py")]
+    done = subprocess.run(command, env=os.environ | path, stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    process_id = int(done.stdout)
+    for _ in range(200):
+        try:
+            os.kill(process_id, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    pytest.fail(f"process {process_id} is still there")
 
 
 def weights(result):

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import multiprocessing
+import os
 import signal
 import sys
+import threading
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
@@ -54,12 +57,21 @@ def serve(connection: Connection, factory: bytes, index: int, n_actors: int, sta
         torch_threads: of each operation.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with_caller, daemon=True).start()
     with open(stacks, "w", encoding="utf-8") as file:
         faulthandler.enable(file)
         faulthandler.register(signal.SIGUSR1, file)
         connection.send_bytes(STARTED)
         with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the caller is gone
             _Server(connection, torch_threads).run(factory, ActorContext(index=index, n_actors=n_actors, arrays={}))
+
+
+def _leave_with_caller() -> None:
+    """End this process, whatever it does, when the one that started it is gone."""
+    caller = multiprocessing.parent_process()
+    if caller is not None:
+        caller.join()
+        os._exit(1)
 
 
 class _Server:
