@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
 from maze_kernel.catalog import build
-from maze_kernel.components import EnvComponent, load_attribute
+from maze_kernel.components import EnvComponent
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import PluginError
 from maze_kernel.selection import Selection
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class NativeForm:
-    """The natively vectorised form of an environment: `target(n_envs, options)`, None where these options have none."""
+    """The natively vectorised form of an environment: built with N and its options, None where these have none."""
 
-    target: str
-    options: Any
+    selection: Selection
 
     def __call__(self, n_envs: int) -> VectorEnv | None:
-        return load_attribute(self.target)(n_envs, self.options)  # type: ignore[no-any-return]
+        return build(self.selection, n_envs)  # type: ignore[no-any-return]
 
 
 def native_form(catalog: Catalog, env: Selection) -> NativeForm | None:
@@ -41,7 +40,7 @@ def native_form(catalog: Catalog, env: Selection) -> NativeForm | None:
         return None
     if env.instance is not None or not isinstance(component, EnvComponent) or not component.vector_target:
         return None
-    return NativeForm(component.vector_target, env.options)
+    return NativeForm(attrs.evolve(env, target=component.vector_target))
 
 
 @attrs.frozen
