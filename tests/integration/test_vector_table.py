@@ -44,7 +44,7 @@ def test_a_mode_may_be_an_import_path_or_say_whose_it_is(read):
 @pytest.mark.parametrize(
     ("table", "what", "near"),
     [
-        ({"mode": "subproces"}, "no vector is called", "subprocess"),
+        ({"mode": "subproces"}, "no vector mode is called", "subprocess"),
         ({"n_env": 3}, "vector.n_env is not an option of [vector]", "n_envs"),
         ({"n_processes": 3}, "vector.n_processes is not an option of [vector]", None),
         ({"mode": "sequential", "n_processes": 3}, 'n_processes is not an option of vector mode "sequential"', None),

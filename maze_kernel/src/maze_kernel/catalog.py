@@ -15,6 +15,9 @@ from maze_kernel.components import COMPONENT_TYPES, Component, load_attribute
 from maze_kernel.errors import ComponentError, Location, MazeError, PluginError
 from maze_kernel.selection import Selection
 
+_WORDS = {"vector": "vector mode", "workers": "worker pool"}
+"""Kinds whose name is no word."""
+
 
 @attrs.frozen(kw_only=True)
 class PluginRecord:
@@ -137,7 +140,7 @@ class Catalog:
             found = [entry for entry in entries if getattr(entry.component, "default", False)]
         if kind == "logger":
             return tuple(found)
-        wanted = f"default {kind}" + (f" for {space} actions" if space else "")
+        wanted = f"default {_WORDS.get(kind, kind)}" + (f" for {space} actions" if space else "")
         if not found:
             raise PluginError(
                 f"no plugin provides a {wanted}", help=self._unavailable() or f"install a plugin with a {wanted}"
@@ -168,7 +171,7 @@ class Catalog:
         hint = self._unavailable()
         if not hint and elsewhere:
             hint = f"{use!r} is a {elsewhere[0]}, not a {kind}"
-        what = f"no {kind} is called {use!r}"
+        what = f"no {_WORDS.get(kind, kind)} is called {use!r}"
         if prefix and not owners:
             what += f": no plugin {prefix!r} is installed"
         return PluginError(

@@ -104,7 +104,7 @@ def test_all_problems_of_a_file_in_its_order(load):
           = did you mean: gamma
           help: maze describe trainer toy lists the options
 
-        error: no vector is called 'subproces'
+        error: no vector mode is called 'subproces'
           --> experiment.toml:16:8
              |
           16 | mode = "subproces"
