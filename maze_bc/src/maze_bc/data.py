@@ -13,11 +13,11 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.contracts.datasets import Source
 from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredSpaces
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import RequestError, SpaceError
+from maze_runtime.datasets.contract import Source
 from maze_runtime.datasets.finite import require_finite
 from maze_runtime.env.batching import layout, stack_rows
 from maze_runtime.env.episode_transform import EpisodeTransform

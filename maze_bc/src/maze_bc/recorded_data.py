@@ -13,10 +13,10 @@ import numpy as np
 
 from maze_bc.data import OWNER, Decisions, Episode
 from maze_kernel.contracts.capabilities import capability
-from maze_kernel.contracts.datasets import Episode as RecordedEpisode
-from maze_kernel.contracts.datasets import EpisodeSource
 from maze_kernel.contracts.env import Action, PolicyKey, StructuredEnv
 from maze_kernel.errors import EnvError
+from maze_runtime.datasets.contract import Episode as RecordedEpisode
+from maze_runtime.datasets.contract import EpisodeSource
 from maze_runtime.datasets.maze_episodes import HoldsMazeEpisodes, MazeStep
 from maze_runtime.env.batching import stack_rows
 from maze_runtime.env.simulation import Recordable

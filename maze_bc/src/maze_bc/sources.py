@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from maze_bc.data import Demonstrations
 from maze_bc.recorded_data import RecordedArrays, RecordedStates, speaks_of_states
-from maze_kernel.contracts.datasets import DatasetContext
 from maze_kernel.contracts.trainer import TrainerContext
 from maze_kernel.selection import Selection
+from maze_runtime.datasets.contract import DatasetContext
 from maze_runtime.datasets.maze_episodes import HoldsMazeEpisodes
 from maze_runtime.datasets.opening import open_dataset, open_source
 

@@ -9,13 +9,13 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.contracts.datasets import DatasetContext, Episode
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.trainer import TrainerContext
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
 from maze_kernel.selection import Selection
 from maze_replay.replay import ReplayBuffer, Transitions
+from maze_runtime.datasets.contract import DatasetContext, Episode
 from maze_runtime.datasets.finite import require_finite
 from maze_runtime.datasets.opening import open_dataset, open_source
 from maze_runtime.datasets.transformed import transformed

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from maze_kernel.contracts.datasets import Episode
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group
 from maze_replay.replay import ReplayBuffer
 from maze_replay.series import ActorSeries
+from maze_runtime.datasets.contract import Episode
 
 _ENV = np.zeros(1, np.int64)
 

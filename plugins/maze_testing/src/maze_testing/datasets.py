@@ -10,9 +10,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.contracts.datasets import DatasetContext, Episode, EpisodeInfo, EpisodeSource
 from maze_kernel.contracts.env import StructuredEnv, StructuredSpaces
 from maze_kernel.contracts.workers import WorkerPool
+from maze_runtime.datasets.contract import DatasetContext, Episode, EpisodeInfo, EpisodeSource
 from maze_runtime.datasets.pooled_source import PooledSource
 from maze_runtime.workers.inline import InlinePool
 from maze_testing.conformance import require, require_member, same

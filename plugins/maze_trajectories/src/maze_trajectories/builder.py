@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.contracts.datasets import Episode, EpisodeInfo
 from maze_kernel.contracts.env import ActorID, PolicyKey, StructuredSpaces
 from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.datasets.contract import Episode, EpisodeInfo
 from maze_runtime.env.batching import layout
 
 _FIRST_CAPACITY = 64

@@ -9,10 +9,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.contracts.datasets import Episode, EpisodeInfo
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
+from maze_runtime.datasets.contract import Episode, EpisodeInfo
 from maze_runtime.datasets.maze_episodes import MazeEpisode
 from maze_runtime.datasets.transformed import transformed
 from maze_runtime.datasets.transitions import RecordedTransitions, concatenate, flat_transitions

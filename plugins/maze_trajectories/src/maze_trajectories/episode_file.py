@@ -20,10 +20,10 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
-from maze_kernel.contracts.datasets import Episode, EpisodeInfo
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import TrajectoryError
+from maze_runtime.datasets.contract import Episode, EpisodeInfo
 from maze_runtime.run.stored_data import from_data, to_data
 
 FORMAT = 1

@@ -10,10 +10,10 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.contracts.datasets import DatasetContext, Episode, EpisodeInfo
 from maze_kernel.contracts.env import FLAT_KEY, StructuredSpaces
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import SpaceError
+from maze_runtime.datasets.contract import DatasetContext, Episode, EpisodeInfo
 from maze_trajectories.minari_source import MinariSource
 from maze_trajectories.options import MinariOptions
 

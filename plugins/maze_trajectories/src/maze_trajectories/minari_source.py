@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.contracts.datasets import Episode
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import RequestError
+from maze_runtime.datasets.contract import Episode
 from maze_runtime.datasets.flat_episodes import flat_episode
 from maze_runtime.env.batching import layout
 from maze_runtime.env.flat import flat_spaces

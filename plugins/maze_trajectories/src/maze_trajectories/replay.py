@@ -9,11 +9,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.contracts.datasets import Episode, EpisodeInfo
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import EnvError, RequestError, SpaceError
+from maze_runtime.datasets.contract import Episode, EpisodeInfo
 from maze_runtime.datasets.transformed import outer_actions
 from maze_trajectories.dataset import TrajectoryDataset
 from maze_trajectories.options import ReplayOptions

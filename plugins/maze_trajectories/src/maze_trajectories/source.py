@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from maze_kernel.contracts.datasets import DatasetContext, Episode, EpisodeInfo
+from maze_runtime.datasets.contract import DatasetContext, Episode, EpisodeInfo
 from maze_runtime.datasets.maze_episodes import MazeEpisode
 from maze_trajectories.dataset import TrajectoryDataset
 from maze_trajectories.options import TrajectoriesOptions

@@ -20,9 +20,9 @@ import attrs
 import numpy as np
 
 from maze_kernel import __version__
-from maze_kernel.contracts.datasets import Episode
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.errors import TrajectoryError
+from maze_runtime.datasets.contract import Episode
 from maze_runtime.run.storage import TEMPORARY_PREFIX, Storage, replace_json
 from maze_runtime.run.stored_data import from_data, to_data
 from maze_trajectories.episode_file import FORMAT, SUFFIX, check_format, encode_episode

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.contracts.datasets import Episode, EpisodeInfo
 from maze_kernel.errors import EnvError
+from maze_runtime.datasets.contract import Episode, EpisodeInfo
 from maze_runtime.datasets.maze_episodes import MazeEpisode, MazeStep
 from maze_viewing.frames import Frames
 

@@ -13,9 +13,9 @@ import attrs
 import numpy as np
 
 from maze_kernel.contracts.capabilities import capability
-from maze_kernel.contracts.datasets import Episode
 from maze_kernel.contracts.env import StructuredEnv
 from maze_kernel.errors import MazeError, RequestError
+from maze_runtime.datasets.contract import Episode
 from maze_runtime.datasets.maze_episodes import MazeEpisode
 from maze_runtime.env.renderer import ChoiceArgument, IntRange, Renderer
 from maze_runtime.env.simulation import Recordable

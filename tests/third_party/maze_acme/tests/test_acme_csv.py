@@ -8,8 +8,8 @@ import pytest
 
 from maze_acme.csv_episodes import open_table
 from maze_acme.options import CsvEpisodesOptions
-from maze_kernel.contracts.datasets import DatasetContext
 from maze_kernel.errors import RequestError
+from maze_runtime.datasets.contract import DatasetContext
 from maze_runtime.env.flat import FlatEnv, flat_spaces
 from maze_testing.datasets import check_dataset
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from maze_kernel.contracts.datasets import Episode, EpisodeInfo
 from maze_kernel.contracts.env import FLAT_KEY
 from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.datasets.contract import Episode, EpisodeInfo
 
 
 def flat_episode(

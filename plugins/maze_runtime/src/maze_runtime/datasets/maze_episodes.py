@@ -7,8 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
-from maze_kernel.contracts.datasets import EpisodeSource
 from maze_kernel.contracts.events import EventRecord
+from maze_runtime.datasets.contract import EpisodeSource
 
 
 @attrs.frozen(kw_only=True)

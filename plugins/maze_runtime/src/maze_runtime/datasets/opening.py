@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from maze_kernel.catalog import build
-from maze_kernel.contracts.datasets import DatasetContext, EpisodeSource, Source
 from maze_kernel.contracts.trainer import TrainerContext
 from maze_kernel.selection import Selection
+from maze_runtime.datasets.contract import DatasetContext, EpisodeSource, Source
 from maze_runtime.datasets.pooled_source import PooledSource
 from maze_runtime.run.placing import placed
 

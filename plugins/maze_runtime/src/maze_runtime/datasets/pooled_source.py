@@ -11,9 +11,9 @@ from functools import partial
 from itertools import count
 from typing import Generic, TypeVar
 
-from maze_kernel.contracts.datasets import Source
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, WorkerPool
+from maze_runtime.datasets.contract import Source
 from maze_runtime.workers.repeatable import result_or_again
 
 EpisodeT = TypeVar("EpisodeT")

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import attrs
 import numpy as np
 
-from maze_kernel.contracts.datasets import Episode
 from maze_kernel.contracts.env import ActorID, PolicyKey
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.datasets.contract import Episode
 from maze_runtime.env.episode_transform import EpisodeTransform
 
 

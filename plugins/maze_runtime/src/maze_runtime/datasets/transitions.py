@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from maze_kernel.contracts.datasets import Episode
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import RequestError
+from maze_runtime.datasets.contract import Episode
 
 
 @attrs.frozen(kw_only=True)

@@ -14,9 +14,9 @@ import attrs
 import numpy as np
 
 from maze_kernel.config.load import select
-from maze_kernel.contracts.datasets import DatasetContext
 from maze_kernel.errors import RequestError
 from maze_kernel.validators import at_least
+from maze_runtime.datasets.contract import DatasetContext
 from maze_runtime.events.log_files import write_event_files
 from maze_runtime.playing import players as playing
 from maze_runtime.playing.recorder import make_recorder, select_brought
@@ -28,10 +28,10 @@ from maze_runtime.workers.options import WorkersOptions
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
-    from maze_kernel.contracts.datasets import EpisodeInfo
     from maze_kernel.contracts.model import Policy
     from maze_kernel.contracts.workers import WorkerPool
     from maze_kernel.loader import Kernel
+    from maze_runtime.datasets.contract import EpisodeInfo
     from maze_runtime.rollout.episodes import EpisodeResult
     from maze_runtime.training.checkpoint import Checkpoint
 

@@ -19,10 +19,10 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_acme.options import CsvEpisodesOptions
-from maze_kernel.contracts.datasets import DatasetContext, Episode, EpisodeInfo
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import Location, RequestError, SpaceError
+from maze_runtime.datasets.contract import DatasetContext, Episode, EpisodeInfo
 from maze_runtime.datasets.flat_episodes import flat_episode
 
 OWNER = "maze-acme"
