@@ -23,7 +23,6 @@ from maze_kernel.errors import RequestError, WorkerError
 from maze_runtime.rollout.episode_statistics import summarize_episodes
 from maze_runtime.workers.lanes import Lanes, lane_specs
 
-_LOST = ("exited", "killed", "timeout")
 _BACKOFF_SECONDS, _BACKOFF_CAP_SECONDS = 0.1, 2.0
 
 
@@ -206,7 +205,7 @@ class RolloutQueue:
         try:
             report = call.future.result()
         except WorkerError as error:
-            if error.cause not in _LOST:
+            if not error.is_lost:
                 raise
             failure = error
         n_restarts = self._group.restarts(call.worker)

@@ -176,7 +176,8 @@ class WorkerError(MazeError):
         what: as for every MazeError.
         actor_index: which actor of its group.
         process_id: the actor's process; None where it has none of its own.
-        cause: "raised", "exited", "killed", "timeout", "not started" or "closed".
+        cause: "raised", "exited", "killed", "timeout", "lost" (its machine is gone or out of reach; the call may have
+            run), "not started" or "closed".
         process_exit_code: of the process, negative for a signal; None while it lives or where unknown.
         details: as for every MazeError; the remote traceback of an actor that had to be killed is the stack of
             each of its threads.
@@ -197,6 +198,11 @@ class WorkerError(MazeError):
         self.process_id = process_id
         self.cause = cause
         self.process_exit_code = process_exit_code
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the actor took the call with it, so that a replacement may be asked again."""
+        return self.cause in ("exited", "killed", "timeout", "lost")
 
 
 class NonFiniteError(MazeError):

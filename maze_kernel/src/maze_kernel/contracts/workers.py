@@ -47,6 +47,8 @@ class ActorContext:
     n_actors: int
     arrays: Mapping[str, np.ndarray]
     """The group's shared arrays, the very memory of the caller; none where the pool has no shared memory."""
+    constants: Mapping[str, np.ndarray] = attrs.field(factory=dict)
+    """What `spawn(constants=)` was given, read-only; actors on one machine read one copy."""
 
 
 class Future(Protocol):
@@ -145,11 +147,15 @@ class WorkerPool(Protocol):
     n_workers: int
     """How many actors run at the same time at best; what `[workers] count` says."""
     timeout_seconds: float | None
-    """Deadline of a construction and of a call where `spawn` is given none; None: none, or none is possible."""
+    """Deadline of a call where `spawn` is given none; None: none, or none is possible."""
+    build_timeout_seconds: float | None
+    """The same for a construction, from the request to an actor that answers, however long its process takes to start."""  # noqa: E501
     is_parallel: bool
     """Whether actors work while their caller does something else; False: a call has run when it returns."""
     shares_memory: bool
     """Whether actors and caller can have arrays in common; False: arguments and answers are copies, and nothing else is exchanged."""  # noqa: E501
+    shares_files: bool
+    """Whether actors find the caller's files under the caller's paths; False: what an actor writes is lost."""
 
     def spawn(
         self,
@@ -157,9 +163,12 @@ class WorkerPool(Protocol):
         n_actors: int,
         *,
         arrays: Mapping[str, ArraySpec] | None = None,
+        constants: Mapping[str, np.ndarray] | None = None,
         restart: RestartPolicy | None = None,
         timeout_seconds: float | None = None,
+        build_timeout_seconds: float | None = None,
         newest_weights: bool = False,
+        light: bool = False,
     ) -> ActorGroup:
         """Build n actors; returns when all are built.
 
@@ -167,11 +176,15 @@ class WorkerPool(Protocol):
             factory: called once an actor with its context, in the actor's own process; must survive transport
                 to it (a module-level function or class, `functools.partial` of one, or a closure).
             arrays: to share; none where the pool has no shared memory.
-            timeout_seconds: default deadline of construction and of every call, which starts when the call is
-                the actor's oldest; None: the pool's own default. An actor past its deadline is killed, and
-                counts as dead. Pools that cannot interrupt an actor say so.
+            constants: arrays that actors only read, copied at once; `ActorContext.constants` has them in every pool.
+            timeout_seconds: default deadline of every call, which starts when the call is the actor's oldest; None:
+                the pool's own default. An actor past its deadline is killed, and counts as dead. Pools that
+                cannot interrupt an actor have no deadlines.
+            build_timeout_seconds: deadline of each construction; None: the pool's own default.
             newest_weights: calls wait in an actor's queue for long, and each shall begin with the weights
                 broadcast last by then instead of those broadcast last when it was made.
+            light: the actors mostly wait or work while others do not; a pool that gives out processors reserves
+                none for them.
 
         Raises:
             WorkerError: an actor could not be built, as for a call.

@@ -7,14 +7,13 @@ for, the length of the body, and the body.
 
 from __future__ import annotations
 
-import importlib.machinery
 import socket
 import struct
-import sys
-from types import ModuleType
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
+
+from maze_runtime.workers.modules import modules_to_ship
 
 HEADER = struct.Struct("<BQQ")
 
@@ -49,7 +48,7 @@ def encode_factory(factory: Any) -> bytes:
     Modules that a fresh interpreter could not import by name (a plugin file beside the experiment, a test file)
     are shipped by value.
     """
-    modules = _unimportable_modules()
+    modules = modules_to_ship(cloudpickle.list_registry_pickle_by_value())
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
@@ -57,34 +56,6 @@ def encode_factory(factory: Any) -> bytes:
     finally:
         for module in modules:
             cloudpickle.unregister_pickle_by_value(module)
-
-
-def _unimportable_modules() -> list[ModuleType]:
-    registered = cloudpickle.list_registry_pickle_by_value()
-    importable: dict[str, bool] = {}
-    found = []
-    for name, module in list(sys.modules.items()):
-        if getattr(module, "__file__", None) is None or name in ("__main__", "__mp_main__") or name in registered:
-            continue
-        root = name.partition(".")[0]
-        if root not in importable:
-            importable[root] = _has_spec(root)
-        if not importable[root] and isinstance(module, ModuleType) and module.__name__ == name:
-            found.append(module)
-    return found
-
-
-def _has_spec(name: str) -> bool:
-    if name in sys.builtin_module_names or name in sys.stdlib_module_names:
-        return True
-    for finder in sys.meta_path:
-        try:
-            spec: importlib.machinery.ModuleSpec | None = finder.find_spec(name, None)
-        except Exception:
-            continue
-        if spec is not None:
-            return True
-    return False
 
 
 class FrameReader:

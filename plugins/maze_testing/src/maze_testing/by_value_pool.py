@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
+import numpy as np
 
 from maze_kernel.contracts.workers import ActorContext, ArraySpec, RestartPolicy
 from maze_runtime.workers.inline import InlineGroup, InlinePool
@@ -25,6 +26,7 @@ class ByValuePool(InlinePool):
     def __init__(self, options: WorkersOptions = _DEFAULTS) -> None:
         super().__init__(options)
         self.shares_memory = False
+        self.shares_files = False
 
     def spawn(
         self,
@@ -32,14 +34,17 @@ class ByValuePool(InlinePool):
         n_actors: int,
         *,
         arrays: Mapping[str, ArraySpec] | None = None,
+        constants: Mapping[str, np.ndarray] | None = None,
         restart: RestartPolicy | None = None,
         timeout_seconds: float | None = None,
+        build_timeout_seconds: float | None = None,
         newest_weights: bool = False,
+        light: bool = False,
     ) -> ByValueGroup:
         """See `WorkerPool.spawn`; options have the effect they have for the inline pool."""
         if arrays:
             raise no_shared_memory(_NAME, arrays)
-        group = ByValueGroup(_RemoteFactory(cloudpickle.dumps(factory)), n_actors, {})
+        group = ByValueGroup(_RemoteFactory(cloudpickle.dumps(factory)), n_actors, {}, constants or {})
         self._groups.append(group)
         return group
 

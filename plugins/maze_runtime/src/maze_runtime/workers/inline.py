@@ -23,8 +23,10 @@ class InlinePool:
     def __init__(self, options: WorkersOptions | None = None) -> None:
         self.n_workers = (options or WorkersOptions()).count
         self.timeout_seconds: float | None = None
+        self.build_timeout_seconds: float | None = None
         self.is_parallel = False
         self.shares_memory = True
+        self.shares_files = True
         self._groups: list[InlineGroup] = []
 
     def spawn(
@@ -33,12 +35,15 @@ class InlinePool:
         n_actors: int,
         *,
         arrays: Mapping[str, ArraySpec] | None = None,
+        constants: Mapping[str, np.ndarray] | None = None,
         restart: RestartPolicy | None = None,
         timeout_seconds: float | None = None,
+        build_timeout_seconds: float | None = None,
         newest_weights: bool = False,
+        light: bool = False,
     ) -> InlineGroup:
-        """See `WorkerPool.spawn`; `restart` and `timeout_seconds` have no effect, the weights are always the newest."""
-        group = InlineGroup(factory, n_actors, arrays or {})
+        """See `WorkerPool.spawn`; restarts, deadlines and `light` have no effect, the weights are always the newest."""
+        group = InlineGroup(factory, n_actors, arrays or {}, constants or {})
         self._groups.append(group)
         return group
 
@@ -92,16 +97,23 @@ class InlineFuture:
 class InlineGroup:
     """Actors in this process; see `ActorGroup`."""
 
-    def __init__(self, factory: Callable[[ActorContext], Any], n_actors: int, arrays: Mapping[str, ArraySpec]) -> None:
+    def __init__(
+        self,
+        factory: Callable[[ActorContext], Any],
+        n_actors: int,
+        arrays: Mapping[str, ArraySpec],
+        constants: Mapping[str, np.ndarray],
+    ) -> None:
         self.n_actors = n_actors
         self.arrays = _allocate(arrays)
+        frozen = {name: _frozen_copy(array) for name, array in constants.items()}
         self._weights: np.ndarray | None = None
         self._version = 0
         self._applied = [0] * n_actors
         self._closed = False
         self._actors: list[Any] = []
         for index in range(n_actors):
-            context = ActorContext(index=index, n_actors=n_actors, arrays=self.arrays)
+            context = ActorContext(index=index, n_actors=n_actors, arrays=self.arrays, constants=frozen)
             actor, error = _attempt(index, "its constructor", factory, context)
             if error is not None:
                 self._close_actors()
@@ -184,6 +196,12 @@ class InlineGroup:
 
 def _allocate(arrays: Mapping[str, ArraySpec]) -> dict[str, np.ndarray]:
     return {name: np.zeros(spec.shape, spec.dtype) for name, spec in arrays.items()}
+
+
+def _frozen_copy(array: np.ndarray) -> np.ndarray:
+    copy = np.array(array)
+    copy.flags.writeable = False
+    return copy
 
 
 def _attempt(actor_index: int, method: str, function: Callable[..., Any], *args: Any) -> tuple[Any, MazeError | None]:

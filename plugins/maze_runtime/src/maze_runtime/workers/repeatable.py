@@ -8,8 +8,6 @@ from typing import Any
 from maze_kernel.contracts.workers import Future
 from maze_kernel.errors import WorkerError
 
-_LOST = ("exited", "killed", "timeout")
-
 
 def result_or_again(future: Future, call: Callable[[], Future]) -> Any:
     """The answer; a call that a dying actor took with it is made again on its replacement, if the pool gives one.
@@ -26,7 +24,7 @@ def result_or_again(future: Future, call: Callable[[], Future]) -> Any:
         try:
             return future.result()
         except WorkerError as error:
-            if error.cause not in _LOST:
+            if not error.is_lost:
                 raise
             future = call()
             if future.done():  # nobody is left to answer; or the replacement was quick
