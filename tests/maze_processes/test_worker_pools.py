@@ -6,6 +6,7 @@ What only the subprocess pool has is tested below.
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from maze_processes.pool import SubprocessPool
 from maze_runtime.workers.inline import InlinePool
 from maze_runtime.workers.options import WorkersOptions
 from maze_testing.by_value_pool import ByValuePool
-from maze_testing.worker_actors import Probe
+from maze_testing.worker_actors import Probe, SlowToBuild
 from maze_testing.workers import WorkerPoolSuite
 
 
@@ -131,22 +132,6 @@ def test_an_answer_that_cannot_travel_is_an_error_and_the_actor_goes_on():
         assert group.call(0, "facts").result()["threads"] == 1
 
 
-def test_a_factory_from_a_file_that_is_not_on_the_path_is_shipped(tmp_path):
-    import importlib.util
-
-    source = tmp_path / "beside_the_experiment.py"
-    source.write_text("class Actor:\n    def __init__(self, context): pass\n    def answer(self): return 42\n")
-    spec = importlib.util.spec_from_file_location("beside_the_experiment", source)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["beside_the_experiment"] = module
-    try:
-        spec.loader.exec_module(module)
-        with SubprocessPool() as pool:
-            assert pool.spawn(module.Actor, 1).call(0, "answer").result() == 42
-    finally:
-        del sys.modules["beside_the_experiment"]
-
-
 def test_a_factory_that_cannot_travel_is_refused_in_words():
     lock = threading.Lock()
     with SubprocessPool() as pool, pytest.raises(RequestError, match=r"cannot be sent to its process.*lock"):
@@ -188,3 +173,18 @@ def test_a_supervisor_that_is_killed_is_an_error_and_the_next_group_works():
             future.result()
         group.close()
         assert pool.spawn(Probe, 1).call(0, "echo", 1).result() == 1
+
+
+def test_a_constant_that_is_not_of_numbers_is_refused_by_name():
+    with SubprocessPool() as pool, pytest.raises(RequestError, match="'names'"):
+        pool.spawn(Probe, 1, constants={"names": np.array(["a", None], object)})
+
+
+def test_the_options_give_constructions_a_deadline_of_their_own():
+    options = WorkersOptions(timeout_seconds=60.0, build_timeout_seconds=0.5)
+    with SubprocessPool(options) as pool, pytest.raises(WorkerError, match=r"'its constructor' within 0\.5 s"):
+        pool.spawn(partial(SlowToBuild, 3600.0), 1)
+    with SubprocessPool(WorkersOptions(timeout_seconds=0.6)) as pool:
+        assert (pool.timeout_seconds, pool.build_timeout_seconds) == (0.6, 0.6)
+        with pytest.raises(WorkerError, match=r"'its constructor' within 0\.6 s"):
+            pool.spawn(partial(SlowToBuild, 3600.0), 1)

@@ -180,7 +180,7 @@ class WorkerPool(Protocol):
             timeout_seconds: default deadline of every call, which starts when the call is the actor's oldest; None:
                 the pool's own default. An actor past its deadline is killed, and counts as dead. Pools that
                 cannot interrupt an actor have no deadlines.
-            build_timeout_seconds: deadline of each construction; None: the pool's own default.
+            build_timeout_seconds: of each construction; None: the pool's own default, or else that of calls.
             newest_weights: calls wait in an actor's queue for long, and each shall begin with the weights
                 broadcast last by then instead of those broadcast last when it was made.
             light: the actors mostly wait or work while others do not; a pool that gives out processors reserves

@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import attrs
+
 from maze_kernel.contracts.workers import RestartPolicy
 from maze_kernel.errors import MazeError, WorkerError
 from maze_processes import transport
@@ -34,6 +36,21 @@ class State(enum.Enum):
     READY = enum.auto()
     WAITING = enum.auto()
     FAILED = enum.auto()
+
+
+@attrs.frozen(kw_only=True)
+class GroupSettings:
+    """What the actors of a group have in common."""
+
+    factory: bytes
+    n_actors: int
+    restart: RestartPolicy
+    timeout_seconds: float | None
+    """Of a call that is given none."""
+    build_timeout_seconds: float | None
+    grace_seconds: float
+    torch_threads: int
+    newest_weights: bool
 
 
 class Call:
@@ -92,11 +109,9 @@ class ActorHandle:
         self,
         index: int,
         supervisor: SupervisorClient,
-        restart: RestartPolicy,
+        settings: GroupSettings,
         build_frame: bytes,
-        timeout_seconds: float | None,
-        arrays_descriptor: int,
-        weights_descriptor: int,
+        shared: tuple[int, int],
         pump: Callable[[list[Call], float | None], None],
     ) -> None:
         self.index = index
@@ -113,11 +128,10 @@ class ActorHandle:
         self._poll: select.poll | None = None
         self.pump = pump
         self._supervisor = supervisor
-        self._policy = restart
+        self._settings = settings
         self._build_frame = build_frame
         self._setup: list[bytes] = []
-        self._timeout_seconds = timeout_seconds
-        self._shared = (arrays_descriptor, weights_descriptor)
+        self._shared = shared
         self._dump = -1
         self._worker = -1
         self._reader = transport.FrameReader()
@@ -149,7 +163,7 @@ class ActorHandle:
         self._reader = transport.FrameReader()
         self._outgoing.clear()
         self.state = State.BUILDING
-        self._transmit(Call(self, "its constructor", self._build_frame, self._timeout_seconds))
+        self._transmit(Call(self, "its constructor", self._build_frame, self._settings.build_timeout_seconds))
 
     def submit(self, method: str, frame: bytes, timeout_seconds: float | None) -> Call:
         """Queue a call."""
@@ -164,7 +178,7 @@ class ActorHandle:
 
     def set_up(self, method: str, frame: bytes) -> Call:
         """Queue a call that every replacement gets again, before all others."""
-        call = self.submit(method, frame, self._timeout_seconds)
+        call = self.submit(method, frame, self._settings.timeout_seconds)
         self._setup.append(frame)
         return call
 
@@ -267,7 +281,7 @@ class ActorHandle:
             return
         self.state = State.READY
         for frame in self._setup:
-            self._transmit(Call(self, "attach_arrays", frame, self._timeout_seconds))
+            self._transmit(Call(self, "attach_arrays", frame, self._settings.timeout_seconds))
         while self.unsent:
             self._transmit(self.unsent.popleft())
 
@@ -293,12 +307,13 @@ class ActorHandle:
         self._died(error)
 
     def _after_a_death(self) -> str:
-        replaced = "" if self._policy.max_restarts else "; max_restarts above 0 replaces a worker that dies"
+        replaced = "" if self._settings.restart.max_restarts else "; max_restarts above 0 replaces a worker that dies"
         return f"its standard error above may say more{replaced}"
 
     def _expired(self) -> None:
         call = self.sent[0]
         process = self.process_id
+        deadline = "build_timeout_seconds" if self.state is State.BUILDING else "the timeout"
         self._supervisor.dump(self._worker)
         stack = self._await_stack()
         code = self.stop()
@@ -310,20 +325,20 @@ class ActorHandle:
             process_id=process,
             cause="timeout",
             process_exit_code=code,
-            help="raise the timeout if this is how long it takes",
+            help=f"raise {deadline} if this is how long it takes",
         )
         self._died(error)
 
     def _died(self, error: MazeError) -> None:
         self.deadline = None
-        n_before = self.restarts - self._forgiven
-        if self.closing or n_before >= self._policy.max_restarts:
+        policy, n_before = self._settings.restart, self.restarts - self._forgiven
+        if self.closing or n_before >= policy.max_restarts:
             self.abandon(error)
             return
         for call in self.sent:
             call.finish(error=error)
         self.sent.clear()
-        wait = min(self._policy.backoff_cap_seconds, self._policy.backoff_seconds * 2.0 ** min(n_before, 60))
+        wait = min(policy.backoff_cap_seconds, policy.backoff_seconds * 2.0 ** min(n_before, 60))
         self.restarts += 1
         self.state = State.WAITING
         self.due = time.monotonic() + wait

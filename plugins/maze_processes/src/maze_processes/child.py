@@ -42,6 +42,8 @@ class ActorSpec:
     index: int
     n_actors: int
     layout: ArrayLayout
+    constants: ArrayLayout
+    """Behind `layout`, in the same file."""
     torch_threads: int
     newest_weights: bool = False
 
@@ -125,8 +127,10 @@ class _Server:
     def _build(self, spec: ActorSpec) -> None:
         self._newest_weights = spec.newest_weights
         arrays = spec.layout.map(self._descriptors.arrays)
+        constants = spec.constants.map(self._descriptors.arrays, writable=False)
         factory = transport.decode(spec.factory)
-        self._actor = factory(ActorContext(index=spec.index, n_actors=spec.n_actors, arrays=arrays))
+        context = ActorContext(index=spec.index, n_actors=spec.n_actors, arrays=arrays, constants=constants)
+        self._actor = factory(context)
         torch = sys.modules.get("torch")
         if torch is not None:
             torch.set_num_threads(spec.torch_threads)

@@ -19,7 +19,7 @@ import numpy as np
 from maze_kernel.contracts.workers import ActorContext, ArraySpec, Future, RestartPolicy
 from maze_kernel.errors import MazeError, RequestError, WorkerError
 from maze_processes import transport
-from maze_processes.actor import ActorHandle, Call, State
+from maze_processes.actor import ActorHandle, Call, GroupSettings, State
 from maze_processes.child import ActorSpec
 from maze_processes.shared_memory import ArrayLayout, WeightsBoard, create_descriptor
 from maze_processes.supervision import SupervisorClient
@@ -37,8 +37,10 @@ class SubprocessPool:
         self._groups: list[SubprocessGroup] = []
         self.n_workers = self._options.count
         self.timeout_seconds = self._options.timeout_seconds
+        self.build_timeout_seconds = _first(self._options.build_timeout_seconds, self._options.timeout_seconds)
         self.is_parallel = True
         self.shares_memory = True
+        self.shares_files = True
 
     def spawn(
         self,
@@ -46,21 +48,31 @@ class SubprocessPool:
         n_actors: int,
         *,
         arrays: Mapping[str, ArraySpec] | None = None,
+        constants: Mapping[str, np.ndarray] | None = None,
         restart: RestartPolicy | None = None,
         timeout_seconds: float | None = None,
+        build_timeout_seconds: float | None = None,
         newest_weights: bool = False,
+        light: bool = False,
     ) -> SubprocessGroup:
-        """See `WorkerPool.spawn`; returns when every actor is built."""
-        policy = restart or RestartPolicy(
-            max_restarts=self._options.max_restarts,
-            backoff_seconds=self._options.backoff_seconds,
-            backoff_cap_seconds=self._options.backoff_cap_seconds,
+        """See `WorkerPool.spawn`; processors are not given out, so `light` has no effect.
+
+        A construction for which neither the caller nor `build_timeout_seconds` of the options sets a deadline has
+        that of the group's calls.
+        """
+        options = self._options
+        timeout = _first(timeout_seconds, options.timeout_seconds)
+        settings = GroupSettings(
+            factory=_encode_factory(factory),
+            n_actors=n_actors,
+            restart=restart or _restart_policy(options),
+            timeout_seconds=timeout,
+            build_timeout_seconds=_first(build_timeout_seconds, options.build_timeout_seconds, timeout),
+            grace_seconds=options.grace_seconds,
+            torch_threads=options.torch_threads,
+            newest_weights=newest_weights,
         )
-        timeout = self._options.timeout_seconds if timeout_seconds is None else timeout_seconds
-        encoded = _encode_factory(factory)
-        group = SubprocessGroup(
-            self._supervisor, self._options, encoded, n_actors, arrays or {}, policy, timeout, newest_weights
-        )
+        group = SubprocessGroup(self._supervisor, settings, arrays or {}, constants or {})
         self._groups = [*(other for other in self._groups if not other.closed), group]
         try:
             group.build()
@@ -102,36 +114,39 @@ class SubprocessGroup:
     def __init__(
         self,
         supervisor: SupervisorClient,
-        options: WorkersOptions,
-        factory: bytes,
-        n_actors: int,
+        settings: GroupSettings,
         arrays: Mapping[str, ArraySpec],
-        restart: RestartPolicy,
-        timeout_seconds: float | None,
-        newest_weights: bool,
+        constants: Mapping[str, np.ndarray],
     ) -> None:
-        self.n_actors = n_actors
+        self.n_actors = settings.n_actors
         self._supervisor = supervisor
-        self._grace_seconds = options.grace_seconds
-        self._timeout_seconds = timeout_seconds
+        self._grace_seconds = settings.grace_seconds
+        self._timeout_seconds = settings.timeout_seconds
         self._version = 0
         self._name_frames: dict[str, bytes] = {}
         self.closed = False
         layout = ArrayLayout.of(arrays)
-        shared = (create_descriptor("maze-arrays", layout.n_bytes), create_descriptor("maze-weights"))
+        kept = ArrayLayout.of(_specs(constants), layout.end)
+        self._arrays_end = kept.end
+        shared = (create_descriptor("maze-arrays", kept.end), create_descriptor("maze-weights"))
         self._descriptors: tuple[int, ...] = shared
         self.arrays: dict[str, np.ndarray] = layout.map(shared[0])
-        self._arrays_end = layout.end
+        for name, array in kept.map(shared[0]).items():
+            array[...] = constants[name]
         self._board = WeightsBoard(shared[1])
-        specs = [
-            ActorSpec(factory, index, n_actors, layout, options.torch_threads, newest_weights)
-            for index in range(n_actors)
-        ]
-        frames = [transport.frame(transport.BUILD, 0, transport.encode(spec)) for spec in specs]
-        self._actors = [
-            ActorHandle(index, supervisor, restart, frame, timeout_seconds, *shared, pump=self._pump)
-            for index, frame in enumerate(frames)
-        ]
+        self._actors = []
+        for index in range(settings.n_actors):
+            spec = ActorSpec(
+                settings.factory,
+                index,
+                settings.n_actors,
+                layout,
+                kept,
+                settings.torch_threads,
+                settings.newest_weights,
+            )
+            frame = transport.frame(transport.BUILD, 0, transport.encode(spec))
+            self._actors.append(ActorHandle(index, supervisor, settings, frame, shared, self._pump))
 
     def build(self) -> None:
         """Start every process and wait until each actor is built or can no longer be."""
@@ -288,6 +303,30 @@ class SubprocessGroup:
             now = time.monotonic()
             for actor in self._actors:
                 actor.tick(now)
+
+
+def _first(*seconds: float | None) -> float | None:
+    return next((value for value in seconds if value is not None), None)
+
+
+def _restart_policy(options: WorkersOptions) -> RestartPolicy:
+    return RestartPolicy(
+        max_restarts=options.max_restarts,
+        backoff_seconds=options.backoff_seconds,
+        backoff_cap_seconds=options.backoff_cap_seconds,
+    )
+
+
+def _specs(constants: Mapping[str, np.ndarray]) -> dict[str, ArraySpec]:
+    for name, array in constants.items():
+        if array.dtype.hasobject or array.dtype.names:
+            raise RequestError(
+                f"the constant {name!r} cannot lie in memory that processes share",
+                received=f"an array of {array.dtype}",
+                expected="an array of one number type",
+                help="give each field as a constant of its own, and objects to the factory",
+            )
+    return {name: ArraySpec(shape=array.shape, dtype=array.dtype.str) for name, array in constants.items()}
 
 
 def _encode_factory(factory: Callable[[ActorContext], Any]) -> bytes:

@@ -48,7 +48,7 @@ class ArrayLayout:
 
     @classmethod
     def of(cls, arrays: Mapping[str, ArraySpec], start: int = 0) -> ArrayLayout:
-        """Arrays one behind the other, each on a cache line of its own."""
+        """Arrays one behind the other, each on a cache line of its own; `start` is the end of the block before."""
         places = {}
         offset = 0
         for name, spec in arrays.items():
@@ -57,11 +57,12 @@ class ArrayLayout:
             offset += -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
         return cls(places, offset, start)
 
-    def map(self, descriptor: int) -> dict[str, np.ndarray]:
+    def map(self, descriptor: int, *, writable: bool = True) -> dict[str, np.ndarray]:
         """The arrays in the file behind `descriptor`; they keep the mapping alive."""
         if not self.places:
             return {}
-        memory = mmap.mmap(descriptor, self.n_bytes, offset=self.start)
+        access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
+        memory = mmap.mmap(descriptor, self.n_bytes, access=access, offset=self.start)
         return {
             name: np.ndarray(spec.shape, spec.dtype, buffer=memory, offset=offset)
             for name, (offset, spec) in self.places.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,17 @@ class Probe:
         values: list[float] = self._context.arrays[name].tolist()
         return values
 
+    def constants(self) -> dict[str, tuple[np.ndarray, str, bool]]:
+        """Content, type and whether it can be written to."""
+        constants = self._context.constants
+        return {name: (array.copy(), array.dtype.str, array.flags.writeable) for name, array in constants.items()}
+
+    def write_constant(self, name: str) -> None:
+        np.asarray(self._context.constants[name])[...] = 0
+
+    def copy_file(self, source: Path, target: Path) -> None:
+        target.write_bytes(source.read_bytes())
+
     def load_weights(self, flat: np.ndarray, version: int) -> None:
         self._weights = flat.tolist(), version
 
@@ -66,6 +78,9 @@ class Probe:
     def exit(self) -> None:
         os._exit(7)
 
+    def kill(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
     def sleep(self, seconds: float) -> float:
         time.sleep(seconds)
         return seconds
@@ -76,6 +91,14 @@ class Unbuildable:
 
     def __init__(self, context: ActorContext) -> None:
         raise LookupError(f"no licence for {context.index}")
+
+
+class SlowToBuild(Probe):
+    """An actor whose constructor takes its time."""
+
+    def __init__(self, seconds: float, context: ActorContext) -> None:
+        time.sleep(seconds)
+        super().__init__(context)
 
 
 class Closing(Probe):

@@ -2,7 +2,7 @@
 
 Subclass `WorkerPoolSuite` in a test file, set `make_pool`, and say with `interrupts` whether the pool can end an
 actor from outside (and so keeps deadlines and replaces the dead), and with `reports_exit_codes` whether it can tell how
-a process ended. Whether it works in parallel and shares memory the pool says itself.
+a process ended. Whether it works in parallel and shares memory and files the pool says itself.
 
     class TestMyPool(WorkerPoolSuite):
         interrupts = True
@@ -13,6 +13,9 @@ a process ended. Whether it works in parallel and shares memory the pool says it
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,10 +23,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maze_kernel.contracts.workers import ActorContext, ArraySpec, RestartPolicy, WorkerPool
+from maze_kernel.contracts.workers import ActorContext, ActorGroup, ArraySpec, RestartPolicy, WorkerPool
 from maze_kernel.errors import EnvError, RequestError, WorkerError
 from maze_runtime.workers.lanes import Lanes, lane_specs
-from maze_testing.worker_actors import Closing, ClosingBadly, Probe, Puts, Unbuildable
+from maze_testing.worker_actors import Closing, ClosingBadly, Probe, Puts, SlowToBuild, Unbuildable
+
+_FOREIGN = """
+class Actor:
+    def __init__(self, context):
+        pass
+
+    def answer(self):
+        return 42
+"""
 
 
 class WorkerPoolSuite:
@@ -68,6 +80,36 @@ class WorkerPoolSuite:
 
         group = pool.spawn(Local, 2)
         assert [future.result() for future in group.call_all("product")] == [0, 3]
+
+    def test_a_factory_from_a_file_that_is_not_on_the_path_travels_by_value(
+        self, pool: WorkerPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        source = tmp_path / "beside_the_experiment.py"
+        source.write_text(_FOREIGN)
+        spec = importlib.util.spec_from_file_location(source.stem, source)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, source.stem, module)
+        spec.loader.exec_module(module)
+        assert pool.spawn(module.Actor, 1).call(0, "answer").result() == 42
+
+    def test_light_actors_work_beside_others(self, pool: WorkerPool) -> None:
+        heavy, light = pool.spawn(Probe, pool.n_workers), pool.spawn(Probe, 3, light=True)
+        futures = [*light.call_all("index"), *heavy.call_all("index")]
+        assert [future.result() for future in futures] == [(0, 3), (1, 3), (2, 3), (0, 2), (1, 2)]
+
+    def test_large_arrays_arrive_whole_and_stay_as_they_are(self, pool: WorkerPool) -> None:
+        group = pool.spawn(Probe, 1)
+        square = np.arange(1_000_000.0).reshape(1000, 1000)
+        sent = {"square": square, "few": [square[:3], np.float32(2)], "columns": square.T, "every second": square[::2]}
+        first = group.call(0, "echo", sent).result()
+        for number in range(3):
+            group.call(0, "echo", np.full(1_000_000, number)).result()
+        _assert_same(first, sent)
+        kept = [arguments for (arguments,) in group.call(0, "calls").result()]
+        _assert_same(kept[0], sent)
+        assert [(array[0], array[-1]) for array in kept[1:]] == [(0, 0), (1, 1), (2, 2)]
 
     def test_calls_on_an_actor_run_in_order(self, pool: WorkerPool) -> None:
         group = pool.spawn(Probe, 2)
@@ -159,6 +201,28 @@ class WorkerPoolSuite:
         assert group.arrays["added"].tolist() == [1, 2]
         assert group.arrays["a"].tolist() == [0.0, 0.0]
 
+    def test_constants_can_be_read_and_not_written(self, pool: WorkerPool) -> None:
+        constants = _constants()
+        expected = {name: array.copy() for name, array in constants.items()}
+        group = pool.spawn(Probe, 2, constants=constants)
+        constants["table"][:] = 0  # they were copied
+        for index in range(2):
+            _assert_constants(group, index, expected)
+        with pytest.raises(WorkerError, match="read-only"):
+            group.call(1, "write_constant", "table").result()
+        _assert_constants(group, 0, expected)
+        assert group.arrays == {}
+
+    def test_constants_lie_beside_shared_arrays(self, pool: WorkerPool) -> None:
+        self._needs_shared_memory(pool)
+        specs = {"a": ArraySpec(shape=(2,), dtype="float32")}
+        group = pool.spawn(Probe, 2, arrays=specs, constants=_constants())
+        group.share({"added": ArraySpec(shape=(2000,), dtype="int64")})
+        group.arrays["a"][:] = group.arrays["added"][:] = -1
+        assert set(group.arrays) == {"a", "added"}
+        for index in range(2):
+            _assert_constants(group, index, _constants())
+
     def test_weights_arrive_before_the_next_call(self, pool: WorkerPool) -> None:
         group = pool.spawn(Probe, 2)
         assert group.call(0, "weights").result() is None
@@ -200,6 +264,7 @@ class WorkerPoolSuite:
         with pytest.raises(WorkerError, match=r"actor 1.*ValueError in 'fail': as told") as caught:
             future.result()
         assert caught.value.cause == "raised"
+        assert not caught.value.is_lost
         assert caught.value.actor_index == 1
         assert 'raise ValueError("as told")' in str(caught.value.remote_traceback)
 
@@ -223,6 +288,7 @@ class WorkerPoolSuite:
     def test_a_constructor_that_raises_is_an_error_of_spawn(self, pool: WorkerPool) -> None:
         with pytest.raises(WorkerError, match=r"LookupError.*no licence for 0") as caught:
             pool.spawn(Unbuildable, 1)
+        assert not caught.value.is_lost
         assert "raise LookupError" in str(caught.value.remote_traceback)
         assert pool.spawn(Probe, 1).call(0, "echo", 1).result() == 1
 
@@ -230,9 +296,19 @@ class WorkerPoolSuite:
         group = pool.spawn(partial(Closing, tmp_path), 2)
         group.close()
         group.close()
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
+        if pool.shares_files:
+            assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
         with pytest.raises(WorkerError, match="closed"):
             group.call(0, "echo", 1)
+
+    def test_actors_reach_the_files_of_their_caller_where_the_pool_says_so(
+        self, pool: WorkerPool, tmp_path: Path
+    ) -> None:
+        if not pool.shares_files:
+            pytest.skip("this pool has no files in common with its caller")
+        (tmp_path / "source").write_text("some text")
+        pool.spawn(Probe, 1).call(0, "copy_file", tmp_path / "source", tmp_path / "target").result()
+        assert (tmp_path / "target").read_text() == "some text"
 
     def test_a_close_that_raises_is_reported_after_all_are_closed(self, pool: WorkerPool) -> None:
         group = pool.spawn(ClosingBadly, 2)
@@ -265,9 +341,31 @@ class WorkerPoolSuite:
         for future in (first, second, group.call(0, "echo", 2)):
             with pytest.raises(WorkerError, match=r"actor 0.*'exit'") as caught:
                 future.result()
+            assert caught.value.is_lost
             assert caught.value.process_exit_code == (7 if self.reports_exit_codes else None)
             assert "exited with code 7" in caught.value.what or not self.reports_exit_codes
         assert group.call(1, "echo", 3).result() == 3
+
+    def test_an_actor_that_is_killed_took_its_call_with_it(self, pool: WorkerPool) -> None:
+        self._needs_interrupts()
+        group = pool.spawn(Probe, 1, restart=RestartPolicy(max_restarts=1, backoff_seconds=0.01))
+        with pytest.raises(WorkerError, match="actor 0") as caught:
+            group.call(0, "kill").result()
+        assert caught.value.is_lost
+        assert group.call(0, "echo", 1).result() == 1
+
+    def test_an_actor_that_hangs_in_its_constructor_is_killed(self, pool: WorkerPool) -> None:
+        self._needs_interrupts()
+        with pytest.raises(WorkerError, match=r"'its constructor' within 0\.7 s") as caught:
+            pool.spawn(partial(SlowToBuild, 3600.0), 1, build_timeout_seconds=0.7)
+        assert caught.value.is_lost
+        assert "build_timeout_seconds" in str(caught.value.help)
+        assert pool.spawn(Probe, 1).call(0, "echo", 1).result() == 1
+
+    def test_a_constructor_may_take_longer_than_a_call(self, pool: WorkerPool) -> None:
+        self._needs_interrupts()
+        group = pool.spawn(partial(SlowToBuild, 1.0), 1, timeout_seconds=0.3, build_timeout_seconds=60.0)
+        assert group.call(0, "echo", 1, timeout_seconds=60.0).result() == 1
 
     def test_an_actor_past_its_deadline_is_killed(self, pool: WorkerPool) -> None:
         self._needs_interrupts()
@@ -276,6 +374,7 @@ class WorkerPoolSuite:
         with pytest.raises(WorkerError, match=r"did not answer 'sleep' within 0\.3 s") as caught:
             future.result()
         assert caught.value.cause == "timeout"
+        assert caught.value.is_lost
         assert "in sleep" in str(caught.value.remote_traceback)
 
     def test_a_queue_of_calls_each_has_its_own_deadline(self, pool: WorkerPool) -> None:
@@ -293,13 +392,15 @@ class WorkerPoolSuite:
             future.result(timeout_seconds=0.05)
         assert future.result() == 1.0
 
-    def test_a_dead_actor_is_replaced_with_weights(self, pool: WorkerPool) -> None:
+    def test_a_dead_actor_is_replaced_with_constants_and_weights(self, pool: WorkerPool) -> None:
         self._needs_interrupts()
-        group = pool.spawn(Probe, 2, restart=RestartPolicy(max_restarts=2, backoff_seconds=0.05))
+        restart = RestartPolicy(max_restarts=2, backoff_seconds=0.05)
+        group = pool.spawn(Probe, 2, constants=_constants(), restart=restart)
         group.broadcast(np.ones(2), 4)
         with pytest.raises(WorkerError):
             group.call(1, "exit").result()
         assert group.call(1, "weights").result() == ([1.0, 1.0], 4)
+        _assert_constants(group, 1, _constants())
         assert [group.restarts(0), group.restarts(1)] == [0, 1]
 
     def test_a_dead_actor_is_replaced_with_arrays_and_weights(self, pool: WorkerPool) -> None:
@@ -358,3 +459,31 @@ class WorkerPoolSuite:
     def _needs_interrupts(self) -> None:
         if not self.interrupts:
             pytest.skip("this pool cannot interrupt an actor")
+
+
+def _constants() -> dict[str, np.ndarray]:
+    """Of several shapes, types and memory orders."""
+    return {
+        "table": np.arange(60_000, dtype=np.float32).reshape(2, 30_000),
+        "columns": np.arange(6, dtype=np.int16).reshape(2, 3).T,
+        "flag": np.array([True, False]),
+        "number": np.array(7),
+        "empty": np.zeros((0, 3), np.uint8),
+    }
+
+
+def _assert_constants(group: ActorGroup, index: int, expected: Mapping[str, np.ndarray]) -> None:
+    found = group.call(index, "constants").result()
+    assert list(found) == list(expected)
+    for name, (array, dtype, is_writeable) in found.items():
+        assert not is_writeable
+        assert (array.shape, dtype) == (expected[name].shape, expected[name].dtype.str)
+        np.testing.assert_array_equal(array, expected[name])
+
+
+def _assert_same(found: Mapping[str, Any], sent: Mapping[str, Any]) -> None:
+    assert list(found) == list(sent)
+    for name in ("square", "columns", "every second"):
+        np.testing.assert_array_equal(found[name], sent[name])
+    np.testing.assert_array_equal(found["few"][0], sent["few"][0])
+    assert found["few"][1] == sent["few"][1]

@@ -25,7 +25,9 @@ class WorkersOptions:
     preload: tuple[str, ...] = ("gymnasium",)
     """Modules the fork server imports once for all workers; one that is missing is left out."""
     timeout_seconds: float | None = attrs.field(default=None, validator=optional(above(0)))
-    """Deadline of a worker's construction and of each call, if the caller sets none; none: wait as long as it lives."""
+    """Deadline of each call of a worker, if the caller sets none; none: wait as long as it lives."""
+    build_timeout_seconds: float | None = attrs.field(default=None, validator=optional(above(0)))
+    """Deadline of a worker's construction, from the start of its process to an object that answers; none: the deadline of its calls."""  # noqa: E501
     max_restarts: int = attrs.field(default=0, validator=at_least(0))
     """Replacements of one dead or hanging worker before the run stops with the cause."""
     backoff_seconds: float = attrs.field(default=0.5, validator=at_least(0))

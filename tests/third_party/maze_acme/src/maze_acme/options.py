@@ -32,7 +32,9 @@ class PipesOptions:
     count: int = attrs.field(default=2, validator=at_least(1))
     """Actors that run at the same time."""
     timeout_seconds: float | None = attrs.field(default=None, validator=optional(above(0.0)))
-    """Deadline of a worker's construction and of each call, if the caller sets none; none: wait as long as it lives."""
+    """Deadline of each call of a worker, if the caller sets none; none: wait as long as it lives."""
+    build_timeout_seconds: float | None = attrs.field(default=None, validator=optional(above(0.0)))
+    """Deadline of a worker's construction, once its process runs; none: that of its calls."""
     max_restarts: int = attrs.field(default=0, validator=at_least(0))
     """Replacements of one dead or hanging worker before the run stops with the cause."""
     backoff_seconds: float = attrs.field(default=0.5, validator=at_least(0.0))

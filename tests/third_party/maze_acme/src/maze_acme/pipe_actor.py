@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -14,7 +14,7 @@ import numpy as np
 
 from maze_acme.pipe_process import ActorProcess
 from maze_acme.pipe_worker import Message, RemoteError
-from maze_kernel.contracts.workers import RestartPolicy
+from maze_kernel.contracts.workers import ActorContext, RestartPolicy
 from maze_kernel.errors import MazeError, WorkerError
 
 Weights = tuple[np.ndarray, int]
@@ -27,17 +27,17 @@ class ActorSettings:
 
     Attributes:
         factory: encoded.
-        newest_weights: gives the weights to begin a call with; None: those of the time when it was made.
+        constants: that every actor is sent.
         changed: notified whenever a call is done or an actor is ready or gone; guards everything here.
     """
 
     factory: bytes
     n_actors: int
+    constants: Mapping[str, np.ndarray]
     restart: RestartPolicy
-    timeout_seconds: float | None
+    build_timeout_seconds: float | None
     grace_seconds: float
     torch_threads: int
-    newest_weights: Callable[[], Weights | None] | None
     changed: threading.Condition
 
 
@@ -90,6 +90,11 @@ class PipeCall:
 class PipeActor:
     """The caller's side of one actor.
 
+    Args:
+        index: in its group.
+        settings: of the group.
+        newest_weights: gives the weights to begin a call with; None: those of the time when it was made.
+
     Attributes:
         ready: it is built and answers.
         failure: why there is no actor any more; every pending and later call fails with it.
@@ -97,7 +102,9 @@ class PipeActor:
         close_error: what went wrong when it was closed while it had nothing to do.
     """
 
-    def __init__(self, index: int, settings: ActorSettings) -> None:
+    def __init__(
+        self, index: int, settings: ActorSettings, newest_weights: Callable[[], Weights | None] | None
+    ) -> None:
         self.index = index
         self.changed = settings.changed
         self.ready = False
@@ -105,6 +112,7 @@ class PipeActor:
         self.restarts = 0
         self.close_error: MazeError | None = None
         self._settings = settings
+        self._newest_weights = newest_weights
         self._forgiven = 0
         self._queue: deque[PipeCall] = deque()
         self._current: PipeCall | None = None
@@ -164,15 +172,16 @@ class PipeActor:
     def _live(self) -> MazeError | None:
         """One process from start to end; returns what ended it, None where it was closed."""
         shared = self._settings
+        context = ActorContext(index=self.index, n_actors=shared.n_actors, arrays={}, constants=shared.constants)
         try:
-            process = ActorProcess(shared.factory, self.index, shared.n_actors, shared.torch_threads)
+            process = ActorProcess(shared.factory, context, shared.torch_threads)
         except Exception as error:
             text = f"actor {self.index} has no process: {error}"
             return WorkerError(text, actor_index=self.index, cause="not started")
         with self.changed:
             self._process = process
         try:
-            raised = process.build(shared.timeout_seconds)
+            raised = process.build(shared.build_timeout_seconds)
             if raised is not None:
                 return self._remote_error("its constructor", raised)
             self._serve(process)
@@ -193,8 +202,7 @@ class PipeActor:
             self.changed.notify_all()
         version = 0
         while (call := self._next()) is not None:
-            newest = self._settings.newest_weights
-            weights = call.weights if newest is None else newest()
+            weights = call.weights if self._newest_weights is None else self._newest_weights()
             is_new = weights is not None and weights[1] != version
             message = Message(body=call.body, weights=weights if is_new else None)
             version = version if weights is None else weights[1]

@@ -20,6 +20,7 @@ from maze_acme.pipe_actor import ActorSettings, PipeActor, PipeCall, Weights
 from maze_kernel.contracts.workers import ActorContext, ArraySpec, Future, RestartPolicy
 from maze_kernel.errors import MazeError, RequestError, WorkerError
 from maze_runtime.workers.lanes import no_shared_memory
+from maze_runtime.workers.modules import modules_to_ship
 
 _NAME = "the pool acme-pipes"
 
@@ -32,8 +33,10 @@ class PipePool:
         self._groups: list[PipeGroup] = []
         self.n_workers = options.count
         self.timeout_seconds = options.timeout_seconds
+        self.build_timeout_seconds = options.build_timeout_seconds or options.timeout_seconds
         self.is_parallel = True
         self.shares_memory = False
+        self.shares_files = True
 
     def spawn(
         self,
@@ -41,11 +44,14 @@ class PipePool:
         n_actors: int,
         *,
         arrays: Mapping[str, ArraySpec] | None = None,
+        constants: Mapping[str, np.ndarray] | None = None,
         restart: RestartPolicy | None = None,
         timeout_seconds: float | None = None,
+        build_timeout_seconds: float | None = None,
         newest_weights: bool = False,
+        light: bool = False,
     ) -> PipeGroup:
-        """See `WorkerPool.spawn`."""
+        """See `WorkerPool.spawn`; processors are not given out, so `light` has no effect."""
         if arrays:
             raise no_shared_memory(_NAME, arrays)
         options = self._options
@@ -55,7 +61,18 @@ class PipePool:
             backoff_cap_seconds=options.backoff_cap_seconds,
         )
         timeout = options.timeout_seconds if timeout_seconds is None else timeout_seconds
-        group = PipeGroup(_encoded(factory), n_actors, options, restart, timeout, newest_weights)
+        changed = threading.Condition()
+        settings = ActorSettings(
+            factory=_encoded(factory),
+            n_actors=n_actors,
+            constants={name: np.array(array) for name, array in (constants or {}).items()},
+            restart=restart,
+            build_timeout_seconds=build_timeout_seconds or options.build_timeout_seconds or timeout,
+            grace_seconds=options.grace_seconds,
+            torch_threads=options.torch_threads,
+            changed=changed,
+        )
+        group = PipeGroup(settings, timeout, newest_weights)
         self._groups = [*(other for other in self._groups if not other.closed), group]
         try:
             group.await_actors()
@@ -93,33 +110,16 @@ class PipePool:
 class PipeGroup:
     """Actors in processes; see `ActorGroup`. Every actor has a thread here that talks to its process."""
 
-    def __init__(
-        self,
-        factory: bytes,
-        n_actors: int,
-        options: PipesOptions,
-        restart: RestartPolicy,
-        timeout_seconds: float | None,
-        newest_weights: bool,
-    ) -> None:
-        self.n_actors = n_actors
+    def __init__(self, settings: ActorSettings, timeout_seconds: float | None, newest_weights: bool) -> None:
+        self.n_actors = settings.n_actors
         self.arrays: Mapping[str, np.ndarray] = {}
         self.closed = False
         self._weights: Weights | None = None
         self._timeout_seconds = timeout_seconds
-        self._grace_seconds = options.grace_seconds
-        self._changed = threading.Condition()
-        settings = ActorSettings(
-            factory=factory,
-            n_actors=n_actors,
-            restart=restart,
-            timeout_seconds=timeout_seconds,
-            grace_seconds=options.grace_seconds,
-            torch_threads=options.torch_threads,
-            newest_weights=(lambda: self._weights) if newest_weights else None,
-            changed=self._changed,
-        )
-        self._actors = [PipeActor(index, settings) for index in range(n_actors)]
+        self._grace_seconds = settings.grace_seconds
+        self._changed = settings.changed
+        newest = (lambda: self._weights) if newest_weights else None
+        self._actors = [PipeActor(index, settings, newest) for index in range(settings.n_actors)]
 
     def await_actors(self) -> None:
         """Wait until every actor is built.
@@ -202,6 +202,9 @@ class PipeGroup:
 
 
 def _encoded(factory: Callable[[ActorContext], Any]) -> bytes:
+    modules = modules_to_ship(cloudpickle.list_registry_pickle_by_value())
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
     try:
         encoded: bytes = cloudpickle.dumps(factory)
     except Exception as error:
@@ -211,4 +214,7 @@ def _encoded(factory: Callable[[ActorContext], Any]) -> bytes:
             expected="a factory that holds plain data and builds the rest in the worker",
             owner="maze-acme",
         ) from error
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
     return encoded

@@ -15,11 +15,13 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]
 
 from maze_acme.pipe_worker import STARTED, Message, RemoteError, serve
+from maze_kernel.contracts.workers import ActorContext
 from maze_kernel.errors import WorkerError
 
 _START_SECONDS = 120.0
 _STACK_SECONDS = 1.0
 _EXIT_SECONDS = 5.0
+_CONSTRUCTOR = "its constructor"
 _SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -28,20 +30,20 @@ class ActorProcess:
 
     Args:
         factory: of the actor, encoded.
-        index, n_actors: of the actor in its group.
+        context: of the actor; constants travel by value.
         torch_threads: of each operation in the process.
 
     Raises:
         Exception: no process can be started, by a process of a pool for one.
     """
 
-    def __init__(self, factory: bytes, index: int, n_actors: int, torch_threads: int) -> None:
-        self.index = index
+    def __init__(self, factory: bytes, context: ActorContext, torch_threads: int) -> None:
+        self.index = context.index
         descriptor, name = tempfile.mkstemp(prefix="maze-acme-stacks-")
         os.close(descriptor)
         self._stacks = Path(name)
         self._connection, theirs = _SPAWN.Pipe()
-        arguments = (theirs, factory, index, n_actors, name, torch_threads)
+        arguments = (theirs, factory, context, name, torch_threads)
         self._process = _SPAWN.Process(target=serve, args=arguments, daemon=True)
         try:
             self._process.start()
@@ -61,7 +63,7 @@ class ActorProcess:
         """
         started = self._receive("its start", _START_SECONDS)
         assert started == STARTED
-        _, error = cloudpickle.loads(self._receive("its constructor", timeout_seconds))
+        _, error = cloudpickle.loads(self._receive(_CONSTRUCTOR, timeout_seconds))
         return error  # type: ignore[no-any-return]
 
     def ask(
@@ -117,6 +119,7 @@ class ActorProcess:
         with contextlib.suppress(OSError):
             os.kill(self._process.pid or 0, signal.SIGUSR1)
         stack = self._await_stack()
+        deadline = "build_timeout_seconds" if method == _CONSTRUCTOR else "the timeout"
         self._process.kill()
         return WorkerError(
             f"actor {self.index} (process {self.process_id}) did not answer {method!r} within {timeout_seconds:g} s "
@@ -126,7 +129,7 @@ class ActorProcess:
             process_id=self.process_id,
             cause="timeout",
             process_exit_code=self._exit_code(),
-            help="raise the timeout if this is how long it takes",
+            help=f"raise {deadline} if this is how long it takes",
         )
 
     def _exit_code(self) -> int | None:

@@ -46,16 +46,18 @@ class RemoteError:
     original: bytes | None
 
 
-def serve(connection: Connection, factory: bytes, index: int, n_actors: int, stacks: str, torch_threads: int) -> None:
+def serve(connection: Connection, factory: bytes, context: ActorContext, stacks: str, torch_threads: int) -> None:
     """The life of a process.
 
     Args:
         connection: to the caller.
         factory: encoded.
-        index, n_actors: of the actor in its group.
+        context: of the actor.
         stacks: a file that takes the stacks of all threads on a crash, and on SIGUSR1.
         torch_threads: of each operation.
     """
+    for array in context.constants.values():
+        array.flags.writeable = False
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_caller, daemon=True).start()
     with open(stacks, "w", encoding="utf-8") as file:
@@ -63,7 +65,7 @@ def serve(connection: Connection, factory: bytes, index: int, n_actors: int, sta
         faulthandler.register(signal.SIGUSR1, file)
         connection.send_bytes(STARTED)
         with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the caller is gone
-            _Server(connection, torch_threads).run(factory, ActorContext(index=index, n_actors=n_actors, arrays={}))
+            _Server(connection, torch_threads).run(factory, context)
 
 
 def _leave_with_caller() -> None:
