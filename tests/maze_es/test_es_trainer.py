@@ -173,6 +173,16 @@ def test_workers_play_what_one_process_plays(make_trainer, noise, pool):
     assert torch.equal(weights(here), weights(there))
 
 
+@pytest.mark.parametrize("pool", ["inline", "maze_testing.by_value_pool:ByValuePool"])
+def test_the_noise_table_lies_once_on_a_machine(make_trainer, pool):
+    population = make_trainer(trainer=TABLE, workers={"use": pool, "count": 2})._population
+    table = population.noise.table
+    assert table.std() == pytest.approx(1.0, abs=0.01)
+    assert not table.flags.writeable
+    for actor in population._group._actors:
+        assert np.shares_memory(table, getattr(actor, "_actor", actor)._table)
+
+
 def test_workers_draw_different_noise(make_trainer):
     trainer = make_trainer(trainer=TABLE, workers={"use": "inline", "count": 3})
     population = trainer._population
@@ -318,7 +328,7 @@ def test_a_killed_worker_is_replaced_and_its_episodes_are_played_again(make_trai
     import os
     import signal
 
-    tables = {"trainer": {"deterministic": True}, "vector": {"n_envs": 2, "mode": "sequential"}}
+    tables = {"trainer": {**TABLE, "deterministic": True}, "vector": {"n_envs": 2, "mode": "sequential"}}
     here = make_trainer(**tables)
     there = make_trainer(
         **tables, workers={"use": "subprocess", "count": 2, "max_restarts": 3, "backoff_seconds": 0.01}

@@ -25,7 +25,7 @@ class NoiseTable:
     """Slices of one long table; an index is where the slice begins.
 
     Args:
-        table: (size,) float32 from `fill_table`; may be memory shared with other processes.
+        table: (size,) float32, filled by `fill_table`; may be memory shared with other processes.
         n_weights: P.
 
     Raises:
@@ -41,16 +41,16 @@ class NoiseTable:
                 owner="maze-es",
                 help='raise trainer.noise.size, or set trainer.noise = { use = "seeded" }',
             )
-        self._table = table
+        self.table = table
         self._n_weights = n_weights
 
     def draw_indices(self, rng: np.random.Generator, n_indices: int) -> np.ndarray:
         """Uniform over all places where a slice fits."""
-        return rng.integers(0, len(self._table) - self._n_weights + 1, size=n_indices)
+        return rng.integers(0, len(self.table) - self._n_weights + 1, size=n_indices)
 
     def vectors(self, indices: np.ndarray) -> np.ndarray:
         """Copies of the slices."""
-        return np.stack([self._table[index : index + self._n_weights] for index in indices])
+        return np.stack([self.table[index : index + self._n_weights] for index in indices])
 
 
 def fill_table(table: np.ndarray, seed: int) -> None:

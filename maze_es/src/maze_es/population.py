@@ -18,7 +18,7 @@ from maze_kernel.contracts.capabilities import SeedsEveryEpisode, capability
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import VectorEnv
-from maze_kernel.contracts.workers import ActorContext, ActorGroup, ArraySpec, WorkerPool
+from maze_kernel.contracts.workers import ActorContext, ActorGroup, WorkerPool
 from maze_kernel.errors import RequestError
 from maze_runtime.models.flat_parameters import FlatParameters, train_policy_only
 from maze_runtime.models.policy_wrapper import wrap_policy
@@ -75,14 +75,14 @@ def policy_parameters(model: ActorCritic) -> FlatParameters:
 
 
 def make_noise(options: ESOptions, n_weights: int, seed: int, table: np.ndarray | None = None) -> Noise:
-    """Noise as the options say; `table` is memory for it that is filled if it is all zeros."""
+    """Noise as the options say; `table` is one that was filled before."""
     if not isinstance(options.noise, TableNoise):
         return SeededVectors(n_weights)
-    if table is None:
-        table = np.zeros(options.noise.size, np.float32)
+    if table is not None:
+        return NoiseTable(table, n_weights)
+    table = np.empty(options.noise.size, np.float32)
     noise = NoiseTable(table, n_weights)
-    if not table[: n_weights + 1].any():
-        fill_table(table, seed)
+    fill_table(table, seed)
     return noise
 
 
@@ -218,17 +218,15 @@ class PooledPopulation:
 
     @cached_property
     def noise(self) -> Noise:
-        """Perturbations by index; a table lies in memory that the workers share, or each has one of equal content."""
-        noise = self._options.noise
+        """Perturbations by index; a table is a constant of the workers, so a machine has it once."""
         on_cpu: Any = copy.deepcopy(self._model).to(torch.device("cpu"))  # type: ignore[attr-defined]
         n_weights = len(policy_parameters(on_cpu).data)
+        noise = make_noise(self._options, n_weights, self._seed)
+        constants = {_TABLE: noise.table} if isinstance(noise, NoiseTable) else {}
         self._pool = self._make_pool()
-        arrays = None
-        if isinstance(noise, TableNoise) and self._pool.shares_memory:
-            arrays = {_TABLE: ArraySpec(shape=(noise.size,), dtype="float32")}
         factory = partial(_PopulationActor, on_cpu, self._make_vector_env, self._options, self._seed)
-        self._group: ActorGroup = self._pool.spawn(factory, self._pool.n_workers, arrays=arrays)
-        return make_noise(self._options, n_weights, self._seed, self._group.arrays.get(_TABLE))
+        self._group: ActorGroup = self._pool.spawn(factory, self._pool.n_workers, constants=constants)
+        return make_noise(self._options, n_weights, self._seed, self._group.constants.get(_TABLE))
 
     def play(self, center: np.ndarray, pairs: Pairs) -> PairReturns:
         """See `Population.play`."""
@@ -270,7 +268,7 @@ class _PopulationActor:
         self._model = copy.deepcopy(model)  # several actors may live in one process
         self._options = options
         self._seed = seed
-        self._table = context.arrays.get(_TABLE)
+        self._table = context.constants.get(_TABLE)
         self._vector_env = make_vector_env()
         self._population: LocalPopulation | None = None
         self._center = np.empty(0, np.float32)
@@ -295,7 +293,7 @@ class _PopulationActor:
         return outcome.returns, outcome.lengths
 
     def _make_population(self) -> LocalPopulation:
-        """Not in the constructor: the table in shared memory is filled after the workers have started."""
+        """Not in the constructor: what it refuses would be tried again in each replacement."""
         flat = policy_parameters(self._model)
         noise = make_noise(self._options, len(flat.data), self._seed, self._table)
         return LocalPopulation(self._model, flat, self._vector_env, noise, self._options)

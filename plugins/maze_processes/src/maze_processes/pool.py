@@ -133,6 +133,7 @@ class SubprocessGroup:
         self.arrays: dict[str, np.ndarray] = layout.map(shared[0])
         for name, array in kept.map(shared[0]).items():
             array[...] = constants[name]
+        self.constants = kept.map(shared[0], writable=False)
         self._board = WeightsBoard(shared[1])
         self._actors = []
         for index in range(settings.n_actors):

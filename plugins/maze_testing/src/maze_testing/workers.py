@@ -212,6 +212,10 @@ class WorkerPoolSuite:
             group.call(1, "write_constant", "table").result()
         _assert_constants(group, 0, expected)
         assert group.arrays == {}
+        assert list(group.constants) == list(expected)
+        for name, array in group.constants.items():
+            assert (array.dtype, array.flags.writeable) == (expected[name].dtype, False)
+            np.testing.assert_array_equal(array, expected[name])
 
     def test_constants_lie_beside_shared_arrays(self, pool: WorkerPool) -> None:
         self._needs_shared_memory(pool)

@@ -106,14 +106,14 @@ class InlineGroup:
     ) -> None:
         self.n_actors = n_actors
         self.arrays = _allocate(arrays)
-        frozen = {name: _frozen_copy(array) for name, array in constants.items()}
+        self.constants = {name: _frozen_copy(array) for name, array in constants.items()}
         self._weights: np.ndarray | None = None
         self._version = 0
         self._applied = [0] * n_actors
         self._closed = False
         self._actors: list[Any] = []
         for index in range(n_actors):
-            context = ActorContext(index=index, n_actors=n_actors, arrays=self.arrays, constants=frozen)
+            context = ActorContext(index=index, n_actors=n_actors, arrays=self.arrays, constants=self.constants)
             actor, error = _attempt(index, "its constructor", factory, context)
             if error is not None:
                 self._close_actors()

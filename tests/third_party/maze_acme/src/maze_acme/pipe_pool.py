@@ -65,7 +65,7 @@ class PipePool:
         settings = ActorSettings(
             factory=_encoded(factory),
             n_actors=n_actors,
-            constants={name: np.array(array) for name, array in (constants or {}).items()},
+            constants={name: _frozen(array) for name, array in (constants or {}).items()},
             restart=restart,
             build_timeout_seconds=build_timeout_seconds or options.build_timeout_seconds or timeout,
             grace_seconds=options.grace_seconds,
@@ -113,6 +113,7 @@ class PipeGroup:
     def __init__(self, settings: ActorSettings, timeout_seconds: float | None, newest_weights: bool) -> None:
         self.n_actors = settings.n_actors
         self.arrays: Mapping[str, np.ndarray] = {}
+        self.constants = settings.constants
         self.closed = False
         self._weights: Weights | None = None
         self._timeout_seconds = timeout_seconds
@@ -199,6 +200,12 @@ class PipeGroup:
     def _check_open(self) -> None:
         if self.closed:
             raise WorkerError("the group of actors is closed", cause="closed")
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    copy = np.array(array)
+    copy.flags.writeable = False
+    return copy
 
 
 def _encoded(factory: Callable[[ActorContext], Any]) -> bytes:
