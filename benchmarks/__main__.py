@@ -22,6 +22,7 @@ COMMANDS = [
     ["bc.py", "--compile", "--peer", str(PEER / "bin" / "python")],
     ["structured.py"],
     ["vector_envs.py"],
+    ["transport.py"],
     ["memory.py"],
     ["recording.py"],
     ["es.py", "--updates", "30"],

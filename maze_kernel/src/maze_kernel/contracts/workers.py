@@ -76,7 +76,8 @@ class ActorGroup(Protocol):
 
     A call on an actor runs after those made before it on the same actor. An actor whose last answer is
     pending may be called again; calls queue. A call without arguments whose method returns None is the cheap
-    one: nothing is serialised, so a step is one such call and its data lie in shared arrays.
+    one: nothing is serialised, so a step is one such call and its data lie in shared arrays. Arrays inside
+    arguments and answers are copies, which may be read-only; weights that are loaded can be written to.
     """
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import itertools
 import os
 import re
 import select
@@ -11,7 +12,7 @@ import signal
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -58,7 +59,7 @@ class Call:
 
     __slots__ = ("actor", "actor_index", "error", "finished", "frame", "method", "timeout_seconds", "value", "wait")
 
-    def __init__(self, actor: ActorHandle, method: str, frame: bytes, timeout_seconds: float | None) -> None:
+    def __init__(self, actor: ActorHandle, method: str, frame: transport.Parts, timeout_seconds: float | None) -> None:
         self.actor = actor
         self.actor_index = actor.index
         self.method = method
@@ -95,7 +96,7 @@ class Call:
         self.value = value
         self.error = error
         self.finished = True
-        self.frame = b""
+        self.frame = ()
 
 
 class ActorHandle:
@@ -110,7 +111,7 @@ class ActorHandle:
         index: int,
         supervisor: SupervisorClient,
         settings: GroupSettings,
-        build_frame: bytes,
+        build_frame: transport.Parts,
         shared: tuple[int, int],
         pump: Callable[[list[Call], float | None], None],
     ) -> None:
@@ -130,12 +131,12 @@ class ActorHandle:
         self._supervisor = supervisor
         self._settings = settings
         self._build_frame = build_frame
-        self._setup: list[bytes] = []
+        self._setup: list[transport.Parts] = []
         self._shared = shared
         self._dump = -1
         self._worker = -1
         self._reader = transport.FrameReader()
-        self._outgoing: deque[memoryview] = deque()
+        self._outgoing: deque[bytes | memoryview] = deque()
 
     @property
     def process_id(self) -> int | None:
@@ -165,7 +166,7 @@ class ActorHandle:
         self.state = State.BUILDING
         self._transmit(Call(self, "its constructor", self._build_frame, self._settings.build_timeout_seconds))
 
-    def submit(self, method: str, frame: bytes, timeout_seconds: float | None) -> Call:
+    def submit(self, method: str, frame: transport.Parts, timeout_seconds: float | None) -> Call:
         """Queue a call."""
         call = Call(self, method, frame, timeout_seconds)
         if self.state is State.READY:
@@ -176,7 +177,7 @@ class ActorHandle:
             self.unsent.append(call)
         return call
 
-    def set_up(self, method: str, frame: bytes) -> Call:
+    def set_up(self, method: str, frame: transport.Parts) -> Call:
         """Queue a call that every replacement gets again, before all others."""
         call = self.submit(method, frame, self._settings.timeout_seconds)
         self._setup.append(frame)
@@ -186,40 +187,42 @@ class ActorHandle:
         """Take in every answer that has arrived; deal with the end of the process if that is what arrived."""
         while self.connection is not None:
             try:
-                data = self.connection.recv(1 << 18)
+                frames = self._reader.receive(self.connection)
             except (BlockingIOError, InterruptedError):
                 return
-            except OSError:
-                data = b""
-            if not data:
+            except (EOFError, OSError):
                 self._ended()
                 return
-            for kind, _, body in self._reader.feed(data):
-                self._answered(kind, body)
-            if len(data) < 1 << 18:
+            for kind, _, body, buffers in frames:
+                self._answered(kind, body, buffers)
+            if self._reader.is_drained:
                 return
 
     def await_answer(self) -> None:
         """Wait a little for an answer of this actor alone: the usual case, without a look at the others."""
-        if self._poll is not None and not self._outgoing and self._poll.poll(_GLANCE_MILLISECONDS):
+        while self._poll is not None and not self._outgoing and self._poll.poll(_GLANCE_MILLISECONDS):
             self.read()
+            if not self._reader.is_midway:
+                return
 
     def write(self) -> None:
         """Send as much of what is queued as the process takes."""
         while self.connection is not None and self._outgoing:
-            head = self._outgoing[0]
             try:
-                n_sent = self.connection.send(head)
+                if len(self._outgoing) == 1:
+                    n_sent = self.connection.send(self._outgoing[0])
+                else:
+                    n_sent = self.connection.sendmsg(itertools.islice(self._outgoing, transport.MAX_PARTS))
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
                 # The read side reports the end, with everything that was answered before it.
                 self._outgoing.clear()
                 return
-            if n_sent < len(head):
-                self._outgoing[0] = head[n_sent:]
-            else:
-                self._outgoing.popleft()
+            while self._outgoing and n_sent >= len(self._outgoing[0]):
+                n_sent -= len(self._outgoing.popleft())
+            if n_sent:
+                self._outgoing[0] = memoryview(self._outgoing[0])[n_sent:]
 
     def forgive(self) -> None:
         """The restarts so far count no more."""
@@ -259,18 +262,19 @@ class ActorHandle:
         self.sent.append(call)
         if len(self.sent) == 1 and call.timeout_seconds is not None:
             self.deadline = time.monotonic() + call.timeout_seconds
-        self._outgoing.append(memoryview(call.frame))
-        if len(self._outgoing) == 1:
+        is_free = not self._outgoing
+        self._outgoing.extend(call.frame)
+        if is_free:
             self.write()
 
-    def _answered(self, kind: int, body: bytes) -> None:
+    def _answered(self, kind: int, body: bytes | memoryview, buffers: Sequence[memoryview]) -> None:
         call = self.sent.popleft()
         following = self.sent[0].timeout_seconds if self.sent else None
         self.deadline = None if following is None else time.monotonic() + following
         if kind == transport.RAISED:
             call.finish(error=self._remote_error(call, body))
         else:
-            call.finish(transport.decode(body) if kind == transport.VALUE else None)
+            call.finish(transport.decode(body, buffers) if kind == transport.VALUE else None)
         if self.state is State.BUILDING:
             self._built(call.error)
 
@@ -352,7 +356,7 @@ class ActorHandle:
             self._dump = -1
         self._outgoing.clear()
 
-    def _remote_error(self, call: Call, body: bytes) -> MazeError:
+    def _remote_error(self, call: Call, body: bytes | memoryview) -> MazeError:
         name, message, text, shipped = transport.decode(body)
         error = WorkerError(
             f"actor {self.index} (process {self.process_id}) raised {name} in {call.method!r}: {message}",

@@ -11,6 +11,8 @@ import signal
 import socket
 import sys
 import traceback
+from collections import deque
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import attrs
@@ -22,6 +24,7 @@ from maze_processes import transport
 from maze_processes.shared_memory import ArrayLayout, WeightsBoard
 
 _PR_SET_PDEATHSIG = 1
+_NONE = transport.frame(transport.NONE, 0)
 
 
 class Descriptors(NamedTuple):
@@ -74,6 +77,8 @@ def die_with_parent(parent_id: int) -> None:
 class _Server:
     def __init__(self, connection: socket.socket, descriptors: Descriptors) -> None:
         self._connection = connection
+        self._reader = transport.FrameReader()
+        self._received: deque[transport.Frame] = deque()
         self._descriptors = descriptors
         self._board = WeightsBoard(descriptors.weights)
         self._version = 0
@@ -83,46 +88,55 @@ class _Server:
     def serve(self) -> int:
         while True:
             try:
-                kind, version, body = transport.receive_frame(self._connection)
+                kind, version, body, buffers = self._receive()
             except (EOFError, OSError):
                 with contextlib.suppress(Exception):
                     self._close_actor()
                 return 0
             try:
-                answer = self._answer(kind, version, body)
+                answer = self._answer(kind, version, body, buffers)
             except SystemExit as error:
                 # Left where the caller looks for the last words of a process that ended.
                 os.write(self._descriptors.dump, "".join(traceback.format_exception(error)).encode())
                 return _exit_code(error)
             except BaseException as error:
-                self._send(transport.RAISED, _describe(error))
+                self._send(transport.frame(transport.RAISED, 0, _describe(error)))
                 if kind == transport.BUILD:
                     return 1
             else:
-                self._send(*answer)
+                self._send(answer)
             if kind == transport.CLOSE:
                 return 0
 
-    def _answer(self, kind: int, version: int, body: bytes) -> tuple[int, bytes]:
+    def _receive(self) -> transport.Frame:
+        while not self._received:
+            self._received.extend(self._reader.receive(self._connection))
+        return self._received.popleft()
+
+    def _answer(
+        self, kind: int, version: int, body: bytes | memoryview, buffers: Sequence[memoryview]
+    ) -> transport.Parts:
         if kind == transport.BUILD:
             self._build(transport.decode(body))
-            return transport.NONE, b""
+            return _NONE
         if kind == transport.CLOSE:
             self._close_actor()
-            return transport.NONE, b""
+            return _NONE
         if kind == transport.SHARE:
             self._actor.attach_arrays(transport.decode(body).map(self._descriptors.arrays))
-            return transport.NONE, b""
+            return _NONE
         wanted = max(version, self._board.newest()) if self._newest_weights else version
         if wanted > self._version:
             flat, self._version = self._board.read(wanted)
             self._actor.load_weights(flat, self._version)
         if kind == transport.NAME:
-            value = getattr(self._actor, body.decode())()
+            value = getattr(self._actor, str(body, "utf-8"))()
         else:
-            method, arguments = transport.decode(body)
+            method, arguments = transport.decode(body, buffers)
             value = getattr(self._actor, method)(*arguments)
-        return (transport.NONE, b"") if value is None else (transport.VALUE, transport.encode(value))
+        if value is None:
+            return _NONE
+        return transport.frame(transport.VALUE, 0, *transport.encode_apart(value, copy=False))
 
     def _build(self, spec: ActorSpec) -> None:
         self._newest_weights = spec.newest_weights
@@ -141,10 +155,10 @@ class _Server:
         if close is not None:
             close()
 
-    def _send(self, kind: int, body: bytes) -> None:
+    def _send(self, parts: transport.Parts) -> None:
         # The caller may be gone: the next receive says so.
         with contextlib.suppress(OSError):
-            self._connection.sendall(transport.frame(kind, 0, body))
+            transport.send(self._connection, parts)
 
 
 def _describe(error: BaseException) -> bytes:

@@ -123,7 +123,7 @@ class SubprocessGroup:
         self._grace_seconds = settings.grace_seconds
         self._timeout_seconds = settings.timeout_seconds
         self._version = 0
-        self._name_frames: dict[str, bytes] = {}
+        self._name_frames: dict[str, transport.Parts] = {}
         self.closed = False
         layout = ArrayLayout.of(arrays)
         kept = ArrayLayout.of(_specs(constants), layout.end)
@@ -218,7 +218,7 @@ class SubprocessGroup:
         self.closed = True
         for actor in self._actors:
             actor.closing = True
-        frame = transport.frame(transport.CLOSE, self._version, b"")
+        frame = transport.frame(transport.CLOSE, self._version)
         ready = [actor for actor in self._actors if actor.state is State.READY]
         # An actor at work when nobody wants its answer any more may be killed without a word.
         busy = [actor.submit("close", frame, None) for actor in ready if actor.sent]
@@ -248,9 +248,9 @@ class SubprocessGroup:
         self._descriptors = ()
         self._board.close()
 
-    def _frame(self, method: str, args: tuple[Any, ...]) -> bytes:
+    def _frame(self, method: str, args: tuple[Any, ...]) -> transport.Parts:
         if args:
-            return transport.frame(transport.CALL, self._version, transport.encode((method, args)))
+            return transport.frame(transport.CALL, self._version, *transport.encode_apart((method, args), copy=True))
         frame = self._name_frames.get(method)
         if frame is None:
             frame = transport.frame(transport.NAME, self._version, method.encode())
