@@ -2,11 +2,14 @@
 
 import json
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 from matplotlib.figure import Figure
 
+from maze_gym.native_vector import NativeVectorEnv
 from maze_kernel.catalog import build
 from maze_kernel.config.load import experiment_from_mapping, select
 from maze_kernel.contracts.env import ActorID, StructuredSpaces
@@ -211,6 +214,41 @@ def test_monitoring_reaches_tensorboard_as_bars_and_violins(kernel, tmp_path):
     assert "train_RewardEvents/step_reward/histogram" in board.Tags()["histograms"]
     mean, own = (board.Scalars(f"train_{tag}/reward/mean")[0].value for tag in ("LogStatsEvents", "BaseEnvEvents"))
     assert mean == pytest.approx(own, rel=1e-5)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_monitoring_counts_the_same_decisions_in_every_autoreset_mode(kernel, mode):
+    batch = gymnasium.vector.SyncVectorEnv([Three] * 2, autoreset_mode=mode)
+    wrappers = transform(kernel, "monitoring", observations=True, rewards=True, n_samples=1000)
+    envs = TransformedVectorEnv(NativeVectorEnv(batch), wrappers, training=True)
+    envs.reset([[1], [2]])
+    n_ticks = 8 if mode is AutoresetMode.NEXT_STEP else 6  # two episodes of three decisions each
+    for tick in range(n_ticks):
+        void = mode is AutoresetMode.NEXT_STEP and tick in (3, 7)
+        envs.step(actions(2, 2) if void else actions(0, 1))
+    epoch = EpochAggregator()
+    epoch.add_episodes(envs.drain_batch_statistics()[0])
+    tags = epoch.reduce(draw=False)
+    assert tags["ActionEvents/discrete_action/0/action"].tolist() == [6, 6, 0]
+    assert tags["RewardEvents/step_reward/histogram"].tolist() == [1.0] * 12
+    seen = tags["ObservationEvents/observation/distribution/0/observation"].ravel().tolist()
+    assert sorted(seen) == sorted([0, 0, 1, 1, 2, 2] * 2 + [0, 0])  # the last are those of the third episodes
+
+
+class Three(gymnasium.Env):
+    """Shows the step; every reward is 1; three steps an episode."""
+
+    observation_space = spaces.Box(0, 3, (1,), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._step = 0
+        return np.array([0], np.float32), {}
+
+    def step(self, action):
+        self._step += 1
+        return np.array([self._step], np.float32), 1.0, self._step == 3, False, {}
 
 
 def draw_first(values, group):

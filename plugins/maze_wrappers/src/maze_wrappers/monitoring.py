@@ -14,11 +14,14 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict, Tick
 from maze_wrappers.monitoring_events import ActionEvents, ObservationEvents, RewardEvents
 from maze_wrappers.options import MonitoringOptions
-from maze_wrappers.samples import EvenSample
+from maze_wrappers.samples import EvenSample, live_rows
 
 
 class Monitoring(Transform):
-    """Changes nothing. Discrete choices are all counted; of everything else an even sample of the epoch is kept."""
+    """Changes nothing. Discrete choices are all counted; of everything else an even sample of the epoch is kept.
+
+    Void decisions are left out, and with them what was seen and paid there.
+    """
 
     reports = True
 
@@ -47,6 +50,7 @@ class Monitor:
         self._actions: dict[PolicyKey, dict[str, EvenSample]] = {}
         self._observations: dict[PolicyKey, dict[str, EvenSample]] = {}
         self._rewards = EvenSample(options.n_samples)
+        self._last: Tick | None = None
         for key, space in structured_spaces.action.items() if options.actions else ():
             boxes = {head for head, leaf in space.spaces.items() if isinstance(leaf, spaces.Box)}
             self._counters[key] = {head: Counter(leaf) for head, leaf in space.spaces.items() if head not in boxes}
@@ -61,12 +65,13 @@ class Monitor:
 
     def step(self, actions: Mapping[PolicyKey, ArrayDict], tick: Tick) -> Tick:
         """Count a tick."""
+        last, awaiting = self._last, None if self._last is None else self._last.awaiting_reset
         for key, heads in actions.items() if self._options.actions else ():
             for head, value in heads.items():
                 counter = self._counters[key].get(head) or self._actions[key][head]
-                counter.add(np.asarray(value))
+                counter.add(np.asarray(value) if last is None else live_rows(last, key, np.asarray(value)))
         if self._options.rewards:
-            self._rewards.add(tick.reward)
+            self._rewards.add(tick.reward if awaiting is None else tick.reward[~awaiting])
         self._observe(tick)
         return tick
 
@@ -87,10 +92,11 @@ class Monitor:
         return [[reports] if reports else [], *([] for _ in range(self._n_envs - 1))]
 
     def _observe(self, tick: Tick) -> None:
+        self._last = tick
         for key, samples in self._observations.items():
             if key in tick.groups:
                 for name, sample in samples.items():
-                    sample.add(tick.groups[key].observation[name])
+                    sample.add(live_rows(tick, key, tick.groups[key].observation[name]))
 
 
 class Counter:
@@ -108,7 +114,7 @@ class Counter:
 
     def add(self, actions: np.ndarray) -> None:
         """Count the choices of (m, …) actions."""
-        columns = actions.reshape(len(actions), -1).astype(np.int64) - self._start
+        columns = actions.reshape(len(actions), len(self._counts)).astype(np.int64) - self._start
         for counts, column in zip(self._counts, columns.T, strict=True):
             counts += np.bincount(column, minlength=len(counts))
 

@@ -13,7 +13,7 @@ from maze_kernel.errors import RequestError
 from maze_wrappers.known_names import require_known
 from maze_wrappers.monitoring_events import ObservationVisualizationEvents
 from maze_wrappers.options import ObservationVisualizationOptions
-from maze_wrappers.samples import EvenSample
+from maze_wrappers.samples import EvenSample, live_rows
 
 OWNER = "maze-wrappers: observation-visualization"
 
@@ -66,7 +66,7 @@ class Gallery:
         """Keep some of a tick's observations."""
         for (key, name), sample in self._samples.items():
             if key in tick.groups:
-                sample.add(tick.groups[key].observation[name])
+                sample.add(live_rows(tick, key, tick.groups[key].observation[name]))
         return tick
 
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:

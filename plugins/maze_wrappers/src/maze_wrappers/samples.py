@@ -1,8 +1,18 @@
-"""A bounded sample of a stream of arrays, spread evenly over it."""
+"""A bounded sample of a stream of arrays, spread evenly over it, and the rows of a tick that belong into one."""
 
 from __future__ import annotations
 
 import numpy as np
+
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.vector import Tick
+
+
+def live_rows(tick: Tick, policy_key: PolicyKey, rows: np.ndarray) -> np.ndarray:
+    """Those of the rows (n, …) of a key's group whose decision is not void."""
+    if tick.awaiting_reset is None:
+        return rows
+    return rows[~tick.awaiting_reset[tick.groups[policy_key].env_index]]
 
 
 class EvenSample:
@@ -20,6 +30,8 @@ class EvenSample:
 
     def add(self, rows: np.ndarray) -> None:
         """Rows (m, …) of one tick; copied where they are kept."""
+        if not len(rows):
+            return
         if self._seen % self._stride == 0:
             self._kept.append(np.array(rows))
             self._n_rows += len(rows)
