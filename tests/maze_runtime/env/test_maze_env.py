@@ -17,6 +17,7 @@ from maze_runtime.env.wrapper import EnvWrapper
 from maze_runtime.events.aggregation import EpochAggregator
 from maze_runtime.events.declaration import define_episode_stats, define_epoch_stats, define_step_stats
 from maze_runtime.events.kpi import KpiCalculator
+from maze_runtime.events.pubsub import Subscriber
 from maze_testing.envs import check_env
 
 
@@ -289,3 +290,26 @@ def test_a_conversion_without_a_way_back_says_what_to_write():
     env = MazeEnv(Lift(), FloorObservation(), OneWay())
     with pytest.raises(EnvError, match=r"write OneWay\.maze_to_space"):
         env.to_spaces("0", LiftState(2), -1)
+
+
+def test_a_subscriber_of_ones_own_holds_the_events_of_the_last_step_only():
+    class Gauge(Subscriber):
+        def get_interfaces(self):
+            return [LiftEvents]
+
+    class GaugedLift(Lift):
+        def __init__(self):
+            super().__init__()
+            self.gauge = Gauge()
+            self.pubsub.register_subscriber(self.gauge)
+
+    env = MazeEnv(GaugedLift(), FloorObservation(), MoveAction())
+    env.reset()
+    held = [len(env.core_env.gauge.events)]
+    for move in (1, 1, 0):
+        env.step({"move": move + 1})
+        held.append(len(env.core_env.gauge.events))
+    assert held == [1, 1, 1, 0]
+    env.step({"move": 1 + 1})
+    env.reset()
+    assert [record.name for record in env.core_env.gauge.events] == ["LiftEvents/started"]

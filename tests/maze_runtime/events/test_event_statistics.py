@@ -13,8 +13,10 @@ from maze_runtime.events.declaration import (
     define_plot,
     define_stats_grouping,
     define_step_stats,
+    histogram,
 )
 from maze_runtime.events.pubsub import Pubsub
+from maze_runtime.training.loop import _written
 
 
 def bars(value, group):
@@ -61,6 +63,13 @@ class ShopEvents:
     @define_step_stats(None)
     def chose(self, action):
         """Drawn."""
+
+
+class VisitEvents:
+    @define_epoch_stats(histogram)
+    @define_episode_stats(list)
+    @define_step_stats(list)
+    def stayed(self, minutes): ...
 
 
 @pytest.fixture
@@ -149,6 +158,25 @@ def test_cumulative_statistics_go_on_over_epochs_and_appear_without_new_data(sho
 def test_a_plot_takes_the_place_of_its_statistic(shop):
     result = play(shop, [2], lambda topic, episode, step: topic.chose(step))
     assert result == {"ShopEvents/chose/seen": {"figure of": [[0, 1]], "for": ()}}
+
+
+def test_a_histogram_joins_what_steps_and_episodes_left_as_lists():
+    pubsub = Pubsub()
+    topic, log = pubsub.create_event_topic(VisitEvents), pubsub.record()
+
+    def fire(topic, episode, step):
+        for visitor in range(step):
+            topic.stayed([episode, visitor] if visitor else 7)
+
+    values = play((topic, log), [3, 4], fire)["VisitEvents/stayed"]
+    assert values.tolist() == [7, 7, 0, 1, 7, 7, 1, 1, 7, 1, 1, 1, 2]
+    assert histogram([]).tolist() == []
+
+
+@pytest.mark.parametrize("value", [[[0, 1], [2]], [0, 1, 2], [[[0]], np.array([1, 2])]])
+def test_loggers_get_nested_lists_of_numbers_as_one_histogram(value):
+    assert _written(value).tolist() == [0, 1, 2]
+    assert _written([["left", "right"], []]) == "[['left', 'right'], []]"
 
 
 def test_a_discarded_episode_is_not_counted(shop):

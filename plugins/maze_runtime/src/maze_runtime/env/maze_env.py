@@ -78,6 +78,7 @@ class MazeEnv:
     ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode; the statistics of the one before are complete now."""
         self._recorder.end_episode(self._maze_state)
+        self.core_env.pubsub.clear_subscribers()
         self.core_env.context.begin_episode(seed)
         self._maze_state = self.core_env.reset(seed)
         self._acted = (self._maze_state, None)
@@ -93,8 +94,7 @@ class MazeEnv:
         if self._flat_step_ended:
             self._recorder.begin_step()
             self._reward = 0.0
-        if aggregator is not None:
-            aggregator.clear()
+        core_env.pubsub.clear_subscribers()
         self._maze_state, reward, terminated, truncated, info = core_env.step(maze_action)
         self._acted = (before, maze_action)
         if aggregator is not None and not self._reward_is_given:

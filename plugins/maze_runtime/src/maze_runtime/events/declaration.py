@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import attrs
+import numpy as np
 
 from maze_kernel.contracts.events import EventMethod
 
@@ -117,7 +118,7 @@ def define_epoch_stats(
 
     Args:
         reduce_function: as in `define_step_stats`. An episode without a value adds none; returning a list or
-            an array makes a histogram.
+            an array makes a histogram, lists in it joined; `histogram` is such a function.
         input_name: `output_name` of the episode statistic; without episode statistics, that of the level below.
         output_name: last part of the tag `Interface/event/output_name`.
         group_by: as in `define_step_stats`.
@@ -154,6 +155,12 @@ def define_plot(
         return method
 
     return mark
+
+
+def histogram(values: list[Any]) -> np.ndarray:
+    """A `reduce_function`: all values in one array (n,), those of lists and arrays in it joined."""
+    parts = [histogram(list(value)) if isinstance(value, (list, tuple)) else np.ravel(value) for value in values]
+    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def events_of(interface: type) -> Mapping[str, EventMethod]:

@@ -33,7 +33,7 @@ class Subscriber(ABC):
         return [record for record in self.events if record.event in events]
 
     def clear(self) -> None:
-        """Forget the events so far; the environment does it before each step."""
+        """Forget the events so far; `MazeEnv` does it before each step and each `reset`."""
         if self.events:
             self.events.clear()
 
@@ -45,6 +45,7 @@ class Pubsub:
         self._topics: dict[type, Any] = {}
         self._sinks: dict[type, list[Sink]] = {}
         self._logs: list[Sink] = []
+        self._subscribers: list[Subscriber] = []
 
     @property
     def interfaces(self) -> tuple[type, ...]:
@@ -68,6 +69,12 @@ class Pubsub:
         """Let a subscriber collect events of its interfaces from now on."""
         for interface in subscriber.get_interfaces():
             self._sinks_of(interface).append(subscriber.events)
+        self._subscribers.append(subscriber)
+
+    def clear_subscribers(self) -> None:
+        """Let every subscriber forget the events so far."""
+        for subscriber in self._subscribers:
+            subscriber.clear()
 
     def record(self) -> Sink:
         """A list that every event of every topic is appended to from now on; its owner clears it."""

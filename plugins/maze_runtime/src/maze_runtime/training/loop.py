@@ -14,6 +14,7 @@ import numpy as np
 from maze_kernel.contracts.logger import EpochRecord, Outcome, Progress
 from maze_kernel.contracts.trainer import Statistics, Trainer
 from maze_kernel.errors import CheckpointError, NonFiniteError
+from maze_runtime.events.declaration import histogram
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.storage import Storage, replace_json
@@ -251,7 +252,7 @@ def _written(value: Any) -> Any:
     """As loggers take it: a list that an event's epoch statistic gave is a histogram if it holds numbers, else text."""
     if not isinstance(value, list):
         return value
-    array = np.asarray(value, dtype=None if all(np.ndim(part) == 0 for part in value) else object)
+    array = histogram(value)
     return array if array.dtype.kind in "biuf" else str(value)
 
 
