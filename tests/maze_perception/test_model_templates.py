@@ -224,7 +224,7 @@ def test_shared_layers_run_once(make_model):
         ({"distributions": [{"use": "betta"}]}, ["betta", "beta"]),
         ({"distributions": [{"use": "beta", "space": "Boxx"}]}, ["Boxx", "Box"]),
         ({"distributions": [{"use": "beta"}]}, ["'action'", "Discrete"]),
-        ({"distributions": [{"use": "categorical", "options": {"min_log_std": 1.0}}]}, ["min_log_std"]),
+        ({"distributions": [{"use": "categorical", "min_log_std": 1.0}]}, ["min_log_std"]),
     ],
 )
 def test_wrong_tables_say_what_is_wrong(make_model, table, words):
@@ -239,7 +239,7 @@ def test_distributions_are_chosen_by_space_then_by_head(make_model):
     structured = flat({"observation": VECTOR}, {"first": box, "second": box, "third": DISCRETE})
     rules = [
         {"space": "Box", "use": "beta"},
-        {"action": "second", "use": "squashed-gaussian", "options": {"max_log_std": 0.5}},
+        {"action": "second", "use": "squashed-gaussian", "max_log_std": 0.5},
     ]
     heads = make_model(structured, {"use": "auto", "distributions": rules}).distributions["0"].heads
     assert [type(head).__name__ for head in heads.values()] == ["Beta", "SquashedGaussian", "Categorical"]

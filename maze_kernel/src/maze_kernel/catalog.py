@@ -212,12 +212,19 @@ def build(selection: Selection, *args: Any) -> Any:
     return _call(target, owner, phase, *args) if options is None else _call(target, owner, phase, *args, options)
 
 
-def nearest(name: str, candidates: Iterable[str], n_names: int = 3) -> tuple[str, ...]:
-    """Up to `n_names` candidates that are spelt like `name`, best first."""
-    import difflib  # only errors need it
+def nearest(word: str, names: Iterable[str], n_names: int = 3) -> tuple[str, ...]:
+    """Up to `n_names` names that are spelt like a word, closest first."""
+    from difflib import SequenceMatcher  # only errors need it
 
-    folded = {_fold(candidate): candidate for candidate in candidates}
-    return tuple(folded[match] for match in difflib.get_close_matches(_fold(name), folded, n_names, 0.6))
+    wanted, scored = _fold(word[:60]), []
+    for name in dict.fromkeys(names):
+        other = _fold(name)
+        score = SequenceMatcher(None, wanted, other).ratio()
+        if len(wanted) >= 2 and (other.startswith(wanted) or wanted.startswith(other)):
+            score = max(score, 0.75)
+        if score >= 0.62:
+            scored.append((-score, name))
+    return tuple(name for _, name in sorted(scored)[:n_names])
 
 
 def _call(target: Any, owner: str, phase: str, /, *args: Any, **options: Any) -> Any:

@@ -14,8 +14,8 @@ for and implements any of the hooks below; each takes no argument and returns an
         yield WrapperComponent(name="my-scaling", target="my_plugin.wrappers:Scaling", summary="Scales rewards.")
 
 Every hook below has a working example; it is written as one module `my_plugin` for brevity, with `c` for
-`maze_kernel.components`. In earnest keep what needs torch or gymnasium in modules that only targets name:
-keep this module, and the module of options classes, free of torch and gymnasium: every `maze` command imports it.
+`maze_kernel.components`. In earnest only targets name modules that need torch or gymnasium: every `maze` command
+imports this one and that of the options classes.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from gymnasium import spaces
 from maze_distributions.categorical import Categorical
 from maze_distributions.squashed_gaussian import SquashedGaussian
 from maze_kernel.errors import RequestError
+from maze_kernel.selection import Selection
 from maze_runtime.models.action_distribution import ProductDistribution, space_word
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masking import MASKED_LOGIT, MaskError
@@ -67,11 +68,12 @@ def test_words_of_spaces(space, word):
 
 
 def test_rules_match_by_space_and_by_head_name():
-    box = DistributionRule(use="beta", space="Box")
+    beta = Selection(kind="distribution", use="beta", target="maze_distributions.beta:Beta", options={}, owner="test")
+    box = DistributionRule(use=beta, space="Box")
     assert box.matches("any", "BoundedBox")
     assert box.matches("any", "UnboundedBox")
     assert not box.matches("any", "Discrete")
-    named = DistributionRule(use="beta", action="force")
+    named = DistributionRule(use=beta, action="force")
     assert named.matches("force", "BoundedBox")
     assert not named.matches("kind", "BoundedBox")
-    assert DistributionRule(use="beta").matches("anything", "Discrete")
+    assert DistributionRule(use=beta).matches("anything", "Discrete")

@@ -10,8 +10,6 @@ import typer
 
 from maze_kernel.cli.app import find_command
 from maze_kernel.cli.tables import print_table
-from maze_kernel.components import COMPONENT_TYPES
-from maze_kernel.errors import RequestError
 
 if TYPE_CHECKING:
     from maze_kernel.loader import Kernel
@@ -36,15 +34,10 @@ def describe(
         show_networks = kernel.catalog.load(find_command(kernel.catalog, "networks"))
         show_networks(Path(name), as_json=as_json)
         return
-    if kind not in COMPONENT_TYPES:
-        from maze_kernel.catalog import nearest
-
-        raise RequestError(
-            f"there is no kind of component called {kind!r}",
-            expected=f"one of {', '.join(COMPONENT_TYPES)}",
-            nearest=nearest(kind, COMPONENT_TYPES),
-        )
     if name is None:
+        from maze_kernel.config.description import require_kind
+
+        require_kind(kind)
         entries = kernel.catalog.entries(kind)
         rows = [(entry.component.name, str(entry.plugin), entry.component.summary) for entry in entries]
         if as_json:

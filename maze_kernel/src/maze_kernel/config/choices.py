@@ -10,10 +10,10 @@ from typing import Any
 import attrs
 
 from maze_kernel import __version__
+from maze_kernel.catalog import nearest
 from maze_kernel.components import COMPONENT_TYPES, DatasetComponent, load_attribute
 from maze_kernel.config.fields import OptionFields, fields_of_class, fields_of_target
 from maze_kernel.config.origin import COMMAND_LINE
-from maze_kernel.config.problems import nearest
 from maze_kernel.config.reading import Choice
 from maze_kernel.errors import Location, MazeError, RequestError
 

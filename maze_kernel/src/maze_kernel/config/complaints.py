@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from maze_kernel.catalog import nearest
 from maze_kernel.config import fields as f
 from maze_kernel.config.bounds import expected_by
 from maze_kernel.config.experiment import Experiment
 from maze_kernel.config.origin import show_path
-from maze_kernel.config.problems import nearest, show_value
+from maze_kernel.config.problems import show_value
 from maze_kernel.config.reading import INVALID, Reader, Scope
 from maze_kernel.errors import RequestError
 

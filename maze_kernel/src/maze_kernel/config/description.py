@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from maze_kernel.catalog import nearest
 from maze_kernel.components import COMPONENT_TYPES, load_attribute
 from maze_kernel.config import fields as f
 from maze_kernel.config.bounds import expected_by
 from maze_kernel.config.choices import Choices
 from maze_kernel.config.documentation import Texts, texts_of_class, texts_of_target
-from maze_kernel.config.problems import nearest
 from maze_kernel.config.resolved import plain
 from maze_kernel.errors import RequestError
 
@@ -67,13 +67,7 @@ def describe(kernel: Kernel, kind: str, name: str) -> ComponentDescription:
     Raises:
         RequestError: there is no such kind or component, or it cannot be imported.
     """
-    if kind not in COMPONENT_TYPES:
-        raise RequestError(
-            f"there is no kind of component called {kind!r}",
-            expected=f"one of {', '.join(COMPONENT_TYPES)}",
-            nearest=nearest(kind, COMPONENT_TYPES),
-            help="for example: maze describe trainer ppo",
-        )
+    require_kind(kind)
     choice = Choices(kernel.catalog).choose(kind, name, None)
     options_class = choice.fields.options_class
     texts = texts_of_class(options_class) if options_class else texts_of_target(load_attribute(choice.target))
@@ -89,6 +83,17 @@ def describe(kernel: Kernel, kind: str, name: str) -> ComponentDescription:
     )
 
 
+def require_kind(kind: str) -> None:
+    """Refuse what is no kind of component."""
+    if kind not in COMPONENT_TYPES:
+        raise RequestError(
+            f"there is no kind of component called {kind!r}",
+            expected=f"one of {', '.join(COMPONENT_TYPES)}",
+            nearest=nearest(kind, COMPONENT_TYPES),
+            help="for example: maze describe trainer ppo",
+        )
+
+
 def options_of(options_class: type) -> tuple[OptionRow, ...]:
     """The rows of one attrs class, for instance one of the kernel's own tables."""
     return tuple(rows_of(f.fields_of_class(options_class), texts_of_class(options_class)))
@@ -102,7 +107,7 @@ def rows_of(fields: f.OptionFields, texts: Texts, prefix: str = "", depth: int =
         rows.append(
             OptionRow(
                 name=prefix + field.name,
-                type=f.show_type(str) if field.inline else f.show_bounded_type(field.annotation, bounds),
+                type=f.show_type(str) if field.inline is not None else f.show_bounded_type(field.annotation, bounds),
                 default=_default_text(field.inline or field.default),
                 meaning=texts.fields.get(field.name, ""),
                 source=texts.origins.get(field.name, ""),

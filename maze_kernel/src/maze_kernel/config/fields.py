@@ -48,7 +48,7 @@ class OptionField:
 
     @property
     def inline(self) -> str | None:
-        """`metadata={"inline": "auto"}`: a component written by its name alone, its options beside it in the same table; the word is written where none is selected."""  # noqa: E501
+        """`metadata={"inline": "auto"}`: a component written by its name alone, its options beside it in the same table; the word is written where none is selected, and is empty where one has to be."""  # noqa: E501
         return None if self.attribute is None else self.attribute.metadata.get("inline")
 
 

@@ -11,18 +11,20 @@ import re
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import attrs
 
-from maze_kernel.components import load_attribute
+from maze_kernel.components import COMPONENT_TYPES, CommandComponent, load_attribute
 from maze_kernel.config import fields as f
 from maze_kernel.config.bounds import schema_by
 from maze_kernel.config.choices import Choices, fields_of_entry, owner_of
 from maze_kernel.config.documentation import Texts, texts_of_class, texts_of_target
 from maze_kernel.config.experiment import Experiment
 from maze_kernel.config.resolved import plain
+from maze_kernel.config.selecting import inline_field, inline_kind
 from maze_kernel.errors import MazeError
+from maze_kernel.selection import Selection
 
 if TYPE_CHECKING:
     from maze_kernel.loader import Kernel
@@ -36,6 +38,8 @@ def schema(kernel: Kernel) -> Schema:
     """JSON Schema, draft 2020-12, of experiments for the plugins of a kernel."""
     builder = _Builder(catalog=kernel.catalog)
     root = builder.options(f.fields_of_class(Experiment), texts_of_class(Experiment))
+    for kind in COMPONENT_TYPES.keys() - {CommandComponent.kind}:  # those too that no table names, e.g. policies
+        builder.type_schema(Annotated[Selection, kind])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Maze experiment",
@@ -127,25 +131,27 @@ class _Builder:
             self.definitions[name] = {}  # a class may hold itself
             texts = texts_of_class(options_class)
             fields = f.fields_of_class(options_class)
-            own = [field for field in fields.fields if not field.inline]
-            for field in fields.fields:
-                if field.inline:
-                    beside = {other.name: self._field(other, texts.fields.get(other.name, "")) for other in own}
-                    self.definitions[name] = self._inline_table(field, _Inline(field.name, beside), texts)
-            if len(own) == len(fields.fields):
+            inline = inline_field(fields)
+            if inline is None:
                 self.definitions[name] = self.options(fields, texts)
+            else:
+                own = [field for field in fields.fields if field is not inline]
+                beside = {other.name: self._field(other, texts.fields.get(other.name, "")) for other in own}
+                self.definitions[name] = self._inline_table(inline, _Inline(inline.name, beside), texts)
         return {"$ref": f"#/$defs/{name}"}
 
     def _inline_table(self, field: f.OptionField, inline: _Inline, texts: Texts) -> Schema:
         """A table that names a component and holds its options beside keys of its own."""
-        kind = next(kind for kind in map(f.selection_kind, f.union_members(field.annotation) or ()) if kind)
+        branches = self._branches(inline_kind(field), [field.inline] if field.inline else [], inline)
+        if field.required:
+            return {"oneOf": branches}
         nothing: Schema = {"enum": [field.inline], "description": texts.fields.get(field.name, "")}
         without = {
             "type": "object",
             "properties": {**inline.beside, inline.key: nothing},
             "additionalProperties": False,
         }
-        return {"oneOf": [without, *self._branches(kind, [field.inline or ""], inline)]}
+        return {"oneOf": [without, *branches]}
 
     def _selection(self, kind: str) -> Schema:
         if kind not in self.definitions:
@@ -164,7 +170,7 @@ class _Builder:
             name = entry.component.name
             uses = [entry.qualified_name] if names.count(name) > 1 else [name, entry.qualified_name]
             spellings += uses
-            definition = _definition_name(f"{kind}.{entry.qualified_name}")
+            definition = _definition_name(f"{kind}.{entry.qualified_name}" + (f".{inline.key}" if inline else ""))
             self.definitions[definition] = self._component(entry, uses, inline)
             if name == default:
                 self.definitions[definition]["required"].remove("use")

@@ -19,7 +19,6 @@ from maze_kernel.config.reading import Reader, Scope
 from maze_kernel.config.resolved import resolve_experiment
 from maze_kernel.config.source import read_toml
 from maze_kernel.config.structure import structure_options, structure_selection
-from maze_kernel.config.vector_table import structure_vector
 from maze_kernel.errors import ExperimentError, RequestError
 from maze_kernel.loader import Kernel
 from maze_kernel.selection import Selection
@@ -115,13 +114,12 @@ def _experiment(
         kernel = _installed(plugins, problems, folder if import_paths else None)
     check_required(plugins, kernel, problems)
     reader = _reader(kernel.catalog, problems, import_paths)
-    rest = {key: value for key, value in data.items() if key not in ("plugins", "vector")}
+    rest = {key: value for key, value in data.items() if key != "plugins"}
     experiment = structure_options(rest, fields_of_class(Experiment), Scope(path=(), owner=KERNEL_OWNER), reader)
-    vector = structure_vector(data.get("vector", {}), reader)
     problems.raise_if_any()
     assert isinstance(experiment, Experiment)
 
-    return attrs.evolve(experiment, plugins=plugins, vector=vector), kernel
+    return attrs.evolve(experiment, plugins=plugins), kernel
 
 
 def _installed(plugins: PluginOptions, problems: Problems, folder: Path | None) -> Kernel:

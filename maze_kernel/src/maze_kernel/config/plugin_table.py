@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from maze_kernel.catalog import nearest
 from maze_kernel.config.choices import KERNEL_OWNER
 from maze_kernel.config.experiment import PluginOptions
 from maze_kernel.config.fields import fields_of_class
 from maze_kernel.config.positions import KeyPath
-from maze_kernel.config.problems import Problems, nearest
+from maze_kernel.config.problems import Problems
 from maze_kernel.config.reading import INVALID, Reader, Scope
 from maze_kernel.config.structure import structure
 from maze_kernel.errors import RequestError

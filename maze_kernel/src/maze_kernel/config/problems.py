@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import SequenceMatcher
 from typing import Any
 
 import attrs
@@ -64,24 +62,6 @@ def cleaned(error: RequestError) -> RequestError:
 def _one_line(text: str) -> str:
     shown = printable(text.replace("\n", " "))
     return shown if len(shown) <= _LONGEST_TEXT else shown[: _LONGEST_TEXT - 1] + "…"
-
-
-def nearest(word: str, names: Iterable[str], count: int = 3) -> tuple[str, ...]:
-    """Up to `count` names close to `word`, closest first."""
-    wanted = _plain(word[:60])
-    scored = []
-    for name in dict.fromkeys(names):
-        other = _plain(name)
-        score = SequenceMatcher(None, wanted, other).ratio()
-        if len(wanted) >= 2 and (other.startswith(wanted) or wanted.startswith(other)):
-            score = max(score, 0.75)
-        if score >= 0.62:
-            scored.append((-score, name))
-    return tuple(name for _, name in sorted(scored)[:count])
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "_")
 
 
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string"}

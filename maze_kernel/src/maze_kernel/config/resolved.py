@@ -7,7 +7,11 @@ from functools import cache, partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from maze_kernel.config.experiment import AUTO_MODE, Experiment, VectorOptions
+import attrs
+
+from maze_kernel.config.experiment import Experiment
+from maze_kernel.config.fields import fields_of_class
+from maze_kernel.config.selecting import inline_field
 from maze_kernel.selection import Selection
 
 if TYPE_CHECKING:
@@ -45,15 +49,23 @@ def _converter() -> Converter:
     converter.register_unstructure_hook(
         Selection, lambda selection: {"use": selection.use, **converter.unstructure(selection.options)}
     )
-    converter.register_unstructure_hook(VectorOptions, partial(_vector_table, converter))
+    converter.register_unstructure_hook_func(_is_inline, partial(_inline_table, converter))
     return converter
 
 
-def _vector_table(converter: Converter, vector: VectorOptions) -> dict[str, Any]:
-    mode = vector.mode
-    if mode is None:
-        return {"n_envs": vector.n_envs, "mode": AUTO_MODE}
-    return {"n_envs": vector.n_envs, "mode": mode.use, **converter.unstructure(mode.options)}
+def _is_inline(kind: Any) -> bool:
+    return attrs.has(kind) and inline_field(fields_of_class(kind)) is not None
+
+
+def _inline_table(converter: Converter, table: Any) -> dict[str, Any]:
+    fields = fields_of_class(type(table))
+    data = {field.name: converter.unstructure(getattr(table, field.attribute.name)) for field in fields.fields}
+    inline = inline_field(fields)
+    assert inline is not None
+    selected = getattr(table, inline.attribute.name)
+    if selected is None:
+        return {**data, inline.name: inline.inline}
+    return {**converter.unstructure(selected.options), **data, inline.name: selected.use}
 
 
 def _without_none(data: Any) -> Any:

@@ -7,9 +7,10 @@ import typing
 from pathlib import Path
 from typing import Any
 
+from maze_kernel.catalog import nearest
 from maze_kernel.config import complaints
 from maze_kernel.config import fields as f
-from maze_kernel.config.problems import nearest, show_value
+from maze_kernel.config.problems import show_value
 from maze_kernel.config.reading import INVALID, Reader, Scope
 from maze_kernel.errors import RequestError
 

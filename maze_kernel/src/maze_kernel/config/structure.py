@@ -20,9 +20,9 @@ from maze_kernel.config.origin import show_path
 from maze_kernel.config.problems import show_value
 from maze_kernel.config.reading import INVALID, Reader, Scope
 from maze_kernel.config.scalars import checked_number, checked_text, structure_literal, structure_scalar
+from maze_kernel.config.selecting import inline_field, select_component, structure_inline
 from maze_kernel.config.shapes import fits, names_itself
 from maze_kernel.errors import RequestError
-from maze_kernel.selection import Selection
 
 _TOML_TYPES = (str, bool, int, float, list, tuple, Mapping, type(None))
 
@@ -88,28 +88,8 @@ def structure_selection(value: Any, kind: str, scope: Scope, reader: Reader) -> 
             help=f"add use = {complaints.toml_name(next(iter(names), None))}; maze list-plugins shows them all",
         )
         return INVALID
-    use_path = (*scope.path, "use")
-    location = reader.problems.origin.value(use_path)
-    try:
-        choice = reader.choose(kind, use, location)
-    except RequestError as error:
-        reader.problems.add_error(use_path, error)
-        return INVALID
-    inner = Scope(path=scope.path, owner=choice.owner, advice=f"{choice.describe} lists the options")
     given = {key: item for key, item in value.items() if key != "use"}
-    options = structure_options(given, choice.fields, inner, reader, label=f'{kind} "{use}"')
-    if options is INVALID:
-        return INVALID
-    location = reader.problems.origin.key(scope.path)
-    return Selection(
-        kind=kind,
-        use=use,
-        target=choice.target,
-        options=options,
-        owner=choice.owner,
-        location=location,
-        places={key: reader.problems.origin.value((*scope.path, key)) for key in given},
-    )
+    return select_component(kind, use, given, scope, reader, structure_options)
 
 
 def structure_options(
@@ -118,15 +98,19 @@ def structure_options(
     """A table to an instance of the options class, or to keyword arguments; every field is judged on its own."""
     before = len(reader.problems)
     scope = attrs.evolve(scope, field=None, takes=fields.names, bounds=None)
+    values: dict[str, Any] = {}
+    inline = inline_field(fields)
+    if inline is not None:
+        values[inline.name] = structure_inline(table, fields, inline, scope, reader, structure_options)
+        table = {key: table[key] for key in fields.names if key in table and key != inline.name}
     known = {field.name: field for field in fields.fields}
     meant: set[str] = set()
     for key in table:
         if key not in known and not (fields.extra and isinstance(key, str)):
             meant.update(complaints.unknown_key(str(key), fields, scope, reader, label))
-    values: dict[str, Any] = {}
     for field in fields.fields:
         if field.name not in table:
-            if field.required and field.name not in meant:
+            if field.name not in values and field.required and field.name not in meant:
                 complaints.missing_key(field, scope, reader)
             continue
         structured = structure(table[field.name], field.annotation, _field_scope(field, fields, scope), reader)
@@ -187,7 +171,7 @@ def _check_each(
             object.__setattr__(partial, field.attribute.name, field.default)
     complete = all(field.name in values or not field.required for field in fields.fields)
     for field in checked:
-        if field.attribute.validator is None or field.attribute.converter is not None:
+        if field.name not in given or field.attribute.validator is None or field.attribute.converter is not None:
             continue
         try:
             field.attribute.validator(partial, field.attribute, values[field.name])

@@ -139,7 +139,7 @@ def make_action_distribution(
     Raises:
         SpaceError: a head that the chosen distribution cannot serve.
         PluginError: no default distribution for a space, or several.
-        ExperimentError: an unknown distribution, or wrong options; one of these, each names the head.
+        ComponentError: a distribution that refuses the space; one of these, each names the head.
     """
     rules = tuple(rules)
     heads = {name: _make_head(name, head, catalog, rules) for name, head in space.spaces.items()}
@@ -149,15 +149,14 @@ def make_action_distribution(
 def _make_head(name: str, space: spaces.Space[Any], catalog: Any, rules: tuple[DistributionRule, ...]) -> Distribution:
     word = space_word(space)
     chosen = [rule for rule in rules if rule.matches(name, word)]
-    value: Any
+    selection = chosen[-1].use if chosen else None
     try:
-        if chosen:
-            value = {"use": chosen[-1].use, **chosen[-1].options}
-        else:
-            value = catalog.default("distribution", word).qualified_name
-        distribution: Distribution = catalog.build(select(catalog, "distribution", value), space)
+        if selection is None:
+            selection = select(catalog, "distribution", catalog.default("distribution", word).qualified_name)
+        distribution: Distribution = catalog.build(selection, space)
     except MazeError as error:
         error.what = f"action head {name!r}: {error.what}"
+        error.location = error.location or (selection and selection.location)
         error.received = error.received or str(space)
         raise
     return distribution

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 import attrs
+
+from maze_kernel.selection import Selection
 
 
 @attrs.frozen(kw_only=True)
@@ -14,14 +16,12 @@ class DistributionRule:
     A rule with neither `space` nor `action` matches every head.
     """
 
-    use: str
-    """Name of the distribution, or "package.module:Class"."""
+    use: Annotated[Selection, "distribution"] = attrs.field(metadata={"inline": ""})
+    """Name of the distribution, or "package.module:Class"; its options stand beside it."""
     space: Literal["Discrete", "MultiDiscrete", "MultiBinary", "Box", "BoundedBox", "UnboundedBox"] | None = None
     """Heads of this space; "Box" means bounded and unbounded."""
     action: str | None = None
     """The head of this name."""
-    options: dict[str, Any] = attrs.field(factory=dict)
-    """Options of the distribution."""
 
     def matches(self, head: str, word: str) -> bool:
         """Whether the rule speaks of a head whose space has this word."""
