@@ -12,14 +12,15 @@ from torch import Tensor
 
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import ModelContext
-from maze_kernel.errors import RequestError, SpaceError
+from maze_kernel.errors import RequestError
 from maze_perception.blocks.dense import LinearOutput
 from maze_perception.blocks.general import ActionMasking
 from maze_perception.graph import GraphBuilder
 from maze_perception.inference import InferenceBlock
 from maze_perception.models.head_bias import head_biases
+from maze_perception.models.masks import action_distributions, find_masks
 from maze_perception.options import LinearOutputOptions
-from maze_runtime.models.action_distribution import ProductDistribution, make_action_distribution
+from maze_runtime.models.action_distribution import ProductDistribution
 from maze_runtime.models.action_encoding import ActionEncoder
 from maze_runtime.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
 from maze_runtime.models.actor_critic import KeyNetworks, StructuredActorCritic
@@ -31,8 +32,6 @@ from maze_runtime.models.shared_critic import WHO, SharedInputs, SharedStateCrit
 POLICY_HEAD_GAIN = 0.01
 VALUE_HEAD_GAIN = 1.0
 N_TWINS = 2
-
-_MASKABLE = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
 class Template(Protocol):
@@ -74,11 +73,8 @@ class Template(Protocol):
 
 def assemble(context: ModelContext, template: Template, rules: Iterable[DistributionRule]) -> StructuredActorCritic:
     """The actor-critic of a template; its initial weights depend on `context.seed` only."""
-    rules = tuple(rules)
     spaces_ = context.spaces
-    distributions = {
-        key: make_action_distribution(space, context.catalog, rules) for key, space in spaces_.action.items()
-    }
+    distributions = action_distributions(context, rules)
     n_agents = _separate_agents(spaces_, template.separate_agent_nets)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(context.seed)
@@ -162,26 +158,6 @@ def _shared_critic(
     latent = graph.require_vector(template.shared_critic_body(graph, observation, tuple(joined.shapes), WHO))
     value = _add_linear(graph, "value", latent, 1, VALUE_HEAD_GAIN)
     return SharedStateCritic(graph.build({"value": value}), joined)
-
-
-def find_masks(observation: spaces.Dict, action: spaces.Dict) -> dict[str, str]:
-    """Head name to the observation that masks it.
-
-    `<head>_mask` masks that head, `action_mask` the only head that can be masked. Masks of heads that cannot
-    be masked (boxes) are ordinary observations.
-    """
-    maskable = [head for head, space in action.spaces.items() if isinstance(space, _MASKABLE)]
-    masks = {head: f"{head}_mask" for head in maskable if f"{head}_mask" in observation.spaces}
-    if "action_mask" in observation.spaces and "action_mask" not in masks.values() and maskable:
-        if len(maskable) > 1:
-            raise SpaceError(
-                "it is not clear which action head the observation 'action_mask' masks",
-                received=f"heads {', '.join(repr(head) for head in maskable)}",
-                expected=f"one mask a head, named {maskable[0]}_mask and so on",
-                owner="maze-perception",
-            )
-        masks.setdefault(maskable[0], "action_mask")
-    return masks
 
 
 Inputs = tuple[dict[str, str], tuple[str, ...], ObservationEncoder]

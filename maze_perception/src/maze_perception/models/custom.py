@@ -16,9 +16,10 @@ from maze_perception.block import Shape
 from maze_perception.blocks.general import ActionMasking
 from maze_perception.inference import InferenceBlock
 from maze_perception.models.assembly import N_TWINS, find_inputs
+from maze_perception.models.masks import action_distributions
 from maze_perception.models.user_network import UserNetwork
 from maze_perception.options import CustomOptions, NetworkOptions
-from maze_runtime.models.action_distribution import ProductDistribution, make_action_distribution
+from maze_runtime.models.action_distribution import ProductDistribution
 from maze_runtime.models.action_encoding import ActionEncoder
 from maze_runtime.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
 from maze_runtime.models.actor_critic import KeyNetworks, StructuredActorCritic
@@ -31,11 +32,9 @@ def make_custom_model(context: ModelContext, options: CustomOptions) -> Structur
         RequestError: no network for a policy key, a path that cannot be imported, or a constructor that refuses.
         BlockError: a network that fails on zeros, or gives other tensors than it should.
     """
-    spaces_, rules = context.spaces, options.distributions
+    spaces_ = context.spaces
     _check_keys(spaces_.policy_keys, options)
-    distributions = {
-        key: make_action_distribution(space, context.catalog, rules) for key, space in spaces_.action.items()
-    }
+    distributions = action_distributions(context, options.distributions)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(context.seed)
         networks = {key: _key_networks(context, options, key, own) for key, own in distributions.items()}

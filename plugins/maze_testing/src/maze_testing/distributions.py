@@ -9,11 +9,18 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from maze_testing.conformance import require
+from maze_kernel.errors import SpaceError
+from maze_runtime.models.masked_choices import require_obeys_masks
+from maze_testing.conformance import ConformanceError, require
 
 
 def check_distribution(
-    factory: Callable[[spaces.Space[Any]], Any], space: spaces.Space[Any], *, seed: int = 7, stays_inside: bool = True
+    factory: Callable[[spaces.Space[Any]], Any],
+    space: spaces.Space[Any],
+    *,
+    seed: int = 7,
+    stays_inside: bool = True,
+    masked: bool = False,
 ) -> None:
     """Samples and modes lie in the space, numbers are finite, sums are over dimensions, gradients flow.
 
@@ -21,6 +28,7 @@ def check_distribution(
         factory: builds the distribution for a space.
         space: of the action head.
         stays_inside: False for a distribution with unbounded support whose actions the environment clips.
+        masked: whether it serves masked heads: a choice whose logit is `MASKED_LOGIT` is never taken.
 
     Raises:
         ConformanceError: naming the rule that is broken.
@@ -52,6 +60,11 @@ def check_distribution(
     cold = distribution.entropy(distribution.temper(logits, 0.1)).mean()
     warm = distribution.entropy(logits).mean()
     require(bool(cold <= warm), "a lower temperature gives a more random distribution")
+    if masked:
+        try:
+            require_obeys_masks("action", space, distribution)
+        except SpaceError as error:
+            raise ConformanceError(f"it does not obey a mask: {error.received}") from error
 
 
 def _check_members(space: spaces.Space[Any], actions: np.ndarray, what: str) -> None:

@@ -1,0 +1,88 @@
+"""Which observation masks which action head, and whether the head's distribution obeys it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.catalog import nearest
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.model import ModelContext
+from maze_kernel.errors import SpaceError
+from maze_runtime.models.action_distribution import ProductDistribution, make_action_distribution
+from maze_runtime.models.distribution_rule import DistributionRule
+from maze_runtime.models.masked_choices import n_choices, require_obeys_masks
+
+OWNER = "maze-perception"
+SUFFIX = "_mask"
+
+
+def find_masks(observation: spaces.Dict, action: spaces.Dict) -> dict[str, str]:
+    """Head name to the observation that masks it.
+
+    `<head>_mask` masks that head, `action_mask` the only head that can be masked. Masks of heads that cannot
+    be masked (boxes) are ordinary observations.
+    """
+    maskable = [head for head, space in action.spaces.items() if n_choices(space)]
+    masks = {head: f"{head}{SUFFIX}" for head in maskable if f"{head}{SUFFIX}" in observation.spaces}
+    if "action_mask" in observation.spaces and "action_mask" not in masks.values() and maskable:
+        if len(maskable) > 1:
+            raise SpaceError(
+                "it is not clear which action head the observation 'action_mask' masks",
+                received=f"heads {', '.join(repr(head) for head in maskable)}",
+                expected=f"one mask a head, named {maskable[0]}_mask and so on",
+                owner=OWNER,
+            )
+        masks.setdefault(maskable[0], "action_mask")
+    return masks
+
+
+def action_distributions(
+    context: ModelContext, rules: Iterable[DistributionRule]
+) -> dict[PolicyKey, ProductDistribution]:
+    """The distributions of all policy keys.
+
+    Raises:
+        SpaceError: an observation looks like the mask of a head and has the name of none, or the distribution of a
+            masked head does not obey it; and what `make_action_distribution` raises.
+    """
+    spaces_, rules = context.spaces, tuple(rules)
+    _check_names(spaces_)
+    made = {key: make_action_distribution(space, context.catalog, rules) for key, space in spaces_.action.items()}
+    for key, space in spaces_.action.items():
+        for head in find_masks(spaces_.observation[key], space):
+            require_obeys_masks(head, space[head], made[key].heads[head])
+    return made
+
+
+def _check_names(spaces_: StructuredSpaces) -> None:
+    """Refuse an observation `…_mask` with one bit a choice of a head that nothing masks, as a mask that is misspelt."""
+    heads = {head for action in spaces_.action.values() for head in action.spaces}
+    for key, observation in spaces_.observation.items():
+        action = spaces_.action[key]
+        free = {head: n_choices(action[head]) for head in action.spaces.keys() - find_masks(observation, action).keys()}
+        for name, space in observation.spaces.items():
+            stem = name.removesuffix(SUFFIX)
+            belongs = stem in heads or any(other.startswith(stem) for other in observation.spaces if other != name)
+            if stem == name or belongs or not _is_bits(space) or name == "action_mask":
+                continue
+            if math.prod(space.shape or ()) in free.values():
+                masks = [f"{head}{SUFFIX}" for head, n in free.items() if n]
+                raise SpaceError(
+                    f"the observation {name!r} looks like a mask and has the name of no action head",
+                    received=str(space),
+                    expected=f"{' or '.join(repr(mask) for mask in masks)} for the mask of an action",
+                    nearest=nearest(name, masks),
+                    owner=OWNER,
+                    help="rename it; an observation that networks shall read has another ending",
+                )
+
+
+def _is_bits(space: spaces.Space[Any]) -> bool:
+    if isinstance(space, spaces.Box):
+        return bool(np.all(space.low == 0) and np.all(space.high == 1))
+    return isinstance(space, spaces.MultiBinary)
