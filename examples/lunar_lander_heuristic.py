@@ -11,6 +11,7 @@ import numpy as np
 
 from maze_kernel import hookimpl
 from maze_kernel.components import PolicyComponent
+from maze_runtime.rollout.rule_policy import RulePolicy
 
 MAZE_PLUGIN_API = 1
 
@@ -32,7 +33,7 @@ class _Lander:
         self.continuous = continuous
 
 
-class LunarLanderHeuristic:
+class LunarLanderHeuristic(RulePolicy):
     """Steers towards the middle and falls slowly; it reads observations as the environment gives them."""
 
     def __init__(self, context: Any) -> None:
@@ -45,15 +46,3 @@ class LunarLanderHeuristic:
 
         (rows,) = group.observation.values()
         return {"action": np.array([heuristic(self._lander, row) for row in rows], self._dtype)}
-
-    def begin_episodes(self, env_index):
-        return
-
-    def seed(self, seed):
-        return
-
-    def state_dict(self):
-        return {}
-
-    def load_state_dict(self, state):
-        return

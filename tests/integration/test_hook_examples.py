@@ -1,16 +1,21 @@
 """The example in each hook's docstring works as written."""
 
 import inspect
+import json
 import re
 import sys
 import types
+from pathlib import Path
 
 import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from maze_kernel import components, hookimpl
 from maze_kernel.components import COMPONENT_TYPES, load_attribute
+from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.hookspecs import MazeHooks
 from maze_kernel.loader import HOOKS, Kernel
+from maze_runtime.env.flat import flat_spaces
 
 
 @pytest.fixture
@@ -52,3 +57,45 @@ def test_the_dataset_of_the_example_keeps_its_contract(my_plugin):
     (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(MazeHooks.maze_datasets), re.DOTALL)
     exec(source, my_plugin.__dict__)
     check_dataset(my_plugin.Standing, Identity)
+
+
+def test_the_policy_of_the_example_plays_in_rollouts(tmp_path):
+    from typer.testing import CliRunner
+
+    from maze_kernel.cli.app import make_app
+    from maze_testing.policies import check_policy
+
+    (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(MazeHooks.maze_policies), re.DOTALL)
+    head = "from maze_kernel import components as c, hookimpl\nMAZE_PLUGIN_API = 1\n"
+    file = tmp_path / "my_plugin.py"
+    file.write_text(head + source)
+    experiment = tmp_path / "experiment.toml"
+    experiment.write_text(
+        'name = "zero"\n[plugins]\nload = ["my_plugin.py"]\n[env]\nuse = "gym"\nid = "CartPole-v1"\n'
+        '[trainer]\nuse = "ppo"\n'
+    )
+    app, runner = make_app(Kernel.installed()), CliRunner()
+    done = runner.invoke(app, ["rollout", str(experiment), "--policy", "always-zero", "--episodes", "3", "--json"])
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["n_failed"] == 0
+
+    policy = load_attribute(Kernel.installed(load=[file]).catalog.find("policy", "always-zero").component.target)
+    spaces = flat_spaces(
+        Dict(x=Box(0.0, 1.0, (2,))), Dict(pick=Discrete(3), steer=Box(-1.0, 1.0, (2,)), bits=MultiBinary(2))
+    )
+    check_policy(lambda: policy(PolicyContext(spaces=spaces)), spaces)
+
+
+def test_every_hook_is_a_heading_of_the_page():
+    page = Path(__file__).parents[2] / "docs/reference/hooks.md"
+    fence, headings = "", []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        marks = re.match(r"`{3,}", line)
+        if fence:
+            fence = "" if line.rstrip() == line and line.strip("`") == "" and len(line) >= len(fence) else fence
+        elif marks:
+            fence = marks[0]
+        elif line.startswith("## "):
+            headings.append(line.removeprefix("## "))
+    assert headings == list(HOOKS)
+    assert not fence

@@ -177,14 +177,15 @@ class MazeHooks(Protocol):
 
         ```python
         import numpy as np
+        from maze_runtime.rollout.rule_policy import RulePolicy
 
-        class AlwaysZero:
+        class AlwaysZero(RulePolicy):
             def __init__(self, context):
                 self.spaces = context.spaces
 
             def act(self, policy_key, group, *, deterministic=False):
-                heads = self.spaces.action[policy_key].spaces
-                return {head: np.zeros(len(group.env_index), np.int64) for head in heads}
+                heads, n = self.spaces.action[policy_key].spaces, len(group.env_index)
+                return {head: np.zeros((n, *space.shape), space.dtype) for head, space in heads.items()}
 
         @hookimpl
         def maze_policies():

@@ -95,17 +95,21 @@ def test_an_interruption_exits_with_130_in_at_most_three_lines():
     assert len(done.stderr.splitlines()) <= 3
 
 
-def test_many_problems_fit_on_one_screen_and_the_rest_is_counted():
+def test_of_many_problems_a_screen_is_shown_in_full_and_every_other_one_in_a_line():
     source = "x" * 100_000
     problems = [
         RequestError(f"problem {i}", location=Location(file="a.toml", line=i + 1, column=1, source=source))
         for i in range(500)
     ]
-    lines = guard.one_screen(ExperimentError(problems))
-    assert len(lines) <= guard.MAX_LINES + 2
+    lines = guard.message_lines(ExperimentError(problems))
+    assert lines[:2] == ["error: problem 0", "  --> a.toml:1:1"]
     assert max(map(len, lines)) <= 400
-    n_shown = sum(line.startswith("error:") for line in lines)
-    assert lines[-1] == f"… and {500 - n_shown} more problems: correct these first"
+    assert [line.split(" (")[0] for line in lines if line.startswith("error:")] == [
+        f"error: problem {i}" for i in range(500)
+    ]
+    first_short = next(i for i, line in enumerate(lines) if line.endswith(")"))
+    assert first_short <= guard.MAX_LINES + 1
+    assert lines[-1] == "error: problem 499 (a.toml:500:1)"
 
 
 class Terminal(io.StringIO):

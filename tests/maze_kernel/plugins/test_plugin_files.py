@@ -2,6 +2,8 @@
 
 import multiprocessing
 import pickle
+import re
+import shlex
 import sys
 
 import pytest
@@ -107,3 +109,28 @@ def test_a_file_that_is_missing_or_broken_is_contained(tmp_path, capfd):
     assert str(tmp_path / "bad.py") in capfd.readouterr().err
     with pytest.raises(PluginError, match="plugin bad failed to load"):
         kernel.catalog.find("env", "bad:thing")
+
+
+def test_the_help_of_a_wrong_option_names_a_command_that_shows_the_options(tmp_path, maze):
+    """`maze describe` has to be told of the file, and of the folder of a module that is no plugin."""
+    write(tmp_path / "a folder", 4.0)
+    experiment = tmp_path / "a folder" / "experiment.toml"
+    experiment.write_text(
+        'name = "x"\n[plugins]\nload = ["my_wrappers.py"]\n[env]\nuse = "a:b"\n[trainer]\nuse = "a:b"\n'
+        '[[wrappers]]\nuse = "mine"\nfacter = 3\n'
+    )
+    done = maze("check", str(experiment))
+    (command,) = re.findall(r"help: maze (describe wrapper mine .*) lists the options", done.stderr)
+    shown = maze(*shlex.split(command))
+    assert shown.exit_code == 0, shown.stderr
+    assert "factor" in shown.stdout
+    assert "4.0" in shown.stdout
+
+
+def test_a_class_in_the_working_directory_is_described(tmp_path, maze, monkeypatch):
+    (tmp_path / "beside_the_file.py").write_text("class Thing:\n    def __init__(self, env, *, width: int = 7): ...\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    shown = maze("describe", "wrapper", "beside_the_file:Thing")
+    assert shown.exit_code == 0, shown.stderr
+    assert "width" in shown.stdout

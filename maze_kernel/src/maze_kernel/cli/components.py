@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,11 +26,13 @@ def describe(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    load: Annotated[list[Path] | None, typer.Option(help="A plugin in one file; may be given again.")] = None,
 ) -> None:
     """Describe a component and its options, or the networks of an experiment as Mermaid text."""
     from maze_kernel.loader import Kernel
 
-    kernel = Kernel.installed()
+    kernel = Kernel.installed(load=load or ())
+    sys.path.append(str(Path.cwd()))  # last, so that it hides nothing
     if kind == "model" and name is not None and (name.endswith(".toml") or Path(name).is_file()):
         show_networks = kernel.catalog.load(find_command(kernel.catalog, "networks"))
         show_networks(Path(name), as_json=as_json)

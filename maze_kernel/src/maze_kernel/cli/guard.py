@@ -30,7 +30,7 @@ TRACEBACK = inspect.Parameter(
 """The option every command has."""
 
 MAX_LINES = 48
-"""An error takes one screen."""
+"""What is said of an error in full takes one screen."""
 
 
 def guarded(command: Callable[..., int | None], name: str) -> Callable[..., None]:
@@ -93,7 +93,7 @@ def _show_maze_error(error: MazeError, with_traceback: bool) -> None:
 def print_error(error: MazeError, stream: TextIO | None = None) -> None:
     """Print the rendered error, in colour on a terminal."""
     stream = stream or sys.stderr
-    lines = one_screen(error)
+    lines = message_lines(error)
     if not stream.isatty():
         print("\n".join(lines), file=stream)
         return
@@ -105,22 +105,25 @@ def print_error(error: MazeError, stream: TextIO | None = None) -> None:
         console.print(Text(line, style=_style(line)))
 
 
-def one_screen(error: MazeError) -> list[str]:
-    """The lines of the message; of many problems only as many as fit on a screen, and a count of the others.
+def message_lines(error: MazeError) -> list[str]:
+    """The lines of the message; of many problems as many as fit on a screen, and one line for each of the others.
 
     The traceback of another process is not among them: it has no fixed length.
     """
     problems = list(error.problems) if isinstance(error, ExperimentError) else [error]
     lines: list[str] = []
     for shown, problem in enumerate(problems):
-        block = [line if len(line) <= 400 else f"{line[:399]}…" for line in problem.render(remote=False).splitlines()]
+        block = [_cut(line) for line in problem.render(remote=False).splitlines()]
         if lines and len(lines) + len(block) >= MAX_LINES:
-            n_left = len(problems) - shown
-            return [*lines, "", f"… and {n_left} more problem{'s' if n_left > 1 else ''}: correct these first"]
+            return [*lines, "", *(_cut(f"error: {left.what} ({left.location})") for left in problems[shown:])]
         lines += ["", *block] if lines else block
     if len(lines) > MAX_LINES:
         lines = [*lines[:MAX_LINES], f"… {len(lines) - MAX_LINES} lines left out"]
     return lines
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= 400 else f"{line[:399]}…"
 
 
 def _style(line: str) -> str:

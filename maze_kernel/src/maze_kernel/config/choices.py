@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
+from shlex import quote
 from typing import Any
 
 import attrs
@@ -53,12 +54,12 @@ class Choices:
         if _IMPORT_PATH.fullmatch(use) and not self.catalog.names_plugin(use):
             return self._imported(kind, use, location)
         entry = self.catalog.find(kind, use, location=location)
-        owner = owner_of(entry)
+        file = entry.plugin.distribution
         return Choice(
             target=entry.component.target,
-            owner=owner,
+            owner=str(entry.plugin),
             fields=fields_of_entry(self.catalog, entry, location=location),
-            describe=f"maze describe {kind} {use}",
+            describe=f"maze describe {kind} {use}" + (f" --load {quote(file)}" if file.endswith(".py") else ""),
             summary=entry.component.summary,
         )
 
@@ -85,18 +86,13 @@ class Choices:
         return Choice(target=use, owner=use, fields=fields, describe=describe)
 
 
-def owner_of(entry: Any) -> str:
-    """Distribution and version that provide a catalog entry: "maze-ppo 0.1.0"."""
-    return f"{entry.plugin.distribution} {entry.plugin.version}".strip()
-
-
 def fields_of_entry(catalog: Any, entry: Any, *, location: Location | None = None) -> OptionFields:
     """The options of an installed component.
 
     Raises:
         RequestError: its options class or its target cannot be imported.
     """
-    owner = owner_of(entry)
+    owner = str(entry.plugin)
     try:
         options_class = catalog.options_class(entry)
     except MazeError as error:

@@ -18,7 +18,7 @@ import attrs
 from maze_kernel.components import COMPONENT_TYPES, CommandComponent, load_attribute
 from maze_kernel.config import fields as f
 from maze_kernel.config.bounds import schema_by
-from maze_kernel.config.choices import Choices, fields_of_entry, owner_of
+from maze_kernel.config.choices import Choices, fields_of_entry
 from maze_kernel.config.documentation import Texts, texts_of_class, texts_of_target
 from maze_kernel.config.experiment import Experiment
 from maze_kernel.config.resolved import plain
@@ -179,7 +179,7 @@ class _Builder:
 
     def _component(self, entry: Any, uses: list[str], inline: _Inline | None = None) -> Schema:
         component = entry.component
-        use: Schema = {"enum": uses, "description": f"{component.summary} ({owner_of(entry)})".strip()}
+        use: Schema = {"enum": uses, "description": f"{component.summary} ({entry.plugin})".strip()}
         try:
             fields = fields_of_entry(self.catalog, entry)
             cls = fields.options_class

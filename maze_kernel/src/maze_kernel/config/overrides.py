@@ -12,7 +12,7 @@ import tomli
 from maze_kernel.config.origin import OverrideText, show_path
 from maze_kernel.config.positions import KeyPath, Span, split_key
 from maze_kernel.config.problems import Problems
-from maze_kernel.config.source import MAX_DEPTH
+from maze_kernel.config.source import MAX_DEPTH, deeper_than
 
 _MAX_CHARACTERS = 1 << 16
 
@@ -84,7 +84,7 @@ def _parse(text: str, name: str, marker: KeyPath, problems: Problems) -> Any:
     if len(text) <= _MAX_CHARACTERS:
         try:
             parsed = tomli.loads(f"value = {text}")
-            if list(parsed) == ["value"] and _depth(parsed["value"]) < MAX_DEPTH:
+            if list(parsed) == ["value"] and not deeper_than([parsed["value"]], MAX_DEPTH - 1):
                 return parsed["value"]
         except RecursionError:
             reason = "nested too deeply"
@@ -99,15 +99,6 @@ def _parse(text: str, name: str, marker: KeyPath, problems: Problems) -> Any:
         help=_quoting(text, name),
     )
     return _FAILED
-
-
-def _depth(value: Any) -> int:
-    depth, level = 0, [value]
-    while level and depth <= MAX_DEPTH:
-        depth += 1
-        containers = [child for child in level if isinstance(child, (dict, list))]
-        level = [c for child in containers for c in (child.values() if isinstance(child, dict) else child)]
-    return depth
 
 
 def _quoting(text: str, name: str) -> str:

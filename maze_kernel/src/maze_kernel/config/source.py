@@ -8,6 +8,7 @@ from typing import Any
 
 import tomli
 
+from maze_kernel.catalog import nearest
 from maze_kernel.config.origin import Origin, excerpt
 from maze_kernel.config.positions import Span, find_positions
 from maze_kernel.errors import Location, RequestError
@@ -43,7 +44,7 @@ def parse_toml(text: str, file: str) -> tuple[dict[str, Any], Origin]:
         raise _too_deep(file) from None
     except ValueError as error:
         raise _unreadable_value(error, origin) from None
-    if _deeper_than(data, MAX_DEPTH):
+    if deeper_than(data, MAX_DEPTH):
         raise _too_deep(file)
     origin.places = find_positions(text)
     return data, origin
@@ -79,13 +80,11 @@ def _read_bytes(path: Path, file: str) -> bytes:
 
 
 def _files_beside(path: Path) -> tuple[str, ...]:
-    from difflib import get_close_matches
-
     try:
         names = [entry.name for entry in path.parent.iterdir() if entry.suffix == ".toml"]
     except OSError:
         return ()
-    return tuple(str(path.with_name(name)) for name in get_close_matches(path.name, names, n=3))
+    return tuple(str(path.with_name(name)) for name in nearest(path.name, names))
 
 
 def _decode(content: bytes, file: str) -> str:
@@ -152,7 +151,8 @@ def _too_deep(file: str) -> RequestError:
     )
 
 
-def _deeper_than(data: Any, limit: int) -> bool:
+def deeper_than(data: Any, limit: int) -> bool:
+    """Whether more than `limit` tables and lists lie in one another."""
     level = [data]
     for _ in range(limit):
         level = [

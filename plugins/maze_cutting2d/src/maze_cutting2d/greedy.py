@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from maze_cutting2d.options import Size
@@ -13,12 +10,13 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import SpaceError
+from maze_runtime.rollout.rule_policy import RulePolicy
 
 SIDES = 10_000.0
 """Sides are compared as whole numbers of this fraction of a unit, so that scaled observations work as well."""
 
 
-class GreedyPolicy:
+class GreedyPolicy(RulePolicy):
     """Reads the observations of "cutting-2d" in any version.
 
     Of the pieces the order fits into it takes the smallest; of the four ways to cut it, the one that leaves the
@@ -52,19 +50,6 @@ class GreedyPolicy:
         columns = np.array(choices, np.int64).reshape(len(orders), 3)
         named = {"piece_idx": columns[:, 0], "cut_rotation": columns[:, 1], "cut_order": columns[:, 2]}
         return {head: named[head] for head in self._heads[policy_key]}
-
-    def begin_episodes(self, env_index: np.ndarray) -> None:
-        """Nothing is remembered between steps."""
-
-    def seed(self, seed: int) -> None:
-        """Nothing is random."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Empty."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Nothing to load."""
 
 
 def _choose(inventory: list[Size], order: Size) -> tuple[int, int, int]:
