@@ -262,3 +262,63 @@ def test_classes_factories_and_instances_serve_as_well():
     assert make_env(GymOptions(id="gymnasium.envs.classic_control:PendulumEnv")).reset(seed=1)
     with pytest.raises(EnvError, match="made something else"):
         make_env(GymOptions(id="builtins:dict"))
+
+
+class InfoMasked(Echo):
+    """Gives one mask in `info`, from a step on."""
+
+    def __init__(self, action_space, mask, first=0):
+        super().__init__(action_space=action_space)
+        self.mask, self.first = mask, first
+
+    def reset(self, *, seed=None, options=None):
+        observation, _ = super().reset(seed=seed)
+        return observation, {"action_mask": self.mask} if not self.first else {}
+
+    def step(self, action):
+        return (*super().step(action)[:4], {"action_mask": self.mask} if self.n_steps >= self.first else {})
+
+
+HEADS = spaces.Dict(turn=spaces.Discrete(3), push=spaces.Box(-1, 1, (1,), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("action_space", "mask", "words"),
+    [
+        (spaces.Box(-1, 1, (2,)), np.ones(2), ["fits no action head"]),
+        (spaces.Discrete(3), np.ones(4), ["'action'", "(4,)", "(3,)"]),
+        (HEADS, {"trun": np.ones(3)}, ["'trun'", "turn"]),
+        (HEADS, {"turn": np.ones(3), "push": np.ones(1)}, ["'push'", "no action head that can be masked"]),
+        (HEADS, {"turn": np.ones(2)}, ["'turn'", "(2,)"]),
+        (spaces.MultiDiscrete([2, 3]), np.ones(4), ["(4,)", "(5,)"]),
+        (spaces.MultiBinary(3), np.ones(2), ["(2,)", "(3,)"]),
+    ],
+)
+def test_a_mask_in_info_that_fits_no_head_is_refused(action_space, mask, words):
+    with pytest.raises(EnvError) as caught:
+        GymEnv(InfoMasked(action_space, mask)).reset(seed=0)
+    for word in words:
+        assert word in caught.value.render()
+    GymEnv(InfoMasked(action_space, mask), action_mask="none").reset(seed=0)
+
+
+def test_a_mask_that_appears_later_is_refused_where_it_appears():
+    env = GymEnv(InfoMasked(spaces.Discrete(3), np.ones(3), first=2))
+    env.reset(seed=0)
+    env.step({"action": 0})
+    with pytest.raises(EnvError, match="was not there at the first reset"):
+        env.step({"action": 0})
+
+
+def test_bits_are_masked_from_info():
+    env = GymEnv(InfoMasked(spaces.MultiBinary((2, 2)), np.array([[0, 1], [1, 1]])))
+    assert env.reset(seed=0)[0]["action_mask"].tolist() == [0, 1, 1, 1]
+
+
+def test_an_observation_with_the_name_of_a_head_is_no_mask():
+    class Named(InfoMasked):
+        def __init__(self):
+            super().__init__(spaces.Dict(turn=spaces.Discrete(3)), {"turn": np.array([1, 0, 1])})
+            self.observation_space = spaces.Dict(turn=spaces.Discrete(3))
+
+    assert GymEnv(Named()).reset(seed=0)[0]["turn_mask"].tolist() == [1, 0, 1]

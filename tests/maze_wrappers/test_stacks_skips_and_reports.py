@@ -15,7 +15,10 @@ from maze_kernel.config.load import experiment_from_mapping, select
 from maze_kernel.contracts.env import ActorID, StructuredSpaces
 from maze_kernel.contracts.vector import FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError, RequestError
+from maze_runtime.env.conversion import ActionConversion, ObservationConversion
+from maze_runtime.env.core_env import CoreEnv
 from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.env.maze_env import MazeEnv
 from maze_runtime.events.aggregation import EpochAggregator
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.rollout.vector_transform import TransformedVectorEnv
@@ -114,10 +117,43 @@ def test_skipped_steps_add_their_rewards_and_end_with_the_episode(kernel, mode, 
 
 
 def test_an_environment_without_a_noop_says_what_to_do(kernel):
-    env = build(select(kernel, "wrapper", {"use": "step-skip", "mode": "noop"}), Count())
-    env.reset()
-    with pytest.raises(EnvError, match="sticky"):
-        env.step({"action": 0})
+    class Rise(CoreEnv):
+        def reset(self, seed=None):
+            return 0
+
+        def step(self, maze_action):
+            return 0, 0.0, False, False, {}
+
+        def get_maze_state(self):
+            return 0
+
+    class Nothing(ObservationConversion):
+        def space(self):
+            return spaces.Dict(x=spaces.Box(0, 1, (1,)))
+
+        def maze_to_space(self, maze_state):
+            return {"x": np.zeros(1, np.float32)}
+
+    class Floor(ActionConversion):
+        def space(self):
+            return spaces.Dict(action=spaces.Discrete(4))
+
+        def space_to_maze(self, action, maze_state):
+            return action["action"]
+
+    class FloorOrStay(Floor):
+        def noop_action(self):
+            return {"action": 0}
+
+    for env in (Count(), MazeEnv(Rise(), Nothing(), Floor())):
+        with pytest.raises(RequestError) as refusal:
+            build(select(kernel, "wrapper", {"use": "step-skip", "mode": "noop"}), env)
+        assert "sticky" in refusal.value.help
+    skipping = build(
+        select(kernel, "wrapper", {"use": "step-skip", "mode": "noop"}), MazeEnv(Rise(), Nothing(), FloorOrStay())
+    )
+    skipping.reset(seed=0)
+    skipping.step({"action": 1})
 
 
 def test_random_beginnings_follow_from_the_seed(kernel):

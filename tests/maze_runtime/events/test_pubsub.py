@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 
 import pytest
 
+from maze_kernel.errors import EnvError
 from maze_runtime.events.pubsub import Pubsub, Subscriber
 
 
@@ -45,12 +46,22 @@ def test_a_subscriber_hears_its_interfaces_and_queries_by_event():
         {"by": "Ada", "loudly": False},
         {"by": "Bob", "loudly": True},
     ]
-    assert at_the_door.query_events(BellEvents.rang) == []
     names = [record.name for record in everywhere.query_events(BellEvents.rang, DoorEvents.closed)]
     assert names == ["BellEvents/rang", "DoorEvents/closed"]
     everywhere.clear()
     assert everywhere.query_events(DoorEvents.opened) == []
     assert len(at_the_door.query_events(DoorEvents.opened)) == 2
+
+
+def test_an_event_of_another_interface_is_no_silent_nothing():
+    class LoudDoorEvents(DoorEvents):
+        def slammed(self): ...
+
+    with pytest.raises(EnvError) as caught:
+        Listener(DoorEvents).query_events(DoorEvents.opened, BellEvents.rang)
+    for word in ("BellEvents.rang", "Listener", "DoorEvents"):
+        assert word in caught.value.render()
+    assert Listener(LoudDoorEvents).query_events(DoorEvents.opened, LoudDoorEvents.slammed) == []
 
 
 def test_who_registers_before_the_topic_exists_hears_it_too():

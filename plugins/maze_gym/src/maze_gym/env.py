@@ -8,7 +8,7 @@ import gymnasium
 from gymnasium import spaces
 
 from maze_gym.making import make_gym_env
-from maze_gym.masks import find_mask_reader
+from maze_gym.masks import INFO_KEY, find_mask_reader, mask_in_observation, refuse_unread_mask
 from maze_gym.options import GymOptions
 from maze_gym.outside import OutsideGymEnv
 from maze_gym.padding import Padding
@@ -49,6 +49,8 @@ class GymEnv(FlatEnv):
         keys = self._observations.outer.spaces
         self._masks = find_mask_reader(env, action_mask, keys, self._actions.outer, lambda: env.reset()[1])
         masks = self._masks.spaces if self._masks is not None else {}
+        wants = action_mask == "auto" and not mask_in_observation(keys, self._actions.outer)
+        self._refuses_masks = self._masks is None and wants
         self.structured_spaces = flat_spaces(spaces.Dict({**keys, **masks}), self._actions.outer)
 
     def reset(
@@ -59,6 +61,8 @@ class GymEnv(FlatEnv):
         observation = self._observations.decode(raw)
         if self._masks is not None:
             observation.update(self._masks.read(info, False))
+        elif self._refuses_masks and INFO_KEY in info:
+            refuse_unread_mask(info, self._actions.outer)
         return observation, info
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -67,6 +71,8 @@ class GymEnv(FlatEnv):
         observation = self._observations.decode(raw)
         if self._masks is not None:
             observation.update(self._masks.read(info, bool(terminated or truncated)))
+        elif self._refuses_masks and INFO_KEY in info:
+            refuse_unread_mask(info, self._actions.outer)
         return observation, reward, terminated, truncated, info  # type: ignore[return-value]
 
     def detach(self, outside: Outside) -> None:

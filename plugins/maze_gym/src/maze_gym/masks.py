@@ -1,17 +1,19 @@
 """Masks of allowed discrete actions, wherever an environment keeps them, as observation keys `<head>_mask`.
 
 A mask is a MultiBinary observation: one bit an action of a Discrete head, the bits of all dimensions one after the
-other for a MultiDiscrete head. A non-Dict action space has the head `action`, so its mask is `action_mask`.
+other for a MultiDiscrete head, one a bit for a MultiBinary head, whose bit is 0 where its mask is. A non-Dict action
+space has the head `action`, so its mask is `action_mask`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from maze_kernel.catalog import nearest
 from maze_kernel.errors import EnvError, RequestError
 
 METHODS = ("action_masks", "valid_action_mask", "action_mask")
@@ -26,6 +28,8 @@ def head_sizes(action_space: spaces.Dict) -> dict[str, int]:
             sizes[head] = int(space.n)
         elif isinstance(space, spaces.MultiDiscrete):
             sizes[head] = int(np.sum(space.nvec))
+        elif isinstance(space, spaces.MultiBinary):
+            sizes[head] = int(np.prod(space.shape))
     return sizes
 
 
@@ -95,6 +99,7 @@ class MaskReader:
     def _by_head(self, raw: Any, lead: tuple[int, ...]) -> dict[str, np.ndarray]:
         sizes = self._sizes
         if isinstance(raw, Mapping):
+            _require_heads(raw, sizes)
             return {head: _flat(raw[head], lead, sizes[head], head) for head in sizes if head in raw}
         if len(sizes) == 1:
             ((head, size),) = sizes.items()
@@ -104,6 +109,36 @@ class MaskReader:
         together = _flat(raw, lead, sum(sizes.values()), "all heads")
         parts = np.split(together, np.cumsum(list(sizes.values()))[:-1], axis=-1)
         return dict(zip(sizes, parts, strict=True))
+
+
+def _require_heads(raw: Mapping[Any, Any], sizes: Mapping[str, int]) -> None:
+    """Gymnasium's batches add keys of their own, with an underscore before the name."""
+    wrong = [str(head) for head in raw if head not in sizes and not str(head).startswith("_")]
+    if wrong:
+        raise EnvError(
+            f"the action mask names {wrong[0]!r}, which is no action head that can be masked",
+            received=", ".join(map(str, raw)),
+            expected=f"some of {', '.join(sizes)}",
+            nearest=nearest(wrong[0], sizes),
+            owner="maze-gym",
+        )
+
+
+def refuse_unread_mask(info: Mapping[str, Any], action_space: spaces.Dict) -> None:
+    """Refuse a mask in `info` that nobody reads, rather than let the policy take forbidden actions.
+
+    Raises:
+        EnvError: `info["action_mask"]` is there.
+    """
+    if info.get(INFO_KEY) is not None:
+        raise EnvError(
+            f"info[{INFO_KEY!r}] holds a mask that "
+            + ("was not there at the first reset" if head_sizes(action_space) else "fits no action head"),
+            received=f"the action space {action_space}",
+            expected="a mask from the first reset on, of a Discrete, MultiDiscrete or MultiBinary action",
+            owner="maze-gym",
+            help='set action_mask = "none" if it is to be ignored',
+        )
 
 
 def _flat(raw: Any, lead: tuple[int, ...], size: int, head: str) -> np.ndarray:
@@ -131,8 +166,7 @@ def find_mask_reader(
         probe: resets the environment and returns its info; called only where masks can come from info or method.
     """
     sizes = head_sizes(action_space)
-    in_observation = any(key == INFO_KEY or key.removesuffix("_mask") in sizes for key in observation_keys)
-    if wanted == "none" or (wanted in ("auto", "observation") and in_observation):
+    if wanted == "none" or (wanted in ("auto", "observation") and mask_in_observation(observation_keys, action_space)):
         return None
     if wanted in ("auto", "info", "method") and sizes:
         info = probe()
@@ -145,11 +179,17 @@ def find_mask_reader(
         return None
     raise RequestError(
         f"the environment gives no action mask by {wanted!r}",
-        expected=f"{'a Discrete or MultiDiscrete action' if not sizes else _where(wanted)} at reset",
+        expected=f"{'a Discrete, MultiDiscrete or MultiBinary action' if not sizes else _where(wanted)} at reset",
         option="action_mask",
         owner="maze-gym",
         help='set action_mask = "auto", or give the mask at reset and after every step',
     )
+
+
+def mask_in_observation(observation_keys: Iterable[str], action_space: spaces.Dict) -> bool:
+    """Whether an observation is the mask of a head, so that nothing else is read."""
+    masks = {f"{head}_mask" for head in head_sizes(action_space)}
+    return any(key == INFO_KEY or key in masks for key in observation_keys)
 
 
 def _where(wanted: str) -> str:

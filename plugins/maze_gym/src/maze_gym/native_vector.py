@@ -18,7 +18,14 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from maze_gym.making import require_spec
-from maze_gym.masks import INFO_KEY, MaskReader, find_mask_reader, mask_method
+from maze_gym.masks import (
+    INFO_KEY,
+    MaskReader,
+    find_mask_reader,
+    mask_in_observation,
+    mask_method,
+    refuse_unread_mask,
+)
 from maze_gym.options import GymOptions
 from maze_gym.space_adapter import SpaceAdapter
 from maze_kernel.contracts.env import FLAT_KEY, PolicyKey
@@ -94,6 +101,7 @@ class NativeVectorEnv:
         self._actions = SpaceAdapter(env.single_action_space, "action")
         keys = self._observations.outer.spaces
         self._masks = self._find_masks(action_mask, keys)
+        self._refuses_masks = action_mask == "auto" and not mask_in_observation(keys, self._actions.outer)
         mask_spaces = self._masks.spaces if self._masks is not None else {}
         self.structured_spaces = flat_spaces(spaces.Dict({**keys, **mask_spaces}), self._actions.outer)
         self._env_index = np.arange(self.n_envs)
@@ -122,6 +130,8 @@ class NativeVectorEnv:
         if self._masks is not None:
             self._mask_rows = self._read_masks(self._masks, infos, None)
             observation.update(self._mask_rows)
+        elif self._refuses_masks:
+            refuse_unread_mask(infos, self._actions.outer)
         flags = np.zeros((2, self.n_envs), np.bool_)
         return self._tick(observation, np.zeros(self.n_envs, np.float32), flags[0], flags[1])
 

@@ -10,7 +10,9 @@ from gymnasium import spaces
 
 from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
-from maze_kernel.errors import EnvError, RequestError
+from maze_kernel.errors import RequestError
+from maze_runtime.env.conversion import ActionConversion
+from maze_runtime.env.maze_env import MazeEnv
 from maze_runtime.env.simulation import HasNoop
 from maze_runtime.env.wrapper import EnvWrapper
 from maze_wrappers.known_names import require_known
@@ -27,14 +29,15 @@ class StepSkip(EnvWrapper):
     step.
 
     Raises:
-        RequestError: `noop` is no action of the environment.
-        EnvError: from `step`, mode "noop", where the environment knows no action that changes nothing.
+        RequestError: `noop` is no action of the environment, or mode "noop" finds no action that changes nothing.
     """
 
     def __init__(self, env: StructuredEnv, options: StepSkipOptions) -> None:
         super().__init__(env)
         self.options = options
         self._noops = _noops(env.structured_spaces, options.noop) if options.noop is not None else None
+        if options.mode == "noop" and self._noops is None:
+            _require_noops(env)
         self._decided: dict[ActorID, Action] = {}
         self._actor_rewards: Any = None
 
@@ -95,14 +98,24 @@ class StepSkip(EnvWrapper):
         if self._noops is not None:
             return {head: np.copy(value)[()] for head, value in self._noops[actor.step_key].items()}
         source = capability(self.env, HasNoop)  # type: ignore[type-abstract]
-        if source is None:
-            raise EnvError(
-                "the environment knows no action that changes nothing",
-                option="noop",
-                owner=OWNER,
-                help='give it, e.g. noop = { action = 0 }, or take mode = "sticky"',
-            )
+        assert source is not None, "asked for when it was built"
         return source.noop_action()
+
+
+def _require_noops(env: StructuredEnv) -> None:
+    """Refuse an environment that knows no action that changes nothing, before anything is played."""
+    source = capability(env, HasNoop)  # type: ignore[type-abstract]
+    conversions = source.action_conversions if isinstance(source, MazeEnv) else {}
+    silent = [key for key, part in conversions.items() if type(part).noop_action is ActionConversion.noop_action]
+    if source is not None and not silent:
+        return
+    raise RequestError(
+        "the environment knows no action that changes nothing",
+        received=f"no noop_action in the action conversion of policy key {silent[0]!r}" if silent else None,
+        option="mode",
+        owner=OWNER,
+        help='give one, e.g. noop = { action = 0 }, or take mode = "sticky"',
+    )
 
 
 def _noops(inner: StructuredSpaces, given: Mapping[str, Any]) -> dict[PolicyKey, Action]:

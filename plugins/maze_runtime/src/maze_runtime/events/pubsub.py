@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from maze_kernel.contracts.events import EventMethod, EventRecord
+from maze_kernel.errors import EnvError
 from maze_runtime.events.declaration import events_of
 
 InterfaceT = TypeVar("InterfaceT")
@@ -21,21 +22,44 @@ Sink = list[EventRecord]
 class Subscriber(ABC):
     """Collects the events of some interfaces; reward aggregators are subscribers."""
 
+    _heard: frozenset[EventMethod] | None = None
+
     def __init__(self) -> None:
         self.events: Sink = []
 
     @abstractmethod
     def get_interfaces(self) -> Sequence[type]:
-        """The event interfaces it listens to; asked once, when it is registered."""
+        """The event interfaces it listens to; they stay the same."""
 
     def query_events(self, *events: EventMethod) -> list[EventRecord]:
-        """The records of these events since the last `clear`, in the order they were fired."""
+        """The records of these events since the last `clear`, in the order they were fired.
+
+        Raises:
+            EnvError: an event of none of its interfaces, which it would never hear.
+        """
+        if self._heard is None:
+            interfaces = self.get_interfaces()
+            self._heard = frozenset(event for interface in interfaces for event in events_of(interface).values())
+        for event in events:
+            if event not in self._heard:
+                raise _deaf(self, event)
         return [record for record in self.events if record.event in events]
 
     def clear(self) -> None:
         """Forget the events so far; `MazeEnv` does it before each step and each `reset`."""
         if self.events:
             self.events.clear()
+
+
+def _deaf(subscriber: Subscriber, event: EventMethod) -> EnvError:
+    names = ", ".join(interface.__name__ for interface in subscriber.get_interfaces())
+    return EnvError(
+        f"{type(subscriber).__name__} asks for {event.__qualname__}, which it does not listen to",
+        received=f"get_interfaces() gives {names or 'nothing'}",
+        expected=f"the interface of {event.__name__} among them",
+        owner=type(subscriber).__module__,
+        help=f"return {event.__qualname__.rpartition('.')[0]} from get_interfaces(), too",
+    )
 
 
 class Pubsub:
