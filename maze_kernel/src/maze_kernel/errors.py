@@ -53,9 +53,15 @@ class MazeError(Exception):
         nearest: up to three names close to what was written.
         help: one next step.
         remote_traceback: the traceback as text, if it happened in another process.
+
+    Attributes:
+        user_traceback: that of the exception behind it, as text, without frames of the framework; None: not known.
+        seed: of the environment's last seeded episode; None: not known.
     """
 
     exit_code = EXIT_FAILED
+    user_traceback: str | None = None
+    seed: int | None = None
 
     def __init__(
         self,

@@ -20,6 +20,7 @@ from maze_kernel.loader import Kernel
 
 BROUGHT_BY = {
     "train": "maze-runtime",
+    "check-env": "maze-runtime",
     "rollout": "maze-runtime",
     "show": "maze-runtime",
     "networks": "maze-drawing",
@@ -114,7 +115,8 @@ def find_command(catalog: Catalog, name: str) -> CatalogEntry:
     try:
         return catalog.find("command", name)
     except PluginError as error:
-        if name in BROUGHT_BY and not error.nearest:
+        if name in BROUGHT_BY:
+            error.nearest = ()
             error.help = f"it comes with {BROUGHT_BY[name]}: pip install {BROUGHT_BY[name]}"
         raise
 

@@ -33,14 +33,24 @@ def read_experiment(file: Path, overrides: tuple[str, ...] = ()) -> LoadedExperi
 def check(
     file: Annotated[Path, typer.Argument(help="An experiment file.")],
     overrides: Overrides = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Play the environment, too, for so many decisions.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the first episode, with --steps.")] = 0,
 ) -> None:
-    """Check an experiment file and show every problem."""
-    experiment = read_experiment(file, tuple(overrides or ())).experiment
+    """Check an experiment file and show every problem; with --steps also its environment."""
+    loaded = read_experiment(file, tuple(overrides or ()))
+    experiment = loaded.experiment
     parts = [f"env {experiment.env.use}", *(f"wrapper {wrapper.use}" for wrapper in experiment.wrappers)]
     if experiment.model is not None:
         parts.append(f"model {experiment.model.use}")
     parts.append(f"trainer {experiment.trainer.use}")
     typer.echo(f"{file}: ok ({experiment.name}: {', '.join(parts)})")
+    if steps is not None:
+        from maze_kernel.cli.app import find_command
+
+        play = loaded.kernel.catalog.load(find_command(loaded.kernel.catalog, "check-env"))
+        play(file, overrides, steps, seed)
 
 
 def schema(

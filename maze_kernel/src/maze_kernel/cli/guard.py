@@ -81,12 +81,12 @@ def _show_maze_error(error: MazeError, with_traceback: bool) -> None:
         tracebacks.print_exception(error)  # shows that of the other process, too
         print(file=sys.stderr)
     else:
-        cause = error.__cause__
-        if cause and not isinstance(cause, MazeError) and (isinstance(error, EnvError) or hasattr(error, "phase")):
+        cause, text = error.__cause__, error.user_traceback or error.remote_traceback
+        if text:
+            print(f"{text.rstrip()}\n", file=sys.stderr)
+        elif cause and not isinstance(cause, MazeError) and (isinstance(error, EnvError) or hasattr(error, "phase")):
             tracebacks.print_exception(cause)
             print(file=sys.stderr)
-        if error.remote_traceback:
-            print(f"{error.remote_traceback.rstrip()}\n", file=sys.stderr)
     print_error(error)
 
 

@@ -12,10 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from maze_kernel.config.description import ComponentDescription as ComponentDescription
     from maze_kernel.config.description import describe as describe
-    from maze_kernel.config.experiment import Experiment as Experiment
-    from maze_kernel.config.experiment import LoadedExperiment as LoadedExperiment
     from maze_kernel.config.json_schema import schema as schema
     from maze_kernel.config.load import experiment_from_mapping as experiment_from_mapping
     from maze_kernel.config.load import load_experiment as load_experiment
@@ -25,9 +22,6 @@ if TYPE_CHECKING:
     from maze_kernel.config.resolved import to_toml as to_toml
 
 _PUBLIC = {
-    "ComponentDescription": "description",
-    "Experiment": "experiment",
-    "LoadedExperiment": "experiment",
     "describe": "description",
     "experiment_from_mapping": "load",
     "inside_run_dir": "paths",

@@ -13,6 +13,7 @@ from maze_kernel.config.fields import fields_of_class
 from maze_kernel.config.positions import KeyPath
 from maze_kernel.config.problems import Problems
 from maze_kernel.config.reading import INVALID, Reader, Scope
+from maze_kernel.config.source import files_beside
 from maze_kernel.config.structure import structure
 from maze_kernel.errors import RequestError
 
@@ -67,7 +68,7 @@ def plugin_files(plugins: PluginOptions, folder: Path | None, problems: Problems
             at_value=True,
             expected="a Python file beside the experiment",
             owner=KERNEL_OWNER,
-            nearest=_python_files(folder, name),
+            nearest=files_beside(folder / name, ".py"),
             help="paths are relative to the experiment file",
         )
     return files
@@ -137,10 +138,3 @@ def _file(name: str, folder: Path) -> Path | None:
         return path if path.suffix == ".py" and path.is_file() else None
     except (OSError, ValueError):
         return None
-
-
-def _python_files(folder: Path, name: str) -> tuple[str, ...]:
-    try:
-        return nearest(name, sorted(path.name for path in folder.glob("*.py")))
-    except OSError:
-        return ()

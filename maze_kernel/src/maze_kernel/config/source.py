@@ -56,7 +56,7 @@ def _read_bytes(path: Path, file: str) -> bytes:
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        near = _files_beside(path)
+        near = tuple(str(path.with_name(name)) for name in files_beside(path, ".toml"))
         raise RequestError(
             f"there is no file {file}",
             location=location,
@@ -79,12 +79,12 @@ def _read_bytes(path: Path, file: str) -> bytes:
     return content
 
 
-def _files_beside(path: Path) -> tuple[str, ...]:
+def files_beside(path: Path, suffix: str) -> tuple[str, ...]:
+    """Names of files in the folder of a path that are spelt like its own."""
     try:
-        names = [entry.name for entry in path.parent.iterdir() if entry.suffix == ".toml"]
+        return nearest(path.name, sorted(entry.name for entry in path.parent.iterdir() if entry.suffix == suffix))
     except OSError:
         return ()
-    return tuple(str(path.with_name(name)) for name in nearest(path.name, names))
 
 
 def _decode(content: bytes, file: str) -> str:

@@ -32,6 +32,7 @@ from maze_kernel.contracts.env import FLAT_KEY, PolicyKey
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
 from maze_runtime.env.flat import flat_spaces
+from maze_runtime.env.tracebacks import ALONE, user_traceback
 
 
 def make_vector_env(n_envs: int, options: GymOptions) -> NativeVectorEnv | None:
@@ -255,7 +256,10 @@ class NativeVectorEnv:
     def _raise(self, error: Exception, phase: str) -> Any:
         if isinstance(error, MazeError):
             raise error
-        raise EnvError(f"its {phase} raised {type(error).__name__}: {error}", owner=self._where()) from error
+        raised = EnvError(f"its {phase} raised {type(error).__name__}: {error}", owner=self._where(), help=ALONE)
+        raised.user_traceback = user_traceback(error)
+        raised.seed = self._seed[0] if isinstance(self._seed, list) else self._seed
+        raise raised from error
 
 
 def _autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:

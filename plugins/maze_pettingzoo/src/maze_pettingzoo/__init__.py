@@ -1,1 +1,4 @@
 """PettingZoo games as structured environments."""
+
+__tracebackhide__ = True
+"""Frames of this package say nothing about an error of the environment inside; see `maze_runtime.env.tracebacks`."""

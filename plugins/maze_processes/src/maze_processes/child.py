@@ -164,7 +164,7 @@ class _Server:
 def _describe(error: BaseException) -> bytes:
     # A MazeError says what it has to say itself; what is wanted is how the foreign error behind it came about.
     origin = error.__cause__ if isinstance(error, MazeError) and error.__cause__ is not None else error
-    text = "".join(traceback.format_exception(origin))
+    text = getattr(error, "user_traceback", None) or "".join(traceback.format_exception(origin))
     shipped = None
     if isinstance(error, MazeError):
         with contextlib.suppress(Exception):

@@ -21,7 +21,9 @@ from maze_kernel.contracts.workers import ActorGroup, ArraySpec, Future, Restart
 from maze_kernel.errors import EnvError, MazeError, RequestError, WorkerError
 from maze_processes.env_host import (
     EPISODE,
+    PHASE,
     PROGRESS,
+    SEED,
     EnvFactory,
     HostFactory,
     array_specs,
@@ -380,17 +382,24 @@ class SubprocessVectorEnv:
             return f"environments {first} to {last - 1}"
         return describe_progress(self._progress[first:last], first)
 
+    def _seed_of(self, worker: int) -> int | None:
+        """The seed that the first busy environment of a worker plays."""
+        if self._progress is None:
+            return None
+        rows = self._progress[self.bounds[worker] : self.bounds[worker + 1]]
+        busy = rows[rows[:, PHASE] != 0]
+        return int(busy[0, SEED]) if len(busy) and busy[0, SEED] >= 0 else None
+
     def _raise(self, worker: int, error: MazeError) -> NoReturn:
         cause = error if isinstance(error, WorkerError) else error.__cause__
         if not isinstance(cause, WorkerError):
             raise error
         if error is cause:
-            raise EnvError(
-                error.what,
-                owner=self._describe(worker),
-                help=error.help,
-                remote_traceback=error.remote_traceback,
-            ) from error
+            raised = EnvError(
+                error.what, owner=self._describe(worker), help=error.help, remote_traceback=error.remote_traceback
+            )
+            raised.seed = self._seed_of(worker)
+            raise raised from error
         if isinstance(error, EnvError) and cause.process_id is not None:
             error.owner = f"{error.owner}, process {cause.process_id}"
             error.remote_traceback = cause.remote_traceback

@@ -12,7 +12,12 @@ MAZE_PLUGIN_API = 1
 
 @hookimpl
 def maze_commands() -> Iterable[CommandComponent]:
-    """Commands that train, play and show runs."""
+    """Commands that train, play, show runs, and check environments."""
+    yield CommandComponent(
+        name="check-env",
+        target="maze_runtime.commands.check_env:check_env",
+        summary="Build the environment of an experiment with its wrappers, and play it at random.",
+    )
     yield CommandComponent(
         name="train",
         target="maze_runtime.commands.train:train",

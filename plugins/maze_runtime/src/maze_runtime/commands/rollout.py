@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -104,10 +105,20 @@ def rollout(
         if isinstance(result, ReplayResult):
             _compare_with_recording(result)
         _print_what_was_written(options)
-    for episode in result.episodes:
-        if episode.error is not None:
-            print(f"failed: episode with seed {episode.seed}: {episode.error}", file=sys.stderr)
+    _print_failures(result, loaded.path)
     return EXIT_FAILED if result.summary["n_failed"] else EXIT_DONE
+
+
+def _print_failures(result: RolloutResult, path: str) -> None:
+    """Each traceback once, then each episode, then how to see the first of them alone."""
+    failed = [episode for episode in result.episodes if episode.error is not None]
+    for text in dict.fromkeys(episode.traceback for episode in failed if episode.traceback):
+        print(f"{text.rstrip()}\n", file=sys.stderr)
+    for episode in failed:
+        print(f"failed: episode with seed {episode.seed}: {episode.error}", file=sys.stderr)
+    if failed and Path(path).is_file():
+        command = f"maze check {shlex.quote(path)} --steps 1000 --seed {failed[0].seed}"
+        print(f"help: see the environment alone with that seed: {command}", file=sys.stderr)
 
 
 def _print_what_was_written(options: RolloutOptions) -> None:

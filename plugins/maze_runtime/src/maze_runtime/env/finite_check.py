@@ -93,13 +93,15 @@ class FiniteCheck:
         if episode >= len(own) and own:
             seed = f"unseeded, {episode - len(own) + 1} episodes after seed {own[-1]}"
         step = max(0, self._n_ticks - int(self._started[index]))
-        raise NonFiniteError(
+        error = NonFiniteError(
             f"{what} of environment {self._first_index + index} is not finite",
             received=str(value),
             expected="a finite number",
             owner=f"environment {self._first_index + index}, episode {episode} ({seed}), step {step}",
-            help="run this environment alone with that seed, and guard the division, logarithm or root that makes it",
+            help="guard the division, logarithm or root that makes it",
         )
+        error.seed = int(own[min(episode, len(own) - 1)]) if own else None
+        raise error
 
 
 def _is_finite(array: np.ndarray) -> bool:

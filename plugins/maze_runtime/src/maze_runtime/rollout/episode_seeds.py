@@ -50,6 +50,11 @@ class EpisodeSeeds:
         own = self._seeds[index]
         return own[position] if position < len(own) else None
 
+    def last_seed(self, index: int) -> int | None:
+        """The seed of environment `index`'s last seeded episode; None where it had none."""
+        begun = self._seeds[index][: self._next[index]]
+        return begun[-1] if begun else None
+
     def describe(self, index: int) -> str:
         """Where environment `index` is, for an error message."""
         position, own = self._next[index] - 1, self._seeds[index]

@@ -23,6 +23,7 @@ class EpisodeResult:
         length: flat steps.
         terminated, truncated: how it ended; both false where `max_steps` or an error cut it.
         error: what failed, or None.
+        traceback: of what failed, as text, where it was an exception of somebody else's.
         events: the statistics of its events, where it was asked for and the environment reports any.
         event_rows: every event, where it was asked for.
         seconds: where the time went, by section, where it was asked for.
@@ -34,6 +35,7 @@ class EpisodeResult:
     terminated: bool
     truncated: bool
     error: str | None = None
+    traceback: str | None = attrs.field(default=None, repr=False)
     events: EpisodeStatistics | None = attrs.field(default=None, repr=False)
     event_rows: Sequence[EventRows] | None = attrs.field(default=None, repr=False)
     seconds: Mapping[str, float] | None = attrs.field(default=None, repr=False)

@@ -19,6 +19,7 @@ from maze_kernel.contracts.vector import VectorEnv
 from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, RestartPolicy, WorkerPool
 from maze_kernel.errors import MazeError, WorkerError
 from maze_runtime.env.profiling import shares
+from maze_runtime.env.tracebacks import traceback_of
 from maze_runtime.events.aggregation import EpochAggregator
 from maze_runtime.rollout.episode_observer import EpisodeObserver
 from maze_runtime.rollout.episodes import EpisodeResult, run_episodes
@@ -69,7 +70,7 @@ class EpisodeActor:
         except Exception as error:
             self._discard_env()
             text = error.what if isinstance(error, MazeError) else f"{type(error).__name__}: {error}"
-            return _failed(seed, text)
+            return _failed(seed, text, traceback_of(error))
 
     def _play(self, index: int, seed: int) -> EpisodeResult:
         player = self._player
@@ -148,7 +149,7 @@ def _dispatch(
             try:
                 results[index] = future.result()
             except WorkerError as error:
-                results[index] = _failed(seeds[index], error.what)
+                results[index] = _failed(seeds[index], error.what, error.remote_traceback)
             on_result(results[index])
             if waiting:
                 following = waiting.pop(0)
@@ -156,8 +157,16 @@ def _dispatch(
     return [results[index] for index in range(len(seeds))]
 
 
-def _failed(seed: int, error: str) -> EpisodeResult:
-    return EpisodeResult(seed=seed, total_reward=np.nan, length=0, terminated=False, truncated=False, error=error)
+def _failed(seed: int, error: str, traceback: str | None) -> EpisodeResult:
+    return EpisodeResult(
+        seed=seed,
+        total_reward=np.nan,
+        length=0,
+        terminated=False,
+        truncated=False,
+        error=error,
+        traceback=traceback or None,
+    )
 
 
 def summarize(results: Sequence[EpisodeResult]) -> dict[str, Any]:

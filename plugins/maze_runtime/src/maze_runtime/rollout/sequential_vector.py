@@ -16,6 +16,7 @@ from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.vector import ArrayDict, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
 from maze_runtime.env.batching import check_observation, check_same_spaces, scalar_reward, spaces_of
+from maze_runtime.env.tracebacks import ALONE, user_traceback
 from maze_runtime.rollout.episode_seeds import EpisodeSeeds
 from maze_runtime.rollout.rows import Final, FlatRows, StructuredRows
 
@@ -149,6 +150,10 @@ class SequentialVectorEnv:
             self._raise(error, "its reset")
         return observation, info
 
+    def describe(self, index: int) -> str:
+        """Where an environment is, for messages: its number, episode, seed and step."""
+        return self._episodes.describe(index)
+
     def _close_quietly(self) -> None:
         for env in self.envs:
             with contextlib.suppress(Exception):
@@ -156,13 +161,13 @@ class SequentialVectorEnv:
         self.envs = []
 
     def _raise(self, error: Exception, phase: str) -> NoReturn:
-        if isinstance(error, EnvError) and error.owner is None:
-            error.owner = self._episodes.describe(self._current)
-            raise error
         if isinstance(error, MazeError):
+            if isinstance(error, EnvError):
+                error.owner = error.owner or self.describe(self._current)
+                error.seed = self._episodes.last_seed(self._current)
             raise error
-        raise EnvError(
-            f"{phase} raised {type(error).__name__}: {error}",
-            owner=self._episodes.describe(self._current),
-            help="run this environment alone with that seed to see it fail",
-        ) from error
+        raised = EnvError(
+            f"{phase} raised {type(error).__name__}: {error}", owner=self.describe(self._current), help=ALONE
+        )
+        raised.user_traceback, raised.seed = user_traceback(error), self._episodes.last_seed(self._current)
+        raise raised from error

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from maze_kernel.errors import MazeError
+from maze_kernel.errors import ComponentError, MazeError
 from maze_kernel.selection import Selection
+from maze_runtime.env.tracebacks import user_traceback
 
 
 @contextmanager
@@ -20,6 +21,9 @@ def placed(selection: Selection) -> Iterator[None]:
     except MazeError as error:
         error.location = error.location or selection.places.get(error.option or "", selection.location)
         error.owner = error.owner or selection.owner
+        cause = error.__cause__ if isinstance(error, ComponentError) else None
+        if cause is not None and error.user_traceback is None:
+            error.user_traceback = user_traceback(cause)
         if not error.help and selection.instance is None:
             error.help = f"maze describe {selection.kind} {selection.use} lists the options"
         raise

@@ -13,6 +13,7 @@ import attrs
 from maze_kernel.contracts.logger import Logger, LoggerContext, Outcome, Progress
 from maze_kernel.errors import CheckpointError, MazeError, NonFiniteError, RequestError
 from maze_kernel.selection import read_option
+from maze_runtime.env.tracebacks import see_alone, traceback_of
 from maze_runtime.models.graph_building import named_graphs
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.directory import (
@@ -155,6 +156,10 @@ class _Run:
             if batch is not None:
                 error.help = f"{error.help}; " if error.help else ""
                 error.help += f"the batch is in {batch}"
+        if isinstance(error, MazeError):
+            see_alone(error, self._assembly.loaded.path, self._assembly.loaded.overrides)
+        if not isinstance(error, KeyboardInterrupt) and (text := traceback_of(error)):
+            self._loggers.note(f"what failed:\n{text.rstrip()}")
         what = error.what if isinstance(error, MazeError) else f"{type(error).__name__}: {error}"
         status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         self._loggers.note(f"{status}: {what}")

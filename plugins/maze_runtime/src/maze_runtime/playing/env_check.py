@@ -1,0 +1,181 @@
+"""Whether the environment of an experiment can be built and played: what `maze check FILE --steps N` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import PolicyContext
+from maze_kernel.contracts.vector import ArrayDict, Tick
+from maze_kernel.errors import EnvError
+from maze_runtime.rollout.random_policy import RandomPolicy
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.batch_factory import wrap_batch
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.contracts.transform import Transform
+    from maze_kernel.loader import Kernel
+
+
+@attrs.frozen(kw_only=True)
+class EnvReport:
+    """What was played.
+
+    Attributes:
+        n_steps: decisions.
+        returns: of the episodes that ended.
+    """
+
+    n_steps: int
+    returns: Sequence[float]
+
+
+def check_environment(loaded: LoadedExperiment, kernel: Kernel, *, n_steps: int, seed: int) -> EnvReport:
+    """Build one environment inside its wrappers, and the model for its spaces, and play at random.
+
+    Transforms that estimate statistics before training, and those outside of them, are bound to their spaces and
+    not played.
+
+    Args:
+        n_steps: decisions to take.
+        seed: of the first episode and of the actions; later episodes are unseeded, as in training.
+
+    Raises:
+        MazeError: something cannot be built, does not fit, raises, or breaks its contract; an error of the
+            environment names seed and step.
+    """
+    assembly = Assembly(loaded, kernel)
+    batch = SequentialVectorEnv([assembly.env_factory(writes_files=False)])
+    try:
+        assembly.bind(assembly.transforms, batch.structured_spaces)
+        assembly.make_model()
+    except BaseException:
+        batch.close()
+        raise
+    checked = wrap_batch(SpaceCheck(batch), _played(assembly.transforms), training=True)
+    with closing(checked):  # type: ignore[type-var]
+        return _play(checked, n_steps, seed)
+
+
+def _played(transforms: Sequence[Transform]) -> list[Transform]:
+    waiting = next((i for i, transform in enumerate(transforms) if transform.estimation_steps), len(transforms))
+    return list(transforms[:waiting])
+
+
+def _play(vector_env: Any, n_steps: int, seed: int) -> EnvReport:
+    policy = RandomPolicy(PolicyContext(spaces=vector_env.structured_spaces, seed=seed))
+    tick = vector_env.reset([[seed]])
+    returns, running = [], 0.0
+    for _ in range(n_steps):
+        tick = vector_env.step({key: policy.act(key, group) for key, group in tick.groups.items()})
+        running += float(tick.reward[0])
+        if tick.terminated[0] or tick.truncated[0]:
+            returns.append(running)
+            running = 0.0
+    return EnvReport(n_steps=n_steps, returns=returns)
+
+
+class SpaceCheck:
+    """Implements `VectorEnv`: passes ticks on as they are, unless something lies outside of its space.
+
+    Raises:
+        EnvError: from `reset` and `step`; an observation outside of its space, or a mask that forbids every choice.
+    """
+
+    def __init__(self, vector_env: SequentialVectorEnv) -> None:
+        self.vector_env = vector_env
+        self.n_envs = vector_env.n_envs
+        self.structured_spaces = vector_env.structured_spaces
+
+    def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
+        """Start new episodes everywhere; see `VectorEnv.reset`."""
+        self._seeds = seeds
+        return self._checked(self.vector_env.reset(seeds))
+
+    def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
+        """Take one decision everywhere; see `VectorEnv.step`."""
+        return self._checked(self.vector_env.step(actions))
+
+    def render(self) -> Any:
+        """The wrapped batch's drawing."""
+        return self.vector_env.render()
+
+    def close(self) -> None:
+        """Close the wrapped batch."""
+        self.vector_env.close()
+
+    def _checked(self, tick: Tick) -> Tick:
+        for key, group in tick.groups.items():
+            for row, index in enumerate(group.env_index.tolist()):
+                self._check(key, {name: array[row] for name, array in group.observation.items()}, index)
+                self._check_masks(key, {name: array[row] for name, array in group.observation.items()}, index)
+        for key, final in tick.final_observation.items():
+            for row, index in enumerate(final.env_index.tolist()):
+                self._check(key, {name: array[row] for name, array in final.observation.items()}, index)
+        return tick
+
+    def _check(self, key: PolicyKey, observation: Mapping[str, np.ndarray], index: int) -> None:
+        for name, space in self.structured_spaces.observation[key].spaces.items():
+            value: Any = observation[name]
+            if not space.contains(value if np.ndim(value) else np.asarray(value, space.dtype)[()]):
+                self._raise(
+                    f"the observation {name!r}{_of(key, self.structured_spaces.policy_keys)} lies outside of its space",
+                    _shown(value, space),
+                    str(space),
+                    "return what the observation space declares, or correct the space",
+                    index,
+                )
+
+    def _check_masks(self, key: PolicyKey, observation: Mapping[str, np.ndarray], index: int) -> None:
+        heads = self.structured_spaces.action[key].spaces
+        for name, value in observation.items():
+            head = name.removesuffix("_mask") if name != "action_mask" or "action" in heads else next(iter(heads))
+            space = heads.get(head) if name.endswith("_mask") else None
+            if space is not None and not _leaves_a_choice(np.ravel(value), space):
+                self._raise(
+                    f"the mask {name!r} forbids every choice",
+                    str(np.ravel(value).tolist()),
+                    "at least one allowed choice",
+                    "allow one choice (a no-op, say) in every state, or end the episode there",
+                    index,
+                )
+
+    def _raise(self, what: str, received: str, expected: str, help_: str, index: int) -> None:
+        where = self.vector_env.describe(index)
+        error = EnvError(what, received=received, expected=expected, owner=where, help=help_)
+        error.seed = int(self._seeds[index][0]) if self._seeds[index] else None
+        raise error
+
+
+def _of(key: PolicyKey, keys: Sequence[PolicyKey]) -> str:
+    return f" of policy key {key!r}" if len(keys) > 1 else ""
+
+
+def _shown(value: Any, space: spaces.Space[Any]) -> str:
+    """A small value itself; of a large one how far it reaches, and where it is out of bounds first."""
+    array = np.asarray(value)
+    if array.size <= 8:
+        return str(array.tolist())
+    text = f"values from {array.min():g} to {array.max():g}"
+    if isinstance(space, spaces.Box):
+        outside = np.argwhere((array < space.low) | (array > space.high))
+        if len(outside):
+            first = tuple(outside[0].tolist())
+            text += f"; {array[first]:g} at {list(first)}"
+    return text
+
+
+def _leaves_a_choice(mask: np.ndarray, space: spaces.Space[Any]) -> bool:
+    if isinstance(space, spaces.Discrete):
+        return bool(mask.any())
+    if isinstance(space, spaces.MultiDiscrete):
+        return all(part.any() for part in np.split(mask, np.cumsum(np.ravel(space.nvec))[:-1]))
+    return True
