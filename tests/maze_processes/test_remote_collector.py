@@ -13,7 +13,6 @@ from maze_kernel.contracts.model import ModelContext
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, NonFiniteError
 from maze_kernel.loader import Kernel
-from maze_processes.remote_collector import RemoteCollector
 from maze_processes.subprocess_vector import SubprocessVectorEnv
 from maze_runtime.env.finite_check import FiniteCheck
 from maze_runtime.env.flat import FlatEnv, flat_spaces
@@ -22,6 +21,7 @@ from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.models.policy_wrapper import PolicyWrapper
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.collector import Collector, collector_for
+from maze_runtime.rollout.remote_collector import RemoteCollector
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.rollout.vector_transform import TransformedVectorEnv
 from maze_testing.by_value_pool import ByValuePool
@@ -66,6 +66,11 @@ class Halve(Transform):
 
     def reward(self, reward):
         return reward * np.float32(0.5)
+
+
+class Estimated(Halve):
+    def state_dict(self):
+        return {"factor": 0.5}
 
 
 class Counting(Transform):
@@ -210,7 +215,7 @@ def test_a_hanging_environment_is_named_and_killed(model):
 
 
 def test_where_something_must_see_whole_steps_they_are_taken_one_by_one(model):
-    for batch, transforms in ((_batch(), [Counting()]), (_batch(max_restarts=1), [])):
+    for batch, transforms in ((_batch(), [Counting()]), (_batch(), [Estimated()]), (_batch(max_restarts=1), [])):
         assert isinstance(_collector(batch, model, *transforms), Collector)
         batch.close()
     assert isinstance(_collector(SequentialVectorEnv([Drift]), model), Collector)

@@ -22,7 +22,7 @@ class VectorOptions:
     n_envs: int = attrs.field(default=8, validator=at_least(1))
     """Environments stepped together."""
     mode: Annotated[Selection, "vector"] | None = attrs.field(default=None, metadata={"inline": AUTO_MODE})
-    """How they are stepped: "auto" (native where the environment has it, else sequential), "native", "sequential", "subprocess" or another installed mode; options of the mode stand beside it."""  # noqa: E501
+    """How they are stepped: "auto" (native where the environment has it, else sequential), "native", "sequential", "subprocess", "workers" or another installed mode; options of the mode stand beside it."""  # noqa: E501
 
 
 @attrs.frozen(kw_only=True)

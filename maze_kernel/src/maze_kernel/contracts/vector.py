@@ -136,6 +136,7 @@ class VectorContext:
         make_workers: the experiment's worker pool, an inline one where it has none; whoever makes it closes it.
         has_workers: whether the experiment has a `[workers]` table.
         env_owner: what provides the environment, for messages.
+        spaces: of one environment; None where nobody has built one yet.
     """
 
     n_envs: int
@@ -147,6 +148,7 @@ class VectorContext:
     first_index: int = 0
     has_workers: bool = False
     env_owner: str | None = None
+    spaces: StructuredSpaces | None = None
 
     def native_batch(self) -> VectorEnv | None:
         """The natively vectorised form; None where there is none or wrappers must see single environments."""

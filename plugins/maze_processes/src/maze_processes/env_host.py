@@ -24,6 +24,9 @@ from maze_runtime.workers.lanes import Lane
 
 EnvFactory = Callable[[], StructuredEnv]
 
+_CALL_SECONDS = 0.02
+"""How long a worker that collects by itself is away."""
+
 PHASES = ("waiting", "constructor", "reset", "step", "close")
 PHASE, EPISODE, SEED, STEP = range(4)
 
@@ -148,10 +151,16 @@ class EnvHost:
 
     def prepare_rollouts(self, model: bytes, n_steps: int) -> None:
         """From now on collect rollouts with this model instead of taking single steps; see `RemoteCollector`."""
-        from maze_processes.rollout_host import RolloutHost
+        import torch
 
+        from maze_runtime.models.flat_parameters import FlatParameters
+        from maze_runtime.rollout.rollout_host import RolloutHost
+
+        torch.set_num_threads(1)  # it was not there yet when the pool set them
+        network = transport.decode(model)
         lane = Lane(self._worker, self._rollout_arrays)
-        self._rollouts = RolloutHost(transport.decode(model), self._batch, n_steps, lane)
+        parameters = FlatParameters(network)
+        self._rollouts = RolloutHost(network, parameters, self._batch, n_steps, lane, _CALL_SECONDS)
 
     def begin_rollouts(self, transforms: bytes, seeds: Sequence[Sequence[int]], policy_seed: int) -> None:
         """Start new episodes inside these transforms."""
@@ -161,9 +170,9 @@ class EnvHost:
         """Act with these weights from now on."""
         self._rollouts.load_weights(flat)
 
-    def collect(self) -> Any:
+    def collect(self, at_random: bool = False) -> Any:
         """Go on with the rollout; see `RolloutHost.collect`."""
-        return self._rollouts.collect()
+        return self._rollouts.collect(at_random)
 
     def render(self) -> Any:
         """A frame of the first environment of the slice."""

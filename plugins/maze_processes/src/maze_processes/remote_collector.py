@@ -1,28 +1,24 @@
-"""Rollouts collected by the workers of a subprocess batch themselves: no exchange at every step.
-
-A step of a light environment costs less than waking a process up for it. Here the workers get the policy and one
-set of weights a rollout, and answer once it is complete.
-"""
+"""The workers of a subprocess batch, as a `RemoteCollector` sees them: they keep their environments."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
+
+import numpy as np
 
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import VectorEnv
 from maze_kernel.contracts.workers import ActorGroup
 from maze_processes import transport
-from maze_processes.rollout_host import SliceRollout
 from maze_runtime.models.capabilities import SamplesDistributions
 from maze_runtime.models.flat_parameters import FlatParameters
-from maze_runtime.rollout.buffer import RolloutBuffer
-from maze_runtime.rollout.collector import add_rollout, make_buffer
-from maze_runtime.rollout.episode_statistics import EpisodeReturns
-from maze_runtime.rollout.structured_buffer import StructuredBuffer
-from maze_runtime.workers.lanes import Lanes, lane_specs
+from maze_runtime.rollout.collector import make_buffer
+from maze_runtime.rollout.remote_collector import RemoteCollector
+from maze_runtime.rollout.rollout_host import SliceRollout
+from maze_runtime.workers.lanes import Columns, Lanes, lane_specs
 
 _PREPARE_SECONDS = 120.0
 """Importing torch in a worker may take longer than a step is allowed to."""
@@ -31,7 +27,6 @@ _PREPARE_SECONDS = 120.0
 class BatchOfWorkers(Protocol):
     """What is asked of the batch: see `SubprocessVectorEnv`, which is one."""
 
-    n_envs: int
     n_processes: int
     bounds: list[int]
     shares_memory: bool
@@ -44,7 +39,7 @@ class BatchOfWorkers(Protocol):
         self, method: str, arguments: Sequence[Sequence[Any]], timeout_seconds: float | None = None
     ) -> list[Any]: ...
 
-    def call_until_answered(self, method: str) -> list[Any]: ...
+    def call_until_answered(self, method: str, *arguments: Any) -> list[Any]: ...
 
 
 def remote_collector(
@@ -52,7 +47,7 @@ def remote_collector(
 ) -> RemoteCollector | None:
     """A collector that lets the workers collect, where nothing needs to see whole steps; see `CollectsRollouts`.
 
-    That is: environments in two processes or more that are not replaced when they die, transforms without running
+    That is: environments in two processes or more that are not replaced when they die, transforms without
     statistics, a policy that samples from the distributions of a model in NumPy.
     """
     transforms = list(getattr(vector_env, "transforms", ()))
@@ -60,77 +55,59 @@ def remote_collector(
         not batch.collects_alone
         or not isinstance(policy, SamplesDistributions)
         or not policy.is_mirrored
-        or any(transform.keeps_running_statistics for transform in transforms)
+        or any(_has_statistics(transform) for transform in transforms)
     ):
         return None
     try:
         model = transport.encode_factory(policy.model)
     except Exception:
         return None  # a model that cannot travel
-    return RemoteCollector(vector_env, batch, policy, model, transforms, parameters, n_steps)
+    workers = HostedRollouts(batch, vector_env, model, transforms, n_steps)
+    return RemoteCollector(workers, vector_env.structured_spaces.policy_keys[0], policy, parameters)
 
 
-class RemoteCollector:
-    """Implements `RolloutCollector`.
+def _has_statistics(transform: Transform) -> bool:
+    # Estimated ones could travel. Single steps draw actions from one random stream, and runs shall repeat theirs.
+    return transform.keeps_running_statistics or transform.saves_state
 
-    For the same weights and seeds the same rollouts come out whatever the timing. Actions are drawn from one random
-    stream a worker, so they are not those of a `Collector`.
+
+class HostedRollouts:
+    """Implements `RolloutWorkers` on the environments of a batch.
+
+    Args:
+        batch: its workers collect from now on.
+        vector_env: the batch inside its transforms.
+        model: encoded.
+        transforms: innermost first.
+        n_steps: of every rollout.
     """
 
     def __init__(
-        self,
-        vector_env: VectorEnv,
-        batch: BatchOfWorkers,
-        policy: SamplesDistributions,
-        model: bytes,
-        transforms: Sequence[Transform],
-        parameters: FlatParameters,
-        n_steps: int,
+        self, batch: BatchOfWorkers, vector_env: VectorEnv, model: bytes, transforms: Sequence[Transform], n_steps: int
     ) -> None:
-        self.policy_key = vector_env.structured_spaces.policy_keys[0]
-        self.statistics = EpisodeReturns(batch.n_envs)
-        self.env_steps = 0
+        self.bounds = batch.bounds
         self._batch = batch
-        self._policy = policy
         self._transforms = transforms
-        self._parameters = parameters
         self._version = 0
         if batch.shares_memory:
-            spaces, bounds = vector_env.structured_spaces, batch.bounds
-            sizes = [last - first for first, last in itertools.pairwise(bounds)]
-            batch.workers.share(lane_specs([make_buffer(spaces, n_steps, size).columns() for size in sizes], n_slots=1))
+            sizes = [last - first for first, last in itertools.pairwise(batch.bounds)]
+            columns = [make_buffer(vector_env.structured_spaces, n_steps, size).columns() for size in sizes]
+            batch.workers.share(lane_specs(columns, n_slots=1))
         self._lanes = Lanes(batch.n_processes, batch.workers.arrays)
         plan = [(model, n_steps)] * batch.n_processes
         batch.call_workers("prepare_rollouts", plan, timeout_seconds=_PREPARE_SECONDS)
 
-    def reset(self, seeds: Sequence[Sequence[int]]) -> None:
-        """Start new episodes everywhere, and the workers' random streams from the policy's."""
-        bounds = self._batch.bounds
-        policy_seeds = self._policy.draw_seeds(self._batch.n_processes)
-        slices = [seeds[first:last] for first, last in itertools.pairwise(bounds)]
+    def begin_rollouts(self, seeds: Sequence[Sequence[int]], policy_seeds: Sequence[int]) -> None:
+        """See `RolloutWorkers`; the transforms travel as they are now."""
+        slices = [seeds[first:last] for first, last in itertools.pairwise(self.bounds)]
         transforms = transport.encode_factory(self._transforms)
         self._batch.call_workers(
             "begin_rollouts", [(transforms, own, seed) for own, seed in zip(slices, policy_seeds, strict=True)]
         )
-        self.statistics.reset()
 
-    def collect(self, buffer: RolloutBuffer | StructuredBuffer) -> None:
-        """Fill the whole buffer with the current weights."""
+    def collect_rollouts(self, flat: np.ndarray, *, at_random: bool) -> Iterator[tuple[SliceRollout, Columns]]:
+        """See `RolloutWorkers`."""
         self._version += 1
-        self._batch.workers.broadcast(self._parameters.data.numpy(), self._version)
-        buffer.truncations.clear()
-        for worker, rollout in enumerate(self._batch.call_until_answered("collect")):
-            self._take(worker, rollout, buffer)
-        add_rollout(self, buffer)
-
-    def _take(self, worker: int, rollout: SliceRollout, buffer: RolloutBuffer | StructuredBuffer) -> None:
-        """Copy a worker's slice to its environments' place in the whole rollout."""
-        first, last = self._batch.bounds[worker], self._batch.bounds[worker + 1]
-        columns = self._lanes.read(worker, 0, rollout.columns)
-        for name, array in buffer.columns().items():
-            (array[:, first:last] if name in buffer.time_major else array[first:last])[...] = columns[name]
-        if isinstance(buffer, StructuredBuffer):
-            # The tables of a slice are blocks of rows of the whole ones.
-            buffer.row[:, first:last] += first * buffer.n_steps
-        for step, index, observation in rollout.truncations:
-            buffer.truncations.append((step, index + first, observation))
+        self._batch.workers.broadcast(flat, self._version)
+        for worker, rollout in enumerate(self._batch.call_until_answered("collect", *((True,) if at_random else ()))):
+            yield rollout, self._lanes.read(worker, 0, rollout.columns)

@@ -158,7 +158,7 @@ class SubprocessVectorEnv:
                 drained += future.result()
             except WorkerError as error:
                 # A worker that died is found, and replaced, by the next step; its statistics are lost.
-                if error.cause == "raised":
+                if not error.is_lost:
                     raise
         return drained
 
@@ -189,16 +189,16 @@ class SubprocessVectorEnv:
         futures = [self.workers.call(worker, method, *own, timeout_seconds=timeout_seconds) for worker, own in calls]
         return [self._answer(worker, future) for worker, future in enumerate(futures)]
 
-    def call_until_answered(self, method: str) -> list[Any]:
+    def call_until_answered(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every worker again and again until its answer is not None; raises as `call_workers`."""
         answers: list[Any] = [None] * self.n_processes
-        futures = {worker: self.workers.call(worker, method) for worker in range(self.n_processes)}
+        futures = {worker: self.workers.call(worker, method, *arguments) for worker in range(self.n_processes)}
         while futures:
             for future in self.workers.wait_any(list(futures.values())):
                 worker = future.actor_index
                 answers[worker] = self._answer(worker, future)
                 if answers[worker] is None:
-                    futures[worker] = self.workers.call(worker, method)
+                    futures[worker] = self.workers.call(worker, method, *arguments)
                 else:
                     del futures[worker]
         return answers
@@ -323,7 +323,7 @@ class SubprocessVectorEnv:
 
     def _replace(self, worker: int, error: MazeError) -> None:
         """Say that a replacement is on its way, or raise: the worker lives, or has used up its restarts."""
-        died = isinstance(error, WorkerError) and error.cause in ("exited", "killed", "timeout")
+        died = isinstance(error, WorkerError) and error.is_lost
         if not died or self.workers.restarts(worker) == self._restarts[worker]:
             self._raise(worker, error)
         self._restarts[worker] = self.workers.restarts(worker)

@@ -1,4 +1,4 @@
-"""What this plugin provides: commands that train and play, the pool `inline`, two vector modes, the policy `random`."""
+"""What this plugin provides: commands that train and play, the pool `inline`, vector modes, the policy `random`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def maze_workers() -> Iterable[WorkersComponent]:
 
 @hookimpl
 def maze_vectors() -> Iterable[VectorComponent]:
-    """The modes that step in the process that builds them."""
+    """The modes that step in the process that builds them, and the one that lets the pool collect."""
     yield VectorComponent(
         name="native",
         target="maze_runtime.rollout.vector_modes:native_batch",
@@ -59,6 +59,13 @@ def maze_vectors() -> Iterable[VectorComponent]:
         name="sequential",
         target="maze_runtime.rollout.vector_modes:sequential_batch",
         summary="One environment after the other, in this process.",
+    )
+    yield VectorComponent(
+        name="workers",
+        target="maze_runtime.rollout.pooled_batch:pooled_batch",
+        options="maze_runtime.rollout.vector_options:PooledVectorOptions",
+        summary="Divided among the workers of the experiment's pool, which collect whole rollouts.",
+        in_process=False,
     )
 
 

@@ -69,6 +69,20 @@ class CollectsRollouts(Protocol):
         ...
 
 
+@runtime_checkable
+class OnlyCollects(CollectsRollouts, Protocol):
+    """A batch that takes no single steps: its collector is the only way to play in it."""
+
+    only_collects: bool
+
+
+def innermost(vector_env: VectorEnv) -> VectorEnv:
+    """The batch inside its check and its transforms."""
+    while isinstance(vector_env, (TransformedVectorEnv, FiniteCheck)):
+        vector_env = vector_env.vector_env
+    return vector_env
+
+
 def collector_for(vector_env: VectorEnv, policy: Policy, parameters: FlatParameters, n_steps: int) -> RolloutCollector:
     """The fastest collector for a batch and a policy: the batch's own if it has one.
 
@@ -78,9 +92,7 @@ def collector_for(vector_env: VectorEnv, policy: Policy, parameters: FlatParamet
         parameters: that it acts with, on the CPU.
         n_steps: of every rollout.
     """
-    batch = vector_env
-    while isinstance(batch, (TransformedVectorEnv, FiniteCheck)):
-        batch = batch.vector_env
+    batch = innermost(vector_env)
     own = batch.make_collector(vector_env, policy, parameters, n_steps) if isinstance(batch, CollectsRollouts) else None
     return Collector(vector_env, policy) if own is None else own
 
@@ -90,7 +102,10 @@ class Collector:
 
     Args:
         vector_env: flat or structured environments.
-        policy: decides; told when episodes begin.
+        policy: see the attribute.
+
+    Attributes:
+        policy: decides, and is told when episodes begin; may be exchanged between rollouts.
     """
 
     def __init__(self, vector_env: VectorEnv, policy: Policy) -> None:
@@ -99,7 +114,7 @@ class Collector:
         self.statistics = EpisodeReturns(vector_env.n_envs)
         self.env_steps = 0
         self._vector_env = vector_env
-        self._policy = policy
+        self.policy = policy
         self._tick: Tick | None = None
         self._open_sub_steps = np.zeros(vector_env.n_envs, np.int64)
 
@@ -108,7 +123,7 @@ class Collector:
         self._tick = self._vector_env.reset(seeds)
         self.statistics.reset()
         self._open_sub_steps.fill(0)
-        self._policy.begin_episodes(np.arange(self._vector_env.n_envs))
+        self.policy.begin_episodes(np.arange(self._vector_env.n_envs))
 
     def collect(self, buffer: RolloutBuffer | StructuredBuffer) -> None:
         """Fill the whole buffer."""
@@ -130,7 +145,7 @@ class Collector:
     def _fill(self, buffer: RolloutBuffer, first: int, end: float) -> int:
         assert self._tick is not None, "reset the collector first"
         now = time.perf_counter
-        key, tick, act, step = self.policy_key, self._tick, self._policy.act, self._vector_env.step
+        key, tick, act, step = self.policy_key, self._tick, self.policy.act, self._vector_env.step
         observations = list(buffer.observation.items())
         actions = list(buffer.action.items())
         for t in range(first, buffer.n_steps):
@@ -147,7 +162,7 @@ class Collector:
             buffer.truncated[t] = tick.truncated
             if awaiting_reset is not None:
                 buffer.void[t] = awaiting_reset
-                self._policy.begin_episodes(np.flatnonzero(awaiting_reset))
+                self.policy.begin_episodes(np.flatnonzero(awaiting_reset))
             if tick.final_observation:
                 self._end_episodes(buffer, t, tick)
             if now() >= end:
@@ -157,7 +172,7 @@ class Collector:
 
     def _fill_structured(self, buffer: StructuredBuffer, first: int, end: float) -> int:
         assert self._tick is not None, "reset the collector first"
-        tick, act, step = self._tick, self._policy.act, self._vector_env.step
+        tick, act, step = self._tick, self.policy.act, self._vector_env.step
         keys = {key: (i, tuple(buffer.tables[key].action.items())) for i, key in enumerate(buffer.policy_keys)}
         for t in range(first, buffer.n_steps):
             actions = {}
@@ -169,11 +184,11 @@ class Collector:
                     array[rows] = action[name]
             if tick.awaiting_reset is not None:
                 buffer.void[t] = tick.awaiting_reset
-                self._policy.begin_episodes(np.flatnonzero(tick.awaiting_reset))
+                self.policy.begin_episodes(np.flatnonzero(tick.awaiting_reset))
             tick = step(actions)
             buffer.add_results(t, tick)
             for key, final in tick.final_observation.items():
-                self._policy.begin_episodes(final.env_index)
+                self.policy.begin_episodes(final.env_index)
                 cut = tick.truncated[final.env_index] & ~tick.terminated[final.env_index]
                 if cut.any():
                     buffer.add_truncation(t, final, key, cut)
@@ -193,7 +208,7 @@ class Collector:
 
     def _end_episodes(self, buffer: RolloutBuffer, t: int, tick: Tick) -> None:
         final = tick.final_observation[self.policy_key]
-        self._policy.begin_episodes(final.env_index)
+        self.policy.begin_episodes(final.env_index)
         cut = tick.truncated[final.env_index] & ~tick.terminated[final.env_index]
         if cut.any():
             rows = {name: array[cut] for name, array in final.observation.items()}

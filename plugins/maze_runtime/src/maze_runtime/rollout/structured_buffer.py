@@ -72,6 +72,8 @@ class StructuredBuffer:
         last_key_index, last_agent_id: (N,) int64, who decides after the rollout.
         last_observation: by policy key, name to (N, ...); rows of other keys' environments hold no observation.
         truncations: (t, env_index (m,), finals) of every truncated, not terminated episode.
+        actor_rewards: (t, env index, (m,) rewards) that replace those of the m sub-steps of the flat step that ended
+            at t; some of these may lie before the rollout.
     """
 
     def __init__(self, spaces: StructuredSpaces, n_steps: int, n_envs: int) -> None:
@@ -94,7 +96,7 @@ class StructuredBuffer:
         self._observations = [tuple(self.tables[key].observation.items()) for key in self.policy_keys]
         self._row_numbers = np.arange(n_rows)
         self._n_rows = [0] * len(self.policy_keys)
-        self._actor_rewards: list[tuple[int, int, np.ndarray]] = []
+        self.actor_rewards: list[tuple[int, int, np.ndarray]] = []
 
     @property
     def time_major(self) -> tuple[str, ...]:
@@ -141,7 +143,7 @@ class StructuredBuffer:
         self.truncations.clear()
         self.void.fill(False)
         self._n_rows = [0] * len(self.policy_keys)
-        self._actor_rewards.clear()
+        self.actor_rewards.clear()
 
     def add_observation(self, step: int, group: Group, key_index: int) -> slice:
         """Write who decides at `step` and what they see; returns the rows of the table."""
@@ -164,7 +166,7 @@ class StructuredBuffer:
         self.flat_step_end[step] = True if tick.flat_step_end is None else tick.flat_step_end
         self.actor_done[step] = False if tick.actor_done is None else tick.actor_done
         if tick.actor_rewards:
-            self._actor_rewards += [(step, index, rewards) for index, rewards in tick.actor_rewards.items()]
+            self.actor_rewards += [(step, index, rewards) for index, rewards in tick.actor_rewards.items()]
 
     def add_truncation(self, step: int, final: FinalObservation, policy_key: PolicyKey, cut: np.ndarray) -> None:
         """Keep copies of the final observations (rows `cut` of `final`) of episodes cut at `step`."""
@@ -191,7 +193,7 @@ class StructuredBuffer:
                     array[group.env_index] = group.observation[name]
         position = self._sub_step_positions(open_sub_steps)
         self.actor_reward[...] = self.reward
-        for step, index, rewards in self._actor_rewards:
+        for step, index, rewards in self.actor_rewards:
             n_decisions = int(position[step, index]) + 1
             if rewards.shape != (n_decisions,):
                 raise _misfit(index, step, rewards, n_decisions)

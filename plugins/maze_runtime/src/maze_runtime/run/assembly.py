@@ -32,7 +32,7 @@ from maze_runtime.run.seeding import SeedTree
 if TYPE_CHECKING:
     from maze_kernel.contracts.logger import Logger, LoggerContext, Progress
     from maze_kernel.contracts.vector import VectorEnv
-    from maze_kernel.contracts.workers import ActorContext, WorkerPool
+    from maze_kernel.contracts.workers import WorkerPool
     from maze_kernel.loader import Kernel
 
 
@@ -60,6 +60,7 @@ class Assembly:
         self._env_wrappers = inner
         self.transform_selections = outer
         self.transforms = self.make_transforms()
+        self._inner_spaces: StructuredSpaces | None = None
         self._spaces: StructuredSpaces | None = None
         self._training_batches: list[VectorEnv] = []
         self._training_events = EpochAggregator()
@@ -92,12 +93,10 @@ class Assembly:
         Raises:
             MazeError: shown at its place in the experiment.
         """
-        group = pool.spawn(partial(_SpacesReader, self.env_factory(writes_files=False)), 1)
-        try:
-            inner = group.call(0, "read").result()
-        finally:
-            group.close()
-        self._spaces = self.bind(self.transforms, inner)
+        from maze_runtime.rollout.space_reading import read_spaces
+
+        self._inner_spaces = read_spaces(pool, self.env_factory(writes_files=False))
+        self._spaces = self.bind(self.transforms, self._inner_spaces)
 
     def bind(self, transforms: Sequence[Transform], inner: StructuredSpaces) -> StructuredSpaces:
         """The spaces outside of the experiment's transforms, innermost first, which are bound here.
@@ -286,6 +285,7 @@ class Assembly:
             native_form(self.kernel.catalog, self.experiment.env),
             self.transforms,
             None if in_worker else self.experiment.workers,
+            self._inner_spaces,
         )
 
     @property
@@ -343,17 +343,3 @@ def _split_wrappers(wrappers: Sequence[Selection]) -> tuple[tuple[Selection, ...
     """Those up to the last env wrapper, which see single environments, and the transforms outside of them."""
     last = max((index for index, wrapper in enumerate(wrappers) if not is_transform(wrapper)), default=-1)
     return tuple(wrappers[: last + 1]), tuple(wrappers[last + 1 :])
-
-
-class _SpacesReader:
-    """An actor that builds an environment, says its spaces and closes it."""
-
-    def __init__(self, make_env: EnvFactory, _context: ActorContext) -> None:
-        self._make_env = make_env
-
-    def read(self) -> StructuredSpaces:
-        env = self._make_env()
-        try:
-            return env.structured_spaces
-        finally:
-            env.close()

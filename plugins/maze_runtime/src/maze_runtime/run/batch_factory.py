@@ -10,6 +10,7 @@ import attrs
 
 from maze_kernel.catalog import build
 from maze_kernel.components import EnvComponent
+from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import PluginError
 from maze_kernel.selection import Selection
@@ -53,6 +54,7 @@ class BatchFactory:
         native: the natively vectorised form of the environment.
         transforms: around the batch, innermost first.
         workers: the pool of modes that want one.
+        spaces: of one environment; None: not known yet.
     """
 
     env_factory: EnvFactory
@@ -60,6 +62,7 @@ class BatchFactory:
     native: NativeForm | None = None
     transforms: Sequence[Transform] = ()
     workers: Selection | None = None
+    spaces: StructuredSpaces | None = None
 
     def __call__(self, n_envs: int, first_index: int = 0) -> VectorEnv:
         """A batch inside its transforms and checked for NaN; the caller closes it.
@@ -89,6 +92,7 @@ class BatchFactory:
             make_workers=partial(make_pool, self.workers),
             has_workers=self.workers is not None,
             env_owner=self.env_factory.env.owner,
+            spaces=self.spaces,
         )
         if self.mode is None:
             return auto_batch(context)

@@ -10,27 +10,31 @@ import torch
 
 from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.contracts.events import EpisodeStatistics
-from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.model import ActorCritic, Policy, PolicyContext
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import VectorEnv
 from maze_runtime.env.finite_check import FiniteCheck
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.collector import Collector, make_buffer
+from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.structured_buffer import StructuredBuffer
 from maze_runtime.rollout.vector_transform import TransformedVectorEnv
 from maze_runtime.workers.lanes import Columns, Lane
-
-_CALL_SECONDS = 0.02
 
 Truncations = list[tuple[int, np.ndarray, Any]]
 """As in the buffer's `truncations`."""
 
+ActorRewards = list[tuple[int, int, np.ndarray]]
+"""As in `StructuredBuffer.actor_rewards`."""
+
 
 class SliceRollout(NamedTuple):
-    """A rollout of the slice: what its lane leaves to the answer, and truncations by environment of the slice."""
+    """A rollout of the slice: what its lane leaves to the answer, and lists by environment of the slice."""
 
     columns: Columns | None
     truncations: Truncations
+    actor_rewards: ActorRewards
 
 
 class RolloutHost:
@@ -38,25 +42,34 @@ class RolloutHost:
 
     Args:
         model: acts on the CPU; its weights are replaced by `load_weights`.
+        parameters: of the model, those that `load_weights` brings.
         envs: of the slice.
         n_steps: of every rollout.
         lane: has one slot.
+        call_seconds: a call of `collect` begins no further step after so long.
     """
 
-    def __init__(self, model: ActorCritic, envs: SequentialVectorEnv, n_steps: int, lane: Lane) -> None:
-        torch.set_num_threads(1)
-        module: Any = model
-        self._parameters = FlatParameters(module)
-        self._policy = model.make_policy(0)
+    def __init__(
+        self,
+        model: ActorCritic,
+        parameters: FlatParameters,
+        envs: SequentialVectorEnv,
+        n_steps: int,
+        lane: Lane,
+        call_seconds: float,
+    ) -> None:
+        self._parameters = parameters
+        self._network = model.make_policy(0)
         self._envs = envs
         self._vector_env: VectorEnv = envs
         self._n_steps = n_steps
         self._lane = lane
+        self._call_seconds = call_seconds
         self._next_row = 0
 
     def load_weights(self, flat: np.ndarray) -> None:
         """Act with these parameters from now on."""
-        self._parameters.data.copy_(torch.from_numpy(flat))
+        self._parameters.data.copy_(torch.from_numpy(np.array(flat)))
 
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
         """The event statistics of the slice and of its transforms."""
@@ -69,19 +82,34 @@ class RolloutHost:
         for transform in transforms:
             vector_env = TransformedVectorEnv(vector_env, transform, training=True)
         self._vector_env = vector_env
-        self._policy.seed(policy_seed)
-        self._collector = Collector(vector_env, self._policy)
+        self._network.seed(policy_seed)
+        self._policy_seed = policy_seed
+        self._random: Policy | None = None
+        self._collector = Collector(vector_env, self._network)
         self._buffer = make_buffer(vector_env.structured_spaces, self._n_steps, self._envs.n_envs)
         self._next_row = 0
         self._collector.reset(seeds)
 
-    def collect(self) -> SliceRollout | None:
-        """Collect for a few milliseconds; None as long as the rollout is not complete.
+    def collect(self, at_random: bool = False) -> SliceRollout | None:
+        """Collect for a short while; None as long as the rollout is not complete.
 
         A call is short, so that its deadline is that of a step.
+
+        Args:
+            at_random: take uniformly random actions, not the network's.
         """
-        self._next_row = self._collector.collect_from(self._buffer, self._next_row, _CALL_SECONDS)
+        self._collector.policy = self._random_policy() if at_random else self._network
+        self._next_row = self._collector.collect_from(self._buffer, self._next_row, self._call_seconds)
         if self._next_row < self._buffer.n_steps:
             return None
         self._next_row = 0
-        return SliceRollout(self._lane.put(0, self._buffer.columns()), list(self._buffer.truncations))
+        buffer = self._buffer
+        rewards = list(buffer.actor_rewards) if isinstance(buffer, StructuredBuffer) else []
+        return SliceRollout(self._lane.put(0, buffer.columns()), list(buffer.truncations), rewards)
+
+    def _random_policy(self) -> Policy:
+        """Not made before it is wanted: it cannot sample every space."""
+        if self._random is None:
+            spaces = self._vector_env.structured_spaces
+            self._random = RandomPolicy(PolicyContext(spaces=spaces, seed=self._policy_seed))
+        return self._random
