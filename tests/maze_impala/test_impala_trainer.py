@@ -365,6 +365,22 @@ def test_an_environment_that_raises_stops_the_run(make_trainer, monkeypatch, wor
     assert "environment" in str(failure.value.owner)
 
 
+@pytest.mark.parametrize("pool", ["inline", "maze_testing.by_value_pool:ByValuePool"])
+def test_estimated_statistics_travel_to_several_actors(assemble, pool):
+    estimated = {"use": "observation-normalization", "n_estimation_steps": 50}
+    learnt = []
+    for workers in ({"use": "inline", "count": 2}, {"use": pool, "count": 2}):
+        assembly = assemble(wrappers=[estimated], workers=workers)
+        trainer = assembly.make_trainer(assembly.trainer_context())
+        assembly.estimate_transforms()
+        trainer.start_segment(0)
+        trainer.train_epoch()
+        learnt.append(weights(trainer))
+        trainer.close()
+    assert torch.equal(*learnt)
+    assert assembly.transform_states()[0]["estimated"]
+
+
 def test_running_statistics_are_refused_where_actors_cannot_share_them(make_trainer):
     running = {"use": "observation-normalization", "statistics": "running"}
     make_trainer(wrappers=[running]).train_epoch()

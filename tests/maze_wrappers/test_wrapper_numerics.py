@@ -190,6 +190,12 @@ def test_estimation_gives_centred_observations_and_transformed_spaces():
     assert np.abs(rows).max() <= 1.5
 
 
+@pytest.mark.parametrize("statistics", ["estimated", "running"])
+def test_only_running_statistics_have_to_see_the_steps_of_training(statistics):
+    options = ObservationNormalizationOptions(statistics=statistics)
+    assert ObservationNormalization(options).keeps_running_statistics is (statistics == "running")
+
+
 def test_bounds_follow_and_unbounded_sides_stay():
     keys = {"x": KeyNormalization(mean=(1.0, 5.0, 0.0), std=(2.0, 0.0, 4.0))}
     transform = ObservationNormalization(ObservationNormalizationOptions(keys=keys, exclude=("image",)))

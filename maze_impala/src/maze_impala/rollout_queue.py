@@ -140,6 +140,8 @@ class RolloutQueue:
         context, options = self._context, self._options
         self._pool = context.make_workers()
         self._n_workers = min(self._pool.n_workers, options.num_actors) if context.has_workers else 1
+        if self._pool.is_parallel or self._n_workers > 1:
+            _refuse_running_statistics(context)
         n_waiting = options.actors_batch_size * options.queue_out_of_sync_factor / options.num_actors
         model: Any = copy.deepcopy(self._model)
         self._plan = ActorPlan(
@@ -163,8 +165,6 @@ class RolloutQueue:
             timeout_seconds=self._pool.timeout_seconds or options.rollout_timeout_seconds,
             newest_weights=True,
         )
-        if self._pool.is_parallel or self._n_workers > 1:
-            _refuse_running_statistics(context)
         self._is_asynchronous = self._pool.is_parallel and not options.deterministic
         self._restarts = [0] * self._n_workers
         self._lanes = Lanes(self._n_workers, self._group.arrays)

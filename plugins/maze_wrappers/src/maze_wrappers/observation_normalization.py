@@ -83,6 +83,11 @@ class ObservationNormalization(Transform):
         self._estimated = True
         self._refresh()
 
+    @property
+    def keeps_running_statistics(self) -> bool:
+        """Only where they are asked for; estimated and given ones stay as they are while training."""
+        return self._is_running
+
     def observe_reset(self, observation: Mapping[PolicyKey, dict[str, np.ndarray]], n_envs: int) -> None:
         """Count first observations, where statistics are running."""
         if self._is_running:
