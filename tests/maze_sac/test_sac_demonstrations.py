@@ -90,7 +90,7 @@ def test_recorded_steps_are_transitions_like_any_other(kernel, assemble, recordi
     data = select(kernel, "dataset", {"path": str(recording)})
     options = SACOptions(demonstrations=data, keep_demonstrations=keep, gamma=GAMMA)
     assembly = assemble(**tables())
-    experience = Experience(assembly.trainer_context(), assembly.make_model(), options)
+    experience = Experience(assembly.trainer_context(), assembly.make_model(), None, options)
     experience.start_segment(0)
     experience.add_demonstrations()
     assert experience.n_transitions == 20
@@ -195,7 +195,7 @@ def test_what_is_played_first_begins_with_what_the_environments_show(kernel, ass
     assembly = assemble(**tables())
     data = select(kernel, "dataset", {"path": str(recording)})
     options = SACOptions(demonstrations=data, initial_sampling_policy="random")
-    experience = Experience(assembly.trainer_context(), assembly.make_model(), options)
+    experience = Experience(assembly.trainer_context(), assembly.make_model(), None, options)
     experience._vector_env.reset = shifted(experience._vector_env.reset)
     experience.start_segment(0)
     experience.add_demonstrations()

@@ -3,14 +3,21 @@
 import attrs
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
 from maze_kernel.contracts.env import ActorID, StructuredSpaces
 from maze_kernel.contracts.model import PolicyContext
+from maze_kernel.contracts.vector import VectorContext
+from maze_runtime.env.finite_check import FiniteCheck
 from maze_runtime.env.simulation import Recording
+from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.rollout.pooled_batch import pooled_batch
 from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.vector_options import PooledVectorOptions
+from maze_runtime.workers.inline import InlinePool
 from maze_sac.experience import Experience
 from maze_sac.options import SACOptions
 from maze_trajectories.recording import RecordingEnv
@@ -147,7 +154,7 @@ def play(assemble):
             make_env=lambda: envs[0],
             make_policy=lambda _model, seed: RandomPolicy(PolicyContext(spaces=spaces_of(CREWS[crew]), seed=seed)),
         )
-        experience = Experience(context, None, SACOptions(gamma=GAMMA, replay_buffer_size=5000, **options))
+        experience = Experience(context, None, None, SACOptions(gamma=GAMMA, replay_buffer_size=5000, **options))
         experience.start_segment(0)
         return experience, envs
 
@@ -177,6 +184,72 @@ def test_transitions_run_to_the_same_actors_next_decision(play, crew, n_envs):
     expected = everything(envs)
     assert experience.n_transitions == len(expected) > 100
     check_against(expected, experience)
+
+
+class Chance(torch.nn.Module):
+    """A model that acts at random."""
+
+    def __init__(self, spaces):
+        super().__init__()
+        self.spaces = spaces
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    def make_policy(self, seed):
+        return RandomPolicy(PolicyContext(spaces=self.spaces, seed=seed))
+
+
+class ChancePolicy:
+    """Offers `SamplesDistributions`."""
+
+    is_mirrored = False
+
+    def __init__(self, model):
+        self.model = model
+
+    def seed(self, seed):
+        self._rng = np.random.default_rng(seed)
+
+    def draw_seeds(self, n_seeds):
+        return self._rng.integers(1 << 31, size=n_seeds).tolist()
+
+
+@pytest.mark.parametrize("n_rollout_steps", [1, 2, 25])
+@pytest.mark.parametrize("crew", CREWS)
+def test_rollouts_of_workers_hold_the_same_transitions(play, assemble, crew, n_rollout_steps):
+    """However the rollouts cut flat steps and episodes, and whichever policy the workers follow."""
+    envs = [Wanderer(crew, index + 1) for index in range(3)]
+    waiting = iter(envs)
+    batch = pooled_batch(
+        VectorContext(
+            n_envs=3,
+            env_factory=lambda: next(waiting),
+            make_workers=InlinePool,
+            has_workers=True,
+            spaces=spaces_of(CREWS[crew]),
+        ),
+        PooledVectorOptions(),
+    )
+    model = Chance(spaces_of(CREWS[crew]))
+    context = attrs.evolve(
+        assemble(trainer={"use": "sac"}).trainer_context(),
+        spaces=model.spaces,
+        make_vector_env=lambda: FiniteCheck(batch),
+        make_policy=lambda model, _seed: ChancePolicy(model),
+    )
+    options = SACOptions(gamma=GAMMA, replay_buffer_size=5000, n_rollout_steps=n_rollout_steps)
+    experience = Experience(context, model, FlatParameters(model), options)
+    experience.start_segment(0)
+    n_steps = sum(experience.collect(50, initial=turn % 2 == 0) for turn in range(5))
+    assert n_steps == sum(
+        row["gamma"] != 1.0 for env in envs for episode in env.episodes for row in episode["decisions"]
+    )
+    expected = everything(envs)
+    assert experience.n_transitions == len(expected) > 100
+    check_against(expected, experience)
+    assert experience.drain()["BaseEnvEvents/episode_count"] == sum(
+        episode["end"] is not None for env in envs for episode in env.episodes
+    )
+    experience.close()
 
 
 @pytest.fixture

@@ -140,6 +140,21 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(make_train
     assert not torch.equal(weights(runs[0]), weights(runs[2]))
 
 
+@pytest.mark.parametrize("kind", ["continuous", "two keys"])
+def test_workers_collect_what_is_learnt_from_on_any_pool(make_trainer, kind):
+    learnt = []
+    for pool in ("inline", "maze_testing.by_value_pool:ByValuePool"):
+        where = {"vector": {"n_envs": 3, "mode": "workers"}, "workers": {"use": pool, "count": 2}}
+        trainer = make_trainer(**tables(kind, n_rollout_steps=4), **where)
+        statistics = [trainer.train_epoch(), trainer.train_epoch()]
+        trainer.start_segment(2)
+        statistics.append(trainer.train_epoch())
+        steps = [epoch["SACEvents/buffer_size"] for epoch in statistics]
+        assert steps == sorted(steps) and steps[0] >= 40
+        learnt.append(weights(trainer))
+    assert torch.equal(*learnt)
+
+
 def test_the_process_wide_generator_is_left_alone(make_trainer):
     trainer = make_trainer(**tables("continuous"))
     torch.manual_seed(3)

@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 
 from maze_kernel.contracts.env import PolicyKey
-from maze_kernel.contracts.model import Policy, PolicyContext
+from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.trainer import TrainerContext
-from maze_kernel.contracts.vector import Tick
+from maze_kernel.contracts.vector import Group, Tick
 from maze_replay.replay import ReplayBuffer, Transitions
 from maze_replay.series import ActorSeries
 from maze_runtime.models.capabilities import ActionValueModel
+from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.episode_statistics import EpisodeReturns
 from maze_runtime.rollout.random_policy import RandomPolicy
+from maze_runtime.rollout.taken_steps import TakenStep
 from maze_sac.demonstrations import DemonstrationMemory
 from maze_sac.options import SACOptions
+from maze_sac.play import make_play
 
 
 class Experience:
@@ -26,19 +29,23 @@ class Experience:
     Args:
         context: of the trainer.
         model: being trained.
+        parameters: of its policies.
         options: of the trainer.
 
     Attributes:
         replay: policy key to its buffer.
     """
 
-    def __init__(self, context: TrainerContext, model: ActionValueModel, options: SACOptions) -> None:
+    def __init__(
+        self, context: TrainerContext, model: ActionValueModel, parameters: FlatParameters, options: SACOptions
+    ) -> None:
         self._seeds = context.seeds
         self._gamma = options.gamma
         self._vector_env = context.make_vector_env()
-        self._network = context.make_policy(model, 0)
+        network = context.make_policy(model, 0)
         random = RandomPolicy(PolicyContext(spaces=context.spaces))
-        self._initial: Policy = random if options.initial_sampling_policy == "random" else self._network
+        initial = random if options.initial_sampling_policy == "random" else network
+        self._play = make_play(self._vector_env, network, initial, parameters, options.n_rollout_steps)
         n_envs, spaces = self._vector_env.n_envs, context.spaces
         self._series: dict[PolicyKey, ActorSeries] = {}
         for key in spaces.policy_keys:
@@ -51,7 +58,7 @@ class Experience:
         self._memory = DemonstrationMemory(context, options)
         self._flat_steps = _FlatSteps(n_envs)
         self._statistics = EpisodeReturns(n_envs)
-        self._tick: Tick | None = None
+        self._is_seen = False
 
     @property
     def n_transitions(self) -> int:
@@ -70,45 +77,44 @@ class Experience:
     def add_demonstrations(self) -> None:
         """Before anything was played: read the demonstrations, if there are any."""
         self._memory.fill(self.replay)
-        self._arrive()  # what the environments show was overwritten
+        self._is_seen = False  # what the environments show was overwritten
 
     def start_segment(self, epoch: int) -> None:
         """Re-seed environments and action samples from the run's seed and `epoch`, and start new episodes."""
-        for policy in (self._network, self._initial):
-            policy.seed(self._seeds.seed("act", epoch))
         n_envs = self._vector_env.n_envs
-        self._tick = self._vector_env.reset([[seed] for seed in self._seeds.seeds(n_envs, "train-envs", epoch)])
-        self._network.begin_episodes(np.arange(n_envs))
+        self._play.start(self._seeds.seeds(n_envs, "train-envs", epoch), self._seeds.seed("act", epoch))
         self._statistics.reset()
         self._flat_steps.reset()
         for series in self._series.values():
             series.begin_episodes()
-        self._arrive()
+        self._is_seen = False
 
     def collect(self, n_steps: int, *, initial: bool = False) -> int:
-        """Take decisions everywhere, `n_steps` times; returns the environment steps it took."""
-        policy = self._initial if initial else self._network
-        return sum(self._step(policy) for _ in range(n_steps))
+        """Take decisions everywhere, `n_steps` times; returns the environment steps it took.
 
-    def _step(self, policy: Policy) -> int:
-        assert self._tick is not None, "start a segment first"
-        groups, void = self._tick.groups, self._tick.awaiting_reset
-        actions = {key: policy.act(key, group) for key, group in groups.items()}
+        Args:
+            n_steps: a multiple of the option `n_rollout_steps`.
+            initial: the initial policy takes them.
+        """
+        return sum(self._store(step) for step in self._play.steps(n_steps, initial=initial))
+
+    def _store(self, step: TakenStep) -> int:
+        groups, actions, void, tick = step
+        if not self._is_seen:
+            self._arrive(groups)
         for key, group in groups.items():
             self._series[key].decide(group, actions[key], void, self._flat_steps.sub_step)
-        self._tick = tick = self._vector_env.step(actions)
         self._pass_time(tick)
         if tick.actor_done is not None:
             for key, group in groups.items():
                 self._series[key].leave(group, tick.actor_done, self._flat_steps.sub_step)
-        if tick.final_observation:
-            self._end_episodes(policy, tick)
-        self._arrive()
+        self._end_episodes(tick)
+        self._arrive(tick.groups)
         return self._count(tick, void)
 
-    def _arrive(self) -> None:
-        assert self._tick is not None, "start a segment first"
-        for key, group in self._tick.groups.items():
+    def _arrive(self, groups: Mapping[PolicyKey, Group]) -> None:
+        self._is_seen = True
+        for key, group in groups.items():
             self._series[key].arrive(group, self._flat_steps.sub_step)
 
     def _pass_time(self, tick: Tick) -> None:
@@ -122,10 +128,11 @@ class Experience:
             if ends is not None:
                 series.begin_flat_steps(np.flatnonzero(ends))
 
-    def _end_episodes(self, policy: Policy, tick: Tick) -> None:
+    def _end_episodes(self, tick: Tick) -> None:
+        if not (tick.terminated.any() or tick.truncated.any()):
+            return
         for key, series in self._series.items():
             series.end_episodes(tick.terminated, tick.truncated, tick.final_observation.get(key))
-        policy.begin_episodes(np.flatnonzero(tick.terminated | tick.truncated))
 
     def _count(self, tick: Tick, void: np.ndarray | None) -> int:
         """Environment steps of a tick; the episodes' statistics take note of it."""

@@ -50,7 +50,7 @@ class SACTrainer:
         self._context = context
         self._device = device
         self._update = Update(self.model, options)
-        self._experience = Experience(context, self.model, options)
+        self._experience = Experience(context, self.model, self._update.policy_flat, options)
         self._rng = np.random.default_rng()
         self._torch_state = torch.random.get_rng_state()
         self._counters = Counters(options, context.progress)
