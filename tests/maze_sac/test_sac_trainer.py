@@ -150,7 +150,7 @@ def test_workers_collect_what_is_learnt_from_on_any_pool(make_trainer, kind):
         trainer.start_segment(2)
         statistics.append(trainer.train_epoch())
         steps = [epoch["SACEvents/buffer_size"] for epoch in statistics]
-        assert steps == sorted(steps) and steps[0] >= 40
+        assert 40 <= steps[0] < steps[1] < steps[2]
         learnt.append(weights(trainer))
     assert torch.equal(*learnt)
 
