@@ -35,7 +35,7 @@ class PooledSource(Generic[EpisodeT]):
         self._turns = count()
         self._begun: dict[int, tuple[int, Future]] = {}
         try:
-            self._group: ActorGroup = pool.spawn(partial(_Reader, open_source), pool.n_workers)
+            self._group: ActorGroup = pool.spawn(partial(_Reader, open_source), pool.n_workers, light=True)
             self.spaces: StructuredSpaces
             self.lengths: Sequence[int]
             self.spaces, self.lengths = self._group.call(0, "describe").result()

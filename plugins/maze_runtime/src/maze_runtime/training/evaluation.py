@@ -6,6 +6,7 @@ batched; only vector modes that ask for it, as "native" does, evaluate too. A pa
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,12 +23,13 @@ from maze_runtime.rollout.episode_statistics import summarize_episodes
 from maze_runtime.run.assembly import Assembly, load_transforms
 from maze_runtime.run.batch_factory import wrap_batch
 from maze_runtime.run.env_factory import EnvFactory
+from maze_runtime.workers.repeatable import result_or_again
 
 if TYPE_CHECKING:
     from maze_kernel.contracts.model import ActorCritic
     from maze_kernel.contracts.trainer import Statistics
     from maze_kernel.contracts.vector import VectorEnv
-    from maze_kernel.contracts.workers import ActorContext, ActorGroup, WorkerPool
+    from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, WorkerPool
     from maze_runtime.rollout.episodes import EpisodeResult
 
 MEAN_REWARD = "BaseEnvEvents/reward/mean"
@@ -69,6 +71,7 @@ class Evaluator:
         self._policy_seed = assembly.seeds.seed("evaluation", "policy")
         self._pool = pool
         self._group: ActorGroup | None = None
+        self._version = 0
         self._local: EvaluationPlayer | None = None
         self._events = EpochAggregator()
 
@@ -95,28 +98,27 @@ class Evaluator:
             self._group.close()
 
     def _play_in_pool(self, model: ActorCritic, states: list[dict[str, Any]]) -> list[EpisodeResult]:
-        assert self._pool is not None
-        n_actors = min(self._pool.n_workers, len(self._seeds))
-        if self._group is None:
-            factory = partial(_PlayerActor, self._player_factory(), model)
-            self._group = self._pool.spawn(factory, n_actors)
-        weights = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}  # type: ignore[attr-defined]
-        futures = [
-            self._group.call(
-                index,
-                "play",
-                weights,
-                self._seeds[index::n_actors],
-                self._policy_seed + index,
-                self._deterministic,
-                states,
-            )
-            for index in range(n_actors)
-        ]
+        from maze_runtime.models.flat_state import pack_state
+
+        group = self._group = self._group or self._spawn(model)
+        self._version += 1
+        group.broadcast(pack_state(model), self._version)
+
+        def call(index: int) -> Future:
+            seeds, policy_seed = self._seeds[index :: group.n_actors], self._policy_seed + index
+            return group.call(index, "play", seeds, policy_seed, self._deterministic, states)
+
         results: list[EpisodeResult | None] = [None] * len(self._seeds)
-        for index, future in enumerate(futures):
-            results[index::n_actors] = future.result()
+        for index, future in enumerate([call(index) for index in range(group.n_actors)]):
+            results[index :: group.n_actors] = result_or_again(future, partial(call, index))
         return [result for result in results if result is not None]
+
+    def _spawn(self, model: ActorCritic) -> ActorGroup:
+        """Actors that play while the trainer waits for them."""
+        assert self._pool is not None
+        on_cpu: Any = copy.deepcopy(model)
+        factory = partial(_PlayerActor, self._player_factory(), on_cpu.to("cpu"))
+        return self._pool.spawn(factory, min(self._pool.n_workers, len(self._seeds)), light=True)
 
     def _player_factory(self) -> Callable[..., EvaluationPlayer]:
         make: Callable[[int], VectorEnv] = partial(_sequential, self._assembly.env_factory(training=False))
@@ -168,16 +170,18 @@ class EvaluationPlayer:
 
 
 class _PlayerActor:
-    """An `EvaluationPlayer` in a worker; gets the weights with each call."""
+    """An `EvaluationPlayer` in a worker; the weights come by broadcast."""
 
     def __init__(self, make_player: Callable[..., EvaluationPlayer], model: ActorCritic, _: ActorContext) -> None:
-        self._model: Any = model
-        self._player = make_player(model)
+        self._model: Any = copy.deepcopy(model)  # several actors may live in one process
+        self._player = make_player(self._model)
 
-    def play(self, weights: Mapping[str, np.ndarray], *args: Any) -> list[EpisodeResult]:
-        import torch
+    def load_weights(self, flat: np.ndarray, _version: int) -> None:
+        from maze_runtime.models.flat_state import unpack_state
 
-        self._model.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
+        unpack_state(self._model, flat)
+
+    def play(self, *args: Any) -> list[EpisodeResult]:
         return self._player.play(*args)
 
     def close(self) -> None:
