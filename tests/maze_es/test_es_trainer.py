@@ -183,6 +183,17 @@ def test_the_noise_table_lies_once_on_a_machine(make_trainer, pool):
         assert np.shares_memory(table, getattr(actor, "_actor", actor)._table)
 
 
+@pytest.mark.parametrize("mode", ["subprocess", "workers"])
+def test_workers_start_no_workers_for_their_environments(make_trainer, monkeypatch, mode):
+    workers = {"use": "maze_testing.by_value_pool:ByValuePool", "count": 2}
+    here = make_trainer(vector={"n_envs": 2}, workers=workers)
+    here.train_epoch()
+    monkeypatch.setattr("maze_processes.subprocess_mode.subprocess_batch", None)
+    there = make_trainer(vector={"n_envs": 2, "mode": mode}, workers=workers)
+    there.train_epoch()
+    assert torch.equal(weights(here), weights(there))
+
+
 def test_workers_draw_different_noise(make_trainer):
     trainer = make_trainer(trainer=TABLE, workers={"use": "inline", "count": 3})
     population = trainer._population

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,8 @@ class EvolutionTrainer:
     def _make_population(self) -> LocalPopulation | PooledPopulation:
         context, options, seed = self._context, self.options, self._context.seeds.seed("noise-table")
         if context.has_workers:
-            return PooledPopulation(context.make_workers, self.model, context.make_vector_env, options, seed)
+            make_envs = partial(context.make_actor_envs, context.n_envs, 0)
+            return PooledPopulation(context.make_workers, self.model, make_envs, options, seed)
         noise = make_noise(options, len(self._flat.data), seed)
         return LocalPopulation(self.model, self._flat, context.make_vector_env(), noise, options)
 
