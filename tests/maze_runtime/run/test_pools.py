@@ -3,7 +3,8 @@
 import pytest
 
 from maze_kernel.config.load import select
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import PluginError, RequestError
+from maze_kernel.loader import Kernel
 from maze_runtime.context import RunContext
 from maze_runtime.run.pools import make_pool, with_count
 from maze_runtime.workers.options import WorkersOptions
@@ -26,6 +27,13 @@ def test_a_number_of_workers_replaces_that_of_the_experiment(kernel, use):
     selection = select(kernel, "workers", {"use": use, "count": 2})
     pools = [make_pool(chosen) for chosen in (selection, with_count(kernel.catalog, selection, 5))]
     assert [pool.n_workers for pool in pools] == [2, 5]
+
+
+def test_without_a_default_pool_the_distribution_that_brings_one_is_named():
+    kernel = Kernel.of("maze_runtime.plugin")
+    with pytest.raises(PluginError, match="no plugin provides a default") as caught:
+        with_count(kernel.catalog, None, 3)
+    assert "pip install maze-processes" in caught.value.help
 
 
 class Two(ByValuePool):

@@ -9,10 +9,12 @@ from typing import TypeVar
 
 from maze_kernel.catalog import build
 from maze_kernel.contracts.trainer import TrainerContext
+from maze_kernel.errors import RequestError
 from maze_kernel.selection import Selection
 from maze_runtime.datasets.contract import DatasetContext, EpisodeSource, Source
 from maze_runtime.datasets.pooled_source import PooledSource
 from maze_runtime.run.placing import placed
+from maze_runtime.workers.shared_files import require_shared_files
 
 EpisodeT = TypeVar("EpisodeT")
 
@@ -40,9 +42,17 @@ def open_source(
 
     Raises:
         MazeError: whatever `open_data` raises.
+        RequestError: workers do not find the files of this machine; shown at its place in the experiment.
     """
     if not context.has_workers:
         return open_data(data, DatasetContext(make_env=context.make_env))
+    pool = context.make_workers()
+    try:
+        with placed(data):
+            require_shared_files(pool, "recorded episodes are read from files", "train without a [workers] table")
+    except RequestError:
+        pool.close()
+        raise
     # Workers may have been started elsewhere.
     there = DatasetContext(make_env=context.make_env, folder=Path.cwd())
-    return PooledSource(context.make_workers(), partial(open_data, data, there))
+    return PooledSource(pool, partial(open_data, data, there))

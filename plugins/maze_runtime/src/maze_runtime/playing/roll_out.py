@@ -25,6 +25,7 @@ from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.seeding import SeedTree
 from maze_runtime.workers.inline import InlinePool
 from maze_runtime.workers.options import WorkersOptions
+from maze_runtime.workers.shared_files import require_shared_files
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from maze_runtime.datasets.contract import EpisodeInfo
     from maze_runtime.rollout.episodes import EpisodeResult
     from maze_runtime.training.checkpoint import Checkpoint
+
+PLAY_HERE = "let this process play: --workers 1"
 
 
 @attrs.frozen(kw_only=True)
@@ -116,13 +119,17 @@ def roll_out(
         report: told what is estimated before the first one.
 
     Raises:
-        RequestError: the folder to record into is not empty, or a wrapper does not fit the environment.
+        RequestError: the folder to record into is not empty, a wrapper does not fit the environment, or files are to be
+            written by workers that do not share those of this machine.
         PluginError: the wrapper that records is not installed.
     """
     if seeds is None:
         seeds = SeedTree(options.seed).seeds(options.n_episodes, "rollout")
     assembly = Assembly(loaded, kernel)
     with _pool(assembly, options) as pool:
+        for folder, what in ((options.video_dir, "films"), (options.record_dir, "recordings")):
+            if folder is not None:
+                require_shared_files(pool, f"{what} of episodes are files", PLAY_HERE)
         assembly.check(pool)
     if options.render or options.video_dir is not None:
         loaded = playing.with_drawing(loaded, "rgb_array" if options.video_dir is not None else "human")
@@ -184,9 +191,11 @@ def replay(
         run_dir: see `roll_out`.
 
     Raises:
-        RequestError: an episode was recorded without a seed.
+        RequestError: an episode was recorded without a seed, or workers do not share the files of this machine.
         PluginError: what reads recordings is not installed.
     """
+    with _pool(Assembly(loaded, kernel), options) as pool:
+        require_shared_files(pool, "the recording is read from files", PLAY_HERE)
     infos = _recorded_infos(loaded, kernel, recording)
     if n_unseeded := sum(info.seed is None for info in infos):
         raise RequestError(

@@ -24,6 +24,7 @@ from maze_runtime.rollout.pooled_rollouts import PooledRollouts
 from maze_runtime.rollout.remote_collector import RemoteCollector
 from maze_runtime.rollout.space_reading import read_spaces
 from maze_runtime.rollout.vector_options import PooledVectorOptions
+from maze_runtime.workers.shared_files import EnvFactoryWithoutFiles
 
 OWNER = "maze-runtime"
 MODE = '[vector] mode = "workers"'
@@ -73,7 +74,8 @@ class PooledBatch:
         n_workers = min(pool.n_workers, self.n_envs)
         self.bounds = [self.n_envs * worker // n_workers for worker in range(n_workers + 1)]
         self._pool = pool
-        self._context = context
+        self._make_env = context.env_factory if pool.shares_files else EnvFactoryWithoutFiles(context.env_factory)
+        self._first_index = context.first_index
         self._options = options
         self._rollouts: PooledRollouts | None = None
         self.structured_spaces = context.spaces or read_spaces(pool, context.env_factory)
@@ -101,9 +103,9 @@ class PooledBatch:
         timeout = self._pool.timeout_seconds or self._options.step_timeout_seconds
         model: Any = copy.deepcopy(policy.model)
         plan = CollectingPlan(
-            make_env=self._context.env_factory,
+            make_env=self._make_env,
             bounds=self.bounds,
-            first_index=self._context.first_index,
+            first_index=self._first_index,
             transforms=transforms,
             model=model.to(torch.device("cpu")),
             parameter_names=_names(policy.model, parameters),

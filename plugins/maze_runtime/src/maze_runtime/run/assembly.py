@@ -28,6 +28,7 @@ from maze_runtime.run.env_factory import EnvFactory, adapters_of, is_transform
 from maze_runtime.run.placing import placed
 from maze_runtime.run.pools import make_pool, with_count
 from maze_runtime.run.seeding import SeedTree
+from maze_runtime.workers.shared_files import EnvFactoryWithoutFiles
 
 if TYPE_CHECKING:
     from maze_kernel.contracts.logger import Logger, LoggerContext, Progress
@@ -62,6 +63,7 @@ class Assembly:
         self.transforms = self.make_transforms()
         self._inner_spaces: StructuredSpaces | None = None
         self._spaces: StructuredSpaces | None = None
+        self._shares_files = True
         self._training_batches: list[VectorEnv] = []
         self._training_events = EpochAggregator()
 
@@ -87,6 +89,8 @@ class Assembly:
     def check(self, pool: WorkerPool) -> None:
         """Build one environment inside its wrappers and close it, so that what does not fit is refused at once.
 
+        Where the pool shares no files, so are wrappers that write some when episodes are played or evaluated there.
+
         Args:
             pool: where it is built: a worker that dies or never returns is found there.
 
@@ -96,6 +100,9 @@ class Assembly:
         from maze_runtime.rollout.space_reading import read_spaces
 
         self._inner_spaces = read_spaces(pool, self.env_factory(writes_files=False))
+        self._shares_files = pool.shares_files
+        if self._env_wrappers and not pool.shares_files:
+            read_spaces(pool, EnvFactoryWithoutFiles(self.env_factory(training=False)))
         self._spaces = self.bind(self.transforms, self._inner_spaces)
 
     def bind(self, transforms: Sequence[Transform], inner: StructuredSpaces) -> StructuredSpaces:
@@ -286,6 +293,7 @@ class Assembly:
             self.transforms,
             None if in_worker else self.experiment.workers,
             self._inner_spaces,
+            self._shares_files or not in_worker,
         )
 
     @property

@@ -17,6 +17,7 @@ from maze_kernel.selection import Selection
 from maze_runtime.run.env_factory import EnvFactory
 from maze_runtime.run.placing import placed
 from maze_runtime.run.pools import make_pool
+from maze_runtime.workers.shared_files import EnvFactoryWithoutFiles
 
 if TYPE_CHECKING:
     from maze_kernel.catalog import Catalog
@@ -55,6 +56,7 @@ class BatchFactory:
         transforms: around the batch, innermost first.
         workers: the pool of modes that want one.
         spaces: of one environment; None: not known yet.
+        shares_files: False: batches are built where the files of the run are out of reach.
     """
 
     env_factory: EnvFactory
@@ -63,6 +65,7 @@ class BatchFactory:
     transforms: Sequence[Transform] = ()
     workers: Selection | None = None
     spaces: StructuredSpaces | None = None
+    shares_files: bool = True
 
     def __call__(self, n_envs: int, first_index: int = 0) -> VectorEnv:
         """A batch inside its transforms and checked for NaN; the caller closes it.
@@ -84,7 +87,7 @@ class BatchFactory:
 
         context = VectorContext(
             n_envs=n_envs,
-            env_factory=self.env_factory,
+            env_factory=self.env_factory if self.shares_files else EnvFactoryWithoutFiles(self.env_factory),
             native=self.native,
             is_wrapped=bool(self.env_factory.wrappers),
             training=self.env_factory.training,

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from maze_kernel.catalog import build
 from maze_kernel.config.load import select
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.selection import Selection
 from maze_runtime.workers.inline import InlinePool
 
 if TYPE_CHECKING:
     from maze_kernel.catalog import Catalog
     from maze_kernel.contracts.workers import WorkerPool
+
+BROUGHT_BY = "maze-processes"
+"""The distribution of the pool that is used where none is selected."""
 
 
 def make_pool(selection: Selection | None) -> WorkerPool:
@@ -28,7 +31,7 @@ def with_count(catalog: Catalog, selection: Selection | None, count: int) -> Sel
         PluginError: no installed pool is the default.
     """
     if selection is None:
-        selection = select(catalog, "workers", catalog.default("workers").component.name)
+        selection = select(catalog, "workers", _default(catalog))
     if selection.takes("count"):
         return selection.with_options(count=count)
     raise RequestError(
@@ -37,3 +40,12 @@ def with_count(catalog: Catalog, selection: Selection | None, count: int) -> Sel
         owner=selection.owner,
         help="leave the number of workers out, or take 1 to play in this process",
     )
+
+
+def _default(catalog: Catalog) -> str:
+    try:
+        return catalog.default("workers").component.name
+    except PluginError as error:
+        if not any(plugin.distribution == BROUGHT_BY for plugin in catalog.plugins):
+            error.help = f"pip install {BROUGHT_BY} brings one; or name a pool in the experiment's [workers] table"
+        raise
