@@ -92,3 +92,31 @@ def test_gradients_match_finite_differences(columns, clip_range):
         )
 
     assert torch.autograd.gradcheck(total, (log_ratio, value), eps=1e-7, atol=1e-6)
+
+
+@pytest.mark.parametrize("log_ratio", [40.0, 88.0, 89.0, 200.0, 1e6])
+@pytest.mark.parametrize("advantage", [0.0, 1e-3, 2.0])
+def test_beyond_the_clipping_range_a_positive_advantage_has_no_gradient_however_large_the_ratio(log_ratio, advantage):
+    """Equation 7: min(r A, (1 + eps) A) is (1 + eps) A there, a constant."""
+    row = torch.tensor([log_ratio, 0.0], requires_grad=True)
+    loss = losses.clipped_policy_loss(row, torch.tensor([advantage, advantage]), 0.2)
+    loss.backward()
+    assert loss.item() == pytest.approx(-(1.2 + 1.0) * advantage / 2, rel=1e-6)
+    np.testing.assert_allclose(row.grad, [0.0, -advantage / 2], rtol=1e-6)
+
+
+def test_a_negative_advantage_is_punished_in_proportion_to_the_ratio_however_large():
+    """Equation 7 has no clipping there: loss and gradient are |A| r, and infinite where float32 ends."""
+    for log_ratio in (0.0, 1.0, 40.0, 80.0):
+        row = torch.tensor([log_ratio], requires_grad=True)
+        losses.clipped_policy_loss(row, torch.tensor([-0.5]), 0.2).backward()
+        assert row.grad.item() == pytest.approx(0.5 * np.exp(log_ratio), rel=1e-5)
+    assert losses.clipped_policy_loss(torch.tensor([89.0]), torch.tensor([-0.5]), 0.2).item() == np.inf
+
+
+def test_approximate_kl_is_finite_for_every_ratio_and_unchanged_in_the_normal_range():
+    for log_ratio in (-1e6, 88.0, 89.0, 1e6):
+        assert np.isfinite(float(losses.approximate_kl(torch.tensor([log_ratio]))))
+    usual = np.linspace(-20.0, 20.0, 41)
+    expected = np.mean(np.exp(usual) - 1.0 - usual)
+    assert float(losses.approximate_kl(tensor(usual))) == pytest.approx(expected, rel=1e-12)

@@ -8,6 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+LARGEST_LOG_RATIO = 50.0
+"""Where a larger ratio changes no loss and no gradient, it stops here: e^89 is infinite in float32."""
+
 
 def weighted_mean(values: Tensor, weight: Tensor | None) -> Tensor:
     """Mean of (B,) values by weight."""
@@ -25,6 +28,9 @@ def clipped_policy_loss(
 ) -> Tensor:
     """PPO's clipped surrogate, to be minimised.
 
+    With a positive advantage the gradient is zero beyond 1 + epsilon, for every ratio. With a negative one loss and
+    gradient grow with the ratio without bound, as in the paper: beyond float32 they are infinite.
+
     Args:
         log_ratio: (B,) log pi(a|s) − log pi_old(a|s).
         advantages: (B,).
@@ -33,7 +39,8 @@ def clipped_policy_loss(
 
     Source: Schulman et al. 2017, equation 7.
     """
-    ratio = log_ratio.exp()
+    # For A ≥ 0 the minimum below is the clipped branch long before; with an infinite ratio its gradient would be 0 · ∞
+    ratio = torch.where(advantages < 0.0, log_ratio, log_ratio.clamp(max=LARGEST_LOG_RATIO)).exp()
     # L = −E[min(r A, clip(r, 1 − eps, 1 + eps) A)]
     surrogate = torch.minimum(ratio * advantages, ratio.clamp(1.0 - clip_range, 1.0 + clip_range) * advantages)
     return -weighted_mean(surrogate, weight)
@@ -61,11 +68,14 @@ def value_loss(
 
 
 def approximate_kl(log_ratio: Tensor, weight: Tensor | None = None) -> Tensor:
-    """KL(old ‖ new) estimated from (B,) log-ratios of sampled actions: never negative, low variance.
+    """KL(old ‖ new) estimated from (B,) log-ratios of sampled actions: never negative, finite, low variance.
+
+    Log-ratios count as 50 at most.
 
     Source: Schulman 2020, "Approximating KL divergence", estimator k3.
     """
     # KL ≈ E[(r − 1) − log r]
+    log_ratio = log_ratio.clamp(max=LARGEST_LOG_RATIO)
     return weighted_mean(log_ratio.expm1() - log_ratio, weight)
 
 
