@@ -196,3 +196,77 @@ def _mean_by_integration(distribution, logits, kind):
     x = torch.linspace(low, high, 200_001, dtype=torch.float64)[1:-1, None]
     density = distribution.log_prob(logits.expand(len(x), 2), x).exp()
     return float(torch.trapezoid(density * x[:, 0], x[:, 0]))
+
+
+EPS = float(np.finfo(np.float32).eps)
+
+
+def _squashed_log_prob(mean, log_std, y, width=2.0):
+    """Of one dimension at y in (0, 1) of the box, in float64: the definition in the docstring of `log_prob`."""
+    margin = 4 * EPS
+    y = np.clip(y, margin, 1 - margin)
+    u = np.arctanh(2 * y - 1)
+    std = np.maximum(np.exp(log_std), EPS / (2 * y * (1 - y)))
+    inside = stats.norm.logpdf(u, mean, std) - np.log(2 * y * (1 - y))
+    above = stats.norm.logsf(u, mean, std) - np.log(margin)
+    below = stats.norm.logcdf(u, mean, std) - np.log(margin)
+    return np.select([y >= 1 - margin, y <= margin], [above, below], inside) - np.log(width)
+
+
+@pytest.mark.parametrize("log_std", [-20.0, -8.0, -2.0, 0.0, 2.0])
+def test_squashed_log_prob_at_and_near_the_bounds_matches_scipy(log_std):
+    distribution = SquashedGaussian(spaces.Box(-1.0, 1.0, (1,)))
+    for mean in (-30.0, -7.5, -1.0, 0.0, 2.0, 7.2, 7.4, 12.0):
+        logits = torch.tensor([[mean, log_std]])
+        for action in (-1.0, -1.0 + 2 * EPS, -0.999, 0.3, 0.99999, 1.0):
+            expected = _squashed_log_prob(mean, log_std, (np.float64(np.float32(action)) + 1) / 2)
+            result = distribution.log_prob(logits, torch.tensor([[action]], dtype=torch.float32)).item()
+            # u is known to a float step, and so is the exponent
+            assert result == pytest.approx(expected, rel=2e-2, abs=1e-2), (mean, action)
+
+
+@pytest.mark.parametrize(("mean", "log_std"), [(0.0, 0.0), (1.0, 2.0), (-3.0, 1.0)])
+def test_probabilities_of_a_squashed_gaussian_with_its_cells_at_the_bounds_add_up_to_one(mean, log_std):
+    distribution, margin = SquashedGaussian(spaces.Box(-1.0, 1.0, (1,))), 4 * EPS
+    edges = torch.tensor([[-1.0], [1.0]])
+    logits = torch.tensor([[mean, log_std]])
+    cells = distribution.log_prob(logits.expand(2, 2), edges).double().exp().sum().item() * 2 * margin
+    inner = np.arctanh(1 - 2 * margin)
+    inside = np.diff(stats.norm.cdf([-inner, inner], mean, np.exp(log_std)))[0]
+    assert cells + inside == pytest.approx(1.0, abs=1e-4)
+    assert stats.norm.sf(inner, mean, np.exp(log_std)) < cells + 1e-6
+
+
+def test_gradients_of_a_squashed_gaussian_stay_far_below_what_float32_holds():
+    """A float32 norm is infinite from 1.8e19 on: squares of gradients must not overflow."""
+    distribution = SquashedGaussian(spaces.Box(-1.0, 1.0, (1,)))
+    actions = [-1.0, -1.0 + EPS, -0.5, 0.0, 1e-7, 0.9, 1.0 - 1e-6, 1.0 - EPS, 1.0]
+    for mean in (-20.0, -7.3, 0.0, 0.5, 7.27, 9.0, 40.0):
+        for log_std in (-20.0, -12.0, -5.0, 0.0):
+            logits = torch.tensor([[mean, log_std]]).repeat(len(actions), 1).requires_grad_()
+            distribution.log_prob(logits, torch.tensor(actions)[:, None]).sum().backward()
+            assert torch.isfinite(torch.linalg.vector_norm(logits.grad))
+            assert logits.grad.abs().max() < 1e17
+
+
+def test_a_mean_beyond_the_bound_changes_no_ratio_and_has_no_gradient():
+    """Every u beyond is the same action, so there is nothing to learn from where the mean is out there."""
+    distribution = SquashedGaussian(spaces.Box(-2.0, 2.0, (2,)))
+    old = torch.tensor([[20.0, -20.0, -20.0, -20.0]])
+    action = distribution.mode(old)
+    assert action.tolist() == [[2.0, -2.0]]
+    new = torch.tensor([[14.0, -30.0, -3.0, -1.0]], requires_grad=True)
+    log_ratio = distribution.log_prob(new, action) - distribution.log_prob(old, action)
+    log_ratio.sum().backward()
+    assert log_ratio.item() == pytest.approx(0.0, abs=1e-6)
+    assert new.grad.abs().max() == 0.0
+
+
+def test_rounded_samples_of_the_narrowest_squashed_gaussian_are_likely():
+    """The action forgets u to a float step; a log-probability that asked for more would be −1e9."""
+    distribution = SquashedGaussian(spaces.Box(-2.0, 2.0, (1,)))
+    torch.manual_seed(0)
+    for mean in np.linspace(-9.0, 9.0, 73):
+        logits = torch.tensor([[float(mean), -20.0]]).expand(500, 2)
+        log_prob = distribution.log_prob(logits, distribution.sample(logits))
+        assert log_prob.min() > -6.0

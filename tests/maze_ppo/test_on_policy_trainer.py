@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from maze_kernel.errors import NonFiniteError, RequestError
+from maze_runtime.env.flat import FlatEnv, flat_spaces
 
 SMALL = {"n_rollout_steps": 32, "epoch_length": 2, "max_grad_norm": 0.5, "gae_lambda": 0.95}
 ALGORITHMS = [
@@ -142,3 +144,33 @@ def test_compiled_updates_equal_eager_ones(make_trainer, options):
     if options["use"] == "a2c":  # PPO pads its last minibatch instead of shortening it: other minibatches, same rows
         np.testing.assert_allclose(weights(eager), weights(compiled), rtol=1e-4, atol=1e-6)
     assert torch.isfinite(weights(compiled)).all()
+
+
+class BestInTheCorner(FlatEnv):
+    """One step; the best action is a corner of the box, so a squashed policy narrows at its bounds."""
+
+    structured_spaces = flat_spaces(
+        spaces.Dict({"observation": spaces.Box(-1.0, 1.0, (1,), np.float32)}),
+        spaces.Dict({"action": spaces.Box(-2.0, 2.0, (2,), np.float32)}),
+    )
+
+    def reset(self, *, seed=None, options=None):
+        return {"observation": np.zeros(1, np.float32)}, {}
+
+    def step(self, action):
+        distance = action["action"] - np.array([2.0, -2.0])
+        return {"observation": np.zeros(1, np.float32)}, -float((distance**2).sum()), True, False, {}
+
+
+@pytest.mark.parametrize("seed", [0, 4, 5])
+def test_a_policy_that_narrows_at_the_bounds_learns_without_a_number_that_is_not_finite(make_trainer, seed):
+    """Without entropy bonus and with large steps, standard deviations fall to the smallest and means leave the box."""
+    options = {"use": "ppo", "n_rollout_steps": 16, "epoch_length": 25, "batch_size": 64, "lr": 1e-2}
+    trainer = make_trainer(
+        env={"use": f"{__name__}:BestInTheCorner"},
+        vector={"n_envs": 8, "mode": "sequential"},
+        trainer={**options, "entropy_coef": 0.0},
+        seed=seed,
+    )
+    rewards = [trainer.train_epoch()["BaseEnvEvents/reward/mean"] for _ in range(2)]
+    assert rewards[1] > -0.5 > rewards[0]

@@ -1,8 +1,10 @@
 """A normal distribution pressed into bounds by tanh (Haarnoja et al. 2018, appendix C), with the affine term.
 
-Near the bounds: the inverse of tanh is unbounded, so an action is taken no closer to a bound than a few float steps of
-the box's width. Its log-probability is then that of the nearest value inside, the same for old and new
-logits, so ratios of probabilities and their gradients stay finite.
+What a float knows of u: an action is stored to about one float step of the box's width, and u only to as much more as
+tanh is flat there. `log_prob` asks for no more. A narrower distribution counts as wide as that. The last four steps
+before a bound are one cell, which stands for every u beyond and has the probability of all of them, for the inverse of
+tanh is unbounded there. So probabilities, their ratios and their gradients stay finite for every mean and every
+standard deviation, and a mean that runs beyond a bound changes nothing any more.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from maze_distributions.shapes import flatten_action, unflatten_action
 
 _SCALES = (0.427144354, 0.582249588, 0.787096677, 1.063263571, 1.430779352, 1.931934097)
 _WEIGHTS = (0.02764294, 0.214793712, 0.390733112, 0.280870963, 0.080598051, 0.005361223)
-_TWO_LOG_TWO = 2.0 * math.log(2.0)
+_LOG_TWO = math.log(2.0)
+_TWO_LOG_TWO = 2.0 * _LOG_TWO
+_CELL = 4.0
+"""Width of the cell at a bound, in float steps of the box's width."""
 
 
 def mean_log_two_cosh(mean: Tensor, log_std: Tensor, mixture: Tensor | None = None) -> Tensor:
@@ -50,6 +55,12 @@ def mean_log_two_cosh(mean: Tensor, log_std: Tensor, mixture: Tensor | None = No
 def mixture_constants() -> Tensor:
     """(2, 6): twice the variances, and the weights, of the mixture of normals."""
     return torch.tensor([[2.0 * scale * scale for scale in _SCALES], _WEIGHTS])
+
+
+def _log_normal_cdf(x: Tensor) -> Tensor:
+    """log Φ(x); below −30 its leading term −½ x² alone changes, for torch's float32 gradient is wrong from −10⁴ on."""
+    z = x.clamp(min=-30.0)
+    return torch.special.log_ndtr(z) - 0.5 * (x - z) * (x + z)
 
 
 class SquashedGaussian:
@@ -87,7 +98,7 @@ class SquashedGaussian:
         rows = torch.addcmul(mean, log_std.exp(), noise)
         # log N(u; μ, σ) = −½ ε² − log σ − ½ log 2π;  log(1 − tanh² u) = 2 (log 2 − u − log(1 + e^−2u))
         density = torch.add(-0.5 * noise.square() - log_std, rows + softplus(-2.0 * rows), alpha=2.0)
-        constant = self._size * (-math.log(2.0) - gaussian.HALF_LOG_TAU) - self._bounds.log_width_sum
+        constant = self._size * (-_LOG_TWO - gaussian.HALF_LOG_TAU) - self._bounds.log_width_sum
         return self._squash(rows), density.sum(-1) + constant
 
     def mode(self, logits: Tensor) -> Tensor:
@@ -98,6 +109,9 @@ class SquashedGaussian:
         """(B, 2D), (B, *shape) to (B,).
 
         log p(a) = Σ log N(u; μ, σ) − log(dy/du) − log(da/dy),  y = (tanh u + 1)/2
+
+        with σ no smaller than the float step of u. In the cell at a bound, of width m in y, N · du/dy is
+        Φ((μ − u_m) / σ) / m at the upper one and Φ((u_m − μ) / σ) / m at the lower, u_m being the cell's inner edge.
         """
         mean, log_std = gaussian.split(logits, self.options)
         return self._density(mean, log_std, action)
@@ -138,17 +152,25 @@ class SquashedGaussian:
 
     def _density(self, mean: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
         rows = flatten_action(action, self.shape, self._size)
-        unit = self._bounds.to_unit(rows, 4.0 * torch.finfo(rows.dtype).eps)
+        step = torch.finfo(rows.dtype).eps
+        margin = _CELL * step
+        unit = self._bounds.to_unit(rows, margin)
         log_upper, log_lower = unit.log(), (-unit).log1p()
         # u = atanh(2y − 1) = ½ (log y − log(1 − y));  dy/du = 2 y (1 − y)
         value = 0.5 * (log_upper - log_lower)
-        density = gaussian.log_density(mean, log_std, value) - log_upper - log_lower
-        return density.sum(-1) - self._size * math.log(2.0) - self._bounds.log_width_sum
+        # σ ≥ step · du/dy
+        log_std = torch.maximum(log_std, (math.log(step) - _LOG_TWO) - log_upper - log_lower)
+        inside = gaussian.log_density(mean, log_std, value) - log_upper - log_lower
+        # beyond: log Φ(±(μ − u_m) / σ) − log m, and log 2, which the last line takes from all
+        side = unit - 0.5
+        beyond = _log_normal_cdf((mean - value) * (-log_std).exp() * side.sign()) + (_LOG_TWO - math.log(margin))
+        density = torch.where(side.abs() >= 0.5 - margin, beyond, inside)
+        return density.sum(-1) - self._size * _LOG_TWO - self._bounds.log_width_sum
 
     def _entropy(self, mean: Tensor, log_std: Tensor) -> Tensor:
         # log(1 − tanh² u) = 2 log 2 − 2 log(2 cosh u)
         if self._mixture.device != mean.device:
             self._mixture = self._mixture.to(mean.device)
         per_dimension = log_std - 2.0 * mean_log_two_cosh(mean, log_std, self._mixture)
-        constant = 0.5 + gaussian.HALF_LOG_TAU + _TWO_LOG_TWO - math.log(2.0)
+        constant = 0.5 + gaussian.HALF_LOG_TAU + _TWO_LOG_TWO - _LOG_TWO
         return per_dimension.sum(-1) + self._size * constant + self._bounds.log_width_sum
