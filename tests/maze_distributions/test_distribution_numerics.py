@@ -11,6 +11,7 @@ from maze_distributions.beta import Beta
 from maze_distributions.categorical import Categorical, MultiCategorical
 from maze_distributions.gaussian import DiagonalGaussian
 from maze_distributions.squashed_gaussian import SquashedGaussian, mean_log_two_cosh
+from maze_kernel.errors import SpaceError
 
 TOLERANCE = {"atol": 1e-5, "rtol": 1e-5}
 BOX = spaces.Box(np.array([-2.0, 0.0], np.float32), np.array([1.0, 0.5], np.float32))
@@ -270,3 +271,64 @@ def test_rounded_samples_of_the_narrowest_squashed_gaussian_are_likely():
         logits = torch.tensor([[float(mean), -20.0]]).expand(500, 2)
         log_prob = distribution.log_prob(logits, distribution.sample(logits))
         assert log_prob.min() > -6.0
+
+
+WIDE = np.array([-0.1, 0.3, 1.0 / 3.0, 1000.0])
+WIDE_BOX = spaces.Box(WIDE, WIDE + np.array([0.2, 0.7, 1e-3, 1.0]), dtype=np.float64)
+"""None of its bounds but the last is a float32."""
+
+
+@pytest.mark.parametrize("kind", [SquashedGaussian, Beta])
+def test_no_action_leaves_a_float64_box(kind):
+    distribution = kind(WIDE_BOX)
+    for magnitude in (-1e4, -30.0, 0.0, 30.0, 1e4):
+        logits = torch.full((1, 8), magnitude)
+        if kind is Beta:
+            logits[:, 4:] = -magnitude
+        rng = np.random.default_rng(0)
+        for action in (
+            distribution.mode(logits).numpy(),
+            distribution.sample(logits).numpy(),
+            distribution.mode_numpy(logits.numpy()),
+            distribution.sample_numpy(logits.numpy(), rng),
+        ):
+            assert (action.astype(np.float64) >= WIDE_BOX.low).all()
+            assert (action.astype(np.float64) <= WIDE_BOX.high).all()
+
+
+@pytest.mark.parametrize("kind", [SquashedGaussian, Beta])
+def test_a_float64_box_has_the_log_probabilities_of_the_float32_one(kind):
+    """What made the action was float32, whatever the array that carries it."""
+    narrow, wide = kind(spaces.Box(-1.0, 1.0, (2,), np.float32)), kind(spaces.Box(-1.0, 1.0, (2,), np.float64))
+    logits = random_logits(6, 4).float()
+    for action in (np.full((6, 2), -1.0), np.full((6, 2), 1.0), np.full((6, 2), 0.25)):
+        expected = narrow.log_prob(logits, torch.from_numpy(action.astype(np.float32)))
+        result = wide.log_prob(logits, torch.from_numpy(action))
+        assert result.dtype == torch.float32
+        assert torch.equal(result, expected)
+
+
+def test_a_box_far_from_zero_asks_no_more_than_its_coarser_floats_hold():
+    distribution = SquashedGaussian(WIDE_BOX)
+    torch.manual_seed(0)
+    logits = torch.tensor([[0.4, -0.4, 0.0, 1.0, -20.0, -20.0, -20.0, -20.0]]).expand(500, 8)
+    log_prob = distribution.log_prob(logits, distribution.sample(logits))
+    assert log_prob.min() > -10.0
+
+
+@pytest.mark.parametrize("kind", [SquashedGaussian, Beta])
+@pytest.mark.parametrize(("low", "high"), [(1.0, 1.0 + 1e-9), (1e6, 1e6 + 0.5), (-3e38, 3e38), (0.0, 1e300)])
+def test_a_box_that_float32_cannot_hold_is_refused(kind, low, high):
+    with pytest.raises(SpaceError, match="low < high"):
+        kind(spaces.Box(low, high, (1,), np.float64))
+
+
+@pytest.mark.parametrize("kind", [SquashedGaussian, Beta])
+def test_log_probability_and_mode_at_the_bound_of_a_float16_box(kind):
+    distribution = kind(spaces.Box(-1.0, 1.0, (1,), np.float16))
+    logits = torch.tensor([[0.3, -1.0]], requires_grad=True)
+    for action in (-1.0, 1.0):
+        log_prob = distribution.log_prob(logits, torch.tensor([[action]], dtype=torch.float16))
+        (gradient,) = torch.autograd.grad(log_prob.sum(), logits)
+        assert torch.isfinite(log_prob).all()
+        assert torch.isfinite(gradient).all()

@@ -62,8 +62,9 @@ class Beta:
         log p = Σ (α − 1) log x + (β − 1) log(1 − x) − log B(α, β) − log(high − low)
         """
         alpha, beta = self._concentrations(logits)
-        rows = flatten_action(action, self.shape, self._size)
-        unit = self._bounds.to_unit(rows, 4.0 * torch.finfo(rows.dtype).eps).double()
+        rows = flatten_action(action, self.shape, self._size).to(logits.dtype)
+        step = self._bounds.step(action.dtype, logits.dtype, rows.device)
+        unit = self._bounds.to_unit(rows, 4.0 * step).double()
         density = (alpha - 1.0) * unit.log() + (beta - 1.0) * (-unit).log1p() - _log_normaliser(alpha, beta)
         return (density.sum(-1) - self._bounds.log_width_sum).to(logits.dtype)
 

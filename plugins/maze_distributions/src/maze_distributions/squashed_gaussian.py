@@ -28,6 +28,7 @@ _LOG_TWO = math.log(2.0)
 _TWO_LOG_TWO = 2.0 * _LOG_TWO
 _CELL = 4.0
 """Width of the cell at a bound, in float steps of the box's width."""
+_LOG_CELL = math.log(_CELL)
 
 
 def mean_log_two_cosh(mean: Tensor, log_std: Tensor, mixture: Tensor | None = None) -> Tensor:
@@ -151,19 +152,20 @@ class SquashedGaussian:
         return self._bounds.scale_numpy(np.tanh(rows, out=rows)).reshape(*rows.shape[:-1], *self.shape)
 
     def _density(self, mean: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
-        rows = flatten_action(action, self.shape, self._size)
-        step = torch.finfo(rows.dtype).eps
+        rows = flatten_action(action, self.shape, self._size).to(mean.dtype)
+        step = self._bounds.step(action.dtype, mean.dtype, rows.device)
         margin = _CELL * step
         unit = self._bounds.to_unit(rows, margin)
         log_upper, log_lower = unit.log(), (-unit).log1p()
         # u = atanh(2y − 1) = ½ (log y − log(1 − y));  dy/du = 2 y (1 − y)
         value = 0.5 * (log_upper - log_lower)
         # σ ≥ step · du/dy
-        log_std = torch.maximum(log_std, (math.log(step) - _LOG_TWO) - log_upper - log_lower)
+        log_step = step.log() if isinstance(step, Tensor) else math.log(step)
+        log_std = torch.maximum(log_std, (log_step - _LOG_TWO) - log_upper - log_lower)
         inside = gaussian.log_density(mean, log_std, value) - log_upper - log_lower
         # beyond: log Φ(±(μ − u_m) / σ) − log m, and log 2, which the last line takes from all
         side = unit - 0.5
-        beyond = _log_normal_cdf((mean - value) * (-log_std).exp() * side.sign()) + (_LOG_TWO - math.log(margin))
+        beyond = _log_normal_cdf((mean - value) * (-log_std).exp() * side.sign()) + (_LOG_TWO - _LOG_CELL - log_step)
         density = torch.where(side.abs() >= 0.5 - margin, beyond, inside)
         return density.sum(-1) - self._size * _LOG_TWO - self._bounds.log_width_sum
 
