@@ -58,6 +58,15 @@ def test_reward_clipping():
     assert soft.max() == pytest.approx(5.0)
 
 
+def test_soft_asymmetric_rewards_are_those_of_the_authors_code_and_not_of_the_papers_figure():
+    """Both end at 5; the code keeps small gains as they are, figure D.1 makes five times as much of them."""
+    small = torch.tensor([-1e-3, 1e-3])
+    soft = losses.clip_reward(small, "soft_asymmetric")
+    np.testing.assert_allclose(soft, [-0.3e-3, 1e-3], rtol=1e-5)
+    of_figure = 0.3 * np.minimum(np.tanh(small), 0) + 5.0 * np.maximum(np.tanh(small), 0)
+    np.testing.assert_allclose(of_figure, [-0.3e-3, 5e-3], rtol=1e-5)
+
+
 class TabularHead:
     """A categorical distribution with the two methods that the loss asks for."""
 

@@ -47,12 +47,14 @@ def clip_reward(reward: Tensor, clipping: str) -> Tensor:
         reward: of any shape.
         clipping: "none"; "abs_one": cut to −1 … 1; "soft_asymmetric": squashed to −1.5 … 5, losses less than gains.
 
-    Source: Espeholt et al. 2018, appendix D.2 (figure D.1).
+    Source: Espeholt et al. 2018, appendix D.1. For "soft_asymmetric" the paper and its authors' published code differ:
+    figure D.1 has 0.3 min(tanh r, 0) + 5 max(tanh r, 0), from −0.3 to 5 with slopes 0.3 and 5 at 0; the code squashes
+    r / 5 and so keeps the slope 1 of small gains and 0.3 of small losses. This is the code's form.
     """
     if clipping == "abs_one":
         return reward.clamp(-1.0, 1.0)
     if clipping == "soft_asymmetric":
-        # 0.3 min(tanh(r / 5), 0) + max(tanh(r / 5), 0), times 5
+        # 5 (0.3 min(tanh(r / 5), 0) + max(tanh(r / 5), 0))
         squashed = torch.tanh(reward / 5.0)
         return 5.0 * torch.where(reward < 0.0, 0.3 * squashed, squashed)
     return reward
