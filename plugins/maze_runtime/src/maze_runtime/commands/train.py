@@ -31,6 +31,7 @@ def train(
     overrides: Overrides = None,
     resume: Annotated[Path | None, typer.Option("--resume", help="Continue this run directory.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Run directory; else runs/NAME/TIME.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in --out.")] = False,
     max_seconds: Annotated[float | None, typer.Option("--max-seconds", help="Stop after this wall-clock time.")] = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show all statistics of each epoch.")] = False,
 ) -> int:
@@ -50,6 +51,7 @@ def train(
             loaded.kernel,
             run_dir=out,
             resume=None if resume is None else newest_run(resume),
+            overwrite=overwrite,
             max_seconds=max_seconds,
             verbosity=int(verbose),
             on_run_dir=announce,

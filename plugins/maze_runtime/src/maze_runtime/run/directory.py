@@ -13,7 +13,7 @@ import attrs
 
 from maze_kernel.errors import CheckpointError, FormatError, RequestError
 from maze_runtime.run.provenance import Provenance, provenance
-from maze_runtime.run.storage import Storage, remove_leftovers, replace_file, replace_json
+from maze_runtime.run.storage import TEMPORARY_PREFIX, Storage, remove_leftovers, replace_file, replace_json
 from maze_runtime.run.stored_data import from_data, to_data
 
 if TYPE_CHECKING:
@@ -66,26 +66,48 @@ class StoredRun:
     record: RunRecord
 
 
-def create_run_directory(loaded: LoadedExperiment, kernel: Kernel, *, out: Path | None = None) -> Path:
+def create_run_directory(
+    loaded: LoadedExperiment, kernel: Kernel, *, out: Path | None = None, overwrite: bool = False
+) -> Path:
     """A new run directory, `runs/<name>/<UTC time>-<4 hex>/` or `out`, with what describes the run.
 
+    What a start that was killed left there under temporary names is no content.
+
+    Args:
+        overwrite: remove the run in `out` first, if there is one.
+
     Raises:
-        RequestError: `out` exists and is not empty, or cannot be created.
+        RequestError: `out` exists and is not empty, cannot be created, or is to be overwritten and is no run.
     """
     path = Path(out) if out is not None else new_path(Path("runs"), loaded.experiment.name)
     try:
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if overwrite and path.is_dir():
+            _remove_run(path)
+        if path.exists() and not is_unused(path):
             raise RequestError(
                 f"the run directory {path} exists and is not empty",
-                help=f"name another one, or continue it with: maze train --resume {path}",
+                help=f"name another one, replace it with --overwrite, or continue it with: maze train --resume {path}",
             )
         path.mkdir(parents=True, exist_ok=True)
-        storage = Storage()
-        replace_file(storage, path / "experiment.toml", _experiment_text(loaded).encode())
-        replace_json(storage, path / "run.json", to_data(_record(loaded, kernel)))
+        remove_leftovers(path)
+        # `run.json` makes the folder a run and comes first: whatever happens next, the run can be resumed.
+        replace_json(Storage(), path / "run.json", to_data(_record(loaded, kernel)))
+        write_experiment(path, loaded)
     except OSError as error:
         raise RequestError(f"the run directory {path} cannot be created: {error}") from error
     return path
+
+
+def is_unused(path: Path) -> bool:
+    """Whether a folder holds nothing, or only what a start left that was killed before it was a run."""
+    return path.is_dir() and all(entry.name.startswith(TEMPORARY_PREFIX) for entry in path.iterdir())
+
+
+def write_experiment(path: Path, loaded: LoadedExperiment) -> None:
+    """Write `experiment.toml`, for people to read, where it is not there yet."""
+    file = path / "experiment.toml"
+    if not file.exists():
+        replace_file(Storage(), file, _experiment_text(loaded).encode())
 
 
 def open_run(path: Path | str) -> StoredRun:
@@ -99,7 +121,13 @@ def open_run(path: Path | str) -> StoredRun:
     path = Path(path)
     file = path / "run.json"
     if not file.is_file():
-        raise RequestError(f"{path} is no run directory: it has no run.json", help="give the folder of one run")
+        unused = is_unused(path)
+        raise RequestError(
+            f"{path} is no run directory: it has no run.json",
+            help=f"nothing was begun there; begin with: maze train FILE --out {path}"
+            if unused
+            else "give the folder of one run",
+        )
     try:
         data = json.loads(file.read_bytes())
         if data["format"] != FORMAT:
@@ -120,6 +148,19 @@ def note_resumption(path: Path, experiment: Mapping[str, Any], resumption: Resum
     record = open_run(path).record
     record = attrs.evolve(record, experiment=experiment, resumed=(*record.resumed, resumption))
     replace_json(Storage(), path / "run.json", to_data(record))
+
+
+def _remove_run(path: Path) -> None:
+    """Empty the folder of a run; `run.json`, which says that it is one, goes last."""
+    if not is_unused(path) and not (path / "run.json").is_file():
+        raise RequestError(
+            f"{path} is no run directory and is not overwritten",
+            received="a folder with other files and no run.json",
+            help="name another folder, or remove this one yourself",
+        )
+    storage = Storage()
+    for entry in sorted(path.iterdir(), key=lambda entry: entry.name == "run.json"):
+        storage.remove(entry)
 
 
 def clean_run_directory(path: Path) -> list[str]:

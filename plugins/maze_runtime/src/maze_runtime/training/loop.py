@@ -87,6 +87,7 @@ class Loop:
         self.state = state or LoopState()
         selects: str = getattr(trainer, "metric", MEAN_REWARD)
         self.metric = Metric.parse(assembly.experiment.evaluation.metric or selects)
+        self.metric.check_name()
         self._started = time.monotonic()
         self._best: Checkpoint | None = None
         self._saved_epoch = self.state.epoch
@@ -98,7 +99,6 @@ class Loop:
             NonFiniteError: NaN or infinity in weights, or raised by the trainer or an environment.
             CheckpointError: the last checkpoint could not be written.
         """
-        self.metric.check_name()
         reason = self._exhausted()
         if reason is not None:
             return self._outcome("done", reason)

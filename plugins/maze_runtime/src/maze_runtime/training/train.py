@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from maze_kernel.contracts.logger import Logger, LoggerContext, Outcome, Progress
-from maze_kernel.errors import CheckpointError, MazeError, NonFiniteError, RequestError
+from maze_kernel.errors import MazeError, NonFiniteError, RequestError
 from maze_kernel.selection import read_option
 from maze_runtime.env.tracebacks import see_alone, traceback_of
 from maze_runtime.models.graph_building import named_graphs
@@ -20,8 +21,10 @@ from maze_runtime.run.directory import (
     Resumption,
     clean_run_directory,
     create_run_directory,
+    is_unused,
     note_resumption,
     open_run,
+    write_experiment,
 )
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
@@ -62,6 +65,7 @@ def train(
     *,
     run_dir: Path | None = None,
     resume: Path | None = None,
+    overwrite: bool = False,
     max_seconds: float | None = None,
     verbosity: int = 0,
     extra_loggers: Sequence[Logger] = (),
@@ -73,17 +77,19 @@ def train(
         loaded: the experiment; of a resumed run, what `maze_runtime.training.resume.stored_experiment` gives.
         run_dir: a new directory; None: `runs/<name>/<UTC time>-<4 hex>/`.
         resume: the run directory to continue, in place of `run_dir`.
+        overwrite: replace the run in `run_dir`, if there is one.
         max_seconds: wall-clock budget of this call and what it resumes together.
         verbosity: −1 silent, 0 normal, 1 tables of statistics.
         extra_loggers: besides those of the experiment.
         on_run_dir: called with the run directory before training starts.
 
     Raises:
-        MazeError: training failed; loggers and workers are closed and what was saved is whole.
+        MazeError: training failed; loggers and workers are closed and what was saved is whole. A new directory is
+            removed again where training did not begin.
     """
     with ExitStack() as stack:
         assembly = Assembly(loaded, kernel)
-        path, checkpoint, notes = _directory(assembly, run_dir, resume)
+        path, checkpoint, notes = _directory(assembly, run_dir, resume, overwrite)
         assembly.run_dir = path
         on_run_dir(path)
         epoch = checkpoint.epoch if checkpoint else 0
@@ -96,10 +102,13 @@ def train(
             for note in notes:
                 loggers.message(note)
             loop = run.prepare(checkpoint, max_seconds)
+            run.has_begun = True
             with Interruption() as interruption:
                 outcome = loop.run(interruption)
         except BaseException as error:
             run.fail(error)
+            if resume is None and not run.has_begun:
+                shutil.rmtree(path, ignore_errors=True)
             raise
         run.finish(outcome)
         return TrainingResult(
@@ -113,13 +122,18 @@ def train(
 
 
 class _Run:
-    """Builds the parts of a run in order and sees to it that each is closed."""
+    """Builds the parts of a run in order and sees to it that each is closed.
+
+    Attributes:
+        has_begun: whether all parts are built and training goes on from there.
+    """
 
     def __init__(self, assembly: Assembly, path: Path, loggers: FanOut, stack: ExitStack) -> None:
         self._assembly = assembly
         self._path = path
         self._loggers = loggers
         self._stack = stack
+        self.has_begun = False
 
     def prepare(self, checkpoint: Checkpoint | None, max_seconds: float | None) -> Loop:
         assembly = self._assembly
@@ -129,8 +143,8 @@ class _Run:
         state = LoopState()
         if checkpoint is not None:
             state = restore(checkpoint, trainer, assembly)
-            store.drop_after(checkpoint.epoch)
-        elif assembly.experiment.initialize_from:
+        store.drop_after(state.epoch)
+        if checkpoint is None and assembly.experiment.initialize_from:
             for line in initialize_from(assembly.experiment.initialize_from, trainer, assembly):
                 self._loggers.message(line)
         if checkpoint is None:
@@ -196,30 +210,48 @@ class _Run:
 
 
 def _directory(
-    assembly: Assembly, run_dir: Path | None, resume: Path | None
+    assembly: Assembly, run_dir: Path | None, resume: Path | None, overwrite: bool
 ) -> tuple[Path, Checkpoint | None, list[str]]:
     if resume is None:
-        if assembly.experiment.initialize_from:
-            open_source(assembly.experiment.initialize_from)
-        _ = assembly.spaces  # what does not fit is refused before anything is created
-        return create_run_directory(assembly.loaded, assembly.kernel, out=run_dir), None, []
-    if run_dir is not None:
-        raise RequestError("a resumed run stays in its directory", received=f"--out {run_dir}", help="leave --out away")
+        return _new_directory(assembly, run_dir, overwrite), None, []
+    if run_dir is not None or overwrite:
+        received = "--overwrite" if overwrite else f"--out {run_dir}"
+        raise RequestError("a resumed run stays in its directory", received=received, help="leave it away")
+    if is_unused(resume):
+        path = _new_directory(assembly, resume, overwrite=False)
+        return path, None, ["the run was stopped before it began: training starts at the beginning"]
     stored = open_run(resume)
     check_compatible(stored.resolved, assembly.loaded.resolved)
     clean_run_directory(stored.path)
     store = CheckpointStore(stored.path)
     store.clean()
+    write_experiment(stored.path, assembly.loaded)
     checkpoint, notes = store.load_newest()
     if checkpoint is None:
-        if store.epochs():
-            raise CheckpointError(f"no checkpoint of {resume} is whole", help="; ".join(notes))
-        notes = [*notes, "the run has no checkpoint yet: training starts at the beginning"]
+        has = "no whole checkpoint" if notes else "no checkpoint yet"
+        notes = [*notes, f"the run has {has}: training starts at the beginning"]
     else:
         notes = [*notes, f"resumed from epoch {checkpoint.epoch}"]
     resumption = Resumption(epoch=checkpoint.epoch if checkpoint else 0, overrides=assembly.loaded.overrides)
     note_resumption(stored.path, assembly.loaded.resolved, resumption)
     return stored.path, checkpoint, notes
+
+
+def _new_directory(assembly: Assembly, run_dir: Path | None, overwrite: bool) -> Path:
+    """What does not fit is refused before anything is created or replaced."""
+    source = assembly.experiment.initialize_from
+    if source:
+        open_source(source)
+    if overwrite and run_dir is None:
+        raise RequestError("--overwrite names no run", help="name the directory to replace with --out")
+    if overwrite and source and Path(source).resolve().is_relative_to(run_dir.resolve()):  # type: ignore[union-attr]
+        raise RequestError(
+            "a run cannot replace the one that it is initialised from",
+            received=f"initialize_from = {source!r} and --out {run_dir} --overwrite",
+            help="give --out another directory",
+        )
+    _ = assembly.spaces
+    return create_run_directory(assembly.loaded, assembly.kernel, out=run_dir, overwrite=overwrite)
 
 
 def _logger_context(assembly: Assembly, path: Path, epoch: int, verbosity: int) -> LoggerContext:

@@ -1,0 +1,144 @@
+"""Runs that are killed before their first checkpoint, starts that fail, and runs that are replaced."""
+
+import itertools
+import json
+
+import pytest
+
+from maze_kernel.errors import EnvError, RequestError
+from maze_runtime.run.storage import Storage
+from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.train import train
+
+OPERATIONS = ("make_directory", "write_bytes", "rename", "sync_directory", "symlink", "remove")
+
+
+class Killed(BaseException):
+    """What a SIGKILL is to the code under test: nothing catches it."""
+
+
+@pytest.fixture
+def kill_at(monkeypatch):
+    """`kill_at(n)`: the n-th call that reaches the disk is the last one; half a file may stand already."""
+
+    def install(n):
+        counter = itertools.count()
+        for name in OPERATIONS:
+            original = getattr(Storage, name)
+
+            def call(self, *arguments, _name=name, _original=original):
+                number = next(counter)
+                if number == n and _name == "write_bytes":
+                    arguments[0].write_bytes(arguments[1][: len(arguments[1]) // 2])
+                if number >= n:
+                    raise Killed
+                return _original(self, *arguments)
+
+            monkeypatch.setattr(Storage, name, call)
+
+    yield install
+    monkeypatch.undo()
+
+
+def result_of(run_dir, epoch):
+    folder = run_dir / "checkpoints" / f"epoch-{epoch:06d}"
+    state = json.loads((folder / "state.json").read_text())
+    state["state"]["loop"]["wall_seconds"] = 0
+    weights = [(folder / name).read_bytes() for name in ("model.safetensors", "trainer.safetensors")]
+    return weights, state, CheckpointStore(run_dir).pointed("best"), CheckpointStore(run_dir).pointed("last")
+
+
+# The first epoch stays the best one, so its weights are written before the first checkpoint.
+CHANGES = ("trainer.n_epochs=4", 'evaluation.metric="-train_ToyEvents/epoch"')
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_again_in_its_folder(toy, kill_at, monkeypatch):
+    whole = result_of(toy.train("whole", *CHANGES).run_dir, 4)
+    n_without, reasons = 0, set()
+    for n in itertools.count():
+        name = f"killed-{n}"
+        kill_at(n)
+        try:
+            toy.train(name, *CHANGES)
+            break
+        except Killed:
+            monkeypatch.undo()
+        run_dir = toy.folder / name
+        if any(entry.name == "checkpoints" for entry in run_dir.iterdir()) and CheckpointStore(run_dir).pointed("last"):
+            break
+        n_without += 1
+        resumed = train(toy.load(CHANGES), toy.kernel, resume=run_dir)
+        assert result_of(run_dir, 4) == whole, f"killed at call {n}"
+        assert resumed.epochs == 4
+        assert (run_dir / "experiment.toml").is_file()
+        assert not list(run_dir.rglob(".tmp-*"))
+        epochs = [line.split(",")[0] for line in (run_dir / "statistics" / "train.csv").read_text().splitlines()[1:]]
+        assert epochs == sorted(epochs), "epochs stand twice in the statistics"
+        reasons |= {line.split(" ", 1)[1] for line in (run_dir / "log.txt").read_text().splitlines()}
+    assert n_without > 15, "too few kills to prove anything"
+    assert any("stopped before it began" in reason for reason in reasons)
+    assert any("no checkpoint yet" in reason for reason in reasons)
+
+
+def test_a_run_without_a_whole_checkpoint_says_which_it_passed_over(toy):
+    whole = result_of(toy.train("whole", *CHANGES).run_dir, 4)
+    run_dir = toy.train("a", "trainer.n_epochs=2", CHANGES[1]).run_dir
+    for file in run_dir.glob("checkpoints/epoch-*/model.safetensors"):
+        file.write_bytes(b"")
+    toy.resume("a", CHANGES[0])
+    log = (run_dir / "log.txt").read_text()
+    assert "skipped checkpoint epoch-000002" in log
+    assert "no whole checkpoint: training starts at the beginning" in log
+    assert result_of(run_dir, 4) == whole
+
+
+def test_a_folder_where_a_start_was_killed_takes_a_new_run(toy):
+    (toy.folder / "a").mkdir()
+    (toy.folder / "a" / ".tmp-run.json-17").write_text("{")
+    with pytest.raises(RequestError, match="no run directory") as caught:
+        toy.resume("a")
+    assert "begin with: maze train FILE --out" in caught.value.help
+    run_dir = toy.train("a", "trainer.n_epochs=1").run_dir
+    assert not (run_dir / ".tmp-run.json-17").exists()
+
+
+def test_a_start_that_fails_leaves_no_directory_in_the_way(toy, toy_module, monkeypatch):
+    def refuse(*_arguments):
+        raise EnvError("there is no window to draw in")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(toy_module.ToyTrainer, "__init__", refuse)
+        with pytest.raises(EnvError):
+            toy.train("a", "trainer.n_epochs=1")
+    assert not (toy.folder / "a").exists()
+    with pytest.raises(RequestError, match="no statistic is called"):
+        toy.train("a", 'evaluation.metric="BaseEnvEvents/reward/meen"')
+    toy.train("a", "trainer.n_epochs=1")
+    with monkeypatch.context() as patch:
+        patch.setattr(toy_module.ToyTrainer, "__init__", refuse)
+        with pytest.raises(EnvError):
+            toy.resume("a", "trainer.n_epochs=2")
+    assert CheckpointStore(toy.folder / "a").pointed("last") == 1
+
+
+def test_a_run_may_be_replaced_and_nothing_else(toy):
+    first = result_of(toy.train("a", "trainer.n_epochs=2").run_dir, 2)
+    with pytest.raises(RequestError, match="not empty") as caught:
+        toy.train("a", "trainer.n_epochs=1")
+    assert "--overwrite" in caught.value.help
+    assert result_of(toy.folder / "a", 2) == first
+    toy.train("a", "trainer.n_epochs=1", "seed=4", overwrite=True)
+    assert CheckpointStore(toy.folder / "a").epochs() == [1]
+    other = toy.folder / "b"
+    other.mkdir()
+    (other / "thesis.tex").write_text("precious")
+    with pytest.raises(RequestError, match="is not overwritten"):
+        toy.train("b", overwrite=True)
+    assert (other / "thesis.tex").read_text() == "precious"
+    with pytest.raises(RequestError, match="cannot replace"):
+        toy.train("a", overwrite=True, tables={"initialize_from": str(toy.folder / "a")})
+    assert CheckpointStore(toy.folder / "a").epochs() == [1]
+    with pytest.raises(RequestError, match="names no run"):
+        train(toy.load(), toy.kernel, overwrite=True)
+    with pytest.raises(RequestError, match="stays in its directory"):
+        train(toy.load(), toy.kernel, resume=toy.folder / "a", overwrite=True)
