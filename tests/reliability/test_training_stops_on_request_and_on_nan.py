@@ -43,8 +43,9 @@ class Weird(FlatEnv):
                 reward = math.inf
             if self.behaviour == "huge reward":
                 reward = 1e38
+            if self.behaviour in ("sleeps", "runs"):
+                Path("stepping").touch()
             if self.behaviour == "sleeps":
-                Path("sleeping").touch()
                 time.sleep(300)
         return {"level": level}, reward, False, self.t >= 50, {}
 """
@@ -60,7 +61,7 @@ mode = "{mode}"
 [trainer]
 n_epochs = 3
 n_rollout_steps = 32
-epoch_length = 1
+epoch_length = {epoch_length}
 {trainer}
 [evaluation]
 n_episodes = 0
@@ -69,9 +70,10 @@ TRAINERS = {"ppo": 'use = "ppo"', "sac": 'use = "sac"\ninitial_buffer_size = 40\
 COMMAND = [sys.executable, "-c", "import sys; from maze_kernel.cli import main; sys.exit(main())"]
 
 
-def start(tmp_path, behaviour, mode="sequential", trainer="ppo"):
+def start(tmp_path, behaviour, mode="sequential", trainer="ppo", epoch_length=1):
     (tmp_path / "weird_env.py").write_text(ENVIRONMENT)
-    (tmp_path / "weird.toml").write_text(EXPERIMENT.format(behaviour=behaviour, mode=mode, trainer=TRAINERS[trainer]))
+    values = {"behaviour": behaviour, "mode": mode, "trainer": TRAINERS[trainer], "epoch_length": epoch_length}
+    (tmp_path / "weird.toml").write_text(EXPERIMENT.format(**values))
     return subprocess.Popen(
         [*COMMAND, "train", "weird.toml", "--out", "run"],
         cwd=tmp_path,
@@ -83,15 +85,32 @@ def start(tmp_path, behaviour, mode="sequential", trainer="ppo"):
     )
 
 
+def wait_for_steps(tmp_path):
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "stepping").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("trainer", list(TRAINERS))
+@pytest.mark.parametrize("mode", ["sequential", "subprocess"])
+def test_an_interrupt_waits_for_one_update_and_not_for_the_epoch(tmp_path, mode, trainer):
+    process = start(tmp_path, "runs", mode, trainer, epoch_length=10_000_000)
+    wait_for_steps(tmp_path)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)  # the epoch takes hours
+    assert process.returncode == 130, stderr
+    assert "finishing this update" in stderr
+    assert "interrupted after epoch 0; go on with: maze train weird.toml --resume run" in stdout
+    assert len((stderr + stdout).splitlines()) == 3, "the run directory, the answer, and how to go on"
+
+
 @pytest.mark.parametrize("mode", ["sequential", "subprocess"])
 def test_a_second_interrupt_leaves_at_once(tmp_path, mode):
     process = start(tmp_path, "sleeps", mode)
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "sleeping").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for_steps(tmp_path)
     process.send_signal(signal.SIGINT)
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(timeout=1)  # the epoch is still running: the first one waits for its end
+        process.wait(timeout=1)  # the update is still running: the first one waits for its end
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=15)
     assert process.returncode == 130, stderr

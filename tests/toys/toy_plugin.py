@@ -16,6 +16,7 @@ from gymnasium import spaces
 
 from maze_kernel import hookimpl
 from maze_kernel.components import EnvComponent, LoggerComponent, ModelComponent, TrainerComponent, WorkersComponent
+from maze_kernel.contracts.logger import Progress
 from maze_kernel.errors import NonFiniteError
 from maze_runtime.env.flat import FlatEnv, flat_spaces
 from maze_runtime.models.network_policy import NetworkPolicy
@@ -148,6 +149,7 @@ class ToyTrainer:
             self.env_steps += self.context.n_envs
             total += float(self.tick.reward.sum())
         self._update(total)
+        self.context.progress(Progress(env_steps=self.env_steps, fraction=0.9, phase="update"))
         if self.options.signal_file:
             with open(self.options.signal_file, "a") as file:
                 file.write(f"{self.epoch} {os.getpid()}\n")

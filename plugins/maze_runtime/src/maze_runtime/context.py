@@ -22,6 +22,7 @@ from maze_runtime.playing.acting import SingleEnvActor
 from maze_runtime.playing.roll_out import RolloutOptions, RolloutResult, roll_out
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.directory import encode_json_lenient
+from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.evaluation import Evaluator
 from maze_runtime.training.resume import stored_experiment
 from maze_runtime.training.train import TrainingResult, train
@@ -84,7 +85,7 @@ class RunContext:
         kernel = kernel or Kernel.installed()
         context = cls.__new__(cls)
         context._init(stored_experiment(run_dir, kernel=kernel), kernel, Path(run_dir), silent)
-        context._trained = True
+        context._begun = context._trained = True
         return context
 
     def _init(self, loaded: LoadedExperiment, kernel: Kernel, run_dir: Path | None, silent: bool) -> None:
@@ -93,6 +94,7 @@ class RunContext:
         self._kernel = kernel
         self._run_dir = run_dir
         self._silent = silent
+        self._begun = False
         self._trained = False
         self._acting: SingleEnvActor | None = None
 
@@ -130,9 +132,10 @@ class RunContext:
         loaded = self._loaded
         if n_epochs is not None:
             loaded = _with_n_epochs(loaded, self._epochs_so_far() + n_epochs)
-        where = {"resume": self._run_dir} if self._trained else {"run_dir": self._run_dir}
+        where = {"resume": self._run_dir} if self._begun else {"run_dir": self._run_dir}
         result = train(loaded, self._kernel, verbosity=-1 if self._silent else 0, **where)  # type: ignore[arg-type]
-        self._run_dir, self._trained, self._acting = result.run_dir, True, None
+        self._run_dir, self._begun, self._acting = result.run_dir, True, None
+        self._trained = bool(CheckpointStore(result.run_dir).epochs())  # none where the first epoch was cut short
         return result
 
     def rollout(

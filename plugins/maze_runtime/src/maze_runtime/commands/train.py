@@ -56,6 +56,9 @@ def train(
             verbosity=int(verbose),
             on_run_dir=announce,
         )
+    except KeyboardInterrupt:
+        print(f"interrupted; {_how_to_go_on(run_dirs, file, overrides) or 'nothing was saved yet'}", file=sys.stderr)
+        return EXIT_INTERRUPTED
     except (EnvError, WorkerError) as error:
         _say_how_to_go_on(error, run_dirs, file, overrides)
         raise
@@ -109,10 +112,13 @@ def _resume_command(run: Path, file: Path | None, overrides: list[str] | None) -
 
 def _say_how_to_go_on(error: MazeError, run_dirs: list[Path], file: Path | None, overrides: list[str] | None) -> None:
     """Name the command that goes on from the last checkpoint of a run that failed, if it has one."""
+    how = _how_to_go_on(run_dirs, file, overrides)
+    if how:
+        error.help = f"{error.help}; {how}" if error.help else how
+
+
+def _how_to_go_on(run_dirs: list[Path], file: Path | None, overrides: list[str] | None) -> str:
     from maze_runtime.training.checkpoint_store import CheckpointStore
 
     epochs = CheckpointStore(run_dirs[0]).epochs() if run_dirs else []
-    if not epochs:
-        return
-    error.help = f"{error.help}; " if error.help else ""
-    error.help += f"go on from epoch {epochs[-1]} with: {_resume_command(run_dirs[0], file, overrides)}"
+    return f"go on from epoch {epochs[-1]} with: {_resume_command(run_dirs[0], file, overrides)}" if epochs else ""

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+import torch
 
 from maze_kernel.contracts.logger import EpochRecord, Outcome, Progress
 from maze_kernel.contracts.trainer import Statistics, Trainer
@@ -20,8 +21,9 @@ from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.storage import Storage, replace_json
 from maze_runtime.training.checkpoint import Checkpoint, LoopState, require_finite_weights
 from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.epoch_beginning import EpochBeginning
 from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator, Metric
-from maze_runtime.training.interruption import Interruption
+from maze_runtime.training.interruption import Interruption, LeaveEpoch
 
 
 @attrs.frozen(kw_only=True)
@@ -91,9 +93,10 @@ class Loop:
         self._started = time.monotonic()
         self._best: Checkpoint | None = None
         self._saved_epoch = self.state.epoch
+        self._beginning = EpochBeginning(store, trainer, assembly)
 
     def run(self, interruption: Interruption) -> Outcome:
-        """Train until a budget is used up, patience ends, or a signal arrives.
+        """Train until a budget is used up, patience ends, or a signal arrives, which waits for one update at most.
 
         Raises:
             NonFiniteError: NaN or infinity in weights, or raised by the trainer or an environment.
@@ -103,21 +106,37 @@ class Loop:
         if reason is not None:
             return self._outcome("done", reason)
         self._start_segment()
-        while True:
-            self.state.epoch += 1
-            train = {**self.trainer.train_epoch(), **self.assembly.drain_event_statistics()}
+        while interruption.received is None:
+            train = self._train_epoch(interruption)
+            if train is None:
+                break
             require_finite_weights(_weights(self.trainer), f"after epoch {self.state.epoch} the weights")
             done = self._exhausted()
-            last = bool(done) or interruption.received is not None
-            evaluation = self._evaluate(last)
+            evaluation = self._evaluate(bool(done))
             is_best = self._select(train, evaluation)
             self._log(train, evaluation, is_best)
             early = self.budget.out_of_patience(self.state)
-            if interruption.received is not None and not done:
-                return self._stop("interrupted", f"by {interruption.received}")
             if done or early:
                 return self._stop("done" if done else "stopped early", done or early or "")
             self._save_at_boundary()
+        # What is evaluated does not depend on when a signal comes: a resumed run measures what it would have measured.
+        return self._stop("interrupted", f"by {interruption.received}")
+
+    def _train_epoch(self, interruption: Interruption) -> Statistics | None:
+        """One epoch; None where a signal cut it short, and everything is again as it was at its beginning."""
+        epoch = self.state.epoch
+        self._beginning.keep(
+            lambda: self._snapshot(resumable=True), epoch if epoch and epoch == self._saved_epoch else None
+        )
+        try:
+            with interruption.epoch(may_leave=self._beginning.is_known):
+                self.state.epoch += 1
+                return {**self.trainer.train_epoch(), **self.assembly.drain_event_statistics()}
+        except LeaveEpoch:
+            self.state.epoch = epoch
+            self._beginning.go_back()
+            self.loggers.note(f"epoch {epoch + 1} was cut short: it begins again when the run goes on")
+            return None
 
     def _start_segment(self) -> None:
         """Everything random begins anew from (run seed, epoch), so that a resumed run takes the same path."""
@@ -209,8 +228,6 @@ class Loop:
 
 def seed_global_generators(seed: int) -> None:
     """Seed the generators that libraries fall back on: random, numpy.random and torch."""
-    import torch
-
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
@@ -261,6 +278,8 @@ def _copied(state: Any) -> Any:
         return {key: _copied(value) for key, value in state.items()}
     if isinstance(state, list):
         return [_copied(value) for value in state]
+    if isinstance(state, torch.Tensor):
+        return state.detach().clone()
     return state.copy() if isinstance(state, np.ndarray) else state
 
 

@@ -97,13 +97,14 @@ def train(
             [*assembly.make_loggers(_logger_context(assembly, path, epoch, verbosity)), *extra_loggers],
             path / "log.txt",
         )
-        run = _Run(assembly, path, loggers, stack)
+        interruption = Interruption(silent=verbosity < 0)
+        run = _Run(assembly, path, loggers, stack, interruption)
         try:
             for note in notes:
                 loggers.message(note)
             loop = run.prepare(checkpoint, max_seconds)
             run.has_begun = True
-            with Interruption() as interruption:
+            with interruption:
                 outcome = loop.run(interruption)
         except BaseException as error:
             run.fail(error)
@@ -128,16 +129,19 @@ class _Run:
         has_begun: whether all parts are built and training goes on from there.
     """
 
-    def __init__(self, assembly: Assembly, path: Path, loggers: FanOut, stack: ExitStack) -> None:
+    def __init__(
+        self, assembly: Assembly, path: Path, loggers: FanOut, stack: ExitStack, interruption: Interruption
+    ) -> None:
         self._assembly = assembly
         self._path = path
         self._loggers = loggers
         self._stack = stack
+        self._interruption = interruption
         self.has_begun = False
 
     def prepare(self, checkpoint: Checkpoint | None, max_seconds: float | None) -> Loop:
         assembly = self._assembly
-        trainer: Trainer = assembly.make_trainer(assembly.trainer_context(self._loggers.progress))
+        trainer: Trainer = assembly.make_trainer(assembly.trainer_context(self._progress))
         self._stack.callback(trainer.close)
         store = CheckpointStore(self._path, keep=assembly.experiment.checkpoint.keep)
         state = LoopState()
@@ -162,6 +166,11 @@ class _Run:
             budget=Budget.of(partial(read_option, trainer.options), max_seconds),
             state=state,
         )
+
+    def _progress(self, progress: Progress) -> None:
+        """What trainers call between updates."""
+        self._loggers.progress(progress)
+        self._interruption.check()
 
     def fail(self, error: BaseException) -> None:
         """Write what helps to understand a failure, then close the loggers."""
