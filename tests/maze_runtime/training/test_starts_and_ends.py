@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 
 import pytest
 
@@ -19,15 +20,19 @@ class Killed(BaseException):
 
 @pytest.fixture
 def kill_at(monkeypatch):
-    """`kill_at(n)`: the n-th call that reaches the disk is the last one; half a file may stand already."""
+    """`kill_at(n)`: the n-th call that reaches the disk is the last one; half a file may stand already.
 
-    def install(n):
-        counter = itertools.count()
+    Returns the arguments of the calls so far.
+    """
+
+    def install(n=math.inf):
+        calls = []
         for name in OPERATIONS:
             original = getattr(Storage, name)
 
             def call(self, *arguments, _name=name, _original=original):
-                number = next(counter)
+                number = len(calls)
+                calls.append(arguments)
                 if number == n and _name == "write_bytes":
                     arguments[0].write_bytes(arguments[1][: len(arguments[1]) // 2])
                 if number >= n:
@@ -35,6 +40,7 @@ def kill_at(monkeypatch):
                 return _original(self, *arguments)
 
             monkeypatch.setattr(Storage, name, call)
+        return calls
 
     yield install
     monkeypatch.undo()
@@ -78,6 +84,32 @@ def test_a_run_killed_before_its_first_checkpoint_starts_again_in_its_folder(toy
     assert n_without > 15, "too few kills to prove anything"
     assert any("stopped before it began" in reason for reason in reasons)
     assert any("no checkpoint yet" in reason for reason in reasons)
+
+
+def test_a_run_killed_within_a_later_save_has_all_that_goes_with_its_checkpoint(toy, kill_at, monkeypatch):
+    changes = (*CHANGES, "checkpoint.every_epochs=1", "trainer.n_epochs=3")
+    tables = {"wrappers": [{"use": "observation-normalization", "statistics": "running"}]}
+    calls = kill_at()
+    whole = toy.train("whole", *changes, tables=tables).run_dir
+    monkeypatch.undo()
+    stale, second = 0, [arguments[-1] for arguments in calls].index(whole / "checkpoints" / "epoch-000002")
+    for n in range(second + 1, len(calls)):
+        kill_at(n)
+        with pytest.raises(Killed):
+            toy.train(f"killed-{n}", *changes, tables=tables)
+        monkeypatch.undo()
+        run_dir = toy.folder / f"killed-{n}"
+        is_last = 3 in CheckpointStore(run_dir).epochs()
+        stale += is_last and CheckpointStore(run_dir).pointed("last") != 3
+        stale += is_last and normalization(run_dir) != normalization(whole)
+        toy.resume(run_dir.name)
+        assert result_of(run_dir, 3) == result_of(whole, 3), f"killed at call {n}"
+        assert normalization(run_dir) == normalization(whole), f"killed at call {n}"
+    assert stale > 3, "too few kills to prove anything"
+
+
+def normalization(run_dir):
+    return (run_dir / "normalization.json").read_text()
 
 
 def test_a_run_without_a_whole_checkpoint_says_which_it_passed_over(toy):

@@ -57,10 +57,7 @@ class CheckpointStore:
             if best is not None and best.epoch != checkpoint.epoch:
                 self._write(best)
             path = self._write(checkpoint)
-            point_to(self.storage, self.folder / "last", path.name)
-            if best_epoch is not None and (self.folder / checkpoint_name(best_epoch)).is_dir():
-                point_to(self.storage, self.folder / "best", checkpoint_name(best_epoch))
-            self.storage.sync_directory(self.folder)
+            self._point(checkpoint.epoch, best_epoch)
             self._prune(best_epoch)
         except OSError as error:
             raise CheckpointError(
@@ -135,6 +132,26 @@ class CheckpointStore:
         for later in self.epochs():
             if later > epoch:
                 self._remove(self.folder / checkpoint_name(later))
+
+    def go_on_from(self, epoch: int, best_epoch: int | None) -> None:
+        """Remove folders of later epochs and let "last" and "best" be what they are at this one.
+
+        A crash between writing a checkpoint and pointing to it leaves them behind.
+
+        Raises:
+            CheckpointError: the disk refused.
+        """
+        try:
+            self.drop_after(epoch)
+            self._point(epoch, best_epoch)
+        except OSError as error:
+            raise CheckpointError(f"the pointers to the checkpoints could not be written: {error}") from error
+
+    def _point(self, epoch: int, best_epoch: int | None) -> None:
+        point_to(self.storage, self.folder / "last", checkpoint_name(epoch))
+        if best_epoch is not None and (self.folder / checkpoint_name(best_epoch)).is_dir():
+            point_to(self.storage, self.folder / "best", checkpoint_name(best_epoch))
+        self.storage.sync_directory(self.folder)
 
     def _write(self, checkpoint: Checkpoint) -> Path:
         require_finite_weights(checkpoint.model, f"the weights of epoch {checkpoint.epoch}")

@@ -32,7 +32,7 @@ from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator
 from maze_runtime.training.initialization import initialize_from, open_source
 from maze_runtime.training.interruption import Interruption
-from maze_runtime.training.loop import Budget, Loop, write_batch
+from maze_runtime.training.loop import Budget, Loop, save_normalization, write_batch
 from maze_runtime.training.resume import check_compatible, restore
 
 if TYPE_CHECKING:
@@ -147,7 +147,11 @@ class _Run:
         state = LoopState()
         if checkpoint is not None:
             state = restore(checkpoint, trainer, assembly)
-        store.drop_after(state.epoch)
+            # What a crash kept from being written with the checkpoint.
+            store.go_on_from(state.epoch, state.best_epoch)
+            save_normalization(store, assembly)
+        else:
+            store.drop_after(0)
         if checkpoint is None and assembly.experiment.initialize_from:
             for line in initialize_from(assembly.experiment.initialize_from, trainer, assembly):
                 self._loggers.message(line)
