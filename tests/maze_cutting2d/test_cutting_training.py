@@ -38,6 +38,28 @@ def _epochs(run_dir):
     return values
 
 
+@pytest.mark.parametrize("trainer", ["ppo", "a2c"])
+def test_statistics_after_a_resume_are_those_of_the_undisturbed_run_line_by_line(tmp_path, trainer):
+    data = tomllib.loads(EXAMPLE.with_name("cutting2d_structured.toml").read_text())
+    data |= {
+        "seed": 3,
+        "vector": {"n_envs": 2},
+        "trainer": {"use": trainer, "n_epochs": 4, "epoch_length": 2, "n_rollout_steps": 100},
+        "evaluation": {"n_episodes": 2},
+        "checkpoint": {"every_epochs": 1},
+        "loggers": [{"use": "csv"}],
+    }
+    kernel = Kernel.installed()
+    loaded = experiment_from_mapping(data, kernel=kernel)
+    shorter = experiment_from_mapping({**data, "trainer": {**data["trainer"], "n_epochs": 2}}, kernel=kernel)
+    train(loaded, kernel, run_dir=tmp_path / "whole")
+    train(shorter, kernel, run_dir=tmp_path / "part")
+    train(loaded, kernel, resume=tmp_path / "part")
+    whole, part = (list(_epochs(tmp_path / name).items()) for name in ("whole", "part"))
+    assert len({epoch for (epoch, _, tag), _ in whole if tag.startswith("CuttingEvents")}) == 4
+    assert part == whole
+
+
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
     return run(tmp_path_factory.mktemp("runs"), "plain")

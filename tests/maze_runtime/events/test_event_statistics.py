@@ -179,6 +179,25 @@ def test_loggers_get_nested_lists_of_numbers_as_one_histogram(value):
     assert _written([["left", "right"], []]) == "[['left', 'right'], []]"
 
 
+def test_statistics_keep_the_order_that_events_first_came_in_and_take_it_over(shop):
+    topic, log = shop
+
+    def reduced(epoch, *fire):
+        aggregator = EpisodeAggregator()
+        for event in fire:
+            event()
+        aggregator.add_step(log)
+        log.clear()
+        epoch.add_episodes([aggregator.finish()])
+        return list(epoch.reduce())
+
+    first, resumed = EpochAggregator(), EpochAggregator()
+    whole = reduced(first, topic.customer_came, topic.rang)
+    resumed.order = list(first.order)
+    assert reduced(resumed, topic.rang, topic.customer_came) == whole
+    assert reduced(EpochAggregator(), topic.rang, topic.customer_came) != whole
+
+
 def test_a_discarded_episode_is_not_counted(shop):
     topic, log = shop
     aggregator, epoch = EpisodeAggregator(), EpochAggregator()

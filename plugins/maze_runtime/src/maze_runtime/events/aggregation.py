@@ -78,9 +78,15 @@ class EpisodeAggregator:
 
 
 class EpochAggregator:
-    """Collects episodes and gives the epoch's statistics."""
+    """Collects episodes and gives the epoch's statistics.
+
+    Attributes:
+        order: events as "Interface/event", in the order in which statistics list them: that of their first episode. A
+            resumed run gets that of the run before, so that both write the same lines.
+    """
 
     def __init__(self) -> None:
+        self.order: list[str] = []
         self._events: dict[tuple[str, str], _EpochEvent] = {}
 
     def add_episodes(self, episodes: Iterable[EpisodeStatistics]) -> None:
@@ -91,6 +97,8 @@ class EpochAggregator:
                 key = (statistics.interface, statistics.event.__name__)
                 if key not in self._events:
                     self._events[key] = _EpochEvent(statistics.event)
+                    if "/".join(key) not in self.order:
+                        self.order.append("/".join(key))
                 _extend(self._events[key].samples, statistics.values)
 
     def reduce(self, *, draw: bool = True) -> dict[str, Any]:
@@ -100,7 +108,8 @@ class EpochAggregator:
             draw: make figures; otherwise the values they would show.
         """
         tagged: dict[str, Any] = {}
-        for (interface, event), state in self._events.items():
+        for interface, event in sorted(self._events, key=lambda key: self.order.index("/".join(key))):
+            state = self._events[interface, event]
             for (output, group), value in state.finish().items():
                 parts = [interface, event, output, *(part for part in group if part is not None)]
                 value = value.item() if isinstance(value, np.generic) else value

@@ -48,6 +48,7 @@ class Assembly:
     Attributes:
         run_dir: wrappers that write files do so below it; None: below the current directory.
         transforms: of the training environments, innermost first; `transform_states` saves their statistics.
+        training_events: what `drain_event_statistics` reduces.
     """
 
     def __init__(self, loaded: LoadedExperiment, kernel: Kernel, run_dir: Path | None = None) -> None:
@@ -65,7 +66,7 @@ class Assembly:
         self._spaces: StructuredSpaces | None = None
         self._shares_files = True
         self._training_batches: list[VectorEnv] = []
-        self._training_events = EpochAggregator()
+        self.training_events = EpochAggregator()
 
     def env_factory(self, *, training: bool = True, writes_files: bool = True) -> EnvFactory:
         """What builds one environment with the wrappers that must see a single one; picklable by the worker pools."""
@@ -180,8 +181,8 @@ class Assembly:
         for batch in self._training_batches:
             source = capability(batch, ReportsBatchStatistics)  # type: ignore[type-abstract]
             for episodes in () if source is None else source.drain_batch_statistics():
-                self._training_events.add_episodes(episodes)
-        return self._training_events.reduce()
+                self.training_events.add_episodes(episodes)
+        return self.training_events.reduce()
 
     def make_model(self) -> ActorCritic:
         """A freshly initialised model; the same weights for the same run seed."""
@@ -261,7 +262,7 @@ class Assembly:
             make_env=self.env_factory(),
             transforms=self.transforms,
             make_actor_envs=self.batch_factory(in_worker=True),
-            add_events=self._training_events.add_episodes,
+            add_events=self.training_events.add_episodes,
         )
 
     def make_trainer(self, context: TrainerContext) -> Trainer:

@@ -41,6 +41,9 @@ class LoopState:
     """Evaluations since the best one."""
     wall_seconds: float = 0.0
     """Training time of this run before it was resumed."""
+    training_events: list[str] = attrs.field(factory=list)
+    """The order of event statistics, see `EpochAggregator.order`."""
+    evaluation_events: list[str] = attrs.field(factory=list)
 
 
 @attrs.frozen(kw_only=True)

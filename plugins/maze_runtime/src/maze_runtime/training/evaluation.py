@@ -61,6 +61,9 @@ class Evaluator:
     Args:
         assembly: of the run.
         pool: where the episodes are played in parallel; None: in this process.
+
+    Attributes:
+        events: of the episodes that were played.
     """
 
     def __init__(self, assembly: Assembly, pool: WorkerPool | None = None) -> None:
@@ -73,13 +76,13 @@ class Evaluator:
         self._group: ActorGroup | None = None
         self._version = 0
         self._local: EvaluationPlayer | None = None
-        self._events = EpochAggregator()
+        self.events = EpochAggregator()
 
     def __call__(self, model: ActorCritic) -> Statistics:
         """Statistics of the episodes played with these weights; the model's mode is left as it was."""
         results = self.play(model)
-        self._events.add_episodes(result.events for result in results if result.events)
-        return {**episode_statistics(results), **self._events.reduce()}
+        self.events.add_episodes(result.events for result in results if result.events)
+        return {**episode_statistics(results), **self.events.reduce()}
 
     def play(self, model: ActorCritic) -> list[EpisodeResult]:
         """The episodes themselves, in the order of their seeds."""

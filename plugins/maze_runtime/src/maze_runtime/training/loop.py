@@ -94,6 +94,9 @@ class Loop:
         self._best: Checkpoint | None = None
         self._saved_epoch = self.state.epoch
         self._beginning = EpochBeginning(store, trainer, assembly)
+        assembly.training_events.order = list(self.state.training_events)
+        if evaluator is not None:
+            evaluator.events.order = list(self.state.evaluation_events)
 
     def run(self, interruption: Interruption) -> Outcome:
         """Train until a budget is used up, patience ends, or a signal arrives, which waits for one update at most.
@@ -215,7 +218,12 @@ class Loop:
         epoch = self.state.epoch
         if not resumable:
             return Checkpoint(epoch=epoch, model=model, transforms=transforms, resumable=False)
-        loop = attrs.evolve(self.state, wall_seconds=self._seconds())
+        loop = attrs.evolve(
+            self.state,
+            wall_seconds=self._seconds(),
+            training_events=list(self.assembly.training_events.order),
+            evaluation_events=[] if self.evaluator is None else list(self.evaluator.events.order),
+        )
         trainer = _copied(self.trainer.state_dict())
         return Checkpoint(epoch=epoch, model=model, loop=loop, trainer=trainer, transforms=transforms)
 
