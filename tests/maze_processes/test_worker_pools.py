@@ -4,6 +4,7 @@ What only the subprocess pool has is tested below.
 """
 
 import os
+import signal
 import sys
 import threading
 from functools import partial
@@ -188,3 +189,26 @@ def test_the_options_give_constructions_a_deadline_of_their_own():
         assert (pool.timeout_seconds, pool.build_timeout_seconds) == (0.6, 0.6)
         with pytest.raises(WorkerError, match=r"'its constructor' within 0\.6 s"):
             pool.spawn(partial(SlowToBuild, 3600.0), 1)
+
+
+class Generous(Probe):
+    """Gives more than a socket holds."""
+
+    def give(self):
+        return np.zeros(20_000_000)
+
+
+@pytest.mark.parametrize(("sent", "cause"), [(signal.SIGKILL, "killed"), (signal.SIGSTOP, "timeout")])
+def test_an_actor_that_dies_or_stops_in_the_middle_of_its_answer_is_replaced(sent, cause):
+    with SubprocessPool(WorkersOptions(preload=(), max_restarts=1, backoff_seconds=0.01)) as pool:
+        group = pool.spawn(Generous, 1)
+        future = group.call(0, "give", timeout_seconds=3.0)
+        actor = group._actors[0]
+        assert actor._poll.poll(60_000)
+        assert actor._reader.receive(actor.connection) == []
+        assert actor._reader.is_midway
+        os.kill(group.process_id(0), sent)
+        with pytest.raises(WorkerError, match="'give'") as caught:
+            future.result()
+        assert (caught.value.cause, caught.value.is_lost) == (cause, True)
+        assert group.call(0, "give").result().size == 20_000_000
