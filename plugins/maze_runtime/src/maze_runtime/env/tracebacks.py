@@ -46,8 +46,10 @@ def traceback_of(error: BaseException) -> str:
         return user_traceback(error)
     if error.user_traceback or error.remote_traceback:
         return error.user_traceback or error.remote_traceback or ""
-    foreign = error.__cause__ is not None and not isinstance(error.__cause__, MazeError)
-    return user_traceback(error.__cause__) if foreign and not isinstance(error, RequestError) else ""
+    cause = error.__cause__
+    if cause is None or isinstance(cause, MazeError) or isinstance(error, RequestError):
+        return ""
+    return user_traceback(cause)
 
 
 def see_alone(error: MazeError, path: str, overrides: Sequence[str] = ()) -> None:

@@ -156,7 +156,8 @@ def _make_head(name: str, space: spaces.Space[Any], catalog: Any, rules: tuple[D
         distribution: Distribution = catalog.build(selection, space)
     except MazeError as error:
         error.what = f"action head {name!r}: {error.what}"
-        error.location = error.location or (selection and selection.location)
+        if error.location is None and selection is not None:
+            error.location = selection.location
         error.received = error.received or str(space)
         raise
     return distribution

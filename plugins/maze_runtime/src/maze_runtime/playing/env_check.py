@@ -61,7 +61,7 @@ def check_environment(loaded: LoadedExperiment, kernel: Kernel, *, n_steps: int,
         batch.close()
         raise
     checked = wrap_batch(SpaceCheck(batch), _played(assembly.transforms), training=True)
-    with closing(checked):  # type: ignore[type-var]
+    with closing(checked):
         return _play(checked, n_steps, seed)
 
 
