@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
-TYPED := maze_kernel/src/maze_kernel $(foreach part,runtime processes trajectories deployment viewing drawing testing suite,plugins/maze_$(part)/src/maze_$(part)) \
+TYPED := maze_kernel/src/maze_kernel $(foreach part,runtime processes trajectories deployment viewing drawing reports testing suite,plugins/maze_$(part)/src/maze_$(part)) \
          tests/third_party/maze_acme/src/maze_acme
 
 .PHONY: help venv demo test test-slow lint format bench reference docs clean

@@ -103,7 +103,12 @@ class TestTheKernelAlone:
 
     @pytest.mark.parametrize(
         ("command", "distribution"),
-        [("train", "maze-runtime"), ("export", "maze-deployment"), ("view", "maze-viewing")],
+        [
+            ("train", "maze-runtime"),
+            ("export", "maze-deployment"),
+            ("view", "maze-viewing"),
+            ("compare", "maze-reports"),
+        ],
     )
     def test_a_command_it_lacks_names_the_distribution_that_brings_it(self, maze, command, distribution):
         assert f"pip install {distribution}" in maze(command, "x.toml", code=2)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from maze_kernel.errors import MazeError
     from maze_kernel.hookspecs import hookimpl
     from maze_kernel.loader import Kernel
+    from maze_reports.series import load_series
     from maze_runtime.context import RunContext
     from maze_runtime.env.conversion import ActionConversion, ObservationConversion
     from maze_runtime.env.core_env import CoreEnv
@@ -50,6 +51,7 @@ _HOMES = {
     "flat_spaces": "maze_runtime.env.flat",
     "hookimpl": "maze_kernel.hookspecs",
     "load_experiment": "maze_kernel.config",
+    "load_series": "maze_reports.series",
     "roll_out": "maze_runtime.playing.roll_out",
     "to_gymnasium": "maze_runtime.env.to_gymnasium",
     "train": "maze_runtime.training.train",
@@ -76,6 +78,7 @@ __all__ = [
     "flat_spaces",
     "hookimpl",
     "load_experiment",
+    "load_series",
     "roll_out",
     "to_gymnasium",
     "train",

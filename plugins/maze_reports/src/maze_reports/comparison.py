@@ -1,0 +1,320 @@
+"""What `maze compare` works out: scores, curves and intervals of groups, and which is better."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import attrs
+import numpy as np
+
+from maze_kernel.catalog import nearest
+from maze_kernel.errors import RequestError
+from maze_kernel.validators import one_of
+from maze_reports.aggregate import Aggregate, aggregates, normalised
+from maze_reports.bootstrap import (
+    ConfidenceInterval,
+    bootstrap_band,
+    bootstrap_interval,
+    improvement_interval,
+    interquartile_mean,
+    mean,
+    probability_of_improvement,
+)
+from maze_reports.curves import carried_forward, common_grid, first_reaching, mean_over
+from maze_reports.grouping import Difference, RunGroup, differences, group_runs
+from maze_reports.metric import ChosenMetric, unknown_metric
+from maze_reports.runs import RunEntry
+
+AXES = {"env_steps": "environment steps", "wall_seconds": "seconds", "epoch": "epochs"}
+FINALS = {"last": "last value", "best": "best value", "auc": "mean over the training"}
+
+
+@attrs.frozen(kw_only=True)
+class CompareOptions:
+    """How runs are compared."""
+
+    metric: str | None = None
+    """The statistic, as in `[evaluation] metric`; None: the one by which the runs select their best models."""
+    by: str | None = None
+    """A setting whose value alone makes the groups, e.g. "trainer.lr"."""
+    x: str = attrs.field(default="env_steps", validator=one_of(AXES))
+    """The axis of the curves: "env_steps", "wall_seconds" or "epoch"."""
+    final: str = attrs.field(default="last", validator=one_of(FINALS))
+    """What counts as the score of a run: its last value, its best, or the area under its curve by its width."""
+    threshold: float | None = None
+    """How long does it take to reach this value?"""
+    references: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
+    """Environment to the values that become 0 and 1 where several environments are put together."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ScoredRun:
+    """One run of a comparison.
+
+    Attributes:
+        axis, values: (E,) where it was measured, finite values only; empty where it never was.
+        score: by `--final`; None where it was never measured.
+        reached: place at which it reached the threshold; infinite: never; None: no threshold was given.
+    """
+
+    run: RunEntry
+    axis: np.ndarray
+    values: np.ndarray
+    score: float | None
+    reached: float | None
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class GroupResult:
+    """One group of a comparison. Runs that failed are among its runs; those that were never measured have no score.
+
+    Attributes:
+        states: how many of its runs are in which state.
+        scores: (n,) of the runs that have one.
+        grid: (G,) places of the curve, from where all runs with a score were measured.
+        curve: (G,) interquartile mean.
+        band: its interval at each place; None with fewer than five runs.
+    """
+
+    group: RunGroup
+    runs: tuple[ScoredRun, ...]
+    states: Mapping[str, int]
+    scores: np.ndarray
+    iqm: float | None
+    mean: float | None
+    iqm_interval: ConfidenceInterval | None
+    mean_interval: ConfidenceInterval | None
+    grid: np.ndarray
+    curve: np.ndarray
+    band: tuple[np.ndarray, np.ndarray] | None
+
+    @property
+    def n(self) -> int:
+        """Runs, whatever became of them."""
+        return len(self.runs)
+
+
+@attrs.frozen(kw_only=True)
+class Improvement:
+    """How probably a run of one group is better than a run of another.
+
+    Attributes:
+        task: the environment; "" where all are put together.
+        n, n_other: runs with a score, of the environment with the fewest.
+    """
+
+    label: str
+    other: str
+    task: str
+    probability: float
+    interval: ConfidenceInterval | None
+    n: int
+    n_other: int
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Comparison:
+    """Everything that is said about a set of runs.
+
+    Attributes:
+        aggregates: over all environments; empty without references for each of several.
+        differences: settings in which groups differ, at most forty.
+        n_differences: how many there are.
+    """
+
+    options: CompareOptions
+    metric: ChosenMetric
+    groups: tuple[GroupResult, ...]
+    improvements: tuple[Improvement, ...]
+    aggregates: tuple[Aggregate, ...]
+    differences: tuple[Difference, ...]
+    n_differences: int
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The environments."""
+        return tuple(dict.fromkeys(result.group.task for result in self.groups))
+
+    @property
+    def n_runs(self) -> int:
+        """All runs."""
+        return sum(result.n for result in self.groups)
+
+
+def compare_runs(runs: Sequence[RunEntry], options: CompareOptions | None = None) -> Comparison:
+    """Compare runs.
+
+    Raises:
+        RequestError: no run has the statistic or the setting, or a reference is of no environment of theirs.
+    """
+    options = options or CompareOptions()
+    metric = chosen_metric(runs, options)
+    groups = group_runs(runs, options.by)
+    results = [
+        result for task in dict.fromkeys(g.task for g in groups) for result in _task(task, groups, metric, options)
+    ]
+    _check_references(options, results)
+    found, n_differences = differences([result.group for result in results])
+    by_task = _scores(results)
+    together = aggregates(by_task, options.references)
+    improvements = _improvements({task: _signed(scores, metric) for task, scores in by_task.items()})
+    if together:
+        scores = normalised(by_task, options.references)
+        improvements += [_improvement("", pair, scores) for pair in combinations(scores, 2)]
+    return Comparison(
+        options=options,
+        metric=metric,
+        groups=tuple(results),
+        improvements=tuple(improvements),
+        aggregates=tuple(together),
+        differences=tuple(found),
+        n_differences=n_differences,
+    )
+
+
+def chosen_metric(runs: Sequence[RunEntry], options: CompareOptions) -> ChosenMetric:
+    """What was asked for, or what all runs select their best model by.
+
+    Raises:
+        RequestError: no run has it.
+    """
+    if options.metric is not None:
+        metric = ChosenMetric.parse(options.metric)
+    else:
+        own = {run.metric for run in runs}
+        metric = own.pop() if len(own) == 1 else ChosenMetric()
+    if all(run.series(metric) is None for run in runs):
+        raise unknown_metric(metric, [run.table for run in runs])
+    return metric
+
+
+def measured(run: RunEntry, metric: ChosenMetric, x: str) -> tuple[np.ndarray, np.ndarray]:
+    """Axis and values of a run, finite ones only."""
+    series = run.series(metric)
+    if series is None:
+        return np.empty(0), np.empty(0)
+    finite = np.isfinite(series.value)
+    return series.axis(x)[finite], series.value[finite]
+
+
+def _task(task: str, groups: Sequence[RunGroup], metric: ChosenMetric, options: CompareOptions) -> list[GroupResult]:
+    """The groups on one environment: their curves share a grid, their areas a range."""
+    own = [group for group in groups if group.task == task]
+    points = {run.path: measured(run, metric, options.x) for group in own for run in group.runs}
+    axes = [axis for axis, _ in points.values() if len(axis)]
+    if axes and options.x == "env_steps" and not any(axis.any() for axis in axes):
+        raise RequestError(
+            f"the runs on {task} took no environment steps",
+            received="--x env_steps",
+            help="compare them with --x epoch",
+        )
+    grid = common_grid(axes)
+    start = max((axis[0] for axis in axes), default=0.0)
+    end = grid[-1] if len(grid) else 0.0
+    results = []
+    for group in own:
+        scored = [_scored(run, *points[run.path], (start, end), metric, options) for run in group.runs]
+        results.append(_result(group, scored, grid))
+    return results
+
+
+def _scored(
+    run: RunEntry,
+    axis: np.ndarray,
+    values: np.ndarray,
+    span: tuple[float, float],
+    metric: ChosenMetric,
+    options: CompareOptions,
+) -> ScoredRun:
+    score = None
+    if len(values):
+        by = {
+            "last": lambda: float(values[-1]),
+            "best": lambda: metric.best(values),
+            "auc": lambda: mean_over(axis, values, *span),
+        }
+        score = by[options.final]()
+    reached = None
+    if options.threshold is not None:
+        reached = first_reaching(axis, values, options.threshold, metric.minimize)
+    return ScoredRun(run=run, axis=axis, values=values, score=score, reached=reached)
+
+
+def _result(group: RunGroup, scored: Sequence[ScoredRun], grid: np.ndarray) -> GroupResult:
+    with_values = [run for run in scored if run.score is not None]
+    scores = np.array([run.score for run in with_values], np.float64)
+    start = max((run.axis[0] for run in with_values), default=np.inf)
+    grid = grid[grid >= start]
+    curves = np.empty((len(with_values), len(grid)))
+    for row, run in enumerate(with_values):
+        curves[row] = carried_forward(run.axis, run.values, grid)
+    return GroupResult(
+        group=group,
+        runs=tuple(scored),
+        states=Counter(run.run.state.name for run in scored),
+        scores=scores,
+        iqm=float(interquartile_mean(scores)) if len(scores) else None,
+        mean=float(scores.mean()) if len(scores) else None,
+        iqm_interval=bootstrap_interval([scores], interquartile_mean),
+        mean_interval=bootstrap_interval([scores], mean),
+        grid=grid,
+        curve=interquartile_mean(curves.T) if len(with_values) else np.empty(0),
+        band=bootstrap_band(curves, interquartile_mean),
+    )
+
+
+def _scores(results: Sequence[GroupResult]) -> dict[str, dict[str, np.ndarray]]:
+    """Task to label to scores; groups without any score are left out."""
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for result in results:
+        by_label = found.setdefault(result.group.task, {})
+        if len(result.scores):
+            by_label[result.group.label] = result.scores
+    return found
+
+
+_MAX_COMPARED = 8
+"""Of more groups on an environment only the best ones are compared in pairs."""
+
+
+def _signed(by_label: Mapping[str, np.ndarray], metric: ChosenMetric) -> dict[str, list[np.ndarray]]:
+    """More is better, as a list with one task; the best groups only, in the order they had."""
+    scores = {label: [-own if metric.minimize else own] for label, own in by_label.items()}
+    best = sorted(scores, key=lambda label: -float(interquartile_mean(scores[label][0])))[:_MAX_COMPARED]
+    return {label: own for label, own in scores.items() if label in best}
+
+
+def _improvements(by_task: Mapping[str, Mapping[str, list[np.ndarray]]]) -> list[Improvement]:
+    return [_improvement(task, pair, scores) for task, scores in by_task.items() for pair in combinations(scores, 2)]
+
+
+def _improvement(task: str, pair: tuple[str, str], scores: Mapping[str, list[np.ndarray]]) -> Improvement:
+    """The group that is probably better comes first."""
+    label, other = pair
+    if probability_of_improvement(scores[label], scores[other]) < 0.5:
+        label, other = other, label
+    return Improvement(
+        label=label,
+        other=other,
+        task=task,
+        probability=probability_of_improvement(scores[label], scores[other]),
+        interval=improvement_interval(scores[label], scores[other]),
+        n=min(map(len, scores[label])),
+        n_other=min(map(len, scores[other])),
+    )
+
+
+def _check_references(options: CompareOptions, results: Sequence[GroupResult]) -> None:
+    tasks = list(dict.fromkeys(result.group.task for result in results))
+    for task, (low, high) in options.references.items():
+        if task not in tasks:
+            raise RequestError(
+                f"no run is on the environment {task!r}",
+                received=f"--reference {task}={low:g}:{high:g}",
+                expected=", ".join(tasks),
+                nearest=nearest(task, tasks),
+            )
+        if low == high:
+            raise RequestError(f"the two references of {task} are equal", received=f"{low:g} and {high:g}")

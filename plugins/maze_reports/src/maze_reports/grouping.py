@@ -1,0 +1,152 @@
+"""Runs that differ in seed and name alone form a group; groups on the same environment can be compared.
+
+A *configuration* is an experiment without seed, name and environment, or the value of `--by KEY`. A *task* is an
+environment. A group holds the runs of one configuration on one task.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from maze_kernel.catalog import nearest
+from maze_kernel.errors import RequestError
+from maze_reports.runs import RunEntry
+from maze_reports.settings import (
+    ABSENT,
+    Settings,
+    differing,
+    distinct,
+    setting_text,
+    settings_hash,
+    short_name,
+    short_names,
+    shown,
+)
+
+NO_PART = ("name", "seed")
+"""Settings in which the runs of a group may differ."""
+TASK = "env"
+_MANY = 40
+"""Differences shown; a comparison with more says how many there are."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class RunGroup:
+    """The runs of one configuration on one task.
+
+    Attributes:
+        label: of the configuration.
+        task: the environment.
+        key: of the configuration, equal for equal ones.
+        also_differ: settings in which its runs differ, besides seed and name; only with `--by`.
+    """
+
+    label: str
+    task: str
+    key: str
+    runs: tuple[RunEntry, ...]
+    also_differ: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Difference:
+    """A setting in which groups differ.
+
+    Attributes:
+        values: text by group, in their order.
+    """
+
+    setting: str
+    values: tuple[str, ...]
+
+
+def group_runs(runs: Sequence[RunEntry], by: str | None = None) -> list[RunGroup]:
+    """The groups, in the order of their first runs.
+
+    Args:
+        by: a setting such as "trainer.lr" whose value alone decides; "trainer" stands for what it selects.
+
+    Raises:
+        RequestError: no run has that setting.
+    """
+    setting = None if by is None else _setting(by, runs)
+    cells: dict[tuple[str, str], list[RunEntry]] = defaultdict(list)
+    for run in runs:
+        task = settings_hash({path: value for path, value in run.settings.items() if _is_task(path)})
+        key = settings_hash(run.settings, (*NO_PART, TASK)) if setting is None else setting_text(run.settings, setting)
+        cells[key, task].append(run)
+    tasks = _task_names(cells)
+    labels = _labels(cells, setting)
+    return [
+        RunGroup(
+            label=labels[key],
+            task=tasks[task],
+            key=key,
+            runs=tuple(members),
+            also_differ=tuple(
+                differing([run.settings for run in members], (*NO_PART, *([setting] if setting else ())))
+            ),
+        )
+        for (key, task), members in cells.items()
+    ]
+
+
+def differences(groups: Sequence[RunGroup]) -> tuple[list[Difference], int]:
+    """In what the groups differ, at most forty settings, and how many there are; runs of a group may differ, too."""
+    settings = [run.settings for group in groups for run in group.runs]
+    paths = [path for path in differing(settings, NO_PART) if len({_common(path, group) for group in groups}) > 1]
+    found = [Difference(setting=path, values=tuple(_common(path, group) for group in groups)) for path in paths[:_MANY]]
+    return found, len(paths)
+
+
+def _common(path: str, group: RunGroup) -> str:
+    values = dict.fromkeys(shown(run.settings.get(path, ABSENT)) for run in group.runs)
+    return " | ".join(values)
+
+
+def _is_task(path: str) -> bool:
+    return path == TASK or path.startswith(f"{TASK}.")
+
+
+def _setting(by: str, runs: Sequence[RunEntry]) -> str:
+    known = {path: None for run in runs for path in run.settings}
+    for path in (by, f"{by}.use"):
+        if path in known:
+            return path
+    raise RequestError(
+        f"no run has a setting {by!r}",
+        nearest=nearest(by, known) or tuple(path for path in known if path.endswith(f".{by}"))[:3],
+        help="maze show RUN --json shows the experiment; its settings go by dotted paths such as trainer.lr",
+    )
+
+
+def _task_names(cells: Mapping[tuple[str, str], list[RunEntry]]) -> dict[str, str]:
+    first = {task: members[0] for (_, task), members in cells.items()}
+    names = {task: run.env for task, run in first.items()}
+    if len(set(names.values())) == len(names):
+        return names
+    only_task: list[Settings] = [
+        {path: value for path, value in run.settings.items() if _is_task(path)} for run in first.values()
+    ]
+    details = short_names(only_task)
+    return {task: f"{names[task]} ({detail})" for task, detail in zip(first, details, strict=True)}
+
+
+def _labels(cells: Mapping[tuple[str, str], list[RunEntry]], setting: str | None) -> dict[str, str]:
+    members: dict[str, list[RunEntry]] = defaultdict(list)
+    for (key, _), runs in cells.items():
+        members[key] += runs
+    if setting is not None:
+        values = [
+            {setting: runs[0].settings[setting]} if setting in runs[0].settings else {} for runs in members.values()
+        ]
+        return dict(zip(members, distinct([short_name(table, [setting]) for table in values]), strict=True))
+    names = {key: {run.record.name for run in runs} for key, runs in members.items()}
+    alone = {key: next(iter(given)) for key, given in names.items() if len(given) == 1}
+    if len(alone) == len(set(alone.values())) == len(members):
+        return alone
+    labels = short_names([runs[0].settings for runs in members.values()], (*NO_PART, TASK))
+    return dict(zip(members, labels, strict=True))

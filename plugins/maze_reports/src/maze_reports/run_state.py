@@ -1,0 +1,76 @@
+"""Whether a run is done, and how it ended: read from its `log.txt`, and from when it last wrote something."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import attrs
+
+ENDS = ("done", "stopped early", "interrupted", "failed")
+"""What the line that ends a run begins with."""
+STATES = ("running", *ENDS)
+QUIET_SECONDS = 600.0
+"""A run that has written nothing for so long, and for `QUIET_EPOCHS` epochs, no longer runs."""
+QUIET_EPOCHS = 3.0
+
+
+@attrs.frozen(kw_only=True)
+class RunState:
+    """How a run stands.
+
+    Attributes:
+        name: one of `STATES`.
+        reason: in the words of the run's log; empty while it runs.
+    """
+
+    name: str
+    reason: str = ""
+
+
+def run_state(run: Path, seconds_an_epoch: float = 0.0) -> RunState:
+    """How a run stands.
+
+    One that was killed had no chance to say so. It counts as running as long as it may be within an epoch.
+
+    Args:
+        run: a run directory.
+        seconds_an_epoch: of the epochs done so far; 0: there are none.
+    """
+    note = _last_note(_notes(run / "log.txt"))
+    name, _, reason = note.partition(": ")
+    if name in ENDS:
+        return RunState(name=name, reason=reason)
+    quiet = time.time() - _last_written(run)
+    if quiet > max(QUIET_SECONDS, QUIET_EPOCHS * seconds_an_epoch):
+        return RunState(name="interrupted", reason=f"it ended without a word; nothing was written for {_span(quiet)}")
+    return RunState(name="running")
+
+
+def _notes(log: Path) -> list[str]:
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [line.partition(" ")[2] for line in lines]
+
+
+def _last_note(notes: Iterable[str]) -> str:
+    """Complaints of loggers may follow the line that ends a run."""
+    said = [note for note in notes if not note.startswith("logger ")]
+    return said[-1] if said else ""
+
+
+def _last_written(run: Path) -> float:
+    """Seconds since 1970 at which a file of the run changed."""
+    files = [*run.glob("*.*"), *run.glob("*/*")]
+    times = [file.stat().st_mtime for file in files if file.exists()]
+    return max(times, default=0.0)
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("days", 86400.0), ("hours", 3600.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 60:.0f} minutes"

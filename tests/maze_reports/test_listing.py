@@ -1,0 +1,121 @@
+"""`maze list-runs`: what runs there are, and how they stand."""
+
+import csv
+import json
+import os
+import shutil
+
+import pytest
+
+from maze_reports.listing import list_runs
+from maze_reports.run_state import run_state
+
+
+def test_real_runs_are_listed_with_state_and_values(maze, trained):
+    done = maze("list-runs", trained, "--json")
+    assert done.exit_code == 0
+    rows = {row["run"].rpartition("/")[2]: row for row in json.loads(done.stdout)}
+    assert set(rows) == {"ppo-1", "ppo-2", "a2c-1", "failed"}
+    assert {name: rows[name]["state"] for name in rows} == {**dict.fromkeys(rows, "done"), "failed": "failed"}
+    assert (rows["a2c-1"]["trainer"], rows["a2c-1"]["environment"]) == ("a2c", "CartPole-v1")
+    assert [rows[name]["seed"] for name in ("ppo-1", "ppo-2")] == [1, 2]
+    assert rows["ppo-1"]["epochs"] == 3
+    with open(trained / "ppo-1" / "statistics" / "train.csv", newline="") as file:
+        assert rows["ppo-1"]["env_steps"] == int(list(csv.DictReader(file))[-1]["env_steps"]) > 0
+    assert rows["ppo-1"]["best"] >= rows["ppo-1"]["last"] > 0
+    assert "the pole broke" in rows["failed"]["reason"]
+    assert rows["failed"]["metric"] == "train_BaseEnvEvents/reward/mean"
+
+
+def test_the_table_names_failures_below(maze, trained):
+    done = maze("list-runs", trained)
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == [
+        "run",
+        "experiment",
+        "trainer",
+        "environment",
+        "seed",
+        "epochs",
+        "last",
+        "best",
+        "state",
+        "when",
+    ]
+    assert len(lines) == 5
+    assert "failed: its step raised RuntimeError: the pole broke" in done.stderr
+
+
+def test_runs_are_read_without_torch(trained):
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from maze_reports.listing import list_runs; from maze_reports.report import comparison_page\n"
+        "from maze_reports.comparison import compare_runs; from maze_reports.runs import open_runs\n"
+        f"list_runs([{str(trained)!r}]); comparison_page(compare_runs(open_runs([{str(trained)!r}])[0]))\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
+
+
+def test_values_follow_the_direction_of_the_metric(make_run):
+    evaluation = {"n_episodes": 2, "metric": "-BaseEnvEvents/reward/mean"}
+    (row,) = list_runs([make_run("a", {10: 4.0, 20: 1.0, 30: 2.0}, evaluation=evaluation)])
+    assert (row.last, row.best) == (2.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("log", "state", "reason"),
+    [
+        ("done: all 6 epochs done", "done", "all 6 epochs done"),
+        ("stopped early: no better evaluation in 15", "stopped early", "no better evaluation in 15"),
+        ("interrupted: by SIGINT", "interrupted", "by SIGINT"),
+        ("done: all\nT logger failures: CsvLogger 1", "done", "all"),
+        ("interrupted: by SIGINT\nT resumed from epoch 3", "running", ""),
+        ("", "running", ""),
+    ],
+)
+def test_the_log_says_how_a_run_ended(make_run, log, state, reason):
+    run = make_run("a", {10: 1.0}, end=log)
+    found = run_state(run)
+    assert (found.name, found.reason) == (state, reason)
+
+
+def test_a_run_that_fell_silent_no_longer_runs(make_run):
+    run = make_run("a", {10: 1.0}, end="")
+    for file in [*run.glob("*"), *run.glob("*/*")]:
+        os.utime(file, (0, 0))
+    found = run_state(run)
+    assert found.name == "interrupted"
+    assert "without a word" in found.reason
+    assert run_state(run, seconds_an_epoch=1e12).name == "running", "an epoch may take that long"
+
+
+def test_damaged_runs_are_listed_as_such(maze, make_run, tmp_path):
+    make_run("runs/good", {10: 1.0})
+    (make_run("runs/bad", {10: 1.0}) / "run.json").write_text("{")
+    (make_run("runs/later", {10: 1.0}) / "run.json").write_text('{"format": 99}')
+    done = maze("list-runs")
+    assert done.exit_code == 0
+    states = {line.split()[0]: "damaged" in line for line in done.stdout.splitlines()[1:]}
+    assert states == {"runs/bad": True, "runs/good": False, "runs/later": True}
+    assert "format 99" in done.stderr
+
+
+def test_what_lies_inside_of_a_run_is_no_run_of_its_own(make_run):
+    run = make_run("a", {10: 1.0})
+    shutil.copytree(make_run("b", {10: 1.0}), run / "trajectories" / "copy")
+    assert [row.run for row in list_runs([run])] == [str(run)]
+
+
+def test_a_folder_without_runs_says_how_to_get_one(maze, tmp_path):
+    done = maze("list-runs")
+    assert done.exit_code == 2
+    assert "there is no folder runs" in done.stderr
+    assert "help: maze train FILE" in done.stderr
+    (tmp_path / "runs").mkdir()
+    assert "there are no runs in runs" in maze("list-runs").stderr
+    done = maze("list-runs", "rums")
+    assert "did you mean: runs" in done.stderr
