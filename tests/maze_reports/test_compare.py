@@ -237,3 +237,13 @@ def test_options_of_python_are_checked():
         CompareOptions(x="steps")
     with pytest.raises(RequestError, match="written no statistics"):
         compare_runs([], CompareOptions(metric="a"))
+
+
+def test_differences_of_many_groups_are_a_row_a_group(make_run, maze):
+    for index in range(9):
+        make_run(f"r{index}", {10: float(index)}, trainer={"use": "ppo", "lr": index / 100})
+    lines = maze("compare", ".").stdout.splitlines()
+    table = lines[lines.index("what differs") + 1 :]
+    assert table[0].split() == ["group", "trainer.lr"]
+    assert table[1].split() == ["lr=0", "0"]
+    assert len(table) == 10

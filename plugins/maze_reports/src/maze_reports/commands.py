@@ -163,10 +163,11 @@ def _print_together(comparison: Comparison) -> None:
 
 
 def _print_differences(comparison: Comparison) -> None:
+    from maze_reports import output
+
     if comparison.differences:
         print("\nwhat differs")
-        labels = [result.group.label for result in comparison.groups]
-        print_table(("setting", *labels), [[d.setting, *d.values] for d in comparison.differences])
+        print_table(*output.difference_table(comparison))
         left = comparison.n_differences - len(comparison.differences)
         if left:
             print(f"… and {left} settings more")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 
 import attrs
 import numpy as np
@@ -17,13 +16,12 @@ from maze_reports.bootstrap import (
     ConfidenceInterval,
     bootstrap_band,
     bootstrap_interval,
-    improvement_interval,
     interquartile_mean,
     mean,
-    probability_of_improvement,
 )
 from maze_reports.curves import carried_forward, common_grid, first_reaching, mean_over
 from maze_reports.grouping import Difference, RunGroup, differences, group_runs
+from maze_reports.improvement import Improvement, improvements, improvements_on
 from maze_reports.metric import ChosenMetric, unknown_metric
 from maze_reports.runs import RunEntry
 
@@ -96,24 +94,6 @@ class GroupResult:
         return len(self.runs)
 
 
-@attrs.frozen(kw_only=True)
-class Improvement:
-    """How probably a run of one group is better than a run of another.
-
-    Attributes:
-        task: the environment; "" where all are put together.
-        n, n_other: runs with a score, of the environment with the fewest.
-    """
-
-    label: str
-    other: str
-    task: str
-    probability: float
-    interval: ConfidenceInterval | None
-    n: int
-    n_other: int
-
-
 @attrs.frozen(kw_only=True, eq=False)
 class Comparison:
     """Everything that is said about a set of runs.
@@ -159,15 +139,14 @@ def compare_runs(runs: Sequence[RunEntry], options: CompareOptions | None = None
     found, n_differences = differences([result.group for result in results])
     by_task = _scores(results)
     together = aggregates(by_task, options.references)
-    improvements = _improvements({task: _signed(scores, metric) for task, scores in by_task.items()})
+    pairs = [pair for task, scores in by_task.items() for pair in improvements_on(task, scores, metric.minimize)]
     if together:
-        scores = normalised(by_task, options.references)
-        improvements += [_improvement("", pair, scores) for pair in combinations(scores, 2)]
+        pairs += improvements("", normalised(by_task, options.references))
     return Comparison(
         options=options,
         metric=metric,
         groups=tuple(results),
-        improvements=tuple(improvements),
+        improvements=tuple(pairs),
         aggregates=tuple(together),
         differences=tuple(found),
         n_differences=n_differences,
@@ -273,37 +252,6 @@ def _scores(results: Sequence[GroupResult]) -> dict[str, dict[str, np.ndarray]]:
         if len(result.scores):
             by_label[result.group.label] = result.scores
     return found
-
-
-_MAX_COMPARED = 8
-"""Of more groups on an environment only the best ones are compared in pairs."""
-
-
-def _signed(by_label: Mapping[str, np.ndarray], metric: ChosenMetric) -> dict[str, list[np.ndarray]]:
-    """More is better, as a list with one task; the best groups only, in the order they had."""
-    scores = {label: [-own if metric.minimize else own] for label, own in by_label.items()}
-    best = sorted(scores, key=lambda label: -float(interquartile_mean(scores[label][0])))[:_MAX_COMPARED]
-    return {label: own for label, own in scores.items() if label in best}
-
-
-def _improvements(by_task: Mapping[str, Mapping[str, list[np.ndarray]]]) -> list[Improvement]:
-    return [_improvement(task, pair, scores) for task, scores in by_task.items() for pair in combinations(scores, 2)]
-
-
-def _improvement(task: str, pair: tuple[str, str], scores: Mapping[str, list[np.ndarray]]) -> Improvement:
-    """The group that is probably better comes first."""
-    label, other = pair
-    if probability_of_improvement(scores[label], scores[other]) < 0.5:
-        label, other = other, label
-    return Improvement(
-        label=label,
-        other=other,
-        task=task,
-        probability=probability_of_improvement(scores[label], scores[other]),
-        interval=improvement_interval(scores[label], scores[other]),
-        n=min(map(len, scores[label])),
-        n_other=min(map(len, scores[other])),
-    )
 
 
 def _check_references(options: CompareOptions, results: Sequence[GroupResult]) -> None:

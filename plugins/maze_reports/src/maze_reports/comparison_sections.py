@@ -16,6 +16,7 @@ from maze_reports.output import (
     IMPROVEMENT_HEADER,
     THRESHOLD_HEADER,
     aggregate_rows,
+    difference_table,
     group_rows,
     improvement_rows,
     n_text,
@@ -176,10 +177,8 @@ def _together(comparison: Comparison, colours: Colours) -> PageSection:
 
 def _differences(comparison: Comparison) -> PageSection:
     left = comparison.n_differences - len(comparison.differences)
-    labels = [result.group.label for result in comparison.groups][:_MAX_ROWS]
-    table = PageTable(
-        header=("setting", *labels), rows=[(d.setting, *d.values[:_MAX_ROWS]) for d in comparison.differences]
-    )
+    header, rows = difference_table(comparison)
+    table = PageTable(header=header, rows=rows)
     also = [
         f"The runs of {result.group.label} also differ in {', '.join(result.group.also_differ)}."
         for result in comparison.groups

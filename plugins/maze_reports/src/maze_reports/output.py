@@ -13,7 +13,8 @@ import numpy as np
 
 from maze_reports.aggregate import Aggregate
 from maze_reports.bootstrap import ENOUGH_RUNS, MIN_RUNS, ConfidenceInterval
-from maze_reports.comparison import FINALS, Comparison, GroupResult, Improvement, ScoredRun
+from maze_reports.comparison import FINALS, Comparison, GroupResult, ScoredRun
+from maze_reports.improvement import Improvement
 from maze_reports.listing import number
 
 CSV_COLUMNS = (
@@ -132,6 +133,18 @@ def threshold_rows(results: Sequence[GroupResult]) -> list[list[str]]:
     return rows
 
 
+def difference_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Header and rows: a row a setting, or a row a group where there are more groups than settings."""
+    labels = [result.group.label for result in comparison.groups]
+    found = comparison.differences
+    if len(labels) <= max(len(found), _FEW_GROUPS):
+        return ["setting", *labels], [[difference.setting, *difference.values] for difference in found]
+    rows = [[label, *(d.values[index] for d in found)] for index, label in enumerate(labels)]
+    return ["group", *(difference.setting for difference in found)], rows
+
+
+_FEW_GROUPS = 6
+
 THRESHOLD_HEADER = ("group", "reached by", "median at", "first … last")
 
 
@@ -167,6 +180,7 @@ def heading(comparison: Comparison) -> str:
 def _group(result: GroupResult) -> dict[str, Any]:
     return {
         "label": result.group.label,
+        "key": result.group.key,
         "environment": result.group.task,
         "n": result.n,
         "states": dict(result.states),

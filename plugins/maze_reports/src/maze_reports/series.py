@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -58,12 +59,12 @@ class SeriesTable:
     >>> table.series("BaseEnvEvents/reward/mean").value  # doctest: +SKIP
 
     Attributes:
-        run: (R,) str, the run directory.
-        split: (R,) str, "train" or "eval".
+        run: (R,) object, the run directory as str.
+        split: (R,) object, "train" or "eval".
         epoch: (R,) int64.
         env_steps: (R,) int64.
         wall_seconds: (R,) float64.
-        tag: (R,) str, name of the statistic.
+        tag: (R,) object, name of the statistic as str.
         value: (R,) float64.
     """
 
@@ -173,6 +174,7 @@ def statistics_folder(run: Path, experiment: Mapping[str, Any] | None = None) ->
 
 def read_rows(run: Path, folder: Path) -> Iterator[_Row]:
     """The rows of a run; what a crash or a running write left half is passed over."""
+    name = str(run)
     for split in SPLITS:
         try:
             text = (folder / f"{split}.csv").read_text(encoding="utf-8", errors="replace")
@@ -182,7 +184,7 @@ def read_rows(run: Path, folder: Path) -> Iterator[_Row]:
         for row in csv.reader(whole[1:]):
             try:
                 epoch, env_steps, seconds, tag, value = row
-                yield str(run), split, int(epoch), int(env_steps), float(seconds), tag, float(value)
+                yield name, split, int(epoch), int(env_steps), float(seconds), intern(tag), float(value)
             except ValueError:
                 continue
 
@@ -190,7 +192,7 @@ def read_rows(run: Path, folder: Path) -> Iterator[_Row]:
 def table_of(rows: Iterable[_Row]) -> SeriesTable:
     """The columns of rows."""
     columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
-    kinds: Sequence[Any] = (np.str_, np.str_, np.int64, np.int64, np.float64, np.str_, np.float64)
+    kinds: Sequence[Any] = (object, object, np.int64, np.int64, np.float64, object, np.float64)
     arrays = [np.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
     return SeriesTable(**dict(zip(COLUMNS, arrays, strict=True)))
 
