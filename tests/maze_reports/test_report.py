@@ -239,3 +239,30 @@ def test_a_sweep_may_minimise_and_may_be_damaged(report, sweep):
     assert "3 trials by" in report("sweeps")
     (sweep / "sweep.json").write_text("[]")
     assert "Sweep" not in report("sweeps")
+
+
+def test_runs_that_were_never_a_number_are_counted_and_shown(make_run, tmp_path):
+    make_run("a", {10: float("nan"), 20: float("nan")}, name="diverged", end="failed: NaN")
+    make_run("b", {10: 1.0, 20: float("inf"), 30: 2.0}, name="fine", trainer={"use": "ppo", "lr": 0.1})
+    text = report_page(open_runs([tmp_path])[0])
+    assert "nan" not in "".join(re.findall(r' (?:d|x|y|cx|cy)="[^"]*"', text))
+    assert table(text, "IQM")[1:] == [
+        ["diverged", "1", "–", "–", "none: n = 0 &lt; 5", "–", "–", "1 failed; 1 without a value"],
+        ["fine", "1", "2", "2", "none: n = 1 &lt; 5", "2", "2", "1 done"],
+    ]
+
+
+def test_kpis_have_curves_and_numbers(make_run, tmp_path):
+    run = make_run("a", {10: 1.0, 20: 3.0, 30: 2.0})
+    with open(run / "statistics" / "eval.csv", "a") as file:
+        file.writelines(f"{e},{10 * e},{e},BaseEnvEvents/kpi/waste/mean,{e / 10}\n" for e in (1, 2, 3))
+    text = report_page(open_runs([run])[0])
+    assert 'aria-label="BaseEnvEvents/kpi/waste/mean over environment steps"' in text
+    assert ["BaseEnvEvents/kpi/waste/mean", "0.3", "0.2"] in table(text, "statistic")
+
+
+def test_groups_on_several_environments_are_named_with_them(make_run, tmp_path):
+    for env in ("CartPole-v1", "Acrobot-v1"):
+        make_run(env, {10: 1.0}, env=env)
+    text = report_page(open_runs([tmp_path])[0])
+    assert table(text, ">python<")[0][1:] == ["made on Acrobot-v1", "made on CartPole-v1"]

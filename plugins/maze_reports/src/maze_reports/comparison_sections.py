@@ -28,6 +28,8 @@ from maze_reports.page import PageFigure, PageSection, PageTable
 _MAX_COLOURED = 2 * N_COLOURS
 """Of more groups the best ones have a colour and the others are grey."""
 _MAX_ROWS = 40
+_MAX_SHOWN = 4
+"""Networks, actions, evaluations and files are shown of so many groups."""
 
 Colours = Mapping[str, int | None]
 """Label of a group to the index of its colour; None: grey."""
@@ -52,6 +54,23 @@ def group_colours(comparison: Comparison) -> dict[str, int | None]:
     return {label: coloured.index(label) if label in coloured else None for label in labels}
 
 
+def leading(comparison: Comparison) -> list[GroupResult]:
+    """The groups that are shown in detail: all, in their order, or the best few of many."""
+    if len(comparison.groups) <= _MAX_SHOWN:
+        return list(comparison.groups)
+    return _best_first(comparison.groups, comparison.metric.minimize)[:_MAX_SHOWN]
+
+
+def named(result: GroupResult, comparison: Comparison) -> str:
+    """A group by its label, and by its environment where there are several."""
+    return f"{result.group.label} on {result.group.task}" if len(comparison.tasks) > 1 else result.group.label
+
+
+def _best_first(results: Sequence[GroupResult], minimize: bool) -> list[GroupResult]:
+    sign = -1.0 if minimize else 1.0
+    return sorted(results, key=lambda result: -np.inf if result.iqm is None else sign * result.iqm, reverse=True)
+
+
 def legend(colours: Colours, labels: Sequence[str]) -> list[tuple[str, str]]:
     """Colour and label; those in grey share one entry."""
     entries = [(colour(colours[label]), label) for label in labels if colours[label] is not None]
@@ -71,8 +90,7 @@ def _task_section(task: str, comparison: Comparison, colours: Colours) -> PageSe
         ),
         legend=legend(colours, [result.group.label for result in results]) if len(colours) > 1 else (),
     )
-    sign = -1.0 if comparison.metric.minimize else 1.0
-    ordered = sorted(results, key=lambda result: -np.inf if result.iqm is None else sign * result.iqm, reverse=True)
+    ordered = _best_first(results, comparison.metric.minimize)
     final = FINALS[comparison.options.final]
     scores = PageFigure(
         caption=f"{final} of each run",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from maze_reports import run_sections
+from maze_reports import run_sections, statistics_sections
 from maze_reports.charts.drawing import N_COLOURS
 from maze_reports.charts.parameters import parallel_coordinates, slices
 from maze_reports.comparison import CompareOptions, Comparison, compare_runs
@@ -46,10 +46,10 @@ def report_page(
         *(sweep_section(sweep) for sweep in sweeps_in(sources)),
         *tasks,
         together,
-        run_sections.training(comparison, colours),
-        run_sections.evaluations(comparison),
-        run_sections.actions(comparison),
-        run_sections.networks(comparison),
+        statistics_sections.training(comparison, colours),
+        statistics_sections.evaluations(comparison, colours),
+        statistics_sections.actions(comparison),
+        statistics_sections.networks(comparison),
         differences,
         run_sections.all_runs(comparison),
         run_sections.versions(comparison),
