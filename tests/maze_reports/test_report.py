@@ -97,6 +97,8 @@ def test_the_report_of_several_real_runs_counts_the_failed_one(report, trained):
     text = report(trained, "--metric", "train_BaseEnvEvents/reward/mean")
     page = assert_self_contained(text)
     assert {"On CartPole-v1", "On broken_pole_of_reports"} <= set(page.headings)
+    (critic,) = [words for words in page.words if words.startswith("critic (")]
+    assert critic.count(" on ") == 3, "three groups with equal networks share a picture"
     states = [row[8] for row in table(text, "experiment")[1:]]
     assert sorted(states) == ["done", "done", "done", "failed"]
     assert "trainer.use" in [row[0] for row in table(text, "setting")]
@@ -227,7 +229,12 @@ def test_a_sweep_shows_its_trials_the_best_first(report, sweep, start):
 
 def test_the_trials_of_a_sweep_are_groups_of_their_seeds(maze, sweep):
     groups = json.loads(maze("compare", "sweeps", "--json").stdout)["groups"]
-    assert {group["label"]: group["n"] for group in groups} == {"lr=1e-05": 2, "lr=0.01": 2, "lr=0.001": 1, "lr=0.1": 1}
+    assert {group["label"]: group["n"] for group in groups} == {
+        "trial 0: lr=1e-05": 2,
+        "trial 1: lr=0.01": 2,
+        "trial 2: lr=0.001": 1,
+        "trial 3: lr=0.1": 1,
+    }
 
 
 def test_a_sweep_may_minimise_and_may_be_damaged(report, sweep):

@@ -149,4 +149,13 @@ def _labels(cells: Mapping[tuple[str, str], list[RunEntry]], setting: str | None
     if len(alone) == len(set(alone.values())) == len(members):
         return alone
     labels = short_names([runs[0].settings for runs in members.values()], (*NO_PART, TASK))
+    trials = {key: {_trial(run) for run in runs} for key, runs in members.items()}
+    if all(len(found) == 1 and found != {None} for found in trials.values()):
+        labels = [f"trial {found.pop()}: {label}" for found, label in zip(trials.values(), labels, strict=True)]
     return dict(zip(members, labels, strict=True))
+
+
+def _trial(run: RunEntry) -> int | None:
+    """The number of the trial of a sweep that a run belongs to: it lies in `trials/0007/`."""
+    folder = run.path.absolute().parent
+    return int(folder.name) if folder.parent.name == "trials" and folder.name.isdecimal() else None

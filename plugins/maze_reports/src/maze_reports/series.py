@@ -152,6 +152,7 @@ def load_series(path: Path | str) -> SeriesTable:
 
     Raises:
         RequestError: there is no run.
+        CheckpointError: the `run.json` of one is damaged, or of another format.
     """
     return table_of(row for run in find_runs([path]) for row in read_rows(run, statistics_folder(run)))
 

@@ -67,15 +67,17 @@ def actions(comparison: Comparison) -> PageSection:
 
 def networks(comparison: Comparison) -> PageSection:
     """The networks of each group, as drawn when the first of its runs that has pictures began; equal ones once."""
-    figures: dict[str, PageFigure] = {}
+    owners: dict[tuple[str, str], list[str]] = {}
     for result in leading(comparison):
-        for scored in result.runs:
-            pictures = network_pictures(scored.run.path, scored.run.record.experiment)
-            for name, svg in pictures.items():
-                figures.setdefault(svg, PageFigure(caption=f"{name} ({named(result, comparison)})", svg=svg))
-            if pictures:
-                break
-    return PageSection(title="Networks", figures=list(figures.values()))
+        drawn = (network_pictures(scored.run.path, scored.run.record.experiment) for scored in result.runs)
+        for picture in next(filter(None, drawn), {}).items():
+            owners.setdefault(picture, []).append(named(result, comparison))
+    return PageSection(
+        title="Networks",
+        figures=[
+            PageFigure(caption=f"{name} ({', '.join(labels)})", svg=svg) for (name, svg), labels in owners.items()
+        ],
+    )
 
 
 def _curves(
