@@ -96,8 +96,22 @@ def test_void_decisions_are_left_out_or_weigh_nothing(buffer, model):
     assert dropped.n_rows() == 14
     assert dropped.weight is None
     assert kept.n_rows() == 15
-    assert kept.weight.tolist() == [0.0 if row == 6 else 1.0 for row in range(15)]
-    torch.testing.assert_close(kept.advantages[kept.weight > 0], dropped.advantages)
+    assert kept.weight.tolist() == [1.0] * 14 + [0.0]
+    torch.testing.assert_close(kept.advantages[:14], dropped.advantages)
+
+
+@pytest.mark.parametrize("void", [[], [(2, 0)], [(0, 1), (2, 0), (2, 1), (3, 2), (4, 0)]])
+@pytest.mark.parametrize("size", [1, 4, 5, 15, 40])
+def test_minibatches_for_compiled_code_count_the_decisions_of_the_eager_ones(buffer, model, void, size):
+    for step, env in void:
+        buffer.void[step, env] = True
+    eager = estimate(buffer, model).minibatches(size, np.random.default_rng(3))
+    fixed = estimate(buffer, model, fixed_size=True).minibatches(size, np.random.default_rng(3))
+    for ours, theirs in zip(fixed, eager, strict=True):
+        assert ours.n_rows() == size
+        assert ours.weight.tolist() == [1.0] * theirs.n_rows() + [0.0] * (size - theirs.n_rows())
+        for name, column in theirs.columns().items():
+            assert torch.equal(ours.columns()[name][: theirs.n_rows()], column)
 
 
 def test_minibatches_cover_every_row_once(buffer, model):

@@ -141,9 +141,7 @@ def test_compiled_updates_equal_eager_ones(make_trainer, options):
     compiled = make_trainer(trainer={**options, "epoch_length": 1, "compile": True})
     eager.train_epoch()
     compiled.train_epoch()
-    if options["use"] == "a2c":  # PPO pads its last minibatch instead of shortening it: other minibatches, same rows
-        np.testing.assert_allclose(weights(eager), weights(compiled), rtol=1e-4, atol=1e-6)
-    assert torch.isfinite(weights(compiled)).all()
+    np.testing.assert_allclose(weights(eager), weights(compiled), rtol=1e-4, atol=2e-6)
 
 
 class BestInTheCorner(FlatEnv):

@@ -165,7 +165,8 @@ class FlatEstimator:
         model: being trained.
         device: of the model.
         gamma, gae_lambda: of the advantages.
-        fixed_size: keep void decisions, with weight 0, so that compiled code sees one shape; else they are left out.
+        fixed_size: keep void decisions, behind the others and with weight 0, so that compiled code sees one shape; else
+            they are left out.
     """
 
     def __init__(
@@ -200,10 +201,14 @@ class FlatEstimator:
         )
         # R_t = A_t + V(s_t)
         batch = FlatBatch(key, observation, action, log_prob, value, advantages, advantages + value)
-        if self._fixed_size:
-            return batch._replace(weight=self._rows(~rollout.void).float())
         valid = rollout.valid_rows()
-        return batch if valid is None else batch.select(torch.from_numpy(valid).to(self._device))
+        if not self._fixed_size:
+            return batch if valid is None else batch.select(torch.from_numpy(valid).to(self._device))
+        if valid is None:
+            return batch._replace(weight=torch.ones_like(value))
+        weight = self._rows(~rollout.void).float()
+        order = np.concatenate([valid, np.flatnonzero(rollout.void)])
+        return batch._replace(weight=weight).select(torch.from_numpy(order).to(self._device))
 
     def _rows(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(self._device)
@@ -212,9 +217,11 @@ class FlatEstimator:
 def minibatches(batch: FlatBatch, size: int, rng: np.random.Generator) -> Iterator[FlatBatch]:
     """One pass over the decisions of `batch` in random order, `size` at a time.
 
-    The last minibatch may be smaller. With weights it is filled up with decisions of weight 0 instead.
+    The last minibatch may be smaller. With weights it is filled up with decisions of weight 0 instead. Those that have
+    weight 0 in `batch`, which stand last there, are in no minibatch but as such fillers: every minibatch counts the
+    decisions that it would count without weights.
     """
-    n_rows = batch.n_rows()
+    n_rows = batch.n_rows() if batch.weight is None else int(batch.weight.count_nonzero())
     permutation = rng.permutation(n_rows)
     if batch.weight is not None:
         permutation = np.concatenate([permutation, np.resize(permutation, -n_rows % size)])
