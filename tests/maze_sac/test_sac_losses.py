@@ -1,5 +1,6 @@
 """Targets and losses against slow NumPy versions written from Haarnoja et al. 2018b and Christodoulou 2019."""
 
+import itertools
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ from gymnasium import spaces
 from maze_kernel.contracts.model import ModelContext
 from maze_kernel.loader import Kernel
 from maze_runtime.env.flat import flat_spaces
+from maze_sac import losses
 from maze_sac.heads import ActionHeads
 from maze_sac.losses import varied_choices
 from maze_sac.objectives import Objectives, TransitionBatch
@@ -81,8 +83,8 @@ def softmax(x):
     return e / e.sum()
 
 
-@pytest.mark.parametrize("kind", ["discrete", "choices"])
-def test_discrete_targets_and_losses_are_exact_expectations(kernel, kind):
+def test_targets_and_losses_of_a_single_choice_are_exact_expectations(kernel):
+    kind = "discrete"
     model, critic, heads = build(kernel, HEADS[kind])
     batch, _ = make_batch(model, heads)
     objectives, alpha = Objectives(heads), torch.tensor(ALPHA)
@@ -111,6 +113,112 @@ def test_discrete_targets_and_losses_are_exact_expectations(kernel, kind):
     q = critic(batch.observation).detach().numpy()
     taken = np.array([[(q[j, i] * batch.action[i].numpy()).sum() for i in range(N)] for j in range(2)])
     assert float(critic_loss) == pytest.approx(sum(0.5 * np.mean((taken[j] - wanted) ** 2) for j in range(2)), rel=1e-4)
+
+
+CHOICES = (3, 2, 4, 2, 2)
+"""Options of each choice of the heads "choices"."""
+
+
+def joint_values(q, parts):
+    """[(probability, indices, min_i Q_i(s, a))] of every action; `q` (2, K) of one state, `parts` as `tables` gives."""
+    offsets = np.cumsum([0, *CHOICES[:-1]])
+    for indices in itertools.product(*(range(n) for n in CHOICES)):
+        probability = math.prod(part[k] for part, k in zip(parts, indices, strict=True))
+        columns = [offset + k for offset, k in zip(offsets, indices, strict=True)]
+        yield probability, columns, min(sum(q[i, column] for column in columns) for i in range(2))
+
+
+def one_hots(columns):
+    return torch.nn.functional.one_hot(torch.tensor(columns), sum(CHOICES)).sum(0)[None].double()
+
+
+def test_values_and_gradients_of_several_choices_have_the_expectation_of_the_smaller_joint_value(kernel):
+    """Over all 96 actions that can be drawn: E min_i Q_i(s, a), and its gradient by finite differences."""
+    rng = np.random.default_rng(0)
+    q = rng.standard_normal((2, sum(CHOICES)))
+    logits = rng.standard_normal(sum(CHOICES))
+
+    def expectation(logits):
+        parts = [softmax(part) for part in np.split(logits, np.cumsum(CHOICES)[:-1])]
+        return sum(probability * value for probability, _, value in joint_values(q, parts))
+
+    rows = torch.tensor(logits, requires_grad=True)
+    log_probs = torch.cat([part.log_softmax(0) for part in rows.split(CHOICES)])[None]
+    parts = [softmax(part) for part in np.split(logits, np.cumsum(CHOICES)[:-1])]
+    zero, value, loss = torch.tensor(0.0, dtype=torch.float64), 0.0, 0.0
+    for probability, columns, _ in joint_values(q, parts):
+        options = losses.joint_choice_values(torch.tensor(q)[:, None], one_hots(columns), CHOICES)
+        value += probability * float(losses.exact_soft_value(options, log_probs, zero))
+        loss = loss + probability * losses.exact_policy_loss(options, log_probs, zero).sum()
+    assert value == pytest.approx(expectation(logits), rel=1e-10)
+    assert -float(loss) == pytest.approx(expectation(logits), rel=1e-10)
+    loss.backward()
+    for column in range(sum(CHOICES)):
+        step = np.eye(sum(CHOICES))[column] * 1e-6
+        numeric = (expectation(logits + step) - expectation(logits - step)) / 2e-6
+        assert -float(rows.grad[column]) == pytest.approx(numeric, abs=1e-7)
+
+
+def test_values_of_several_choices_are_exact_where_one_twin_is_smaller_everywhere():
+    rng = np.random.default_rng(1)
+    smaller = rng.standard_normal(sum(CHOICES))
+    q = torch.tensor(np.stack([smaller + 3.0, smaller]))[:, None]
+    log_probs = torch.cat([torch.tensor(rng.standard_normal(n)).log_softmax(0) for n in CHOICES])[None]
+    expected = float((log_probs.exp() * torch.tensor(smaller)).sum())
+    for columns in ([0, 3, 5, 9, 11], [2, 4, 8, 10, 12]):
+        options = losses.joint_choice_values(q, one_hots(columns), CHOICES)
+        assert float((log_probs.exp() * options).sum()) == pytest.approx(expected, rel=1e-12)
+
+
+def test_noise_of_the_twins_lowers_targets_by_its_spread_over_whole_actions_and_not_by_choice():
+    """E min of two N(0, n) is −√(n / π): −1.26 with five choices. The smaller twin choice by choice gives −2.82."""
+    n, n_states = 5, 4000
+    generator = torch.Generator().manual_seed(0)
+    q = torch.randn((2, n_states, 2 * n), generator=generator)
+    log_probs = torch.full((n_states, 2 * n), math.log(0.5))
+    bits = torch.randint(0, 2, (n_states, n), generator=generator)
+    taken = torch.nn.functional.one_hot(bits, 2).flatten(1).float()
+    options = losses.joint_choice_values(q, taken, (2,) * n)
+    value = losses.exact_soft_value(options, log_probs, torch.tensor(0.0))
+    assert float(value.mean()) == pytest.approx(-math.sqrt(n / math.pi), rel=0.05)
+
+
+def test_targets_and_policy_loss_of_several_choices_use_the_joint_values_of_a_drawn_action(kernel):
+    model, critic, heads = build(kernel, HEADS["choices"])
+    batch, _ = make_batch(model, heads)
+    objectives, alpha = Objectives(heads), torch.tensor(ALPHA)
+    policy = lambda observation: model.logits("0", observation)  # noqa: E731
+    torch.manual_seed(3)
+    target = objectives.target(batch, policy, critic, alpha)
+    policy_loss, entropy = objectives.policy(batch, policy, critic, alpha)
+    torch.manual_seed(3)
+    values, spreads = [], []
+    for observation in (batch.next_observation, batch.observation):
+        logits = policy(observation)
+        taken = heads.encoder.encode(model.distributions["0"].sample(logits)).numpy()
+        q = critic(observation).detach().numpy()
+        values.append([])
+        for i in range(N):
+            parts = tables(HEADS["choices"], {name: rows[i] for name, rows in logits.items()})
+            spread = -sum((p * np.log(p)).sum() for p in parts)
+            spreads.append(spread)
+            values[-1].append(local_expectations(q[:, i], taken[i], parts) + ALPHA * spread)
+    wanted = np.array(batch.reward) + np.array(batch.discount) * values[0]
+    np.testing.assert_allclose(target, wanted, rtol=1e-4, atol=1e-5)
+    assert float(policy_loss) == pytest.approx(-np.mean(values[1]), rel=1e-4, abs=1e-5)
+    assert float(entropy) == pytest.approx(np.mean(spreads[N:]), rel=1e-4)
+
+
+def local_expectations(q, taken, parts):
+    """Σ_c E_o min_i Q_i(a with option o in choice c) − (n − 1) min_i Q_i(a), slowly."""
+    total, start = 0.0, 0
+    for part in parts:
+        for k, p in enumerate(part):
+            varied = taken.copy()
+            varied[start : start + len(part)] = np.eye(len(part))[k]
+            total += p * min(float(row @ varied) for row in q)
+        start += len(part)
+    return total - (len(parts) - 1) * min(float(row @ taken) for row in q)
 
 
 @pytest.mark.parametrize("kind", ["box", "mixed"])

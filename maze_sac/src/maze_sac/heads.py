@@ -70,6 +70,10 @@ class ActionHeads:
             total = total + term
         return self.encoder.encode(action), total
 
+    def draw_choices(self, logits: TensorDict) -> Tensor:
+        """One-hots (B, K) of an action of heads that all choose, without gradients."""
+        return self.encoder.encode({name: draw(logits[name].detach())[0] for name, draw in self._draws.items()})
+
     def chosen(self, encoded: Tensor, log_probs: Tensor) -> Tensor:
         """Log-probability of the choices in encoded actions, (B,)."""
         return (encoded[:, : self.encoder.n_choices] * log_probs).sum(-1)

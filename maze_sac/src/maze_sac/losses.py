@@ -22,14 +22,14 @@ def sampled_soft_value(q: Tensor, log_prob: Tensor, alpha: Tensor) -> Tensor:
 
 
 def exact_soft_value(q: Tensor, log_probs: Tensor, alpha: Tensor) -> Tensor:
-    """V(s) = Σ_k π_k (min_i Q_i,k(s) − α log π_k), (B,); Christodoulou eq. 10.
+    """V(s) = Σ_k π_k (Q_k(s) − α log π_k), (B,); Christodoulou eq. 10.
 
     Args:
-        q: (2, B, K).
+        q: (B, K), of the smaller twin: min_i Q_i,k(s) of a single choice, `joint_choice_values` of several.
         log_probs: (B, K).
         alpha: ().
     """
-    return (log_probs.exp() * (q.amin(0) - alpha * log_probs)).sum(-1)
+    return (log_probs.exp() * (q - alpha * log_probs)).sum(-1)
 
 
 def bootstrapped_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
@@ -48,8 +48,33 @@ def sampled_policy_loss(q: Tensor, log_prob: Tensor, alpha: Tensor) -> Tensor:
 
 
 def exact_policy_loss(q: Tensor, log_probs: Tensor, alpha: Tensor) -> Tensor:
-    """(B,) terms of J_π = Σ_k π_k (α log π_k − min_i Q_i,k); Christodoulou eq. 12. `q` (2, B, K) is a constant."""
-    return (log_probs.exp() * (alpha * log_probs - q.detach().amin(0))).sum(-1)
+    """(B,) terms of J_π = Σ_k π_k (α log π_k − Q_k); Christodoulou eq. 12. `q` (B, K), see above, is a constant."""
+    return (log_probs.exp() * (alpha * log_probs - q.detach())).sum(-1)
+
+
+def joint_choice_values(q: Tensor, taken: Tensor, segments: tuple[int, ...]) -> Tensor:
+    """Values of options, (B, K), such that Σ_k π_k of them estimates E min_i Q_i(s, a) of several choices together.
+
+    With Q_i(s, a) = Σ_c Q_i,c(s, a_c), a ~ π, and a[c ← o] for a with option o in choice c, that option gets
+
+        min_i Q_i(s, a[c ← o]) − (1 − 1/n) min_i Q_i(s, a),  n choices
+
+    Their sum over all options of all choices, by probabilities, has the expectation E min_i Q_i(s, a), and is just that
+    where one twin is smaller everywhere; its gradient has the expectation ∇ E min_i Q_i(s, a), for the second term is
+    the same for every option. Local expectations: Titsias and Lázaro-Gredilla 2015, section 3.
+
+    Args:
+        q: (2, B, K).
+        taken: (B, K) one-hots of a.
+        segments: options of each choice.
+    """
+    segment = torch.tensor([i for i, size in enumerate(segments) for _ in range(size)], device=q.device)
+    same_choice = (segment[:, None] == segment[None, :]).to(q.dtype)
+    of_taken = q * taken
+    # (2, B): Q_i(s, a);  (2, B, K): Q_i,c(s, a_c) of the choice c that a column belongs to
+    value, of_choice = of_taken.sum(-1), of_taken @ same_choice
+    varied = value.unsqueeze(-1) - of_choice + q
+    return varied.amin(0) - (1.0 - 1.0 / len(segments)) * value.amin(0).unsqueeze(-1)
 
 
 def temperature_gradient(entropy: Tensor, target_entropy: Tensor) -> Tensor:

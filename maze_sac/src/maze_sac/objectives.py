@@ -48,7 +48,7 @@ class Objectives:
         """y (B,): reward plus discounted soft value of the next observation, without gradients."""
         heads, logits = self._heads, policy(batch.next_observation)
         if heads.is_discrete:
-            q = target_critic(batch.next_observation)
+            q = self._option_values(target_critic(batch.next_observation), logits)
             value = losses.exact_soft_value(q, heads.log_probs(logits), alpha)
         else:
             action, log_prob = heads.sample(logits)
@@ -71,16 +71,23 @@ class Objectives:
         heads, logits = self._heads, policy(batch.observation)
         if heads.is_discrete:
             log_probs = heads.log_probs(logits)
-            terms = losses.exact_policy_loss(critic(batch.observation), log_probs, alpha)
+            terms = losses.exact_policy_loss(self._option_values(critic(batch.observation), logits), log_probs, alpha)
             return terms.mean(), losses.expected_entropy(log_probs).detach().mean()
         action, log_prob = heads.sample(logits)
         terms = losses.sampled_policy_loss(critic(batch.observation, action), log_prob, alpha)
         entropy = -log_prob
         if heads.is_mixed:
             log_probs = heads.log_probs(logits)
-            terms = terms + losses.exact_policy_loss(self._varied(batch, critic, action), log_probs, alpha)
+            terms = terms + losses.exact_policy_loss(self._varied(batch, critic, action).amin(0), log_probs, alpha)
             entropy = entropy + losses.expected_entropy(log_probs)
         return terms.mean(), entropy.detach().mean()
+
+    def _option_values(self, q: Tensor, logits: TensorDict) -> Tensor:
+        """Values (2, B, K) of the twins to those of the smaller one of whole actions, (B, K)."""
+        segments = self._heads.encoder.segments
+        if len(segments) == 1:
+            return q.amin(0)
+        return losses.joint_choice_values(q, self._heads.draw_choices(logits), segments)
 
     def _varied(self, batch: TransitionBatch, critic: Values, action: Tensor) -> Tensor:
         """Q of every option of every choice, all else as sampled, (2, B, K): local expectations.
