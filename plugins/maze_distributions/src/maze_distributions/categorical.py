@@ -118,6 +118,8 @@ class MultiCategorical:
         self.dtype = space.dtype
         self._sizes = sizes
         self._width = int(sizes.max())
+        # A plain number: compiled code cannot guard NumPy arrays.
+        self._n_choices = len(sizes)
         self.logits_shape = (int(sizes.sum()),)
         start = np.asarray(space.start, dtype=np.int64).reshape(-1)
         self._start_array = start if start.any() else None
@@ -183,13 +185,13 @@ class MultiCategorical:
             if self._index.device != logits.device:
                 self._index = self._index.to(logits.device)
             logits = torch.nn.functional.pad(logits, (0, 1), value=MASKED_LOGIT).index_select(-1, self._index)
-        return logits.reshape(*logits.shape[:-1], len(self._sizes), self._width)
+        return logits.reshape(*logits.shape[:-1], self._n_choices, self._width)
 
     def _rows_numpy(self, logits: np.ndarray) -> np.ndarray:
         if self._index_array is not None:
             padding = np.full((*logits.shape[:-1], 1), MASKED_LOGIT, dtype=logits.dtype)
             logits = np.concatenate([logits, padding], axis=-1)[..., self._index_array]
-        return logits.reshape(*logits.shape[:-1], len(self._sizes), self._width)
+        return logits.reshape(*logits.shape[:-1], self._n_choices, self._width)
 
     def _to_space(self, choice: Tensor) -> Tensor:
         if self._start is not None:
@@ -202,7 +204,7 @@ class MultiCategorical:
         return choice.astype(self.dtype, copy=False).reshape(*choice.shape[:-1], *self.shape)
 
     def _pick(self, log_probabilities: Tensor, action: Tensor) -> Tensor:
-        choice = flatten_action(action.long(), self.shape, len(self._sizes))
+        choice = flatten_action(action.long(), self.shape, self._n_choices)
         if self._start is not None:
             choice = choice - self._start.to(choice.device)
         return log_probabilities.gather(-1, choice.unsqueeze(-1)).squeeze(-1).sum(-1)
