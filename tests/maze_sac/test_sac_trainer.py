@@ -11,6 +11,8 @@ from gymnasium import spaces
 from maze_kernel.contracts.env import ActorID, StructuredEnv, StructuredSpaces
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
 from maze_runtime.env.flat import FlatEnv
+from maze_runtime.models.masking import MaskError
+from maze_testing.environments import MaskedDict
 from maze_testing.trainers import check_trainer
 
 SMALL = {"use": "sac", "epoch_length": 6, "batch_size": 16, "initial_buffer_size": 40, "replay_buffer_size": 200}
@@ -53,6 +55,20 @@ class Mixed(FlatEnv):
         reward = float(right) - abs(float(action["size"][0]) - abs(self._target))
         self._t += 1
         return self._next(), reward, self._t % 8 == 0, False, {}
+
+
+class NothingAllowedInTheEnd(MaskedDict):
+    """The last observation of an episode, which is cut or terminated, allows nothing."""
+
+    def __init__(self, *, truncates):
+        super().__init__()
+        self._truncates = truncates
+
+    def step(self, action):
+        observation, reward, ends, _, info = super().step(action)
+        if ends:
+            observation["pick_mask"][:] = 0
+        return observation, reward, ends and not self._truncates, ends and self._truncates, info
 
 
 class TwoKeys(StructuredEnv):
@@ -289,6 +305,18 @@ def test_a_non_finite_batch_stops_and_leaves_the_weights(make_trainer):
 def test_memory_is_flat_once_the_replay_buffer_is_full(make_trainer, assert_flat, kind):
     trainer = make_trainer(**tables(kind))
     assert_flat(trainer.train_epoch, warm_up=50, n=200)
+
+
+@pytest.mark.parametrize("initial", ["random", "policy"])
+def test_a_truncated_observation_whose_mask_forbids_everything_is_refused_as_it_is_when_acting(make_trainer, initial):
+    """Its value would be that of choosing among forbidden options; a terminated one has no value."""
+    env = {"use": f"{__name__}:NothingAllowedInTheEnd"}
+    options = {"initial_sampling_policy": initial, "epoch_length": 20, "initial_buffer_size": 8, "batch_size": 4}
+    trainer = make_trainer(env={**env, "truncates": True}, trainer={"use": "sac", **options})
+    with pytest.raises(MaskError, match=r"'pick'.*truncated") as caught:
+        trainer.train_epoch()
+    assert "terminate the episode" in caught.value.render()
+    make_trainer(env={**env, "truncates": False}, trainer={"use": "sac", **options}).train_epoch()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -10,11 +10,13 @@ import numpy as np
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.trainer import TrainerContext
-from maze_kernel.contracts.vector import Group, Tick
+from maze_kernel.contracts.vector import FinalObservation, Group, Tick
 from maze_replay.replay import ReplayBuffer, Transitions
 from maze_replay.series import ActorSeries
+from maze_runtime.models.action_encoding import Choices
 from maze_runtime.models.capabilities import ActionValueModel
 from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.models.masking import MaskError
 from maze_runtime.rollout.episode_statistics import EpisodeReturns
 from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.taken_steps import TakenStep
@@ -42,7 +44,7 @@ class Experience:
         self._seeds = context.seeds
         self._gamma = options.gamma
         self._vector_env = context.make_vector_env()
-        network = context.make_policy(model, 0)
+        network = self._network = context.make_policy(model, 0)
         random = RandomPolicy(PolicyContext(spaces=context.spaces))
         initial = random if options.initial_sampling_policy == "random" else network
         self._play = make_play(self._vector_env, network, initial, parameters, options.n_rollout_steps)
@@ -55,6 +57,9 @@ class Experience:
             )
             self._series[key] = ActorSeries(replay, n_envs, n_agents)
         self.replay = {key: series.replay for key, series in self._series.items()}
+        self._choosing = {
+            key for key in spaces.policy_keys if any(isinstance(head, Choices) for head in spaces.action[key].values())
+        }
         self._memory = DemonstrationMemory(context, options)
         self._flat_steps = _FlatSteps(n_envs)
         self._statistics = EpisodeReturns(n_envs)
@@ -132,7 +137,28 @@ class Experience:
         if not (tick.terminated.any() or tick.truncated.any()):
             return
         for key, series in self._series.items():
-            series.end_episodes(tick.terminated, tick.truncated, tick.final_observation.get(key))
+            final = tick.final_observation.get(key)
+            if final is not None and key in self._choosing:
+                self._check_masks(key, final, tick.truncated & ~tick.terminated)
+            series.end_episodes(tick.terminated, tick.truncated, final)
+
+    def _check_masks(self, key: PolicyKey, final: FinalObservation, cut: np.ndarray) -> None:
+        """A target asks what the policy would do in the last observation of an episode that was cut; so this does."""
+        rows = np.flatnonzero(cut[final.env_index])
+        if not len(rows):
+            return
+        agent_id = np.zeros(len(rows), np.int64) if final.agent_id is None else final.agent_id[rows]
+        observation = {name: array[rows] for name, array in final.observation.items()}
+        try:
+            self._network.act(key, Group(final.env_index[rows], agent_id, observation), deterministic=True)
+        except MaskError as error:
+            raise MaskError(
+                f"{error.what} in the final observation of a truncated episode",
+                received=error.received,
+                expected="at least one allowed choice: a truncated episode would go on from there",
+                owner=f"environment {int(final.env_index[rows][0])}" if len(rows) == 1 else "maze-sac",
+                help="allow a choice there, or let the environment terminate the episode instead",
+            ) from None
 
     def _count(self, tick: Tick, void: np.ndarray | None) -> int:
         """Environment steps of a tick; the episodes' statistics take note of it."""
