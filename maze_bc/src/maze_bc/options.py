@@ -9,11 +9,14 @@ import attrs
 from maze_kernel.selection import Selection
 from maze_kernel.validators import above, all_of, at_least, below, between
 from maze_runtime.training.schedules import Schedule, positive_rate
+from maze_runtime.training.spellings import SPELLINGS
 
 
 @attrs.frozen(kw_only=True)
 class BCOptions:
     """Behavioural cloning. Source: Hussein et al. 2017."""
+
+    ALIASES = SPELLINGS
 
     demonstrations: Annotated[Selection, "dataset"]
     """The episodes to learn from: a table with the `path` of a recording, or another dataset, such as `use = "minari"` with `id`."""  # noqa: E501

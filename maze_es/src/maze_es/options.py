@@ -9,6 +9,7 @@ import attrs
 from maze_kernel.selection import Selection
 from maze_kernel.validators import above, all_of, at_least, below
 from maze_runtime.training.schedules import Schedule, positive_rate
+from maze_runtime.training.spellings import SPELLINGS
 
 
 def _stays_positive(_instance: object, attribute: attrs.Attribute[Any], value: float | Schedule) -> None:
@@ -65,6 +66,8 @@ class SeededNoise:
 @attrs.frozen(kw_only=True)
 class ESOptions:
     """Evolution strategies. Source: Salimans et al. 2017."""
+
+    ALIASES = SPELLINGS
 
     n_epochs: int = attrs.field(default=0, validator=at_least(0))
     """Epochs (updates) to train; 0: until another budget, patience or the user stops the run."""

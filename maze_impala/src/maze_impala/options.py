@@ -8,11 +8,14 @@ import attrs
 
 from maze_kernel.validators import above, at_least, between, one_of
 from maze_runtime.training.schedules import Schedule, positive_rate
+from maze_runtime.training.spellings import SPELLINGS
 
 
 @attrs.frozen(kw_only=True)
 class ImpalaOptions:
     """Importance weighted actor-learner architecture. Source: Espeholt et al. 2018."""
+
+    ALIASES = SPELLINGS
 
     n_epochs: int = attrs.field(default=0, validator=at_least(0))
     """Epochs to train; 0: until another budget, patience or the user stops the run."""

@@ -6,11 +6,14 @@ import attrs
 
 from maze_kernel.validators import above, at_least, between
 from maze_runtime.training.schedules import Schedule, positive_rate
+from maze_runtime.training.spellings import SPELLINGS
 
 
 @attrs.frozen(kw_only=True)
 class OnPolicyOptions:
     """What PPO and A2C have in common."""
+
+    ALIASES = SPELLINGS
 
     n_epochs: int = attrs.field(default=0, validator=at_least(0))
     """Epochs to train; 0: until another budget, patience or the user stops the run."""

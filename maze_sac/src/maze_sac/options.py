@@ -9,6 +9,7 @@ import attrs
 from maze_kernel.selection import Selection
 from maze_kernel.validators import above, all_of, at_least, at_most, between
 from maze_runtime.training.schedules import Schedule, positive_rate
+from maze_runtime.training.spellings import SPELLINGS
 
 
 def _fits_the_others(options: Any, attribute: Any, keeps: bool) -> None:
@@ -21,6 +22,8 @@ def _fits_the_others(options: Any, attribute: Any, keeps: bool) -> None:
 @attrs.frozen(kw_only=True)
 class SACOptions:
     """Soft actor-critic. Source: Haarnoja et al. 2018b; discrete actions: Christodoulou 2019."""
+
+    ALIASES = SPELLINGS
 
     n_epochs: int = attrs.field(default=0, validator=at_least(0))
     """Epochs to train; 0: until another budget, patience or the user stops the run."""

@@ -34,7 +34,7 @@ def test_all_problems_of_a_file_in_its_order(load):
         """
     )
     with pytest.raises(ExperimentError) as caught:
-        load(text, "trainer.n_epochs=4.0", "trainer.device=cuda")
+        load(text, "trainer.n_epochs=4.0", "trainer.device=cuda 1")
     assert caught.value.exit_code == 2
     assert caught.value.render() == dedent(
         """
@@ -125,11 +125,11 @@ def test_all_problems_of_a_file_in_its_order(load):
         error: the value given for trainer.device is not a TOML value
           --> command line
            |
-           | --set trainer.device=cuda
-           |                      ^^^^
-          = received: cuda
+           | --set trainer.device=cuda 1
+           |                      ^^^^^^
+          = received: cuda 1
           = expected: a TOML value: 3, 1e-3, true, "text", [64, 64]
-          help: quote text, and the quotes from your shell: --set 'trainer.device="cuda"'
+          help: quote text, and the quotes from your shell: --set 'trainer.device="cuda 1"'
         """
     )
 

@@ -41,13 +41,23 @@ def test_a_component_is_exchanged_as_a_whole(load, minimal):
     assert loaded.experiment.trainer.use == "toy-two"
 
 
+@pytest.mark.parametrize("word", ["cuda", "cuda:1", "./a/b.toml", "CartPole-v1", "_x", "TrueNorth"])
+def test_a_bare_word_is_text(load, minimal, word):
+    assert load(minimal, f"trainer.device={word}").experiment.trainer.options.device == word
+
+
 WRONG = {
     "trainer.lr": ("an override is written path=value", 7, "for example --set trainer.lr=1e-3"),
     "": ("an override is written path=value", 7, "for example"),
     "=3": ("an override is written path=value", 7, "for example"),
     "trainer..lr=3": ("an override is written path=value", 7, "for example"),
     "trainer.lr=": ("no value is given for trainer.lr", 7, "--set trainer.lr=VALUE"),
-    "trainer.device=cuda": ("the value given for trainer.device is not a TOML value", 22, "'trainer.device=\"cuda\"'"),
+    "trainer.device=my cuda": (
+        "the value given for trainer.device is not a TOML value",
+        22,
+        "'trainer.device=\"my cuda\"'",
+    ),
+    "trainer.lr=fast": ("trainer.lr has the wrong type", 18, "maze describe trainer toy"),
     "trainer.device=True": ("the value given for trainer.device is not a TOML value", 22, "trainer.device=true"),
     "trainer.lr=none": ("the value given for trainer.lr is not a TOML value", 18, "no null"),
     "trainer.lr=1\nseed=2": ("the value given for trainer.lr is not a TOML value", 18, "single quotes"),

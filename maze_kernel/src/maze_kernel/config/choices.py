@@ -12,7 +12,7 @@ import attrs
 
 from maze_kernel import __version__
 from maze_kernel.catalog import nearest
-from maze_kernel.components import COMPONENT_TYPES, DatasetComponent, load_attribute
+from maze_kernel.components import COMPONENT_TYPES, DatasetComponent, EnvComponent, load_attribute
 from maze_kernel.config.fields import OptionFields, fields_of_class, fields_of_target
 from maze_kernel.config.origin import COMMAND_LINE
 from maze_kernel.config.reading import Choice
@@ -39,10 +39,10 @@ class Choices:
     def names(self, kind: str) -> tuple[str, ...]:
         return tuple(sorted(entry.component.name for entry in self.catalog.entries(kind)))
 
-    def default(self, kind: str) -> str | None:
+    def default(self, kind: str, of: type[DatasetComponent | EnvComponent] = DatasetComponent) -> str | None:
         """What a table without `use` means; None where it has to say, or several plugins offer a default."""
         components = [entry.component for entry in self.catalog.entries(kind)]
-        names = [c.name for c in components if isinstance(c, DatasetComponent) and c.default]
+        names = [c.name for c in components if isinstance(c, of) and c.default]
         return names[0] if len(names) == 1 else None
 
     def choose(self, kind: str, use: str, location: Location | None) -> Choice:

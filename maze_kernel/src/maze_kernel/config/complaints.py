@@ -71,7 +71,8 @@ def _is_number(text: str, *, integral: bool) -> bool:
 def unknown_key(key: str, fields: f.OptionFields, scope: Scope, reader: Reader, label: str | None) -> tuple[str, ...]:
     """Records it; returns the names that may have been meant, which are then not reported as missing."""
     whose = label or (f"[{show_path(scope.path)}]" if scope.path else "an experiment")
-    near = () if key in fields.positional else nearest(key, fields.names)
+    alias = getattr(fields.options_class, "ALIASES", {}).get(key)
+    near = () if key in fields.positional else (alias,) if alias in fields.names else nearest(key, fields.names)
     home = None if near else _kernel_table_with(key)
     help_: str | None
     if key in fields.positional:

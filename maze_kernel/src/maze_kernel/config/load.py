@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from maze_kernel.components import EnvComponent
 from maze_kernel.config.choices import KERNEL_OWNER, Choices
 from maze_kernel.config.experiment import Experiment, LoadedExperiment, PluginOptions
 from maze_kernel.config.fields import fields_of_class
@@ -133,5 +135,6 @@ def _reader(catalog: Any, problems: Problems, import_paths: bool) -> Reader:
         choose=choices.choose,
         choices=choices.names,
         default=choices.default,
+        bare=partial(choices.default, of=EnvComponent),
         check_text=choices.check_text,
     )

@@ -15,10 +15,12 @@ from maze_kernel.config.problems import Problems
 from maze_kernel.config.source import MAX_DEPTH, deeper_than
 
 _MAX_CHARACTERS = 1 << 16
+_BARE = re.compile(r"[A-Za-z_./][\w./:+-]*")
+_NO_WORDS = ("true", "false", "none", "null", "nil")
 
 
 def apply_overrides(data: dict[str, Any], items: Sequence[str], problems: Problems) -> dict[str, Any]:
-    """A copy of the data with each `path=value` set, in the order given; later ones win.
+    """A copy of the data with each `path=value` set, in the order given; later ones win. A bare word is text.
 
     A path has dots and list indices (`wrappers.0.n`); the index after the last one appends. Missing tables are
     made. Problems are recorded and the item left out.
@@ -89,7 +91,8 @@ def _parse(text: str, name: str, marker: KeyPath, problems: Problems) -> Any:
         except RecursionError:
             reason = "nested too deeply"
         except ValueError:
-            pass
+            if _BARE.fullmatch(text) and text.lower() not in _NO_WORDS:
+                return text
     problems.add(
         marker,
         f"the value given for {name} is {reason}",
@@ -104,9 +107,9 @@ def _parse(text: str, name: str, marker: KeyPath, problems: Problems) -> Any:
 def _quoting(text: str, name: str) -> str:
     if text.lower() in ("true", "false"):
         return f"write --set {name}={text.lower()}"
-    if text.lower() in ("none", "null", "nil"):
+    if text.lower() in _NO_WORDS:
         return "TOML has no null: take the key out of the file instead"
-    if re.fullmatch(r"[\w./:\- ]+", text):
+    if re.fullmatch(r"[\w./:+ -]+", text):
         return f"quote text, and the quotes from your shell: --set '{name}=\"{text}\"'"
     return "put the whole item in single quotes, so that the shell leaves it alone"
 

@@ -37,6 +37,7 @@ class Reader:
         choose: (kind, use, location) -> Choice; raises RequestError where `use` names nothing that can be built.
         choices: kind -> names a user can choose from.
         default: kind -> the name that a table without `use` means; None where it has to say.
+        bare: kind -> the name whose option `id` a text alone stands for; None where it stands for nothing.
         check_text: (option of a component, location); raises RequestError where it names code that may not be imported.
     """
 
@@ -44,6 +45,7 @@ class Reader:
     choose: Callable[[str, str, Location | None], Choice]
     choices: Callable[[str], tuple[str, ...]]
     default: Callable[[str], str | None] = lambda _kind: None
+    bare: Callable[[str], str | None] = lambda _kind: None
     check_text: Callable[[str, Location | None], None] = lambda _text, _location: None
 
     @property

@@ -67,13 +67,15 @@ def structure_selection(value: Any, kind: str, scope: Scope, reader: Reader) -> 
         value = {"use": value}
     names = reader.choices(kind)
     if not isinstance(value, Mapping):
+        bare = reader.bare(kind) if isinstance(value, str) and value not in names and ":" not in value else None
+        written = f"use = {complaints.toml_name(bare or value)}" + (f' and id = "{value}"' if bare else "")
         reader.problems.add(
             scope.path,
             f"{{path}} selects a {kind} and must be a table",
             at_value=True,
             received=show_value(value),
             expected='a table with use = "..."',
-            help=f"write use = {complaints.toml_name(value)} in a table [{show_path(scope.path)}]",
+            help=f"write {written} in a table [{show_path(scope.path)}]",
         )
         return INVALID
     use = value.get("use", reader.default(kind))
