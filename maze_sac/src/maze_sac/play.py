@@ -12,7 +12,7 @@ from maze_kernel.contracts.vector import Tick, VectorEnv
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.collector import OnlyCollects, innermost, make_buffer
 from maze_runtime.rollout.remote_collector import RemoteCollector
-from maze_runtime.rollout.taken_steps import TakenStep, ticks_of
+from maze_runtime.rollout.taken_steps import TakenStep, take_step, ticks_of
 
 
 class Play(Protocol):
@@ -54,12 +54,9 @@ class LocalPlay:
         policy = self._initial if initial else self._network
         for _ in range(n_steps):
             assert self._tick is not None, "start first"
-            groups, void = self._tick.groups, self._tick.awaiting_reset
-            actions = {key: policy.act(key, group) for key, group in groups.items()}
-            self._tick = tick = self._vector_env.step(actions)
-            if tick.final_observation:
-                policy.begin_episodes(np.flatnonzero(tick.terminated | tick.truncated))
-            yield TakenStep(groups, actions, void, tick)
+            step = take_step(self._vector_env, policy, self._tick)
+            self._tick = step.tick
+            yield step
 
 
 class RemotePlay:

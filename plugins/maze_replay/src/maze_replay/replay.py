@@ -153,21 +153,41 @@ class ReplayBuffer:
         self._filled[ring] = min(self._filled[ring] + n_rows, self.n_rows)
         self._bootstraps[ring] = False
 
-    def sample(self, size: int, rng: np.random.Generator) -> Transitions:
-        """Draw transitions uniformly, with replacement, in O(size).
+    def sample(self, size: int, rng: np.random.Generator, *, n_steps: int = 1) -> Transitions:
+        """Draw transitions uniformly, with replacement, in O(size · n_steps).
 
         Rows that are no transition are drawn again; they are few. At least one transition must be stored.
+
+        Args:
+            size: B.
+            rng: draws.
+            n_steps: decisions whose rewards are added up before the value of what follows; fewer where the episode ends
+                or the newest decision is reached. R = r_0 + γ_0 r_1 + γ_0 γ_1 r_2 + …, and the discount is the product
+                of all γ_k. Source: Sutton and Barto 2018, equation 7.1.
         """
         rows = self._draw(size, rng)
-        ring, position = np.divmod(rows, self.n_rows)
-        following = ring * self.n_rows + (position + 1) % self.n_rows
+        reward, discount = self._reward.reshape(-1).take(rows), self._discount.reshape(-1).take(rows)
+        last = rows
+        for _ in range(n_steps - 1):
+            following = self._following(last)
+            # A valid row behind a transition that bootstraps is what followed it; all others end the sum.
+            goes_on = (discount > 0.0) & self._valid.reshape(-1)[following]
+            reward = np.where(goes_on, reward + discount * self._reward.reshape(-1)[following], reward)
+            discount = np.where(goes_on, discount * self._discount.reshape(-1)[following], discount)
+            last = np.where(goes_on, following, last)
         return Transitions(
             observation=_take(self._observation, rows),
             action=_take(self._action, rows),
-            reward=self._reward.reshape(-1).take(rows),
-            next_observation=_take(self._observation, following),
-            discount=self._discount.reshape(-1).take(rows),
+            reward=reward,
+            next_observation=_take(self._observation, self._following(last)),
+            discount=discount,
         )
+
+    def _following(self, rows: np.ndarray) -> np.ndarray:
+        """Flat indices of the rows behind these, in the same rings."""
+        ring, position = np.divmod(rows, self.n_rows)
+        following: np.ndarray = ring * self.n_rows + (position + 1) % self.n_rows
+        return following
 
     def _advance(self, rings: np.ndarray) -> None:
         """The next row of these rings is pending; what it held is gone."""
@@ -203,6 +223,7 @@ class ReplayBuffer:
         for name, array in self._columns().items():
             stored = np.asarray(state["columns"][name])
             array[:, : stored.shape[1]] = stored
+        self._valid[:, np.asarray(state["columns"]["valid"]).shape[1] :] = False  # of what was played before
         for name, array in self._positions().items():
             array[...] = np.asarray(state[name])
         self.n_transitions = int(np.count_nonzero(self._valid))

@@ -1,4 +1,4 @@
-"""A stored rollout as the steps that were taken: for who learns from ticks and gets rollouts."""
+"""Steps that were taken, one by one or out of a stored rollout: for who learns from ticks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from maze_kernel.contracts.env import PolicyKey
-from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
+from maze_kernel.contracts.model import Policy
+from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick, VectorEnv
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
 
@@ -27,6 +28,15 @@ class TakenStep(NamedTuple):
     actions: Mapping[PolicyKey, ArrayDict]
     void: np.ndarray | None
     tick: Tick
+
+
+def take_step(vector_env: VectorEnv, policy: Policy, last: Tick) -> TakenStep:
+    """Decide everywhere on what the last tick shows; arrays are overwritten by the step after the next."""
+    actions = {key: policy.act(key, group) for key, group in last.groups.items()}
+    tick = vector_env.step(actions)
+    if tick.final_observation:
+        policy.begin_episodes(np.flatnonzero(tick.terminated | tick.truncated))
+    return TakenStep(last.groups, actions, last.awaiting_reset, tick)
 
 
 def ticks_of(buffer: RolloutBuffer | StructuredBuffer) -> Iterator[TakenStep]:

@@ -1,0 +1,175 @@
+"""Stores every actor's transitions of the steps taken in a batch of environments, for off-policy trainers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.model import Policy
+from maze_kernel.contracts.vector import Group, Tick, VectorEnv
+from maze_replay.replay import ReplayBuffer
+from maze_replay.series import ActorSeries
+from maze_runtime.rollout.taken_steps import TakenStep, take_step
+
+Report = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+"""`(reward (N,), ended (N,), uncounted (N,))` of a tick; uncounted: void decisions, and those inside a flat step."""
+
+
+class TransitionStore:
+    """Keeps every actor's transitions of the steps taken in a batch, wherever they were taken.
+
+    Flat and structured environments with a fixed number of agents a policy key.
+
+    Args:
+        spaces: of the environments.
+        n_envs: of the batch.
+        gamma: discount a flat step.
+        size: transitions that the buffer of each policy key holds.
+        report: takes rewards and ends of every tick, e.g. `EpisodeReturns.add_step`.
+
+    Attributes:
+        replay: policy key to its buffer; a ring an environment and agent.
+    """
+
+    def __init__(
+        self,
+        spaces: StructuredSpaces,
+        n_envs: int,
+        *,
+        gamma: float,
+        size: int,
+        report: Report = lambda _r, _e, _v: None,
+    ) -> None:
+        self._gamma = gamma
+        self._report = report
+        self._series: dict[PolicyKey, ActorSeries] = {}
+        for key in spaces.policy_keys:
+            n_agents = spaces.agent_counts[key]
+            replay = ReplayBuffer(spaces.observation[key], spaces.action[key], n_envs * n_agents, size)
+            self._series[key] = ActorSeries(replay, n_envs, n_agents)
+        self.replay = {key: series.replay for key, series in self._series.items()}
+        self._flat_steps = _FlatSteps(n_envs)
+        self._is_seen = False
+
+    def begin_episodes(self) -> None:
+        """Episodes begin everywhere; decisions without a successor are forgotten."""
+        self._flat_steps.reset()
+        for series in self._series.values():
+            series.begin_episodes()
+        self._is_seen = False
+
+    def look_again(self) -> None:
+        """What the environments show was overwritten in the buffers; the next step brings it again."""
+        self._is_seen = False
+
+    def add(self, step: TakenStep) -> int:
+        """Store a step; returns the environment steps that ended with it."""
+        groups, actions, void, tick = step
+        if not self._is_seen:
+            self._arrive(groups)
+        for key, group in groups.items():
+            self._series[key].decide(group, actions[key], void, self._flat_steps.sub_step)
+        self._pass_time(tick)
+        if tick.actor_done is not None:
+            for key, group in groups.items():
+                self._series[key].leave(group, tick.actor_done, self._flat_steps.sub_step)
+        if tick.terminated.any() or tick.truncated.any():
+            for key, series in self._series.items():
+                series.end_episodes(tick.terminated, tick.truncated, tick.final_observation.get(key))
+        self._arrive(tick.groups)
+        return self._count(tick, void)
+
+    def _arrive(self, groups: Mapping[PolicyKey, Group]) -> None:
+        self._is_seen = True
+        for key, group in groups.items():
+            self._series[key].arrive(group, self._flat_steps.sub_step)
+
+    def _pass_time(self, tick: Tick) -> None:
+        for env, changes in self._flat_steps.pass_time(tick):
+            for series in self._series.values():
+                series.correct(env, changes)
+        ends = tick.flat_step_end
+        gamma = self._gamma if ends is None else np.where(ends, self._gamma, 1.0)
+        for series in self._series.values():
+            series.pass_time(tick.reward, gamma)
+            if ends is not None:
+                series.begin_flat_steps(np.flatnonzero(ends))
+
+    def _count(self, tick: Tick, void: np.ndarray | None) -> int:
+        """Environment steps of a tick; whoever keeps the episodes' statistics takes note of it."""
+        counted = np.ones(len(tick.reward), bool) if tick.flat_step_end is None else tick.flat_step_end.copy()
+        if void is not None:
+            counted &= ~void
+        self._report(tick.reward, tick.terminated | tick.truncated, ~counted)
+        return int(np.count_nonzero(counted))
+
+
+class TransitionCollector:
+    """Steps a batch of environments and stores the transitions.
+
+    Args:
+        vector_env: closed with this object.
+        gamma: discount a flat step.
+        size: transitions that the buffer of each policy key holds.
+        report: see `TransitionStore`.
+
+    Attributes:
+        replay: policy key to its buffer; a ring an environment and agent.
+    """
+
+    def __init__(
+        self, vector_env: VectorEnv, *, gamma: float, size: int, report: Report = lambda _r, _e, _v: None
+    ) -> None:
+        self._vector_env = vector_env
+        spaces = vector_env.structured_spaces
+        self._store = TransitionStore(spaces, vector_env.n_envs, gamma=gamma, size=size, report=report)
+        self.replay = self._store.replay
+        self._tick: Tick | None = None
+
+    def reset(self, seeds: Sequence[Sequence[int]]) -> None:
+        """New episodes everywhere, see `VectorEnv.reset`; decisions without a successor are forgotten."""
+        self._tick = self._vector_env.reset(seeds)
+        self._store.begin_episodes()
+
+    def collect(self, policy: Policy, n_steps: int) -> int:
+        """Take decisions everywhere, `n_steps` times; returns the environment steps it took."""
+        return sum(self._step(policy) for _ in range(n_steps))
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._vector_env.close()
+
+    def _step(self, policy: Policy) -> int:
+        assert self._tick is not None, "reset first"
+        step = take_step(self._vector_env, policy, self._tick)
+        self._tick = step.tick
+        return self._store.add(step)
+
+
+class _FlatSteps:
+    """The rewards of the sub-steps of unfinished flat steps, for environments that divide them otherwise in the end."""
+
+    def __init__(self, n_envs: int) -> None:
+        self.sub_step = np.zeros(n_envs, np.int64)
+        self._reward = np.zeros((n_envs, 4), np.float64)
+        self._envs = np.arange(n_envs)
+
+    def reset(self) -> None:
+        self.sub_step.fill(0)
+
+    def pass_time(self, tick: Tick) -> list[tuple[int, np.ndarray]]:
+        """Take note of a tick; (env, changes of its sub-steps' rewards) of the flat steps that end with others."""
+        if tick.flat_step_end is None:
+            return []
+        if self.sub_step.max() == self._reward.shape[1]:
+            self._reward = np.concatenate([self._reward, np.zeros_like(self._reward)], axis=1)
+        self._reward[self._envs, self.sub_step] = tick.reward
+        self.sub_step += 1
+        changes = [
+            (env, np.asarray(rewards, np.float64) - self._reward[env, : self.sub_step[env]])
+            for env, rewards in tick.actor_rewards.items()
+        ]
+        self.sub_step[tick.flat_step_end | tick.terminated | tick.truncated] = 0
+        return changes
