@@ -129,3 +129,26 @@ def test_compiled_steps_with_other_settings_share_no_code():
         previous = weights.setdefault(max_grad_norm, step.flat.data.clone())
         assert torch.equal(previous, step.flat.data)
     assert not torch.equal(weights[0.0], weights[0.3])
+
+
+@pytest.mark.parametrize("compiled", COMPILED)
+def test_two_steps_train_two_parts_of_one_model(compiled):
+    model = network()
+    reference = copy.deepcopy(model)
+    first, second = (
+        GradientStep(
+            model, squared_error, epsilon=1e-8, max_grad_norm=0.0, compiled=compiled, parameters=part.parameters()
+        )
+        for part in (model[0], model[2])
+    )
+    of_first, of_second = (torch.optim.Adam(part.parameters(), lr=0.01) for part in (reference[0], reference[2]))
+    for i in range(6):
+        step, optimizer, other = (first, of_first, second) if i % 2 else (second, of_second, first)
+        before = other.flat.data.clone()
+        step(0.01, *data(i))
+        assert torch.equal(other.flat.data, before)
+        reference.zero_grad()
+        squared_error(reference, *data(i))[0].backward()
+        optimizer.step()
+    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+        np.testing.assert_allclose(ours.detach(), theirs.detach(), rtol=1e-4, atol=1e-6)

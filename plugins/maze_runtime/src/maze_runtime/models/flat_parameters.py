@@ -22,6 +22,10 @@ def train_policy_only(model: Any) -> None:
 class FlatParameters:
     """Turns a module's parameters into views of one flat tensor; gradients likewise.
 
+    Args:
+        module: whose parameters they are.
+        parameters: those of it that are taken; None: all that need a gradient.
+
     Attributes:
         data: (P,) all parameters in the order of `module.parameters()`.
         grad: (P,) their gradients; backward accumulates into it.
@@ -30,8 +34,13 @@ class FlatParameters:
         ValueError: parameters of different dtype or device, or none at all.
     """
 
-    def __init__(self, module: nn.Module) -> None:
-        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    def __init__(self, module: nn.Module, parameters: Iterable[nn.Parameter] | None = None) -> None:
+        taken = None if parameters is None else {id(parameter) for parameter in parameters}
+        parameters = [
+            parameter
+            for parameter in module.parameters()
+            if parameter.requires_grad and (taken is None or id(parameter) in taken)
+        ]
         kinds = {(parameter.dtype, parameter.device) for parameter in parameters}
         if len(kinds) != 1:
             raise ValueError(f"need parameters of one dtype on one device, got {sorted(map(str, kinds))}")

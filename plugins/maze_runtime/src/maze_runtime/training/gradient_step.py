@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -30,7 +30,7 @@ class _Loss(nn.Module):
 
 
 class GradientStep:
-    """Adam on all parameters of a model as one flat vector.
+    """Adam on the parameters of a model as one flat vector.
 
     A gradient with NaN or infinity leaves weights and moments as they were and is reported in the norm: nothing
     non-finite ever reaches a weight.
@@ -41,13 +41,23 @@ class GradientStep:
         epsilon: of Adam.
         max_grad_norm: 0: off.
         compiled: compile everything into one function; the first call takes a while.
+        parameters: those of the model that are trained, for several optimisers on one model or to leave a part alone;
+            None: all that need a gradient. The loss sees the others as constants.
     """
 
     def __init__(
-        self, model: nn.Module, loss: LossFunction, *, epsilon: float, max_grad_norm: float, compiled: bool
+        self,
+        model: nn.Module,
+        loss: LossFunction,
+        *,
+        epsilon: float,
+        max_grad_norm: float,
+        compiled: bool,
+        parameters: Iterable[nn.Parameter] | None = None,
     ) -> None:
-        self.flat = FlatParameters(model)
+        self.flat = FlatParameters(model, parameters)
         self.adam = FlatAdam(self.flat, epsilon=epsilon, max_grad_norm=max_grad_norm)
+        self._inputs = None if parameters is None else self.flat.parameters
         self._compile_seconds = 0.0
         self._is_compiled = not compiled
         self._loss = loss
@@ -62,7 +72,7 @@ class GradientStep:
     def _eager_step(self, *inputs: Any) -> Tensor:
         self.flat.grad.zero_()
         loss, statistics = self._loss(self._model, *inputs)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward(inputs=self._inputs)  # type: ignore[no-untyped-call]
         return torch.cat([statistics, self.adam.step()[None]])
 
     def _compiled_step(self) -> Callable[..., Tensor]:
@@ -99,12 +109,17 @@ class GradientStep:
 
 def _functional_step(step: GradientStep) -> Callable[..., Tensor]:
     module = _Loss(step._model, step._loss)
-    names = [f"model.{name}" for name, parameter in step._model.named_parameters() if parameter.requires_grad]
+    trained = {id(parameter) for parameter in step.flat.parameters}
+    named = dict(step._model.named_parameters())
+    names = [f"model.{name}" for name, parameter in named.items() if id(parameter) in trained]
+    constants = {f"model.{name}": parameter for name, parameter in named.items() if id(parameter) not in trained}
     split, update = step.flat.split, step.adam.functional()
 
     def run(state: AdamState, *inputs: Any) -> Tensor:
         def loss(parameters: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-            result: tuple[Tensor, Tensor] = functional_call(module, dict(zip(names, parameters, strict=True)), inputs)
+            others = {name: parameter.detach() for name, parameter in constants.items()}
+            together = {**others, **dict(zip(names, parameters, strict=True))}
+            result: tuple[Tensor, Tensor] = functional_call(module, together, inputs)
             return result
 
         gradients, (_, statistics) = grad_and_value(loss, has_aux=True)(tuple(split(state[0])))

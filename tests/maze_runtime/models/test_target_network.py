@@ -1,0 +1,44 @@
+"""A target network moves towards its network and is saved."""
+
+import torch
+from torch import nn
+
+from maze_runtime.models.target_network import TargetNetwork
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+
+
+def changed(model):
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1.0)
+        model[1].running_mean.add_(2.0)
+
+
+def test_it_moves_by_its_share_and_no_gradient_reaches_it():
+    model = network()
+    target = TargetNetwork(model)
+    before = [parameter.clone() for parameter in target.network.parameters()]
+    changed(model)
+    assert all(torch.equal(a, b) for a, b in zip(before, target.network.parameters(), strict=True))
+    target.follow(0.25)
+    for old, new in zip(before, target.network.parameters(), strict=True):
+        torch.testing.assert_close(new, old + 0.25)
+        assert not new.requires_grad
+    torch.testing.assert_close(target.network[1].running_mean, model[1].running_mean)
+    target.follow()
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), target.network.parameters(), strict=True))
+
+
+def test_it_is_restored():
+    model = network()
+    target = TargetNetwork(model)
+    state = target.state_dict()
+    changed(model)
+    target.follow()
+    target.load_state_dict({name: tensor.numpy() for name, tensor in state.items()})
+    for name, tensor in target.network.state_dict().items():
+        assert torch.equal(tensor, state[name])
