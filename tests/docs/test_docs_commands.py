@@ -117,7 +117,8 @@ PYTHON = [
 @pytest.mark.parametrize("block", PYTHON, ids=str)
 def test_python_examples_run(block, tmp_path):
     """Those marked "run examples" import modules of that folder."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "examples")} if block.mark == "run examples" else None
+    path = os.pathsep.join(filter(None, [str(ROOT / "examples"), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path} if block.mark == "run examples" else None
     command = [sys.executable, "-c", block.text]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
