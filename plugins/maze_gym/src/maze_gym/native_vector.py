@@ -97,7 +97,7 @@ class NativeVectorEnv:
     def __init__(self, env: VectorEnv[Any, Any, Any], *, action_mask: str = "auto") -> None:
         self.env = env
         self.n_envs = int(env.num_envs)
-        self._mode = _autoreset_mode(env)
+        self._mode = autoreset_mode(env)
         self._observations = SpaceAdapter(env.single_observation_space, "observation")
         self._actions = SpaceAdapter(env.single_action_space, "action")
         keys = self._observations.outer.spaces
@@ -262,7 +262,12 @@ class NativeVectorEnv:
         raise raised from error
 
 
-def _autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
+def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
+    """When a batch starts the next episode.
+
+    Raises:
+        RequestError: its metadata name no mode that Gymnasium knows.
+    """
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
     try:
         return AutoresetMode(mode)

@@ -1,4 +1,4 @@
-"""Options of the environment component "gym"."""
+"""Options of the environment components "gym" and "gym-vector"."""
 
 from __future__ import annotations
 
@@ -30,3 +30,15 @@ class GymOptions:
     """Edges of a Graph observation, at most."""
     max_items: int = attrs.field(default=0, validator=at_least(0))
     """Items of a Sequence observation, at most: it becomes `observation`, padded to this size, with `observation_mask`."""  # noqa: E501
+
+
+@attrs.frozen(kw_only=True)
+class GymVectorOptions:
+    """Which simulation of many environments at once."""
+
+    entry: Annotated[str, "or an object"]
+    """"my_package.module:attribute" of a class or function that makes a gymnasium.vector.VectorEnv: it is called with `num_envs` and `kwargs`. From Python also such a class or function."""  # noqa: E501
+    kwargs: Mapping[str, Any] = attrs.field(factory=dict)
+    """Further keyword arguments."""
+    action_mask: Literal["auto", "observation", "info", "none"] = "auto"
+    """Where masks of discrete actions come from: the observation key `action_mask`, or `info["action_mask"]`."""

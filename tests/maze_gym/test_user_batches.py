@@ -1,0 +1,139 @@
+"""A batch of the user's own by import path: stepped as it is, one row of it alone, and what is refused."""
+
+import sys
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from maze_gym.native_vector import NativeVectorEnv
+from maze_gym.options import GymVectorOptions
+from maze_gym.user_batch import BatchOfOne, make_env, make_vector_env
+from maze_kernel.config import experiment_from_mapping
+from maze_kernel.errors import EnvError, MazeError, RequestError
+from maze_runtime.run.assembly import Assembly
+from maze_testing.envs import check_env
+
+
+class Countdown(VectorEnv):
+    """Row i counts from 3 + its seed's parity down to 0; reward is the action; a mask forbids action 2 at 1."""
+
+    def __init__(self, num_envs, mode="NEXT_STEP", width=1):
+        self.num_envs, self.mode = num_envs, AutoresetMode[mode]
+        self.metadata = {"autoreset_mode": self.mode}
+        self.single_observation_space = spaces.Dict(
+            left=spaces.Box(0, 9, (width,), np.float32), action_mask=spaces.MultiBinary(3)
+        )
+        self.single_action_space = spaces.Discrete(3, start=1)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.width, self.calls = width, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        rows = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
+        if not hasattr(self, "left") or seed is not None:
+            self.left = np.zeros(self.num_envs, np.int64)
+        self.left[rows] = self.np_random.integers(2, 5, self.num_envs)[rows]
+        self.ended = np.zeros(self.num_envs, bool)
+        return self.observe(self.left), {}
+
+    def step(self, actions):
+        assert actions.shape == (self.num_envs,)
+        assert ((actions >= 1) & (actions <= 3)).all()
+        self.calls += 1
+        void = self.ended if self.mode is AutoresetMode.NEXT_STEP else np.zeros(self.num_envs, bool)
+        self.left = np.where(void, self.np_random.integers(2, 5, self.num_envs), self.left - 1)
+        terminated = (self.left == 0) & ~void
+        last, infos = self.left.copy(), {}
+        if self.mode is AutoresetMode.SAME_STEP and terminated.any():
+            final = self.observe(last)
+            rows = [{name: array[i] for name, array in final.items()} for i in range(self.num_envs)]
+            infos = {"final_obs": np.array(rows, dtype=object), "_final_obs": terminated}
+            self.left = np.where(terminated, self.np_random.integers(2, 5, self.num_envs), self.left)
+        self.ended = terminated
+        reward = np.where(void, 0.0, actions).astype(np.float32)
+        return self.observe(self.left), reward, terminated, np.zeros(self.num_envs, bool), infos
+
+    def observe(self, left):
+        mask = np.ones((self.num_envs, 3), np.int8)
+        mask[left == 1, 2] = 0
+        return {"left": np.repeat(left[:, None], self.width, 1).astype(np.float32), "action_mask": mask}
+
+
+def no_batch(num_envs):
+    return object()
+
+
+def other_size(num_envs):
+    return Countdown(num_envs + 1)
+
+
+HERE = "user_batches_of_tests"
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    monkeypatch.setitem(sys.modules, HERE, sys.modules[__name__])
+
+
+def options(name="Countdown", **more):
+    return GymVectorOptions(entry=f"{HERE}:{name}", **more)
+
+
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
+def test_one_row_alone_is_an_environment_in_every_mode(mode):
+    env = make_env(options(kwargs={"mode": mode}))
+    seen = [env.reset(seed=4)[0]["left"].tolist()]
+    while seen[-1] != [0.0]:
+        observation, reward, terminated, truncated, _ = env.step({"action": 1})
+        seen.append(observation["left"].tolist())
+        assert (reward, terminated, truncated) == (2.0, seen[-1] == [0.0], False)
+    assert seen == [[float(n)] for n in range(int(seen[0][0]), -1, -1)]
+    assert env.reset(seed=4)[0]["left"].tolist() == seen[0]
+    assert not env.step({"action": 0})[2]
+    check_env(lambda: make_env(options(kwargs={"mode": mode})), n_steps=60)
+
+
+def test_training_steps_the_whole_batch_with_one_call():
+    data = {
+        "name": "x",
+        "env": {"use": "gym-vector", "entry": f"{HERE}:Countdown", "kwargs": {"width": 2}},
+        "vector": {"n_envs": 7},
+        "trainer": {"use": "ppo"},
+    }
+    loaded = experiment_from_mapping(data, kernel=None)
+    batch = Assembly(loaded, loaded.kernel).make_vector_env(7)
+    inner = batch
+    while not isinstance(inner, NativeVectorEnv):
+        inner = inner.vector_env
+    tick = batch.reset([[i] for i in range(7)])
+    assert tick.groups["0"].observation["left"].shape == (7, 2)
+    for _ in range(5):
+        batch.step({"0": {"action": np.zeros(7, np.int64)}})
+    assert inner.env.calls == 5
+    batch.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("no_batch", EnvError, ["no batch", "VectorEnv"]),
+        ("other_size", EnvError, ["num_envs = 3", "num_envs = 2"]),
+        ("Missing", RequestError, ["Missing", "entry"]),
+    ],
+)
+def test_what_is_no_batch_is_refused(name, error, words):
+    with pytest.raises(error) as caught:
+        make_vector_env(2, options(name))
+    assert isinstance(caught.value, MazeError)
+    for word in words:
+        assert word in caught.value.render()
+
+
+def test_a_function_from_python_is_an_entry_too():
+    env = make_vector_env(2, GymVectorOptions(entry=lambda num_envs: Countdown(num_envs)))
+    assert env.n_envs == 2
+    assert BatchOfOne(Countdown(1)).reset(seed=1)[0]["left"].shape == (1,)
