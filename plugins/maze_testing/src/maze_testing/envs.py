@@ -7,15 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from maze_kernel.catalog import build
 from maze_kernel.contracts.env import Action, Observation, StructuredEnv
 from maze_testing.conformance import require, require_member, same
 
+METHODS = (
+    *("structured_spaces", "reset", "step", "actor_id", "is_actor_done", "is_flat_step_end", "get_actor_rewards"),
+    *("render", "close"),
+)
+"""What a `StructuredEnv` has."""
 
-def check_env(factory: Callable[[], StructuredEnv], *, n_steps: int = 200, seed: int = 7) -> None:
+
+def check_env(factory: Callable[[], Any], *, n_steps: int = 200, seed: int = 7) -> None:
     """Play with random actions: spaces agree with what comes out, episodes restart, seeds decide everything.
 
     Args:
-        factory: builds one environment; called several times.
+        factory: builds one environment, a `StructuredEnv` or one of a library that an installed plugin adapts, such as
+            a `gymnasium.Env`; a class that needs no arguments is a factory. Called several times.
         n_steps: decisions to play.
         seed: of the first episode and of the actions.
 
@@ -44,15 +52,27 @@ def check_wrapper(
     require(bool(closed), "close() of the wrapper does not close the environment inside")
 
 
-def _play(factory: Callable[[], StructuredEnv], n_steps: int, seed: int) -> list[Any]:
-    env = factory()
+def _play(factory: Callable[[], Any], n_steps: int, seed: int) -> list[Any]:
+    env = _adapted(factory())
+    missing = [name for name in METHODS if not hasattr(env, name)]
+    require(not missing, f"it lacks {', '.join(missing)} of StructuredEnv")
     try:
-        require(isinstance(env, StructuredEnv), "it lacks methods of StructuredEnv")
         keys = set(env.structured_spaces.policy_keys)
         require(keys == set(env.structured_spaces.observation), "observation and action spaces have different keys")
         return list(_steps(env, n_steps, seed))
     finally:
         env.close()
+
+
+def _adapted(env: Any) -> Any:
+    """An environment of another library, wrapped by the plugin that knows it; everything else as it is."""
+    if any(hasattr(env, name) for name in ("structured_spaces", "actor_id")):
+        return env
+    from maze_kernel.loader import Kernel
+    from maze_runtime.run.env_factory import adapters_of
+
+    wrapped = (build(adapter, env) for adapter in adapters_of(Kernel.installed().catalog))
+    return next((found for found in wrapped if found is not None), env)
 
 
 def _steps(env: StructuredEnv, n_steps: int, seed: int) -> Any:

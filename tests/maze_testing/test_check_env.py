@@ -1,0 +1,60 @@
+"""`check_env` names what is missing, and takes environments of other libraries."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from maze_testing.conformance import ConformanceError
+from maze_testing.environments import Identity
+from maze_testing.envs import METHODS, check_env
+
+
+class Steps(gymnasium.Env):
+    """Shows the number of its step."""
+
+    observation_space = spaces.Discrete(4)
+    action_space = spaces.Discrete(2)
+    last = 3
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return 0, {}
+
+    def step(self, action):
+        self.t += 1
+        return self.t, 0.5, self.t == self.last, False, {}
+
+
+class TooFar(Steps):
+    last = 4
+
+
+def test_a_class_of_gymnasium_is_a_factory():
+    check_env(Steps, n_steps=20)
+    check_env(lambda: gymnasium.make("CartPole-v1"), n_steps=20)
+
+
+def test_a_discrete_value_out_of_range_is_found_there_too():
+    with pytest.raises(ConformanceError, match=r"lies outside Discrete\(4\): 4"):
+        check_env(TooFar, n_steps=20)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_is_missing_is_named(name):
+    class Without:
+        pass
+
+    whole = Identity()
+    for other in METHODS:
+        if other != name:
+            setattr(Without, other, staticmethod(lambda: None) if other == "close" else getattr(whole, other))
+    with pytest.raises(ConformanceError, match=f"it lacks {name} of StructuredEnv"):
+        check_env(Without, n_steps=1)
+
+
+def test_an_object_that_nobody_knows_is_told_all():
+    with pytest.raises(ConformanceError) as caught:
+        check_env(lambda: np.zeros(3), n_steps=1)
+    assert "structured_spaces, reset, step" in str(caught.value)
