@@ -15,6 +15,7 @@ from maze_runtime.rollout.pooled_batch import PooledBatch
 from maze_runtime.rollout.remote_collector import RemoteCollector
 from maze_runtime.workers.inline import InlinePool
 from maze_testing.environments import Identity
+from maze_testing.trainers import check_trainer
 from maze_testing.vectors import Wanderer
 
 SMALL = {"epoch_length": 2, "n_rollout_steps": 16}
@@ -96,6 +97,14 @@ def test_a_model_that_does_not_act_in_numpy_acts_in_workers(train):
     weights, statistics = train(env=env, model=model)
     assert torch.equal(train(env=env, model=model, workers=BY_VALUE)[0], weights)
     assert np.isfinite(statistics[1]["ActorCriticEvents/policy_loss"])
+
+
+def test_it_passes_the_conformance_of_trainers(assemble):
+    def make():
+        assembly = assemble(workers=BY_VALUE)
+        return assembly.make_trainer(assembly.trainer_context())
+
+    check_trainer(make)
 
 
 def test_events_of_the_workers_reach_the_loop(assemble):
