@@ -1,6 +1,7 @@
 """The vector mode "workers": the rollouts of mode "subprocess", on any pool; what it refuses; workers that die."""
 
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +175,8 @@ class Odd(Identity):
         if self._n_steps == 3 and self._is_the_first_here():
             if self._how == "raise":
                 raise ValueError("the bridge is out")
+            while self._how == "hang":
+                time.sleep(600)
             if self._how == "exit":
                 os._exit(3)
             reward = float("nan")
@@ -219,6 +222,16 @@ def test_a_worker_that_dies_is_replaced_if_the_pool_gives_another(train, tmp_pat
         weights, statistics = train(env=env, workers=workers)
     assert torch.isfinite(weights).all()
     assert [np.isfinite(epoch["ActorCriticEvents/value_loss"]) for epoch in statistics] == [True, True]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_an_environment_that_never_returns_is_found(train, tmp_path):
+    vector = {"n_envs": 5, "mode": "workers", "step_timeout_seconds": 8.0}
+    with pytest.raises(EnvError, match="did not answer 'collect' within 8 s") as caught:
+        train(env=odd("hang", tmp_path), vector=vector, workers={"use": "subprocess", "count": 2})
+    assert "environments" in caught.value.owner
+    assert "in step" in caught.value.remote_traceback
 
 
 def test_the_collector_is_the_batch_s_own(assemble):

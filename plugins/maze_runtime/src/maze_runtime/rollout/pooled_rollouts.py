@@ -46,6 +46,7 @@ class PooledRollouts:
         self._plan = plan
         self._spaces = spaces
         self._timeout_seconds = timeout_seconds
+        self._build_seconds = pool.build_timeout_seconds or max(_BUILD_SECONDS, timeout_seconds)
         self._n_workers = len(plan.bounds) - 1
         self._restarts = [0] * self._n_workers
         self._version = 0
@@ -53,12 +54,13 @@ class PooledRollouts:
 
     def begin_rollouts(self, seeds: Sequence[Sequence[int]], policy_seeds: Sequence[int]) -> None:
         """See `RolloutWorkers`."""
+        builds = self._group is None
         if self._group is None:
             self._group = self._spawn()
             self._lanes = Lanes(self._n_workers, self._group.arrays)
         self._seeds, self._policy_seeds = seeds, policy_seeds
         self._renewals = [0] * self._n_workers
-        futures = [self._begin(worker) for worker in range(self._n_workers)]
+        futures = [self._begin(worker, builds=builds) for worker in range(self._n_workers)]
         for worker, future in enumerate(futures):
             self._await_begin(worker, future)
 
@@ -114,7 +116,13 @@ class PooledRollouts:
             sizes = [last - first for first, last in itertools.pairwise(self.bounds)]
             columns = [make_buffer(self._spaces, self._plan.n_steps, size).columns() for size in sizes]
             arrays = lane_specs(columns, n_slots=1)
-        return self._pool.spawn(self._plan, self._n_workers, arrays=arrays, timeout_seconds=self._timeout_seconds)
+        return self._pool.spawn(
+            self._plan,
+            self._n_workers,
+            arrays=arrays,
+            timeout_seconds=self._timeout_seconds,
+            build_timeout_seconds=self._build_seconds,
+        )
 
     def _started(self) -> ActorGroup:
         assert self._group is not None, "begin rollouts first"
@@ -122,13 +130,17 @@ class PooledRollouts:
 
     # Workers that die
 
-    def _begin(self, worker: int) -> Future:
-        """New episodes and a new random stream, which depend on how often this worker was replaced since the seeds."""
+    def _begin(self, worker: int, *, builds: bool = True) -> Future:
+        """New episodes and a new random stream, which depend on how often this worker was replaced since the seeds.
+
+        Args:
+            builds: the worker is new and builds its environments.
+        """
         renewal = self._renewals[worker]
         own = self._seeds[self.bounds[worker] : self.bounds[worker + 1]]
         seeds = [[_renewed(seed, renewal) for seed in sequence] for sequence in own]
         policy_seed = _renewed(self._policy_seeds[worker], renewal)
-        seconds = max(_BUILD_SECONDS, self._timeout_seconds)
+        seconds = self._build_seconds if builds else self._timeout_seconds
         return self._started().call(worker, "begin", seeds, policy_seed, timeout_seconds=seconds)
 
     def _await_begin(self, worker: int, future: Future) -> None:
