@@ -187,3 +187,17 @@ def test_compiled_training_of_state_is_refused(everything):
     with pytest.raises(RequestError, match="state") as caught:
         trainer_of(everything, trainer={"compile": True})
     assert "compile" in caught.value.render()
+
+
+def test_environments_whose_worker_was_replaced_begin_without_a_state(everything):
+    """As if their episodes had ended with the last rollout; those of the others go on."""
+    values = {}
+    for forgotten in ([], [1], [0, 1, 2, 3]):
+        trainer = trainer_of(everything)
+        trainer.estimate(trainer.collect())
+        collector = trainer._source.collector
+        collector.restarted = np.array(forgotten, np.int64)
+        values[len(forgotten)] = trainer.estimate(trainer.collect()).whole().value.view(12, 4)
+    assert torch.equal(values[1][:, [0, 2, 3]], values[0][:, [0, 2, 3]])
+    assert torch.equal(values[1][:, 1], values[4][:, 1])
+    assert not torch.equal(values[1][:, 1], values[0][:, 1])

@@ -1,5 +1,7 @@
 """What reaches the replay buffers, against a slow account of everything that happened in the environments."""
 
+import itertools
+
 import attrs
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from maze_kernel.config.load import select
 from maze_kernel.contracts.env import ActorID, StructuredSpaces
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import VectorContext
+from maze_kernel.contracts.workers import ActorContext
+from maze_kernel.errors import WorkerError
 from maze_runtime.env.finite_check import FiniteCheck
 from maze_runtime.env.simulation import Recording
 from maze_runtime.models.flat_parameters import FlatParameters
@@ -17,7 +21,7 @@ from maze_runtime.rollout.pooled_batch import pooled_batch
 from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.rollout.vector_options import PooledVectorOptions
-from maze_runtime.workers.inline import InlinePool
+from maze_runtime.workers.inline import InlineFuture, InlinePool
 from maze_sac.experience import Experience
 from maze_sac.options import SACOptions
 from maze_trajectories.recording import RecordingEnv
@@ -218,17 +222,42 @@ class ChancePolicy:
         return {}
 
 
+class Losing(InlinePool):
+    """Every seventh rollout takes its actor with it; the next call finds a replacement."""
+
+    def spawn(self, factory, n_actors, **how):
+        group = super().spawn(factory, n_actors, **{**how, "arrays": None})
+        call, self.restarts = group.call, [0] * n_actors
+        calls = itertools.count(1)
+
+        def call_or_lose(index, method, *arguments, **how):
+            if method == "collect" and next(calls) % 7 == 0:
+                self.restarts[index] += 1
+                group._actors[index] = factory(ActorContext(index=index, n_actors=n_actors, arrays={}))
+                return InlineFuture(index, None, WorkerError(f"actor {index} is gone", cause="lost"))
+            return call(index, method, *arguments, **how)
+
+        group.call, group.restarts = call_or_lose, self.restarts.__getitem__
+        return group
+
+
+@pytest.mark.filterwarnings("ignore:.*start new episodes in another")
+@pytest.mark.parametrize("pool", [InlinePool, Losing])
 @pytest.mark.parametrize("n_rollout_steps", [1, 2, 25])
 @pytest.mark.parametrize("crew", CREWS)
-def test_rollouts_of_workers_hold_the_same_transitions(play, assemble, crew, n_rollout_steps):
-    """However the rollouts cut flat steps and episodes, and whichever policy the workers follow."""
-    envs = [Wanderer(crew, index + 1) for index in range(3)]
-    waiting = iter(envs)
+def test_rollouts_of_workers_hold_the_same_transitions(assemble, crew, n_rollout_steps, pool):
+    """However rollouts cut flat steps and episodes, whichever policy workers follow, and if they die."""
+    envs = []
+
+    def make_env():
+        envs.append(Wanderer(crew, len(envs) + 1))
+        return envs[-1]
+
     batch = pooled_batch(
         VectorContext(
             n_envs=3,
-            env_factory=lambda: next(waiting),
-            make_workers=InlinePool,
+            env_factory=make_env,
+            make_workers=pool,
             has_workers=True,
             spaces=spaces_of(CREWS[crew]),
         ),
@@ -245,15 +274,16 @@ def test_rollouts_of_workers_hold_the_same_transitions(play, assemble, crew, n_r
     experience = Experience(context, model, FlatParameters(model), options)
     experience.start_segment(0)
     n_steps = sum(experience.collect(50, initial=turn % 2 == 0) for turn in range(5))
-    assert n_steps == sum(
-        row["gamma"] != 1.0 for env in envs for episode in env.episodes for row in episode["decisions"]
-    )
+    episodes = [episode for env in envs for episode in env.episodes]
+    assert n_steps == sum(row["gamma"] != 1.0 for episode in episodes for row in episode["decisions"])
     expected = everything(envs)
     assert experience.n_transitions == len(expected) > 100
     check_against(expected, experience)
-    assert experience.drain()["BaseEnvEvents/episode_count"] == sum(
-        episode["end"] is not None for env in envs for episode in env.episodes
-    )
+    statistics, ended = experience.drain(), [episode for episode in episodes if episode["end"] is not None]
+    assert statistics["BaseEnvEvents/episode_count"] == len(ended)
+    lengths = [sum(row["gamma"] != 1.0 for row in episode["decisions"]) for episode in ended]
+    assert statistics["BaseEnvEvents/episode_length/mean"] == pytest.approx(np.mean(lengths))
+    assert (len(envs) > 3) is (pool is Losing)
     experience.close()
 
 

@@ -183,7 +183,7 @@ def _no_same_episode() -> RequestError:
     return RequestError(
         "trainer.same_episode needs environments that are seeded one by one; a native batch reads one seed for all",
         owner="maze-es",
-        help='set [vector] mode = "sequential" or "subprocess", or leave same_episode out',
+        help='set [vector] mode = "sequential" ("subprocess" without a [workers] table), or leave same_episode out',
     )
 
 

@@ -179,6 +179,9 @@ class FlatEstimator:
     def begin(self) -> None:
         """Nothing to forget."""
 
+    def forget(self, env_index: np.ndarray) -> None:
+        """Nothing either."""
+
     def estimate(self, rollout: RolloutBuffer) -> FlatBatch:
         """Decisions t·N + n on the device, valued by the present weights, once a rollout."""
         model, key = self._model, rollout.policy_key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, cast
 
+import numpy as np
 import torch
 
 from maze_kernel.contracts.env import StructuredSpaces
@@ -22,6 +23,10 @@ class AdvantageEstimator(Protocol):
 
     def begin(self) -> None:
         """Episodes begin in every environment: forget what was kept of the last rollout."""
+        ...
+
+    def forget(self, env_index: np.ndarray) -> None:
+        """Episodes begin in these environments (m,) with the next rollout, though the last one did not end them."""
         ...
 
     def estimate(self, rollout: Any) -> RolloutBatch:

@@ -92,6 +92,11 @@ class SequenceEstimator:
         """Episodes begin in every environment: forget all states."""
         self._states = {}
 
+    def forget(self, env_index: np.ndarray) -> None:
+        """Forget the states of these environments (m,)."""
+        for state in self._states.values():
+            state[torch.from_numpy(env_index).to(state.device)] = 0.0
+
     def estimate(self, rollout: RolloutBuffer) -> SequenceBatch:
         """Value the rollout that follows the last one, by the present weights."""
         n_steps, n_envs = rollout.n_steps, rollout.n_envs

@@ -38,6 +38,11 @@ class StructuredEstimator:
         """Episodes begin in every environment: forget the last rollout."""
         self._carried = None
 
+    def forget(self, env_index: np.ndarray) -> None:
+        """Forget what the last decisions of these environments (m,) were worth."""
+        if self._carried is not None:
+            self._carried[env_index] = 0.0
+
     def estimate(self, rollout: StructuredBuffer) -> StructuredBatch:
         """Decisions by policy key on the device, valued by the present weights.
 

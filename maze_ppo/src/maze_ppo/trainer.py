@@ -89,6 +89,7 @@ class OnPolicyTrainer:
         """The next rollout, made with the newest weights; the one before is overwritten."""
         self._counters.report(self._part_of_epoch, "rollout")
         rollout, n_steps = self._source.collect()
+        self._estimator.forget(self._source.collector.restarted)
         self._counters.env_steps += n_steps
         return rollout
 

@@ -96,6 +96,8 @@ class Experience:
         """
         n_env_steps = 0
         for step in self._play.steps(n_steps, initial=initial):
+            if step.restarted is not None:
+                self._statistics.forget(step.restarted)
             n_env_steps += self._store.add(step)
             cut = step.tick.truncated & ~step.tick.terminated
             for key in self._choosing & step.tick.final_observation.keys():

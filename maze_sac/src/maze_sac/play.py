@@ -98,7 +98,10 @@ class RemotePlay:
         for _ in range(n_steps // self._buffer.n_steps):
             self._collector.collect(self._buffer, at_random=initial and self._initial_at_random)
             self._collector.statistics.take()  # counted step by step
-            yield from ticks_of(self._buffer)
+            steps, restarted = ticks_of(self._buffer), self._collector.restarted
+            if len(restarted):
+                yield next(steps)._replace(restarted=restarted)
+            yield from steps
 
 
 def make_play(

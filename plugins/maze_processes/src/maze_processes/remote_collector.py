@@ -86,6 +86,7 @@ class HostedRollouts:
         self, batch: BatchOfWorkers, vector_env: VectorEnv, model: bytes, transforms: Sequence[Transform], n_steps: int
     ) -> None:
         self.bounds = batch.bounds
+        self.restarted: list[int] = []
         self._batch = batch
         self._transforms = transforms
         self._version = 0

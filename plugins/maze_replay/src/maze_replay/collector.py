@@ -66,9 +66,11 @@ class TransitionStore:
 
     def add(self, step: TakenStep) -> int:
         """Store a step; returns the environment steps that ended with it."""
-        groups, actions, void, tick = step
+        groups, actions, void, tick, restarted = step
         if not self._is_seen:
             self._arrive(groups)
+        elif restarted is not None:
+            self._give_up(restarted, groups)
         for key, group in groups.items():
             self._series[key].decide(group, actions[key], void, self._flat_steps.sub_step)
         self._pass_time(tick)
@@ -85,6 +87,17 @@ class TransitionStore:
         self._is_seen = True
         for key, group in groups.items():
             self._series[key].arrive(group, self._flat_steps.sub_step)
+
+    def _give_up(self, envs: np.ndarray, groups: Mapping[PolicyKey, Group]) -> None:
+        """Workers were replaced: their environments see something new, which follows from nothing."""
+        self._flat_steps.sub_step[envs] = 0
+        for series in self._series.values():
+            series.give_up(envs)
+        for key, group in groups.items():
+            rows = np.isin(group.env_index, envs)
+            observation = {name: array[rows] for name, array in group.observation.items()}
+            new = Group(group.env_index[rows], group.agent_id[rows], observation, aligned=False)
+            self._series[key].arrive(new, self._flat_steps.sub_step)
 
     def _pass_time(self, tick: Tick) -> None:
         for env, changes in self._flat_steps.pass_time(tick):

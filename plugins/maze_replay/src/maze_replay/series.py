@@ -52,6 +52,15 @@ class ActorSeries:
         self._provisional.clear()
         self.replay.cut(self._all)
 
+    def give_up(self, env_index: np.ndarray) -> None:
+        """Episodes of these environments (m,) break off unseen; decisions without a successor are forgotten."""
+        self.begin_flat_steps(env_index)
+        given_up = np.zeros(len(self._open), bool)
+        given_up[env_index] = True
+        rings = self._all[np.repeat(given_up, self._n_agents)]
+        self._flat(self._open)[rings] = False
+        self.replay.cut(rings)
+
     def arrive(self, group: Group, sub_step: np.ndarray) -> None:
         """Actors see their next observation: it completes their last decision, and the next one is made on it.
 

@@ -38,11 +38,14 @@ class RolloutCollector(Protocol):
         policy_key: the only one of flat environments, the first one of structured ones.
         statistics: of the episodes that finished; lengths are flat steps.
         env_steps: flat steps so far.
+        restarted: (m,) environments that gave up the episodes of the rollout before and began new ones with the one
+            collected last, because whoever steps them was replaced.
     """
 
     policy_key: PolicyKey
     statistics: EpisodeReturns
     env_steps: int
+    restarted: np.ndarray
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> None:
         """Start new episodes everywhere; unfinished ones are forgotten."""
@@ -113,6 +116,7 @@ class Collector:
         self.policy_key = spaces.policy_keys[0]
         self.statistics = EpisodeReturns(vector_env.n_envs)
         self.env_steps = 0
+        self.restarted = np.zeros(0, np.int64)
         self._vector_env = vector_env
         self.policy = policy
         self._tick: Tick | None = None

@@ -21,6 +21,11 @@ class EpisodeReturns:
         self._return.fill(0.0)
         self._length.fill(0)
 
+    def forget(self, env_index: np.ndarray) -> None:
+        """Forget the unfinished episodes of these environments (m,)."""
+        self._return[env_index] = 0.0
+        self._length[env_index] = 0
+
     def add(self, reward: np.ndarray, ended: np.ndarray, void: np.ndarray) -> None:
         """Count a rollout: (T, N) rewards, episode ends, and steps that only reset."""
         if len(reward) == 1:

@@ -42,6 +42,7 @@ class PooledRollouts:
         self, pool: WorkerPool, plan: CollectingPlan, spaces: StructuredSpaces, timeout_seconds: float
     ) -> None:
         self.bounds = plan.bounds
+        self.restarted: list[int] = []
         self._pool = pool
         self._plan = plan
         self._spaces = spaces
@@ -68,6 +69,7 @@ class PooledRollouts:
         """See `RolloutWorkers`."""
         group = self._started()
         self._version += 1
+        self.restarted = []
         group.broadcast(flat, self._version)
         rollouts: dict[int, SliceRollout] = {}
         futures = {worker: group.call(worker, "collect", at_random) for worker in range(self._n_workers)}
@@ -163,6 +165,7 @@ class PooledRollouts:
         if failure is None and self._started().restarts(worker) == self._restarts[worker]:
             return rollout
         self._renewals[worker] += 1
+        self.restarted = sorted({*self.restarted, worker})
         self._await_begin(worker, self._begin(worker))
         what = f"actor {worker} died" if failure is None else failure.what
         warnings.warn(f"{what}; {self._environments(worker)} start new episodes in another", RuntimeWarning, 2)

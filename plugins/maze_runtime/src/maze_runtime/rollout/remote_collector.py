@@ -28,9 +28,11 @@ class RolloutWorkers(Protocol):
 
     Attributes:
         bounds: worker i has environments bounds[i] … bounds[i + 1] − 1.
+        restarted: workers that were replaced while the last rollouts were collected, so that theirs begin new episodes.
     """
 
     bounds: list[int]
+    restarted: list[int]
 
     def begin_rollouts(self, seeds: Sequence[Sequence[int]], policy_seeds: Sequence[int]) -> None:
         """Start new episodes everywhere, with a seed of the action samples for each worker."""
@@ -64,6 +66,7 @@ class RemoteCollector:
         self.policy_key = policy_key
         self.statistics = EpisodeReturns(workers.bounds[-1])
         self.env_steps = 0
+        self.restarted = np.zeros(0, np.int64)
         self._workers = workers
         self._policy = policy
         self._parameters = parameters
@@ -81,6 +84,10 @@ class RemoteCollector:
             buffer.actor_rewards.clear()
         for worker, (rollout, columns) in enumerate(self._workers.collect_rollouts(flat, at_random=at_random)):
             self._take(worker, rollout, columns, buffer)
+        bounds = self._workers.bounds
+        own = [np.arange(bounds[worker], bounds[worker + 1]) for worker in self._workers.restarted]
+        self.restarted = np.concatenate([np.zeros(0, np.int64), *own])
+        self.statistics.forget(self.restarted)
         add_rollout(self, buffer)
 
     def _take(

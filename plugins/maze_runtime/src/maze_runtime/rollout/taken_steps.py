@@ -22,12 +22,15 @@ class TakenStep(NamedTuple):
         actions: rows as in the groups.
         void: (N,) bool, decisions that only reset an environment; None: none.
         tick: what they led to.
+        restarted: (m,) environments whose episodes before this step were given up, and which begin new ones with it;
+            None: none.
     """
 
     groups: Mapping[PolicyKey, Group]
     actions: Mapping[PolicyKey, ArrayDict]
     void: np.ndarray | None
     tick: Tick
+    restarted: np.ndarray | None = None
 
 
 def take_step(vector_env: VectorEnv, policy: Policy, last: Tick) -> TakenStep:
