@@ -20,6 +20,7 @@ from maze_kernel.errors import (
     WorkerError,
 )
 from maze_runtime.commands.runs import newest_run
+from maze_runtime.training.interruption import ignore_ctrl_c
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -56,7 +57,10 @@ def train(
             verbosity=int(verbose),
             on_run_dir=announce,
         )
+        if result.outcome.status == "interrupted":
+            ignore_ctrl_c()
     except KeyboardInterrupt:
+        ignore_ctrl_c()
         print(f"interrupted; {_how_to_go_on(run_dirs, file, overrides) or 'nothing was saved yet'}", file=sys.stderr)
         return EXIT_INTERRUPTED
     except (EnvError, WorkerError) as error:

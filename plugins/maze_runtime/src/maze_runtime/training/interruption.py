@@ -71,6 +71,12 @@ class Interruption:
             _print(f"{self.received}: finishing {self.finishing}, press Ctrl-C again to stop now")
 
 
+def ignore_ctrl_c() -> None:
+    """For a process that ends because of a signal: one more would only show where in its end it came."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _print(line: str) -> None:
     """To standard error, which a live view shows above itself."""
     try:
