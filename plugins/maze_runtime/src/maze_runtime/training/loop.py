@@ -21,6 +21,7 @@ from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.storage import Storage, replace_json
 from maze_runtime.training.checkpoint import Checkpoint, LoopState, require_finite_weights
 from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.divergence import DivergenceWatch
 from maze_runtime.training.epoch_beginning import EpochBeginning
 from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator, Metric
 from maze_runtime.training.interruption import Interruption, LeaveEpoch
@@ -94,6 +95,7 @@ class Loop:
         self._best: Checkpoint | None = None
         self._saved_epoch = self.state.epoch
         self._beginning = EpochBeginning(store, trainer, assembly)
+        self._divergence = DivergenceWatch(loggers.message)
         assembly.training_events.order = list(self.state.training_events)
         if evaluator is not None:
             evaluator.events.order = list(self.state.evaluation_events)
@@ -118,6 +120,7 @@ class Loop:
             evaluation = self._evaluate(bool(done))
             is_best = self._select(train, evaluation)
             self._log(train, evaluation, is_best)
+            self._divergence.see(self.state.epoch, train)
             early = self.budget.out_of_patience(self.state)
             if done or early:
                 return self._stop("done" if done else "stopped early", done or early or "")
