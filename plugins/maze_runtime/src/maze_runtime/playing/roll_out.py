@@ -22,6 +22,7 @@ from maze_runtime.playing import players as playing
 from maze_runtime.playing.recorder import make_recorder, select_brought
 from maze_runtime.rollout.runner import EpisodePlayer, play_episodes, summarize, summarize_events, summarize_seconds
 from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.loud_exit import loud_exit
 from maze_runtime.run.seeding import SeedTree
 from maze_runtime.workers.inline import InlinePool
 from maze_runtime.workers.options import WorkersOptions
@@ -96,6 +97,7 @@ class ReplayResult(RolloutResult):
     n_left_out: int = 0
 
 
+@loud_exit()
 def roll_out(
     loaded: LoadedExperiment,
     kernel: Kernel,

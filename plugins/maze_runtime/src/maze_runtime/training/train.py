@@ -27,6 +27,7 @@ from maze_runtime.run.directory import (
     write_experiment,
 )
 from maze_runtime.run.fan_out import FanOut
+from maze_runtime.run.loud_exit import loud_exit
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator
@@ -59,6 +60,7 @@ class TrainingResult:
     model: Any = attrs.field(default=None, repr=False, eq=False)
 
 
+@loud_exit()
 def train(
     loaded: LoadedExperiment,
     kernel: Kernel,
