@@ -1,0 +1,20 @@
+"""Promise 2 for PPO and A2C: stopped and resumed runs of every kind."""
+
+import pytest
+from resume_matrix import VARIANTS, assert_resumes
+
+pytestmark = pytest.mark.slow
+
+OPTIONS = {
+    "ppo": {"epoch_length": 2, "n_rollout_steps": 16, "batch_size": 16},
+    "a2c": {"epoch_length": 2, "n_rollout_steps": 16},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("trainer", OPTIONS)
+def test_a_stopped_run_that_goes_on_equals_the_undisturbed_one(kernel, tmp_path, monkeypatch, trainer, variant):
+    options = {"use": trainer, **OPTIONS[trainer]}
+    if variant == "schedule":
+        options |= {"lr": {"start": 1e-3, "end": 0.0}}
+    assert_resumes(kernel, tmp_path, monkeypatch, variant, options)

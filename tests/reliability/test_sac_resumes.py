@@ -1,0 +1,14 @@
+"""Promise 2 for SAC: stopped and resumed runs of every kind; models with a state are refused."""
+
+import pytest
+from resume_matrix import VARIANTS, assert_resumes
+
+pytestmark = pytest.mark.slow
+
+OPTIONS = {"use": "sac", "epoch_length": 20, "initial_buffer_size": 40, "batch_size": 16}
+
+
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if name not in ("recurrent",)])
+def test_a_stopped_run_that_goes_on_equals_the_undisturbed_one(kernel, tmp_path, monkeypatch, variant):
+    options = {**OPTIONS, **({"lr": {"start": 1e-3, "end": 0.0}} if variant == "schedule" else {})}
+    assert_resumes(kernel, tmp_path, monkeypatch, variant, options)
