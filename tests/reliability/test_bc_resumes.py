@@ -3,7 +3,7 @@
 import pytest
 from resume_matrix import VARIANTS, assert_resumes
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 OPTIONS = {"use": "bc", "batch_size": 8, "eval_every_k_iterations": 3, "demonstrations": None}
 

@@ -3,7 +3,7 @@
 import pytest
 from resume_matrix import VARIANTS, assert_resumes
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 OPTIONS = {"use": "es", "n_rollouts_per_update": 4}
 

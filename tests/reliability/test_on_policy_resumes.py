@@ -3,7 +3,7 @@
 import pytest
 from resume_matrix import VARIANTS, assert_resumes
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 OPTIONS = {
     "ppo": {"epoch_length": 2, "n_rollout_steps": 16, "batch_size": 16},

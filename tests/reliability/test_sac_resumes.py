@@ -3,7 +3,7 @@
 import pytest
 from resume_matrix import VARIANTS, assert_resumes
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 OPTIONS = {"use": "sac", "epoch_length": 20, "initial_buffer_size": 40, "batch_size": 16}
 
