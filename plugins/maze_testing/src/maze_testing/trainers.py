@@ -87,9 +87,9 @@ def check_trainer(factory: Callable[[], Trainer], *, n_epochs: int = 2, off_poli
                 if not tag.startswith("Timing/"):
                     require(tag in b and same(a[tag], b[tag]), f"a restored trainer reports another {tag}")
     finally:
-        for each in (trainer, restored, used):
-            if each is not None:
-                each.close()
+        for made in (trainer, restored, used):
+            if made is not None:
+                made.close()
 
 
 def _restore(trainer: Trainer, weights: dict[str, np.ndarray], state: dict[str, Any]) -> None:
