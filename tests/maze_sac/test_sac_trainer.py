@@ -344,6 +344,18 @@ def test_compiled_updates_equal_eager_ones(make_trainer, kind, target_update_int
     assert not torch.equal(targets[0], before)
 
 
+@pytest.mark.parametrize("kind", ["continuous", "two keys"])
+def test_updates_too_large_to_compile_are_the_eager_ones(make_trainer, monkeypatch, kind):
+    monkeypatch.setattr("maze_runtime.training.bounded_compilation.MOST_OPERATIONS", 10)
+    eager, bounded = make_trainer(**tables(kind)), make_trainer(**tables(kind, compile=True))
+    eager.train_epoch()
+    with pytest.warns(RuntimeWarning, match="tensor operations"):
+        bounded.train_epoch()
+    assert torch.equal(weights(eager), weights(bounded))
+    targets = [trainer.state_dict()["update"]["target"] for trainer in (eager, bounded)]
+    assert torch.equal(*targets)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["continuous", "multi-discrete", "mixed", "two keys"])
 def test_compiled_updates_are_reproducible(make_trainer, kind):

@@ -156,7 +156,7 @@ class SACTrainer:
             "buffer_size": self._experience.n_transitions,
             "n_updates": self._n_updates,
         }
-        compile_seconds, self._update.compile_seconds = self._update.compile_seconds, 0.0
+        compile_seconds = self._update.take_compile_seconds()
         return {
             **self._experience.drain(),
             **{f"SACEvents/{name}": value for name, value in learner.items()},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_runtime.models.action_value_critic import ActionValueCritic
 from maze_runtime.models.capabilities import ActionValueModel
 from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.training.bounded_compilation import BoundedCompilation
 from maze_runtime.training.flat_adam import AdamState, FlatAdam, compile_update
 from maze_sac import losses
 from maze_sac.heads import ActionHeads
@@ -97,8 +97,7 @@ class Update:
         self._count = 0
         self._learning_rate = 0.0
         self._moves_targets = options.compile and options.target_update_interval == 1
-        self.compile_seconds = 0.0
-        self.is_compiled = not options.compile
+        self._compilation = BoundedCompilation()
         self._functional = self._compiled_update() if options.compile else None
 
     def __call__(self, learning_rate: float, batches: Mapping[PolicyKey, TransitionBatch]) -> Tensor:
@@ -132,14 +131,39 @@ class Update:
         return _statistics(of_critics, of_policies, alpha, critic_norm, policy_norm)
 
     def _run_compiled(self, batches: Mapping[PolicyKey, TransitionBatch]) -> Tensor:
-        assert self._functional is not None
-        state = [optimizer.tensors() for optimizer in self._optimizers.values()]
-        start = time.perf_counter()
-        statistics = self._functional(self._target_flat, state, dict(batches))
-        if not self.is_compiled:
-            self.compile_seconds += time.perf_counter() - start
-            self.is_compiled = True
-        return statistics
+        functional = self._functional
+        assert functional is not None
+
+        def compiled() -> Tensor:
+            state = [optimizer.tensors() for optimizer in self._optimizers.values()]
+            return functional(self._target_flat, state, dict(batches))
+
+        def eager() -> Tensor:
+            self._moves_targets = False
+            return self._eager(batches)
+
+        return self._compilation(compiled, eager, lambda: self._differentiate(batches))
+
+    def _differentiate(self, batches: Mapping[PolicyKey, TransitionBatch]) -> None:
+        """The losses and their gradients, by a copy of the networks, so that none of their buffers changes."""
+        policy, critics, targets = copy.deepcopy((self._policy, self._critics, self._targets))
+        losses_of, alpha = Losses(self._objectives, batches), self.log_alpha.exp()
+        with torch.no_grad():
+            of_targets = losses_of.targets(policy, targets, alpha)
+        critic_loss, _ = losses_of.critics(critics, of_targets)
+        torch.autograd.grad(critic_loss, list(critics.parameters()), allow_unused=True)
+        policy_loss, _ = losses_of.policies(policy, critics, alpha)
+        torch.autograd.grad(policy_loss, list(policy.parameters()), allow_unused=True)
+
+    @property
+    def is_compiled(self) -> bool:
+        """The next update compiles nothing."""
+        return self._functional is None or self._compilation.is_settled
+
+    def take_compile_seconds(self) -> float:
+        """Seconds spent compiling since the last call."""
+        seconds, self._compilation.seconds = self._compilation.seconds, 0.0
+        return seconds
 
     def _compiled_update(self) -> Callable[..., Tensor]:
         return compile_update(_functional_update(self), self.critic_flat.data.device)

@@ -1,6 +1,7 @@
 """The flat optimiser step against torch's Adam and against a NumPy Adam written from the paper."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -152,3 +153,73 @@ def test_two_steps_train_two_parts_of_one_model(compiled):
         optimizer.step()
     for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
         np.testing.assert_allclose(ours.detach(), theirs.detach(), rtol=1e-4, atol=1e-6)
+
+
+def many_operations(model, x, y):
+    """The loss of `squared_error` after far more operations than are compiled, none of which changes it."""
+    for _ in range(4000):
+        x = x * 1.0
+    return squared_error(model, x, y)
+
+
+def test_an_update_of_too_many_operations_is_not_compiled_and_says_so_in_one_line():
+    eager, bounded = network(), network()
+    usual = GradientStep(eager, many_operations, epsilon=1e-8, max_grad_norm=0.3, compiled=False)
+    step = GradientStep(bounded, many_operations, epsilon=1e-8, max_grad_norm=0.3, compiled=True)
+    assert step.phase() == "compile"
+    with pytest.warns(RuntimeWarning, match=r"compile = true: the update has \d+ tensor operations.*eagerly") as caught:
+        first = step(0.01, *data(0))
+    assert len(caught) == 1
+    assert "\n" not in str(caught[0].message)
+    assert step.phase() == "update"
+    assert torch.equal(first, usual(0.01, *data(0)))
+    for i in range(1, 4):
+        assert torch.equal(step(0.01, *data(i)), usual(0.01, *data(i)))
+    for ours, theirs in zip(bounded.parameters(), eager.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_an_update_that_the_compiler_refuses_is_run_eagerly():
+    def refused(model, x, y):
+        print("a call that breaks the graph", float(x.sum()))
+        return squared_error(model, x, y)
+
+    eager, bounded = network(), network()
+    usual = make(eager)
+    step = GradientStep(bounded, refused, epsilon=1e-8, max_grad_norm=0.0, compiled=True)
+    with pytest.warns(RuntimeWarning, match="compile = true: the compiler failed with"):
+        first = step(0.01, *data(0))
+    assert torch.equal(first, usual(0.01, *data(0)))
+    assert torch.equal(step(0.01, *data(1)), usual(0.01, *data(1)))
+
+
+def test_counting_operations_changes_neither_random_numbers_nor_buffers():
+    class Noisy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.layers = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Dropout(), nn.Linear(5, 1))
+
+        def forward(self, x):
+            for _ in range(4000):
+                x = x * 1.0
+            return self.layers(x)
+
+    eager, bounded = Noisy(), Noisy()
+    results = []
+    for model, compiled in ((eager, False), (bounded, True)):
+        step = make(model, compiled=compiled)
+        torch.manual_seed(5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results.append([step(0.01, *data(i)) for i in range(2)])
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(*results, strict=True))
+    assert all(torch.equal(*pair) for pair in zip(eager.buffers(), bounded.buffers(), strict=True))
+
+
+def test_an_error_of_the_loss_is_not_taken_for_one_of_the_compiler():
+    def wrong(model, x, y):
+        raise ValueError("of the loss")
+
+    with pytest.raises(ValueError, match="of the loss"):
+        GradientStep(network(), wrong, epsilon=1e-8, max_grad_norm=0.0, compiled=True)(0.01, *data())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 
 from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.training.bounded_compilation import BoundedCompilation
 from maze_runtime.training.flat_adam import AdamState, FlatAdam, compile_update
 
 LossFunction = Callable[..., tuple[Tensor, Tensor]]
@@ -40,7 +41,8 @@ class GradientStep:
         loss: `(model, *inputs) -> (loss, statistics)`.
         epsilon: of Adam.
         max_grad_norm: 0: off.
-        compiled: compile everything into one function; the first call takes a while.
+        compiled: compile everything into one function; the first call takes a while. An update that is too large, or
+            that the compiler refuses, is run eagerly, with a warning that says why.
         parameters: those of the model that are trained, for several optimisers on one model or to leave a part alone;
             None: all that need a gradient. The loss sees the others as constants.
     """
@@ -58,8 +60,7 @@ class GradientStep:
         self.flat = FlatParameters(model, parameters)
         self.adam = FlatAdam(self.flat, epsilon=epsilon, max_grad_norm=max_grad_norm)
         self._inputs = None if parameters is None else self.flat.parameters
-        self._compile_seconds = 0.0
-        self._is_compiled = not compiled
+        self._compilation = BoundedCompilation() if compiled else None
         self._loss = loss
         self._model = model
         self._run = self._compiled_step() if compiled else self._eager_step
@@ -79,23 +80,30 @@ class GradientStep:
         step: Callable[..., Tensor] = compile_update(_functional_step(self), self.flat.data.device)
 
         def run(*inputs: Any) -> Tensor:
-            if self._is_compiled:
-                return step(self.adam.tensors(), *inputs)
-            start = time.perf_counter()
-            result = step(self.adam.tensors(), *inputs)
-            self._compile_seconds += time.perf_counter() - start
-            self._is_compiled = True
-            return result
+            assert self._compilation is not None
+            return self._compilation(
+                lambda: step(self.adam.tensors(), *inputs),
+                lambda: self._eager_step(*inputs),
+                lambda: self._differentiate(*inputs),
+            )
 
         return run
 
+    def _differentiate(self, *inputs: Any) -> None:
+        """Loss and gradient of a copy, so that no buffer of the model changes either."""
+        model = copy.deepcopy(self._model)
+        loss, _ = self._loss(model, *inputs)
+        torch.autograd.grad(loss, [own for own in model.parameters() if own.requires_grad], allow_unused=True)
+
     def phase(self) -> str:
         """What the next step will spend its time on: "compile" or "update"."""
-        return "update" if self._is_compiled else "compile"
+        return "update" if self._compilation is None or self._compilation.is_settled else "compile"
 
     def take_compile_seconds(self) -> float:
         """Seconds spent compiling since the last call."""
-        seconds, self._compile_seconds = self._compile_seconds, 0.0
+        if self._compilation is None:
+            return 0.0
+        seconds, self._compilation.seconds = self._compilation.seconds, 0.0
         return seconds
 
     def state_dict(self) -> dict[str, Any]:
