@@ -203,7 +203,7 @@ def test_targets_and_policy_loss_of_several_choices_use_the_joint_values_of_a_dr
             spread = -sum((p * np.log(p)).sum() for p in parts)
             spreads.append(spread)
             values[-1].append(local_expectations(q[:, i], taken[i], parts) + ALPHA * spread)
-    wanted = np.array(batch.reward) + np.array(batch.discount) * values[0]
+    wanted = batch.reward.numpy() + batch.discount.numpy() * values[0]
     np.testing.assert_allclose(target, wanted, rtol=1e-4, atol=1e-5)
     assert float(policy_loss) == pytest.approx(-np.mean(values[1]), rel=1e-4, abs=1e-5)
     assert float(entropy) == pytest.approx(np.mean(spreads[N:]), rel=1e-4)
