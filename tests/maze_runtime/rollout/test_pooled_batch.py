@@ -10,8 +10,9 @@ import torch
 
 from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.errors import EnvError, NonFiniteError, RequestError
+from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.policy_wrapper import PolicyWrapper
-from maze_runtime.rollout.collector import innermost
+from maze_runtime.rollout.collector import collector_for, innermost
 from maze_runtime.rollout.pooled_batch import PooledBatch
 from maze_runtime.rollout.remote_collector import RemoteCollector
 from maze_runtime.workers.inline import InlinePool
@@ -241,3 +242,16 @@ def test_the_collector_is_the_batch_s_own(assemble):
     assert innermost(trainer._source.vector_env).bounds == [0, 2, 5]
     assert Wanderer.structured_spaces == innermost(trainer._source.vector_env).structured_spaces
     trainer.close()
+
+
+@pytest.mark.parametrize(
+    ("count", "timeout_seconds", "seconds"), [(2, 60.0, 1.0), (400, 60.0, 4.0), (2, 2.0, 0.5), (400, 8.0, 2.0)]
+)
+def test_many_workers_answer_less_often_within_their_deadline(assemble, count, timeout_seconds, seconds):
+    tables = {"n_envs": 400, "mode": "workers", "step_timeout_seconds": timeout_seconds}
+    assembly = assemble(vector=tables, workers={**POOL, "count": count})
+    model = assembly.make_model()
+    vector_env = assembly.make_vector_env(400)
+    collector_for(vector_env, assembly.make_policy(model, 0), FlatParameters(model), 16)
+    assert innermost(vector_env)._rollouts._plan.call_seconds == seconds
+    vector_env.close()

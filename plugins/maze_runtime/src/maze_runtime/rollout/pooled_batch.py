@@ -29,8 +29,10 @@ from maze_runtime.workers.shared_files import EnvFactoryWithoutFiles
 OWNER = "maze-runtime"
 MODE = '[vector] mode = "workers"'
 
-_LONGEST_CALL_SECONDS = 1.0
-"""A worker answers about so often: rarely enough for many of them, often enough for a deadline that is a step's."""
+_CALL_SECONDS = 1.0
+"""A worker answers at least so often, so that the deadline of its calls is that of a step."""
+_ANSWERS_PER_SECOND = 100
+"""Of all workers together: on a cluster an answer takes the caller about a millisecond."""
 
 
 def pooled_batch(context: VectorContext, options: PooledVectorOptions) -> PooledBatch:
@@ -110,7 +112,7 @@ class PooledBatch:
             model=model.to(torch.device("cpu")),
             parameter_names=_names(policy.model, parameters),
             n_steps=n_steps,
-            call_seconds=min(_LONGEST_CALL_SECONDS, timeout / 4),
+            call_seconds=min(max(_CALL_SECONDS, (len(self.bounds) - 1) / _ANSWERS_PER_SECOND), timeout / 4),
         )
         spaces = vector_env.structured_spaces
         self._rollouts = PooledRollouts(self._pool, plan, spaces, timeout)
