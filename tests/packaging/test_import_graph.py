@@ -184,4 +184,6 @@ def test_versions_are_in_step():
 
     assert {name: metadata(name)["version"] for name in DISTRIBUTIONS} == dict.fromkeys(DISTRIBUTIONS, __version__)
     shipped = {name.replace("_", "-") for name in DISTRIBUTIONS} - {"maze-hello", "maze-acme", "maze-suite"}
-    assert {Requirement(text).name for text in metadata("maze_suite")["dependencies"]} == shipped
+    bundle = metadata("maze_suite")
+    texts = [*bundle["dependencies"], *(text for own in bundle["optional-dependencies"].values() for text in own)]
+    assert {Requirement(text).name for text in texts} == shipped

@@ -1,0 +1,1 @@
+"""Workers on a Ray cluster: the pool "ray"."""
