@@ -21,9 +21,9 @@ import ray
 import ray.exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from maze_kernel.errors import RequestError, WorkerError
+from maze_kernel.errors import RequestError
 from maze_ray import facts, output
-from maze_ray.authentication import check_token, protect_token_file
+from maze_ray.authentication import check_address, protect_token_file, unanswered, unauthenticated
 from maze_ray.board import Board
 from maze_ray.options import RayOptions
 from maze_runtime.workers import modules
@@ -169,33 +169,26 @@ def _initialize(options: RayOptions) -> None:
     if not options.address:
         how["include_dashboard"] = False
     else:
-        check_token(options.address)
+        check_address(options.address)
     if options.working_dir:
         how["runtime_env"] = {"working_dir": str(_existing(options.working_dir))}
     try:
         with _signals_kept():
             ray.init(**how)
     except ray.exceptions.AuthenticationError as error:
-        raise _refused(options, str(error), "give this process the cluster's token: RAY_AUTH_MODE=token") from error
-    except (RuntimeError, ValueError) as error:
-        raise _refused(options, str(error), "use the cluster's versions of Ray and Python") from error
+        raise unauthenticated(options.address, str(error)) from error
     except ConnectionError as error:
-        where = options.address or "this machine"
-        raise WorkerError(
-            f"no Ray cluster answers at {where!r}",
-            received=str(error).splitlines()[0] if str(error) else type(error).__name__,
+        raise unanswered(options.address or "this machine", str(error) or type(error).__name__) from error
+    except (RuntimeError, ValueError) as error:
+        raise RequestError(
+            f"the Ray cluster at {options.address or 'this machine'!r} refuses this process",
+            received=str(error),
             owner=_OWNER,
-            cause="not started",
-            help='start the command on a machine of the cluster with address = "auto", or through ray://HOST:10001',
+            help="use the cluster's versions of Ray and Python",
         ) from error
     if not options.address:
         protect_token_file()
     output.divert()
-
-
-def _refused(options: RayOptions, why: str, help: str) -> RequestError:
-    where = options.address or "of this machine"
-    return RequestError(f"the Ray cluster {where} refuses this process", received=why, owner=_OWNER, help=help)
 
 
 def _existing(folder: str) -> Path:
