@@ -26,10 +26,10 @@ def cluster():
 
 @pytest.fixture
 def options(cluster):
-    """`options(count=2, ...)`: of a pool on the cluster."""
+    """`options(count=2, ...)`: of a pool on the cluster, whose nodes have the files of this machine in common."""
     from maze_ray.options import RayOptions
 
     def make(**how):
-        return RayOptions(**{"address": cluster.address, "grace_seconds": 1.0, **how})
+        return RayOptions(**{"address": cluster.address, "grace_seconds": 1.0, "shared_files": True, **how})
 
     return make

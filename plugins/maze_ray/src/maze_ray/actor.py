@@ -121,7 +121,7 @@ class RayActor:
     def __init__(self, index: int, settings: GroupSettings) -> None:
         self.index = index
         self.settings = settings
-        self.state = Stage.WAITING
+        self.stage = Stage.WAITING
         self.restarts = 0
         self.sent: deque[RayCall] = deque()
         self.unsent: deque[RayCall] = deque()
@@ -154,7 +154,7 @@ class RayActor:
         self._version = 0
         self.process_id, self._node = None, ("", "")
         self._handle = ray.remote(Host).options(**shared.options).remote(self.index, shared.spec, shared.board)
-        self.state = Stage.BUILDING
+        self.stage = Stage.BUILDING
         seconds = shared.build_timeout_seconds
         arguments = (shared.factory, shared.constants, seconds, time.time())
         place = RayCall(self, _CONSTRUCTOR, None, seconds)
@@ -169,7 +169,7 @@ class RayActor:
         call = RayCall(self, method, message, timeout_seconds)
         if self.failure is not None:
             call.finish(error=self.failure)
-        elif self.state is Stage.READY:
+        elif self.stage is Stage.READY:
             self._transmit(call)
         else:
             self.unsent.append(call)
@@ -193,7 +193,7 @@ class RayActor:
         except ray.exceptions.RayError as error:
             self._failed(classify(error, self._node[1]), error)
             return
-        if self.state is Stage.BUILDING and self.process_id is None:
+        if self.stage is Stage.BUILDING and self.process_id is None:
             self.process_id, *node = answer
             self._node = (node[0], node[1])
             self.sent.popleft()
@@ -202,7 +202,7 @@ class RayActor:
 
     def tick(self, now: float) -> None:
         """Replace the actor if it is time to; end it if its deadline has passed."""
-        if self.state is Stage.WAITING and now >= self.due:
+        if self.stage is Stage.WAITING and now >= self.due:
             self.start()
         elif self.deadline is not None and now >= self.deadline:
             self._expired()
@@ -217,7 +217,7 @@ class RayActor:
     def abandon(self, error: MazeError) -> None:
         """No more answers: everything pending and every later call fails with `error`."""
         self.failure = error
-        self.state = Stage.FAILED
+        self.stage = Stage.FAILED
         self.deadline = None
         for call in (*self.sent, *self.unsent):
             call.finish(error=error)
@@ -247,7 +247,7 @@ class RayActor:
         if kind == RAISED:
             error, value = self._remote_error(call, value), None
         self._next(call, value, error)
-        if self.state is Stage.BUILDING:
+        if self.stage is Stage.BUILDING:
             self._built(error)
 
     def _next(self, call: RayCall, value: Any, error: MazeError | None) -> None:
@@ -261,7 +261,7 @@ class RayActor:
             self.stop()
             self._died(error)
             return
-        self.state = Stage.READY
+        self.stage = Stage.READY
         while self.unsent:
             self._transmit(self.unsent.popleft())
 
@@ -279,7 +279,7 @@ class RayActor:
             help=death.help or self._after_a_death(),
         )
         failure.__cause__ = error
-        if death.cause == "raised" and self.state is Stage.READY:
+        if death.cause == "raised" and self.stage is Stage.READY:
             self._next(call, None, failure)
             return
         self.stop()
@@ -292,27 +292,21 @@ class RayActor:
 
     def _expired(self) -> None:
         call = self.sent[0]
-        where = "" if self.process_id is not None else "; the cluster had no place for it"
-        stacks = self._await_stacks() if self.process_id is not None else ""
+        placed = self.process_id is not None
+        option = "build_timeout_seconds" if self.stage is Stage.BUILDING else "timeout_seconds"
+        stacks = self._await_stacks() if placed else ""
         self.stop()
         self._died(
             WorkerError(
-                f"{self.title} did not answer {call.method!r} within {call.timeout_seconds:g} s and was killed{where}",
+                f"{self.title} did not answer {call.method!r} within {call.timeout_seconds:g} s and was killed",
+                received=None if placed else f"no process on the cluster, of which {_free()} is free",
                 remote_traceback=stacks or None,
                 actor_index=self.index,
                 process_id=self.process_id,
                 cause="timeout",
                 owner="maze-ray",
-                help=self._after_a_deadline(),
+                help=f"raise {option} if this is how long it takes",
             )
-        )
-
-    def _after_a_deadline(self) -> str:
-        if self.process_id is not None:
-            return "raise the timeout if this is how long it takes"
-        free = ", ".join(f"{amount:g} {name}" for name, amount in _free().items())
-        return (
-            f"free on the cluster: {free or 'unknown'}; wait for other runs to end, or lower count or cpus_per_worker"
         )
 
     def _died(self, error: MazeError) -> None:
@@ -326,7 +320,7 @@ class RayActor:
             call.finish(error=error)
         self.sent.clear()
         self.restarts += 1
-        self.state = Stage.WAITING
+        self.stage = Stage.WAITING
         wait = min(policy.backoff_cap_seconds, policy.backoff_seconds * 2.0 ** min(n_before, 60))
         self.due = time.monotonic() + wait
 
@@ -360,9 +354,9 @@ class RayActor:
         return ""
 
 
-def _free() -> dict[str, float]:
+def _free() -> str:
     try:
         resources = ray.available_resources()
     except Exception:
-        return {}
-    return {name: resources[name] for name in ("CPU", "GPU") if name in resources}
+        return "nobody knows what"
+    return ", ".join(f"{resources.get(name, 0.0):g} {name}" for name in ("CPU", "GPU"))

@@ -158,11 +158,15 @@ class RayGroup:
         self._timeout_seconds = timeout_seconds
         self._grace_seconds = options.grace_seconds
         self._weights = LatestWeights()
+        stored_constants = _stored({name: np.array(array) for name, array in constants.items()})
+        self.constants: Mapping[str, np.ndarray] = ray.get(stored_constants)
+        for array in self.constants.values():
+            array.flags.writeable = False
         settings = GroupSettings(
             spec=spec,
             options=_ray_options(options, need),
             factory=_stored(factory),
-            constants=_stored({name: np.array(array) for name, array in constants.items()}),
+            constants=stored_constants,
             board=connection.board,
             restart=restart,
             timeout_seconds=timeout_seconds,
@@ -178,7 +182,7 @@ class RayGroup:
         now = time.monotonic()
         for actor in self._actors:
             actor.tick(now)
-        while any(actor.state is not Stage.READY for actor in self._actors):
+        while any(actor.stage is not Stage.READY for actor in self._actors):
             self._turn(None)
             for actor in self._actors:
                 if actor.failure is not None:
@@ -242,7 +246,7 @@ class RayGroup:
         self.closed = True
         for actor in self._actors:
             actor.closing = True
-        ready = [actor for actor in self._actors if actor.state is Stage.READY]
+        ready = [actor for actor in self._actors if actor.stage is Stage.READY]
         # An actor at work when nobody wants its answer any more may be killed without a word.
         busy = [actor.close(None) for actor in ready if actor.sent]
         idle = [actor.close(self._grace_seconds) for actor in ready if not actor.sent]
@@ -293,7 +297,7 @@ class RayGroup:
         for actor in self._actors:
             if actor.deadline is not None:
                 wake = min(wake, actor.deadline - now)
-            if actor.state is Stage.WAITING:
+            if actor.stage is Stage.WAITING:
                 wake = min(wake, actor.due - now)
         wake = max(0.0, wake)
         pending = {actor.pending: actor for actor in self._actors if actor.pending is not None}
