@@ -154,9 +154,9 @@ def test_answers_that_the_object_store_cannot_hold_arrive_all_the_same(options):
     [({"count": 9}, "9 CPU"), ({"gpus_per_worker": 1.0}, "2 GPU"), ({"cpus_per_worker": 3}, "6 CPU")],
 )
 def test_what_does_not_fit_on_the_cluster_is_refused_at_once(options, wanted, message):
-    with RayPool(options(build_timeout_seconds=5.0, **wanted)) as pool:
-        with pytest.raises(RequestError, match="too small") as caught:
-            pool.spawn(Probe, pool.n_workers)
+    chosen = options(build_timeout_seconds=5.0, **wanted)
+    with RayPool(chosen) as pool, pytest.raises(RequestError, match="too small") as caught:
+        pool.spawn(Probe, chosen.count)
     assert message in str(caught.value.expected)
     assert "on 2 nodes" in str(caught.value.received)
 
