@@ -1,17 +1,22 @@
-# make demo | test | lint | bench | docs; each builds .venv first if it is missing. Python 3.11 with venv is all it takes.
+# make demo | test | test-ray | lint | bench | docs; each builds .venv first if it is missing. Python 3.11 with venv is all it takes.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+RAY_VENV := .venv-ray
+RAY_BIN := $(RAY_VENV)/bin
+RAY_STAMP := $(RAY_VENV)/.installed
+RAY_TESTS := $(wildcard tests/maze_ray tests/maze_rllib)
 WORKERS ?= 2
 TYPED := maze_kernel/src/maze_kernel $(foreach part,runtime processes trajectories deployment viewing drawing reports testing suite,plugins/maze_$(part)/src/maze_$(part)) \
          tests/third_party/maze_acme/src/maze_acme
 
-.PHONY: help venv demo test test-slow lint format bench reference docs clean
+.PHONY: help venv ray-venv demo test test-slow test-ray lint format bench reference docs clean
 
 help:
 	@echo "make demo    train PPO on CartPole-v1 with a live view"
 	@echo "make test    run the tests"
+	@echo "make test-ray  run the tests that need Ray, which is installed in $(RAY_VENV)"
 	@echo "make lint    formatting, lint rules, types"
 	@echo "make bench   throughput beside other libraries"
 	@echo "make reference  rewrite the generated pages"
@@ -22,7 +27,18 @@ venv: $(STAMP)
 $(STAMP): requirements-dev.txt constraints.txt pyproject.toml $(wildcard */pyproject.toml plugins/*/pyproject.toml)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps -e ./plugins/maze_ray
 	touch $(STAMP)
+
+ray-venv: $(RAY_STAMP)
+
+# What .venv has, at the same versions, and Ray on top of it.
+$(RAY_STAMP): $(STAMP) requirements-ray.txt
+	test -x $(RAY_BIN)/python || $(BIN)/python -m venv $(RAY_VENV)
+	packages=$$($(BIN)/python -c "import site; print(site.getsitepackages()[0])") && \
+	  echo "import site; site.addsitedir('$$packages')" > $$($(RAY_BIN)/python -c "import site; print(site.getsitepackages()[0])")/venv.pth
+	$(RAY_BIN)/python -m pip install --quiet -r requirements-ray.txt
+	touch $(RAY_STAMP)
 
 demo: venv
 	$(BIN)/maze train examples/cartpole_ppo.toml
@@ -32,6 +48,9 @@ test: venv
 
 test-slow: venv
 	$(BIN)/python -m pytest -m "slow or learning"
+
+test-ray: ray-venv
+	$(RAY_BIN)/python -m pytest $(RAY_TESTS)
 
 lint: venv
 	$(BIN)/python -m ruff format --check .
@@ -54,4 +73,4 @@ docs: venv
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RAY_VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,10 +1,25 @@
 """One cluster of two nodes on this machine, for all tests of this folder; without Ray none of them runs."""
 
+import importlib.util
+
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed: make ray-venv")
-
+HAS_RAY = importlib.util.find_spec("ray") is not None
 STORE_BYTES = 80_000_000
+
+
+class WithoutRay(pytest.Module):
+    """A file of tests that is not even imported."""
+
+    def collect(self):
+        pytest.skip("Ray is not installed: make test-ray", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path, parent):
+    """Files named `test_ray_*` need Ray, the others do without."""
+    if HAS_RAY or not module_path.name.startswith("test_ray_"):
+        return None
+    return WithoutRay.from_parent(parent, path=module_path)
 
 
 @pytest.fixture(scope="session")

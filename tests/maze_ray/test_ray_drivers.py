@@ -24,6 +24,7 @@ from maze_testing.worker_actors import Probe
 
 DRIVER = Path(__file__).with_name("ray_driver.py")
 TAG = "MAZE_TEST_TAG"
+MAZE = "import sys; from maze_kernel.cli import main; sys.exit(main())"
 SECONDS_ALLOWED = 120.0
 SECONDS_TO_END = 10.0
 EXPERIMENT = """
@@ -109,7 +110,7 @@ def test_an_interrupt_ends_the_actors_of_the_run_and_nothing_else(cluster, optio
     path.write_text(EXPERIMENT.replace("ADDRESS", cluster.address))
     with RayPool(options(count=1)) as pool:
         other = pool.spawn(Probe, 1)
-        command = [sys.executable, "-m", "maze_kernel", "train", str(path), "--out", str(tmp_path / "run"), "--quiet"]
+        command = [sys.executable, "-c", MAZE, "train", str(path), "--out", str(tmp_path / "run")]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=tmp_path)
         deadline = time.monotonic() + SECONDS_ALLOWED
         while len(hosts_of_other_jobs()) < 3 and process.poll() is None and time.monotonic() < deadline:

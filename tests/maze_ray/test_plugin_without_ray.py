@@ -1,0 +1,33 @@
+"""What works where Ray is not installed, and imports none of it where it is: commands, checks, descriptions."""
+
+import subprocess
+import sys
+
+import pytest
+
+COMMANDS = {
+    "list-plugins": ["list-plugins"],
+    "describe": ["describe", "workers", "ray"],
+    "check": ["check", "cluster.toml"],
+}
+CODE = """
+import sys
+from maze_kernel.cli import main
+
+code = main()
+assert "ray" not in sys.modules
+sys.exit(code)
+"""
+EXPERIMENT = 'name = "x"\n[env]\nuse = "gym"\nid = "CartPole-v1"\n[workers]\nuse = "ray"\ncount = 64\naddress = "auto"\n[trainer]\nuse = "es"\n'
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_commands_import_no_ray(kernel, command, tmp_path):
+    if not any(record.source.distribution == "maze-ray" for record in kernel.plugins):
+        pytest.skip("maze-ray is not installed")
+    (tmp_path / "cluster.toml").write_text(EXPERIMENT)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, *command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ray" in done.stdout or command[0] == "check"
