@@ -18,12 +18,17 @@ code = main()
 assert "ray" not in sys.modules
 sys.exit(code)
 """
-EXPERIMENT = 'name = "x"\n[env]\nuse = "gym"\nid = "CartPole-v1"\n[workers]\nuse = "ray"\ncount = 64\naddress = "auto"\n[trainer]\nuse = "es"\n'
+EXPERIMENT = """
+name = "x"
+env = { use = "gym", id = "CartPole-v1" }
+workers = { use = "ray", count = 64, address = "auto" }
+trainer = { use = "es" }
+"""
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_commands_import_no_ray(kernel, command, tmp_path):
-    if not any(record.source.distribution == "maze-ray" for record in kernel.plugins):
+    if not any(record.distribution == "maze-ray" for record in kernel.plugins):
         pytest.skip("maze-ray is not installed")
     (tmp_path / "cluster.toml").write_text(EXPERIMENT)
     done = subprocess.run(

@@ -143,6 +143,18 @@ def test_nothing_is_left_of_a_process_and_its_own_cluster(name):
     assert [one.name() for one in left] == []
 
 
+def test_a_submitted_job_keeps_its_runs_outside_of_its_folder(maze, monkeypatch, tmp_path):
+    (tmp_path / "x.toml").write_text(EXPERIMENT.replace("ADDRESS", "auto"))
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+    for place in ([], ["--out", "runs/mine"]):
+        done = maze("train", "x.toml", *place)
+        assert done.exit_code == 2
+        assert "would be thrown away" in done.stderr
+        assert "--out /shared/runs/NAME" in done.stderr
+        assert list(tmp_path.iterdir()) == [tmp_path / "x.toml"]
+    RayPool().check_run_directory(tmp_path / "mine")
+
+
 def test_an_address_where_nobody_listens_is_named():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

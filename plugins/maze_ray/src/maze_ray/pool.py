@@ -14,6 +14,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -35,6 +36,8 @@ _NAME = "the pool ray"
 _HEARTBEAT_SECONDS = 1.0
 _BOARD_SECONDS = 60.0
 _STRATEGIES = {"spread": "SPREAD", "pack": "DEFAULT"}
+_SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""Ray sets a variable of this name for the command of a submitted job."""
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -108,6 +111,21 @@ class RayPool:
             self._groups.remove(group)
             raise
         return group
+
+    def check_run_directory(self, path: Path) -> None:
+        """Refuse a run in the working directory of a submitted job, which is a copy that Ray throws away.
+
+        Raises:
+            RequestError: the path is relative, and this process was started by `ray job submit`.
+        """
+        if _SUBMITTED in os.environ and not path.is_absolute():
+            raise RequestError(
+                "the run directory of a job that `ray job submit` started would be thrown away with the job's folder",
+                received=str(path),
+                expected="an absolute path, on storage that outlives the job",
+                owner="maze-ray",
+                help="name one: maze train FILE --out /shared/runs/NAME",
+            )
 
     def close(self) -> None:
         """Close every group; the connection stays.

@@ -91,6 +91,7 @@ def train(
     """
     with ExitStack() as stack:
         assembly = Assembly(loaded, kernel)
+        _check_place(assembly, run_dir or resume or Path("runs"))
         path, checkpoint, notes = _directory(assembly, run_dir, resume, overwrite)
         assembly.run_dir = path
         on_run_dir(path)
@@ -222,6 +223,14 @@ class _Run:
         evaluator = Evaluator(self._assembly, pool)
         self._stack.callback(evaluator.close)
         return evaluator
+
+
+def _check_place(assembly: Assembly, path: Path) -> None:
+    """Let the worker pool refuse a place where a run would be lost; one that can tell has `check_run_directory`."""
+    with assembly.make_workers() as pool:
+        check: Callable[[Path], None] | None = getattr(pool, "check_run_directory", None)
+        if check is not None:
+            check(path)
 
 
 def _directory(
