@@ -162,7 +162,7 @@ def test_what_does_not_fit_on_the_cluster_is_refused_at_once(options, wanted, me
 
 
 def test_processors_that_other_groups_hold_are_named(options):
-    with RayPool(options(build_timeout_seconds=5.0)) as pool:
+    with RayPool(options()) as pool:
         pool.spawn(Probe, 3)
         with pytest.raises(RequestError, match="too small") as caught:
             pool.spawn(Probe, 2)

@@ -282,8 +282,18 @@ class RayActor:
         if death.cause == "raised" and self.stage is Stage.READY:
             self._next(call, None, failure)
             return
+        if death.cause == "lost" and self.process_id is None and self.deadline is not None and not self.closing:
+            self._place_again(self.deadline)
+            return
         self.stop()
         self._died(failure)
+
+    def _place_again(self, deadline: float) -> None:
+        """Its place was on a node that is gone, and it has not begun to be built: this costs no restart."""
+        self.stop()
+        self.sent.clear()
+        self.start()
+        self.deadline = deadline
 
     def _after_a_death(self) -> str | None:
         if self.settings.restart.max_restarts:
