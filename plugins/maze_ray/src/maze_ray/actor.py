@@ -42,7 +42,7 @@ class LatestWeights:
 
 
 @attrs.frozen(kw_only=True)
-class GroupSettings:
+class RayGroupSettings:
     """What the actors of a group have in common.
 
     Attributes:
@@ -118,7 +118,7 @@ class RayActor:
         process_id: None before it is built.
     """
 
-    def __init__(self, index: int, settings: GroupSettings) -> None:
+    def __init__(self, index: int, settings: RayGroupSettings) -> None:
         self.index = index
         self.settings = settings
         self.stage = Stage.WAITING

@@ -24,7 +24,7 @@ import ray.exceptions
 
 from maze_kernel.contracts.workers import ActorContext, ArraySpec, Future, RestartPolicy
 from maze_kernel.errors import MazeError, RequestError, WorkerError
-from maze_ray.actor import GroupSettings, LatestWeights, RayActor, RayCall, Stage
+from maze_ray.actor import LatestWeights, RayActor, RayCall, RayGroupSettings, Stage
 from maze_ray.connection import Connection, connect
 from maze_ray.host import HostSpec
 from maze_ray.messages import BY_VALUE_BYTES, is_large, pack, pack_factory
@@ -180,7 +180,7 @@ class RayGroup:
         self.constants: Mapping[str, np.ndarray] = ray.get(stored_constants)
         for array in self.constants.values():
             array.flags.writeable = False
-        settings = GroupSettings(
+        settings = RayGroupSettings(
             spec=spec,
             options=_ray_options(options, need),
             factory=_stored(factory),
