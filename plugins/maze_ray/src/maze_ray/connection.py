@@ -178,7 +178,8 @@ def _initialize(options: RayOptions) -> None:
     except ray.exceptions.AuthenticationError as error:
         raise unauthenticated(options.address, str(error)) from error
     except ConnectionError as error:
-        raise unanswered(options.address or "this machine", str(error) or type(error).__name__) from error
+        why = str(error).strip().partition("\n")[0]
+        raise unanswered(options.address or "this machine", why or type(error).__name__) from error
     except (RuntimeError, ValueError) as error:
         raise RequestError(
             f"the Ray cluster at {options.address or 'this machine'!r} refuses this process",
