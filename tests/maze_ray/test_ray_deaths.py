@@ -18,6 +18,16 @@ from maze_testing.worker_actors import Probe
 RESTART = RestartPolicy(max_restarts=2, backoff_seconds=0.05)
 
 
+class _OnlyThere:
+    def __reduce__(self):
+        return _reject_elsewhere, (os.getpid(),)
+
+
+def _reject_elsewhere(process):
+    if os.getpid() != process:
+        raise ImportError("no such module here")
+
+
 class Placed(Probe):
     """Knows where it is."""
 
@@ -32,6 +42,10 @@ class Placed(Probe):
 
     def ones(self, n_bytes):
         return np.ones(n_bytes, np.uint8)
+
+    def foreign(self):
+        """An object that unpickles in this process alone."""
+        return _OnlyThere()
 
     def load_weights(self, flat, version):
         self._weights = flat if flat.size < 10 else flat.sum(), version
@@ -211,3 +225,39 @@ def test_one_process_has_one_cluster(options):
     with RayPool(options(address="192.0.2.1:6379")) as pool, pytest.raises(RequestError, match="stays so") as caught:
         pool.spawn(Probe, 1)
     assert "192.0.2.1:6379" in str(caught.value.received)
+
+
+def test_an_answer_that_the_caller_cannot_read_is_an_error_and_the_actor_lives(options):
+    with RayPool(options(count=1)) as pool:
+        group = pool.spawn(Placed, 1)
+        with pytest.raises(WorkerError, match="its answer cannot be read here"):
+            group.call(0, "foreign").result()
+        assert group.call(0, "echo", 1).result() == 1
+
+
+@pytest.mark.parametrize("n_numbers", [10, 100_000])
+def test_weights_constants_and_arguments_are_copied_at_once(options, n_numbers):
+    with RayPool(options(count=1)) as pool:
+        array = np.ones(n_numbers)
+        group = pool.spawn(Placed, 2, constants={"table": array})
+        group.broadcast(array, 1)
+        futures = group.call_all("echo", array)
+        array[:] = 0
+        assert [future.result().sum() for future in futures] == [n_numbers] * 2
+        weights, _ = group.call(0, "weights").result()
+        assert np.sum(weights) == n_numbers
+        assert group.constants["table"].sum() == n_numbers
+        ((found, _, _),) = group.call(1, "constants").result().values()
+        assert found.sum() == n_numbers
+
+
+def test_arguments_of_a_call_that_waits_for_a_replacement_are_copied_at_once(options):
+    restart = RestartPolicy(max_restarts=1, backoff_seconds=0.5)
+    with RayPool(options(count=1)) as pool:
+        group = pool.spawn(Placed, 1, restart=restart)
+        with pytest.raises(WorkerError):
+            group.call(0, "kill").result()
+        array = np.ones(100_000)
+        waiting = group.call(0, "echo", array)
+        array[:] = 0
+        assert waiting.result().sum() == 100_000

@@ -18,7 +18,7 @@ from maze_kernel.contracts.workers import RestartPolicy
 from maze_kernel.errors import MazeError, WorkerError
 from maze_ray.deaths import Death, classify
 from maze_ray.host import Answer, Host, HostSpec
-from maze_ray.messages import EXITED, RAISED, Raised, unpack
+from maze_ray.messages import EXITED, RAISED, Raised, owned, unpack
 
 _STACK_SECONDS = 1.0
 _CONSTRUCTOR = "its constructor"
@@ -172,6 +172,7 @@ class RayActor:
         elif self.stage is Stage.READY:
             self._transmit(call)
         else:
+            call.message = owned(message)  # it waits, and the caller may change its arrays meanwhile
             self.unsent.append(call)
         return call
 
@@ -240,7 +241,11 @@ class RayActor:
     def _answered(self, call: RayCall, answer: Answer) -> None:
         kind, packed = answer
         error: MazeError | None = None
-        value = unpack(packed)
+        try:
+            value = unpack(packed)
+        except Exception as failure:
+            # It holds an object of a class that this process cannot import.
+            kind, value = RAISED, Raised(type(failure).__name__, f"its answer cannot be read here: {failure}", "")
         if kind == EXITED:
             self._failed(Death("exited", f"exited with code {value.exit_code}", value.traceback), None, value.exit_code)
             return

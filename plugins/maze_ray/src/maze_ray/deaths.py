@@ -48,6 +48,8 @@ def classify(error: Exception, node_id: str) -> Death:
         return Death("raised", "found no place for its answer in the object store", text, _store_help())
     if isinstance(error, _LOST) or _NODE_GONE.search(text) or _is_gone(node_id):
         return Death("lost", "is lost: its node died or cannot be reached", _first_line(text))
+    if isinstance(error, ray.exceptions.RayActorError) and error.actor_init_failed:
+        return Death("raised", "cannot be started", text, "install the same packages on every node")
     if isinstance(error, ray.exceptions.RayTaskError):
         return Death("raised", "could not answer", text)
     if isinstance(error, ray.exceptions.OutOfMemoryError) or _OUT_OF_MEMORY.search(text):

@@ -66,6 +66,11 @@ def is_large(packed: Packed) -> bool:
     return len(packed) > 1 or len(packed[0]) >= BY_VALUE_BYTES
 
 
+def owned(message: Any) -> Any:
+    """The same message with copies of the arrays that it only looks at; references stay."""
+    return (message[0], *(np.array(buffer) for buffer in message[1:])) if isinstance(message, tuple) else message
+
+
 def pack_factory(factory: Callable[..., Any], modules: list[Any]) -> bytes:
     """A factory with everything that `modules` define, for nodes that cannot import these."""
     for module in modules:

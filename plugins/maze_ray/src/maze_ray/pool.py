@@ -176,7 +176,7 @@ class RayGroup:
         self._timeout_seconds = timeout_seconds
         self._grace_seconds = options.grace_seconds
         self._weights = LatestWeights()
-        stored_constants = _stored({name: np.array(array) for name, array in constants.items()})
+        stored_constants = _stored({name: np.asarray(array) for name, array in constants.items()})
         self.constants: Mapping[str, np.ndarray] = ray.get(stored_constants)
         for array in self.constants.values():
             array.flags.writeable = False
@@ -230,8 +230,8 @@ class RayGroup:
         self._check_open()
         if version <= self._weights.version:
             raise ValueError(f"weights version {version} does not follow {self._weights.version}")
-        own = np.array(flat).reshape(-1)
-        payload = own if own.nbytes < BY_VALUE_BYTES else _stored(own)
+        flat = np.asarray(flat).reshape(-1)
+        payload = flat.copy() if flat.nbytes < BY_VALUE_BYTES else _stored(flat)
         if self._spec.newest_weights:
             # A reference in a list travels as it is; alone it would be read on the way.
             pinned = payload if isinstance(payload, np.ndarray) else [payload]
