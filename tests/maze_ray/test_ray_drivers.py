@@ -204,3 +204,31 @@ def test_a_missing_token_is_named(tmp_path):
         assert "a line of the actor" in joined.stdout
     finally:
         head.communicate("\n", timeout=SECONDS_ALLOWED)
+
+
+@pytest.mark.slow
+def test_a_folder_is_sent_to_the_actors_and_is_where_they_work(tmp_path):
+    folder = tmp_path / "sent"
+    folder.mkdir()
+    (folder / "data.txt").write_text("forty")
+    (folder / "beside_the_data.py").write_text("NUMBER = 2")
+    code = """
+        from maze_ray.options import RayOptions
+        from maze_ray.pool import RayPool
+
+        class Reads:
+            def __init__(self, context):
+                pass
+
+            def read(self):
+                import beside_the_data
+                return open("data.txt").read(), beside_the_data.NUMBER
+
+        with RayPool(RayOptions(working_dir="sent", cpus_per_worker=0.5)) as pool:
+            print(pool.spawn(Reads, 1).call(0, "read").result())
+    """
+    (tmp_path / "driver.py").write_text(textwrap.dedent(code))
+    done = subprocess.run(
+        [sys.executable, "driver.py"], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS_ALLOWED
+    )
+    assert done.stdout.strip() == "('forty', 2)", done.stderr
