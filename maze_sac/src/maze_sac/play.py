@@ -8,11 +8,12 @@ from typing import Protocol
 import numpy as np
 
 from maze_kernel.contracts.model import Policy
-from maze_kernel.contracts.vector import Tick, VectorEnv
+from maze_kernel.contracts.vector import TakenStep, Tick, VectorEnv
+from maze_replay.collector import take_step
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.collector import OnlyCollects, innermost, make_buffer
 from maze_runtime.rollout.remote_collector import RemoteCollector
-from maze_runtime.rollout.taken_steps import TakenStep, take_step, ticks_of
+from maze_runtime.rollout.taken_steps import ticks_of
 
 
 class Play(Protocol):

@@ -7,7 +7,7 @@ the environments in order (`aligned`), so nothing is ever gathered or scattered.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import attrs
 import numpy as np
@@ -83,6 +83,25 @@ class Tick:
     awaiting_reset: np.ndarray | None = None
     actor_rewards: dict[int, np.ndarray] = attrs.field(factory=dict)
     infos: dict[int, dict[str, Any]] = attrs.field(factory=dict)
+
+
+class TakenStep(NamedTuple):
+    """One decision everywhere.
+
+    Attributes:
+        groups: who decided, on what.
+        actions: rows as in the groups.
+        void: (N,) bool, decisions that only reset an environment; None: none.
+        tick: what they led to.
+        restarted: (m,) environments whose episodes before this step were given up, and which begin new ones with it;
+            None: none.
+    """
+
+    groups: Mapping[PolicyKey, Group]
+    actions: Mapping[PolicyKey, ArrayDict]
+    void: np.ndarray | None
+    tick: Tick
+    restarted: np.ndarray | None = None
 
 
 class VectorEnv(Protocol):

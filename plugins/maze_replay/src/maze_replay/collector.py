@@ -8,13 +8,21 @@ import numpy as np
 
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import Policy
-from maze_kernel.contracts.vector import Group, Tick, VectorEnv
+from maze_kernel.contracts.vector import Group, TakenStep, Tick, VectorEnv
 from maze_replay.replay import ReplayBuffer
 from maze_replay.series import ActorSeries
-from maze_runtime.rollout.taken_steps import TakenStep, take_step
 
 Report = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 """`(reward (N,), ended (N,), uncounted (N,))` of a tick; uncounted: void decisions, and those inside a flat step."""
+
+
+def take_step(vector_env: VectorEnv, policy: Policy, last: Tick) -> TakenStep:
+    """Decide everywhere on what the last tick shows; arrays are overwritten by the step after the next."""
+    actions = {key: policy.act(key, group) for key, group in last.groups.items()}
+    tick = vector_env.step(actions)
+    if tick.final_observation:
+        policy.begin_episodes(np.flatnonzero(tick.terminated | tick.truncated))
+    return TakenStep(last.groups, actions, last.awaiting_reset, tick)
 
 
 class TransitionStore:

@@ -1,45 +1,15 @@
-"""Steps that were taken, one by one or out of a stored rollout: for who learns from ticks."""
+"""A stored rollout as the steps that were taken: for who learns from ticks and gets rollouts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from maze_kernel.contracts.env import PolicyKey
-from maze_kernel.contracts.model import Policy
-from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick, VectorEnv
+from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, TakenStep, Tick
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
-
-
-class TakenStep(NamedTuple):
-    """One decision everywhere.
-
-    Attributes:
-        groups: who decided, on what.
-        actions: rows as in the groups.
-        void: (N,) bool, decisions that only reset an environment; None: none.
-        tick: what they led to.
-        restarted: (m,) environments whose episodes before this step were given up, and which begin new ones with it;
-            None: none.
-    """
-
-    groups: Mapping[PolicyKey, Group]
-    actions: Mapping[PolicyKey, ArrayDict]
-    void: np.ndarray | None
-    tick: Tick
-    restarted: np.ndarray | None = None
-
-
-def take_step(vector_env: VectorEnv, policy: Policy, last: Tick) -> TakenStep:
-    """Decide everywhere on what the last tick shows; arrays are overwritten by the step after the next."""
-    actions = {key: policy.act(key, group) for key, group in last.groups.items()}
-    tick = vector_env.step(actions)
-    if tick.final_observation:
-        policy.begin_episodes(np.flatnonzero(tick.terminated | tick.truncated))
-    return TakenStep(last.groups, actions, last.awaiting_reset, tick)
 
 
 def ticks_of(buffer: RolloutBuffer | StructuredBuffer) -> Iterator[TakenStep]:
