@@ -1,0 +1,1 @@
+"""Algorithms of Ray RLlib as a trainer. Import the modules; nothing is re-exported here."""

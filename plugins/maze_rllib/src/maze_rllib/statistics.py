@@ -1,0 +1,51 @@
+"""From what RLlib reports of an iteration to the statistics of an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from maze_kernel.contracts.trainer import Statistics
+from maze_runtime.rollout.episode_statistics import summarize_episodes
+
+RETURNS, LENGTHS = "maze_episode_returns", "maze_episode_lengths"
+"""Names under which `note_episode` reports finished episodes."""
+
+
+def note_episode(*, episode: Any, metrics_logger: Any, **_: Any) -> None:
+    """RLlib's callback where an episode ends: its return and length reach the results of the iteration whole."""
+    for name, value in ((RETURNS, episode_return(episode)), (LENGTHS, episode.env_steps())):
+        metrics_logger.log_value(name, float(value), reduce="item_series")
+
+
+def episode_return(episode: Any) -> float:
+    """The environment's own return: RLlib counts a reward once for each agent that is paid by it."""
+    infos = episode.get_infos(-1) or {}
+    common = infos.get("__common__", {}) if isinstance(infos, Mapping) else {}
+    return float(common["return"]) if "return" in common else float(episode.get_return())
+
+
+def epoch_statistics(results: Mapping[str, Any], modules: Iterable[str]) -> Statistics:
+    """Episodes that finished in the epoch, and what the learner says of each module.
+
+    Args:
+        results: of one iteration.
+        modules: the learner's modules; one alone gives no prefix.
+    """
+    runners = results.get("env_runners", {})
+    returns, lengths = (np.asarray(runners.get(name, ()), np.float64) for name in (RETURNS, LENGTHS))
+    statistics = summarize_episodes(returns, lengths)
+    names = list(modules)
+    for module in names:
+        prefix = "RLlibEvents/" + (f"{module}/" if len(names) > 1 else "")
+        for name, value in results.get("learners", {}).get(module, {}).items():
+            if isinstance(value, Number | np.generic) or np.ndim(value) == 0 and hasattr(value, "item"):
+                statistics[f"{prefix}{name}"] = float(value)
+    timers = results.get("timers", {})
+    for name, tag in (("env_runner_sampling_timer", "rollout"), ("learner_update_timer", "update")):
+        if name in timers:
+            statistics[f"Timing/{tag}_seconds"] = float(timers[name])
+    return statistics
