@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
+import numpy as np
 import torch
 from gymnasium import VectorizeMode, spaces
 
@@ -13,7 +14,7 @@ from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import TrainerContext
 from maze_kernel.errors import RequestError, SpaceError
 from maze_rllib.configuration import configured, refusal
-from maze_rllib.environments import FlatEnvs, plain_space
+from maze_rllib.environments import FlatEnvs, StructuredEnvs, plain_space, policy_key_of
 from maze_rllib.options import RLlibOptions
 from maze_rllib.statistics import note_episode
 from maze_runtime.models.agent_networks import refuse_agent_networks
@@ -33,13 +34,15 @@ class Plan:
         config: RLlib's configuration, complete but for the seed.
         make_envs: builds its environments.
         modules: module to policy key.
-        n_cpus: CPUs that its actors ask of Ray; 0: it runs in this process and needs no Ray.
+        own: module to the names of its parameters of the model; empty: there is one module, and all are its.
+        n_cpus: CPUs that its actors ask of Ray.
     """
 
     algorithm: str
     config: Any
     make_envs: Any
     modules: dict[str, str]
+    own: dict[str, tuple[str, ...]]
     n_cpus: int
 
 
@@ -52,7 +55,7 @@ def make_plan(context: TrainerContext, options: RLlibOptions, model: ActorCritic
     algorithm = options.algorithm
     config = configured(algorithm, options.config)
     _require_fit(context, algorithm, model)
-    config.env_runners(gym_env_vectorize_mode=VectorizeMode.VECTOR_ENTRY_POINT)
+    own = {} if context.spaces.is_flat else owned_parameters(model)
     if "num_env_runners" not in options.config:
         config.env_runners(num_env_runners=0)
     if "num_envs_per_env_runner" not in options.config:
@@ -62,15 +65,92 @@ def make_plan(context: TrainerContext, options: RLlibOptions, model: ActorCritic
     config.debugging(log_level="ERROR")
     # Actions are in the space's own units already.
     config.normalize_actions = config.clip_actions = False
-    modules = {ONE_MODULE: context.spaces.policy_keys[0]}
-    config.rl_module(rl_module_spec=_spec(algorithm, model, modules[ONE_MODULE]))
+    _adapt(config, algorithm, options, context.spaces)
+    if context.spaces.is_flat:
+        modules = {ONE_MODULE: context.spaces.policy_keys[0]}
+        _tell_flat(config, algorithm, model)
+        make_envs: Any = FlatEnvs(context.make_env, context.transforms)
+    else:
+        modules = {key: key for key in context.spaces.policy_keys}
+        _tell_structured(config, algorithm, model)
+        make_envs = StructuredEnvs(context.make_env, context.transforms)
+    try:
+        config.copy(copy_frozen=False).validate()
+    except Exception as error:
+        raise refusal(algorithm, error) from error
     return Plan(
-        algorithm=algorithm,
-        config=config,
-        make_envs=FlatEnvs(context.make_env, context.transforms),
-        modules=modules,
-        n_cpus=_n_cpus(config),
+        algorithm=algorithm, config=config, make_envs=make_envs, modules=modules, own=own, n_cpus=_n_cpus(config)
     )
+
+
+def _adapt(config: Any, algorithm: str, options: RLlibOptions, structured: StructuredSpaces) -> None:
+    """What follows for an algorithm from the networks' being Maze's."""
+    if algorithm == "DQN":
+        config.training(dueling=False, num_atoms=1, noisy=False)
+    if algorithm == "SAC" and options.config.get("target_entropy", "auto") == "auto":
+        from maze_rllib.soft_actor_critic import target_entropy
+
+        (space,) = structured.action[structured.policy_keys[0]].spaces.values()
+        config.training(target_entropy=target_entropy(space))
+
+
+def _tell_flat(config: Any, algorithm: str, model: ActorCritic) -> None:
+    config.env_runners(gym_env_vectorize_mode=VectorizeMode.VECTOR_ENTRY_POINT)
+    config.rl_module(rl_module_spec=_spec(algorithm, model, model.spaces.policy_keys[0]))
+
+
+def _tell_structured(config: Any, algorithm: str, model: ActorCritic) -> None:
+    from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
+
+    keys = model.spaces.policy_keys
+    specs = {key: _spec(algorithm, model, key) for key in keys}
+    config.rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=specs))
+    config.env_runners(gym_env_vectorize_mode=VectorizeMode.SYNC)
+    config.multi_agent(policies=set(keys), policy_mapping_fn=_module_of)
+
+
+def _module_of(agent_id: str, *_: Any, **__: Any) -> str:
+    return policy_key_of(agent_id)
+
+
+def owned_parameters(model: ActorCritic) -> dict[str, tuple[str, ...]]:
+    """Policy key to the names of the parameters that its logits and values depend on.
+
+    Raises:
+        RequestError: two policy keys share some: RLlib trains each key by itself.
+    """
+    own: dict[str, tuple[str, ...]] = {}
+    for key in model.spaces.policy_keys:
+        own[key] = _reached(model, key)
+    for key, names in own.items():
+        shared = {name for other, theirs in own.items() if other != key for name in names if name in theirs}
+        if shared:
+            raise RequestError(
+                "RLlib trains every policy key by itself, but these share networks",
+                received=f"policy key {key!r} shares {min(shared)!r}",
+                expected='a critic for each policy key: critic = "step-state"',
+                owner=OWNER,
+                help='set critic = "step-state" in [model], or choose another trainer',
+            )
+    return own
+
+
+def _reached(model: Any, policy_key: str) -> tuple[str, ...]:
+    named = dict(model.named_parameters())
+    space = model.spaces.observation[policy_key].spaces
+    observation = {name: torch.zeros((1, *part.shape), dtype=_dtype(part)) for name, part in space.items()}
+    for name in observation:
+        if name.endswith("mask"):
+            observation[name] = torch.ones_like(observation[name])
+    with torch.enable_grad():
+        logits, value = model.logits_and_value(policy_key, observation)
+        total = value.sum() + sum(tensor.sum() for tensor in logits.values())
+        gradients = torch.autograd.grad(total, list(named.values()), allow_unused=True)
+    return tuple(name for name, gradient in zip(named, gradients, strict=True) if gradient is not None)
+
+
+def _dtype(space: spaces.Space[Any]) -> torch.dtype:
+    return torch.from_numpy(np.zeros(1, space.dtype)).dtype
 
 
 def _n_cpus(config: Any) -> int:
@@ -81,13 +161,14 @@ def _n_cpus(config: Any) -> int:
 def _spec(algorithm: str, model: ActorCritic, policy_key: str) -> Any:
     from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
-    from maze_rllib import module
+    from maze_rllib import module, soft_actor_critic
 
     classes = {
         "PPO": module.ActorCriticModule,
         "IMPALA": module.ActorCriticModule,
         "APPO": module.TargetedActorCriticModule,
         "DQN": module.QNetworkModule,
+        "SAC": soft_actor_critic.SoftActorCriticModule,
     }
     return RLModuleSpec(
         module_class=classes[algorithm],
@@ -105,28 +186,48 @@ def _require_fit(context: TrainerContext, algorithm: str, model: ActorCritic) ->
             raise RequestError(
                 f"{type(transform).__name__} learns from every step of training, which RLlib takes by itself",
                 received="running statistics",
+                expected="statistics that are estimated before training",
                 owner=OWNER,
                 help="estimate the statistics before training, or choose another trainer",
             )
     if algorithm in ("DQN", "SAC"):
         _require_one_head(context.spaces, algorithm)
+    if not context.spaces.is_flat:
+        _require_fixed_agents(context.spaces, model)
 
 
 def _require_one_head(structured: StructuredSpaces, algorithm: str) -> None:
-    (key,) = structured.policy_keys
-    heads = structured.action[key].spaces
-    if algorithm == "DQN":
-        fits = len(heads) == 1 and all(isinstance(s, spaces.Discrete) and int(s.start) == 0 for s in heads.values())
-        expected = "one Discrete head that counts from 0"
-    raise_unless(fits, f"RLlib's {algorithm} cannot serve these actions", str(structured.action[key]), expected)
+    """One network of values cannot serve several heads, nor RLlib's replay several policy keys."""
+    if not structured.is_flat:
+        keys = ", ".join(structured.policy_keys)
+        raise _refused_space(
+            f"RLlib's {algorithm} cannot serve structured environments here", f"policy keys {keys}", "a flat environment"
+        )
+    heads = structured.action[structured.policy_keys[0]]
+    space = next(iter(heads.spaces.values()))
+    counts = isinstance(space, spaces.Discrete) and int(space.start) == 0
+    moves = algorithm == "SAC" and isinstance(space, spaces.Box) and space.is_bounded("both")
+    if len(heads.spaces) > 1 or not (counts or moves):
+        bounded = " or one Box with bounds" if algorithm == "SAC" else ""
+        expected = f"one head: a Discrete that counts from 0{bounded}"
+        raise _refused_space(f"RLlib's {algorithm} cannot serve these actions", str(heads), expected)
 
 
-def raise_unless(fits: bool, what: str, received: str, expected: str) -> None:
-    """Refuse spaces by name.
+def _require_fixed_agents(structured: StructuredSpaces, model: Any) -> None:
+    if any(count < 0 for count in structured.agent_counts.values()):
+        received = f"agents {dict(structured.agent_counts)}"
+        raise _refused_space("RLlib must know all agents before an episode begins", received, "a fixed number of each")
+    kind = getattr(model, "critic_kind", "shared-state")
+    if kind != "step-state":
+        raise RequestError(
+            "RLlib values the decisions of each agent by themselves",
+            received=f"a critic of the kind {kind!r}",
+            expected='"step-state"',
+            owner=OWNER,
+            help='set critic = "step-state" in [model], or choose another trainer',
+        )
 
-    Raises:
-        SpaceError: unless they fit.
-    """
-    if not fits:
-        others = 'algorithm = "PPO", "APPO" or "IMPALA", or another trainer'
-        raise SpaceError(what, received=received, expected=expected, owner=OWNER, help=f"choose {others}")
+
+def _refused_space(what: str, received: str, expected: str) -> SpaceError:
+    help_ = 'choose algorithm = "PPO", "APPO" or "IMPALA", or another trainer'
+    return SpaceError(what, received=received, expected=expected, owner=OWNER, help=help_)

@@ -10,11 +10,13 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
+from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from maze_kernel.contracts.env import ActorID, StructuredEnv
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import NonFiniteError
 from maze_runtime.env.to_gymnasium import to_gymnasium
+from maze_runtime.env.transformed import TransformedEnv
 
 
 @attrs.frozen
@@ -90,3 +92,101 @@ def agent_name(actor: ActorID) -> str:
 def policy_key_of(agent: str) -> str:
     """The policy key in the name of an agent."""
     return agent.rpartition("/")[0]
+
+
+@attrs.frozen
+class StructuredEnvs:
+    """Builds multi-agent environments of RLlib's; see `FlatEnvs`."""
+
+    make_env: Callable[[], StructuredEnv]
+    transforms: Sequence[Transform]
+
+    def __call__(self, context: dict[str, Any]) -> MultiAgentEnv:
+        """One environment; the caller closes it."""
+        env = self.make_env()
+        for transform in self.transforms:
+            env = TransformedEnv(env, transform)
+        return StructuredAsMultiAgent(env)
+
+
+class StructuredAsMultiAgent(MultiAgentEnv):
+    """A structured environment whose actors are RLlib's agents, one of which decides at a time.
+
+    Every agent that has acted and not left is paid every reward of the environment, and RLlib adds up what comes
+    between two of its decisions: as a step critic of Maze values them, but discounted by decisions instead of time.
+    Where an episode is truncated RLlib wants a last observation of each agent; those that do not decide next repeat
+    their newest one.
+
+    Raises:
+        NonFiniteError: from `reset` and `step`.
+    """
+
+    def __init__(self, env: StructuredEnv) -> None:
+        super().__init__()
+        structured = env.structured_spaces
+        actors = [ActorID(key, agent) for key, n in structured.agent_counts.items() for agent in range(n)]
+        self.possible_agents = [agent_name(actor) for actor in actors]
+        self.agents = list(self.possible_agents)
+        self.observation_spaces = {agent_name(a): plain_space(structured.observation[a.step_key]) for a in actors}
+        self.action_spaces = {agent_name(a): plain_space(structured.action[a.step_key]) for a in actors}
+        self._env = env
+        self._spaces = structured
+        self._return = 0.0
+        self._acting = ActorID("", 0)
+        self._newest: dict[str, Any] = {}
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        """Start an episode: the observation of the agent that decides first."""
+        observation, _ = self._env.reset(seed=seed, options=options)
+        self._return, self._newest = 0.0, {}
+        return self._next(observation), {}
+
+    def step(self, action_dict: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
+        """Take the decision of the one agent whose turn it is."""
+        agent = agent_name(self._acting)
+        observation, reward, terminated, truncated, _ = self._env.step(self._inner(action_dict[agent]))
+        require_finite(reward, "the reward")
+        self._return += float(reward)
+        paid = dict.fromkeys(self._newest, float(reward))
+        left = self._env.is_actor_done()
+        if left:
+            self._newest.pop(agent)
+        repeated = dict(self._newest)
+        observations = self._next(observation)
+        if truncated and not terminated:
+            observations = {**repeated, **{name: own for name, own in observations.items() if name in repeated}}
+        ends = {"__all__": bool(terminated), **({agent: True} if left else {})}
+        infos = {"__common__": {"return": self._return}}
+        return observations, paid, ends, {"__all__": bool(truncated and not terminated)}, infos
+
+    def render(self) -> Any:
+        """The environment's drawing."""
+        return self._env.render()
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._env.close()
+
+    def _next(self, observation: dict[str, Any]) -> dict[str, Any]:
+        """The observation of the actor that decides next, kept as its newest."""
+        self._acting = self._env.actor_id()
+        require_finite(observation, "the observation")
+        own = {
+            name: _own(space, observation[name])
+            for name, space in self._spaces.observation[self._acting.step_key].spaces.items()
+        }
+        plain = next(iter(own.values())) if len(own) == 1 else own
+        self._newest[agent_name(self._acting)] = plain
+        return {agent_name(self._acting): plain}
+
+    def _inner(self, action: Any) -> dict[str, Any]:
+        heads = self._spaces.action[self._acting.step_key].spaces
+        named = action if len(heads) > 1 else {next(iter(heads)): action}
+        return {head: _own(space, named[head], for_env=True) for head, space in heads.items()}
+
+
+def _own(space: spaces.Space[Any], value: Any, *, for_env: bool = False) -> Any:
+    """A copy in the space's dtype; Discrete as a scalar, a Python integer for the environment."""
+    if isinstance(space, spaces.Discrete):
+        return int(value) if for_env else np.array(value, space.dtype)[()]
+    return np.array(value, space.dtype)

@@ -18,7 +18,8 @@ from maze_rllib.module import MODEL
 from maze_rllib.session import start_ray
 from maze_rllib.statistics import epoch_statistics
 
-LEARNER, MODULES, METRICS = "learner", "rl_module", "metrics_logger"
+GROUP, LEARNER, MODULES, METRICS = "learner_group", "learner", "rl_module", "metrics_logger"
+RUNNER, WEIGHTS_NUMBER = "env_runner", "weights_seq_no"
 
 
 class Running:
@@ -34,8 +35,7 @@ class Running:
         from ray.tune.registry import register_env
 
         self._plan = plan
-        if plan.n_cpus:
-            start_ray(plan.n_cpus)
+        start_ray(plan.n_cpus)
         name = f"maze-{uuid4().hex}"
         register_env(name, plan.make_envs)
         config = plan.config.copy(copy_frozen=False)
@@ -56,15 +56,28 @@ class Running:
         state = self._learner_state()[MODULES]
         weights = {}
         for module in self._plan.modules:
-            weights.update(_weights_of(state[module]))
-        own.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
+            found = _weights_of(state[module])
+            names = self._plan.own.get(module, tuple(found))
+            weights.update({name: found[name] for name in names})
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in weights.items()}
+        own.load_state_dict(tensors, strict=not self._plan.own)
 
     def state(self) -> dict[str, Any]:
-        """RLlib's state without weights of `model`, replay and its own statistics: numbers, strings and arrays."""
-        return {}
+        """RLlib's state but for the model's weights and replay: numbers, strings and arrays."""
+        whole = self._algorithm.get_state()
+        learner = {name: part for name, part in whole[GROUP][LEARNER].items() if name != METRICS}
+        learner[MODULES] = {module: _beside_model(part) for module, part in learner[MODULES].items()}
+        return {**whole, GROUP: {LEARNER: learner}}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Put back what `state` returned."""
+    def restore(self, state: Mapping[str, Any], model: ActorCritic) -> None:
+        """Put back what `state` returned, with the weights of `model`."""
+        weights = _prefixed(model)
+        learner = dict(state[GROUP][LEARNER])
+        learner[MODULES] = {module: {**part, **weights} for module, part in learner[MODULES].items()}
+        # A runner that believes to have these weights would not take them.
+        runner = {name: part for name, part in state.get(RUNNER, {}).items() if name != WEIGHTS_NUMBER}
+        beside = {RUNNER: runner} if RUNNER in state else {}
+        self._algorithm.set_state({**state, **beside, GROUP: {LEARNER: learner}})
 
     def close(self) -> None:
         """Stop its actors and environments; Ray itself lives as long as the process."""
@@ -76,16 +89,23 @@ class Running:
         return group.get_state(components=f"{LEARNER}/{MODULES}")[LEARNER]
 
     def _paste_weights(self, model: ActorCritic) -> None:
-        own: Any = model
-        weights = {f"{MODEL}.{name}": tensor.detach().cpu().numpy() for name, tensor in own.state_dict().items()}
-        state = {module: dict(weights) for module in self._plan.modules}
+        state = {module: _prefixed(model) for module in self._plan.modules}
         self._algorithm.learner_group.set_state({LEARNER: {MODULES: state}})
         self._algorithm.env_runner_group.sync_weights(from_worker_or_learner_group=self._algorithm.learner_group)
+
+
+def _prefixed(model: ActorCritic) -> dict[str, np.ndarray]:
+    own: Any = model
+    return {f"{MODEL}.{name}": tensor.detach().cpu().numpy() for name, tensor in own.state_dict().items()}
 
 
 def _weights_of(state: Mapping[str, Any]) -> dict[str, np.ndarray]:
     prefix = f"{MODEL}."
     return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+
+
+def _beside_model(state: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    return {name: array for name, array in state.items() if not name.startswith(f"{MODEL}.")}
 
 
 def _without_folder(algorithm: type) -> type:

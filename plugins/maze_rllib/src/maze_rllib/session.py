@@ -11,6 +11,9 @@ from maze_kernel.errors import PluginError
 
 _NEEDED = {"ray": "ray[tune]", "tree": "dm-tree", "lz4": "lz4", "ormsgpack": "ormsgpack", "yaml": "pyyaml", "scipy": "scipy"}
 
+_PATIENCE = {"health_check_timeout_ms": 30_000, "health_check_failure_threshold": 20}
+"""On a busy machine Ray would take its only node for dead."""
+
 
 def require_ray() -> None:
     """Refuse to go on without Ray and what RLlib imports beside it.
@@ -31,13 +34,17 @@ def require_ray() -> None:
 def quiet_ray() -> None:
     """Ray's warnings, its usage report and its progress are no part of a run; errors still show."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    for name in ("ray", "ray.rllib", "ray.tune", "ray._private", "ray._common", "ray.rllib.utils.deprecation"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import ray.rllib  # which sets the levels of its loggers
+    for name in ("ray", *(f"ray.{part}" for part in ("_common", "_private", "data", "rllib", "train", "tune", "util"))):
         logging.getLogger(name).setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module=r"ray\.")
 
 
 def start_ray(n_cpus: int) -> None:
-    """A local Ray in this process, unless there is one; the process ends it.
+    """A local Ray of this process's own, unless it has one already; it ends with the process.
+
+    RLlib needs one even where it steps environments in this process. Left alone it would join any cluster of the machine.
 
     Args:
         n_cpus: what the actors of the run ask for, so that none waits for ever.
@@ -47,9 +54,10 @@ def start_ray(n_cpus: int) -> None:
     if ray.is_initialized():
         return
     ray.init(
+        address="local",
         num_cpus=max(n_cpus, os.cpu_count() or 1),
         include_dashboard=False,
         log_to_driver=False,
         logging_level=logging.ERROR,
-        configure_logging=True,
+        _system_config=_PATIENCE,
     )

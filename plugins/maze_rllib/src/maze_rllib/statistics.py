@@ -36,7 +36,7 @@ def epoch_statistics(results: Mapping[str, Any], modules: Iterable[str]) -> Stat
         modules: the learner's modules; one alone gives no prefix.
     """
     runners = results.get("env_runners", {})
-    returns, lengths = (np.asarray(runners.get(name, ()), np.float64) for name in (RETURNS, LENGTHS))
+    returns, lengths = (_series(runners.get(name)) for name in (RETURNS, LENGTHS))
     statistics = summarize_episodes(returns, lengths)
     names = list(modules)
     for module in names:
@@ -49,3 +49,9 @@ def epoch_statistics(results: Mapping[str, Any], modules: Iterable[str]) -> Stat
         if name in timers:
             statistics[f"Timing/{tag}_seconds"] = float(timers[name])
     return statistics
+
+
+def _series(values: Any) -> np.ndarray:
+    """What was noted since the last iteration; RLlib gives NaN where there was nothing."""
+    array = np.atleast_1d(np.asarray(() if values is None else values, np.float64))
+    return array[~np.isnan(array)]

@@ -53,7 +53,7 @@ class RLlibTrainer:
 
         self._running = Running(self._plan, self.model, seed=self._context.seeds.seed("rllib", epoch))
         if self._state is not None:
-            self._running.restore(self._state)
+            self._running.restore(self._state, self.model)
             self._state = None
 
     def train_epoch(self) -> Statistics:
@@ -83,7 +83,7 @@ class RLlibTrainer:
         if self._running is None:
             self._state = state["rllib"]
         else:
-            self._running.restore(state["rllib"])
+            self._running.restore(state["rllib"], self.model)
 
     def close(self) -> None:
         """Stop RLlib's environments and actors."""

@@ -190,7 +190,8 @@ class Assembly:
         if selection is None:
             entry = self.kernel.catalog.default("model")
             selection = select(self.kernel, "model", entry.component.name)
-        critic = str(self._said(self.experiment.trainer, "critic", "state-value"))
+        trainer = self.experiment.trainer
+        critic = str(trainer.option("critic") or self._said(trainer, "critic", "state-value"))
         context = ModelContext(
             spaces=self.spaces,
             catalog=self.kernel.catalog,
