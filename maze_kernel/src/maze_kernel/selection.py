@@ -31,7 +31,7 @@ class Selection:
     """Distribution and version that provide it, e.g. "maze-ppo 0.1.0"; the target itself for an import path."""
     location: Location | None = attrs.field(default=None, eq=False)
     places: Mapping[str, Location] = attrs.field(factory=dict, eq=False, repr=False)
-    """Where the value of each option that was given stands."""
+    """Where the value of each option that was given stands; of those that are tables also each key, as "table.key"."""
     instance: Any = attrs.field(default=None, eq=False)
     """An object (or, for an environment, a factory) given from Python in place of a target."""
 

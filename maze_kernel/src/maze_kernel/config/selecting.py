@@ -13,7 +13,7 @@ import attrs
 from maze_kernel.config import complaints
 from maze_kernel.config.fields import OptionField, OptionFields, selection_kind, union_members
 from maze_kernel.config.reading import INVALID, Reader, Scope
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import Location, RequestError
 from maze_kernel.selection import Selection
 
 Structure = Callable[..., Any]
@@ -87,8 +87,16 @@ def select_component(
         options=options,
         owner=choice.owner,
         location=origin.key(scope.path) if own is None else location,
-        places={name: origin.value((*scope.path, name)) for name in given},
+        places=_places(given, scope, reader),
     )
+
+
+def _places(given: Mapping[Any, Any], scope: Scope, reader: Reader) -> dict[str, Location]:
+    """Where each option stands, and each key of those that are tables."""
+    origin = reader.problems.origin
+    places = {key: origin.value((*scope.path, key)) for key in given}
+    tables = {key: table for key, table in given.items() if isinstance(table, Mapping)}
+    return places | {f"{key}.{inner}": origin.key((*scope.path, key, inner)) for key in tables for inner in tables[key]}
 
 
 def _refuse_unknown(

@@ -201,7 +201,9 @@ def _require_one_head(structured: StructuredSpaces, algorithm: str) -> None:
     if not structured.is_flat:
         keys = ", ".join(structured.policy_keys)
         raise _refused_space(
-            f"RLlib's {algorithm} cannot serve structured environments here", f"policy keys {keys}", "a flat environment"
+            f"RLlib's {algorithm} cannot serve structured environments here",
+            f"policy keys {keys}",
+            "a flat environment",
         )
     heads = structured.action[structured.policy_keys[0]]
     space = next(iter(heads.spaces.values()))

@@ -33,13 +33,17 @@ _ENVIRONMENTS = "environments, wrappers and their batches are those of the exper
 _OTHER_STACK = "it belongs to RLlib's older API, which is not used"
 
 MAZE_DECIDES = {
-    **dict.fromkeys(("model", "q_model_config", "policy_model_config", "dueling", "hiddens", "noisy", "sigma0"), _NETWORKS),
+    **dict.fromkeys(
+        ("model", "q_model_config", "policy_model_config", "dueling", "hiddens", "noisy", "sigma0"), _NETWORKS
+    ),
     **dict.fromkeys(("num_atoms", "v_min", "v_max", "burn_in_len", "twin_q", "vf_share_layers"), _NETWORKS),
     **dict.fromkeys(("gym_env_vectorize_mode", "create_env_on_local_worker", "clip_actions"), _ENVIRONMENTS),
     **dict.fromkeys(("remote_worker_envs", "remote_env_batch_wait_ms", "create_local_env_runner"), _ENVIRONMENTS),
     **dict.fromkeys(("num_gpus_per_learner", "local_gpu_idx"), "the option device says where it learns"),
     **dict.fromkeys(("observation_filter", "preprocessor_pref", "exploration_config", "optimizer"), _OTHER_STACK),
-    **dict.fromkeys(("lr_schedule", "entropy_coeff_schedule", "adam_epsilon", "sampler_perf_stats_ema_coef"), _OTHER_STACK),
+    **dict.fromkeys(
+        ("lr_schedule", "entropy_coeff_schedule", "adam_epsilon", "sampler_perf_stats_ema_coef"), _OTHER_STACK
+    ),
     **dict.fromkeys(("use_worker_filter_stats", "update_worker_filter_stats", "enable_tf1_exec_eagerly"), _OTHER_STACK),
     "store_buffer_in_checkpoints": "replay is not stored: it is empty after a resume",
     "custom_stats_cls_lookup": _RLLIB_TYPES,

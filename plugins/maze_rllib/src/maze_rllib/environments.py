@@ -41,25 +41,40 @@ class FlatEnvs:
         return FiniteEnv(to_gymnasium(self.make_env(), transforms=self.transforms))
 
 
-class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Refuses NaN and infinity, and keeps infos to itself: RLlib would collect them.
+class FiniteEnv(gymnasium.Env[Any, Any]):
+    """Refuses NaN and infinity, counts, and keeps infos to itself: RLlib would collect them.
+
+    Attributes:
+        episode_return, episode_length: of the running or just finished episode.
 
     Raises:
         NonFiniteError: from `reset` and `step`.
     """
 
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        self._env = env
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+        self.episode_return, self.episode_length = 0.0, 0
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""
-        observation, _ = self.env.reset(seed=seed, options=options)
+        observation, _ = self._env.reset(seed=seed, options=options)
         require_finite(observation, "the observation")
+        self.episode_return, self.episode_length = 0.0, 0
         return observation, {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one decision."""
-        observation, reward, terminated, truncated, _ = self.env.step(action)
+        observation, reward, terminated, truncated, _ = self._env.step(action)
         require_finite(observation, "the observation")
         require_finite(reward, "the reward")
-        return observation, float(reward), terminated, truncated, {}
+        self.episode_return += reward
+        self.episode_length += 1
+        return observation, reward, terminated, truncated, {}
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._env.close()
 
 
 def require_finite(value: Any, what: str) -> None:
@@ -117,6 +132,10 @@ class StructuredAsMultiAgent(MultiAgentEnv):
     Where an episode is truncated RLlib wants a last observation of each agent; those that do not decide next repeat
     their newest one.
 
+    Attributes:
+        episode_return, episode_length: of the running or just finished episode, in rewards of the environment and
+            decisions. RLlib's own return counts a reward once for each agent that is paid.
+
     Raises:
         NonFiniteError: from `reset` and `step`.
     """
@@ -131,14 +150,14 @@ class StructuredAsMultiAgent(MultiAgentEnv):
         self.action_spaces = {agent_name(a): plain_space(structured.action[a.step_key]) for a in actors}
         self._env = env
         self._spaces = structured
-        self._return = 0.0
+        self.episode_return, self.episode_length = 0.0, 0
         self._acting = ActorID("", 0)
         self._newest: dict[str, Any] = {}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
         """Start an episode: the observation of the agent that decides first."""
         observation, _ = self._env.reset(seed=seed, options=options)
-        self._return, self._newest = 0.0, {}
+        self.episode_return, self.episode_length, self._newest = 0.0, 0, {}
         return self._next(observation), {}
 
     def step(self, action_dict: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
@@ -146,7 +165,8 @@ class StructuredAsMultiAgent(MultiAgentEnv):
         agent = agent_name(self._acting)
         observation, reward, terminated, truncated, _ = self._env.step(self._inner(action_dict[agent]))
         require_finite(reward, "the reward")
-        self._return += float(reward)
+        self.episode_return += float(reward)
+        self.episode_length += 1
         paid = dict.fromkeys(self._newest, float(reward))
         left = self._env.is_actor_done()
         if left:
@@ -156,8 +176,7 @@ class StructuredAsMultiAgent(MultiAgentEnv):
         if truncated and not terminated:
             observations = {**repeated, **{name: own for name, own in observations.items() if name in repeated}}
         ends = {"__all__": bool(terminated), **({agent: True} if left else {})}
-        infos = {"__common__": {"return": self._return}}
-        return observations, paid, ends, {"__all__": bool(truncated and not terminated)}, infos
+        return observations, paid, ends, {"__all__": bool(truncated and not terminated)}, {}
 
     def render(self) -> Any:
         """The environment's drawing."""

@@ -18,8 +18,8 @@ from ray.rllib.utils.schedules.scheduler import Scheduler
 from torch import Tensor
 
 from maze_kernel.contracts.model import ActorCritic
-from maze_runtime.models.masking import MASKED_LOGIT, MaskError
 from maze_rllib.distribution import MazeDistribution, distribution_class, join_logits
+from maze_runtime.models.masking import MASKED_LOGIT, MaskError
 
 TensorDict = dict[str, Tensor]
 

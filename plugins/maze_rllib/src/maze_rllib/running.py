@@ -13,7 +13,7 @@ import torch
 
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics
-from maze_rllib.algorithms import Plan, refusal
+from maze_rllib.algorithms import Plan
 from maze_rllib.module import MODEL
 from maze_rllib.session import start_ray
 from maze_rllib.statistics import epoch_statistics

@@ -9,7 +9,14 @@ from importlib.util import find_spec
 
 from maze_kernel.errors import PluginError
 
-_NEEDED = {"ray": "ray[tune]", "tree": "dm-tree", "lz4": "lz4", "ormsgpack": "ormsgpack", "yaml": "pyyaml", "scipy": "scipy"}
+_NEEDED = {
+    "ray": "ray[tune]",
+    "tree": "dm-tree",
+    "lz4": "lz4",
+    "ormsgpack": "ormsgpack",
+    "yaml": "pyyaml",
+    "scipy": "scipy",
+}
 
 _PATIENCE = {"health_check_timeout_ms": 30_000, "health_check_failure_threshold": 20}
 """On a busy machine Ray would take its only node for dead."""
@@ -36,7 +43,6 @@ def quiet_ray() -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import ray.rllib  # which sets the levels of its loggers
     for name in ("ray", *(f"ray.{part}" for part in ("_common", "_private", "data", "rllib", "train", "tune", "util"))):
         logging.getLogger(name).setLevel(logging.ERROR)
 

@@ -147,4 +147,6 @@ def target_entropy(space: spaces.Space[Any]) -> float:
     """
     if isinstance(space, spaces.Discrete):
         return 0.98 * math.log(int(space.n))
-    return float(sum(math.log((high - low) / 2) - 1.0 for low, high in zip(space.low.flat, space.high.flat, strict=True)))
+    return float(
+        sum(math.log((high - low) / 2) - 1.0 for low, high in zip(space.low.flat, space.high.flat, strict=True))
+    )

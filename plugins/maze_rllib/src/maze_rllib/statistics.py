@@ -15,17 +15,14 @@ RETURNS, LENGTHS = "maze_episode_returns", "maze_episode_lengths"
 """Names under which `note_episode` reports finished episodes."""
 
 
-def note_episode(*, episode: Any, metrics_logger: Any, **_: Any) -> None:
-    """RLlib's callback where an episode ends: its return and length reach the results of the iteration whole."""
-    for name, value in ((RETURNS, episode_return(episode)), (LENGTHS, episode.env_steps())):
-        metrics_logger.log_value(name, float(value), reduce="item_series")
+def note_episode(*, env: Any, env_index: int, metrics_logger: Any, **_: Any) -> None:
+    """RLlib's callback where an episode ends: its return and length reach the results of the iteration whole.
 
-
-def episode_return(episode: Any) -> float:
-    """The environment's own return: RLlib counts a reward once for each agent that is paid by it."""
-    infos = episode.get_infos(-1) or {}
-    common = infos.get("__common__", {}) if isinstance(infos, Mapping) else {}
-    return float(common["return"]) if "return" in common else float(episode.get_return())
+    The environment counts them, because RLlib cuts episodes into pieces and counts a reward for each agent.
+    """
+    finished = env.envs[env_index].unwrapped
+    metrics_logger.log_value(RETURNS, float(finished.episode_return), reduce="item_series")
+    metrics_logger.log_value(LENGTHS, float(finished.episode_length), reduce="item_series")
 
 
 def epoch_statistics(results: Mapping[str, Any], modules: Iterable[str]) -> Statistics:
@@ -42,7 +39,7 @@ def epoch_statistics(results: Mapping[str, Any], modules: Iterable[str]) -> Stat
     for module in names:
         prefix = "RLlibEvents/" + (f"{module}/" if len(names) > 1 else "")
         for name, value in results.get("learners", {}).get(module, {}).items():
-            if isinstance(value, Number | np.generic) or np.ndim(value) == 0 and hasattr(value, "item"):
+            if isinstance(value, Number | np.generic) or (np.ndim(value) == 0 and hasattr(value, "item")):
                 statistics[f"{prefix}{name}"] = float(value)
     timers = results.get("timers", {})
     for name, tag in (("env_runner_sampling_timer", "rollout"), ("learner_update_timer", "update")):

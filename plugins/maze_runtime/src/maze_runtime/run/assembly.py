@@ -19,7 +19,7 @@ from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.model import ActorCritic, ModelContext, Policy
 from maze_kernel.contracts.trainer import Trainer, TrainerContext
 from maze_kernel.contracts.transform import Transform
-from maze_kernel.errors import PluginError, RequestError
+from maze_kernel.errors import MazeError, PluginError, RequestError
 from maze_kernel.selection import Selection
 from maze_runtime.events.aggregation import EpochAggregator
 from maze_runtime.models.recurrence import carries_state
@@ -267,8 +267,13 @@ class Assembly:
         )
 
     def make_trainer(self, context: TrainerContext) -> Trainer:
-        """The training algorithm."""
-        return self.kernel.catalog.build(self.experiment.trainer, context)  # type: ignore[no-any-return]
+        """The training algorithm; an error that names one of its options is shown at that option."""
+        selection = self.experiment.trainer
+        try:
+            return self.kernel.catalog.build(selection, context)  # type: ignore[no-any-return]
+        except MazeError as error:
+            error.location = error.location or selection.places.get(error.option or "")
+            raise
 
     def make_loggers(self, context: LoggerContext) -> list[Logger]:
         """The experiment's loggers; without a `[[loggers]]` table every installed default one."""
