@@ -27,7 +27,7 @@ venv: $(STAMP)
 $(STAMP): requirements-dev.txt constraints.txt pyproject.toml $(wildcard */pyproject.toml plugins/*/pyproject.toml)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --no-deps -e ./plugins/maze_ray
+	$(BIN)/python -m pip install --quiet --no-deps -e ./plugins/maze_ray -e ./plugins/maze_rllib
 	touch $(STAMP)
 
 ray-venv: $(RAY_STAMP)

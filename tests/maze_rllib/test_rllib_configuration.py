@@ -43,8 +43,8 @@ def test_a_table_of_rllib_is_merged_with_its_defaults():
         ('lr = "fast"', "has the wrong type", "lr"),
         ("minibatch_size = 0.5", "has the wrong type", "minibatch_size"),
         ("num_sgd_iter = 3", "is not a key", "num_sgd_iter"),
-        ('model = { fcnet_hiddens = [8] }', "the networks are those of the [model] table", "model"),
-        ("batch_mode = \"sometimes\"", "RLlib refuses", "gamma"),
+        ("model = { fcnet_hiddens = [8] }", "the networks are those of the [model] table", "model"),
+        ('batch_mode = "sometimes"', "RLlib refuses", "gamma"),
     ],
 )
 def test_wrong_keys_are_refused_where_they_stand(tmp_path, kernel, line, what, caret):

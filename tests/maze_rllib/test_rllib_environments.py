@@ -24,9 +24,7 @@ class Scripted(FlatEnv):
     def __init__(self, end="terminated", leaver=None):
         observation = {key: spaces.Dict({"time": spaces.Box(-1.0, 9.0, (1,), np.float32)}) for key in "ab"}
         action = {key: spaces.Dict({"choice": spaces.Discrete(2)}) for key in "ab"}
-        self.structured_spaces = StructuredSpaces(
-            observation=observation, action=action, agent_counts={"a": 1, "b": 1}
-        )
+        self.structured_spaces = StructuredSpaces(observation=observation, action=action, agent_counts={"a": 1, "b": 1})
         self.end, self.leaver, self.time = end, leaver, 0
 
     def reset(self, *, seed=None, options=None):
@@ -66,8 +64,8 @@ def test_each_agent_is_paid_all_that_comes_between_its_decisions():
     assert env.possible_agents == ["a/0", "b/0"]
     episode = played(env)
     # a decides at 0, 2 and 3, b at 1 and 4, which ends the episode
-    assert episode.agent_episodes["a/0"].get_rewards().tolist() == [1 + 2, 4, 8 + 16]
-    assert episode.agent_episodes["b/0"].get_rewards().tolist() == [2 + 4 + 8, 16]
+    assert list(episode.agent_episodes["a/0"].get_rewards()) == [1 + 2, 4, 8 + 16]
+    assert list(episode.agent_episodes["b/0"].get_rewards()) == [2 + 4 + 8, 16]
     assert [float(o[0]) for o in episode.agent_episodes["a/0"].get_observations()][:3] == [0, 2, 3]
     assert all(own.is_terminated for own in episode.agent_episodes.values())
     assert (env.episode_return, env.episode_length) == (31.0, 5)
@@ -78,14 +76,14 @@ def test_a_truncated_episode_has_a_last_observation_of_every_agent():
     assert all(own.is_truncated and not own.is_terminated for own in episode.agent_episodes.values())
     assert [float(o[0]) for o in episode.agent_episodes["a/0"].get_observations()] == [0, 2, 3, 5]
     assert [float(o[0]) for o in episode.agent_episodes["b/0"].get_observations()] == [1, 4, 4]
-    assert episode.agent_episodes["b/0"].get_rewards().tolist() == [14, 16]
+    assert list(episode.agent_episodes["b/0"].get_rewards()) == [14, 16]
 
 
 def test_who_has_left_earns_nothing():
     episode = played(StructuredAsMultiAgent(Scripted(leaver=4)))
-    assert episode.agent_episodes["a/0"].get_rewards().tolist() == [3, 4, 8]
+    assert list(episode.agent_episodes["a/0"].get_rewards()) == [3, 4, 8]
     assert episode.agent_episodes["a/0"].is_terminated
-    assert episode.agent_episodes["b/0"].get_rewards().tolist() == [14, 16]
+    assert list(episode.agent_episodes["b/0"].get_rewards()) == [14, 16]
 
 
 def test_a_batch_counts_what_its_environments_earn():

@@ -93,7 +93,10 @@ def test_a_mask_without_any_choice_is_an_error():
 def test_the_share_of_random_choices_follows_the_schedule():
     module = q_module([[0, 1.0], [100, 0.0]])
     mask = torch.ones(4000, 4)
-    greedy = [(module.forward_exploration({Columns.OBS: mask}, t=t)[Columns.ACTIONS] == 3).float().mean() for t in (0, 50, 100)]
+    greedy = [
+        (module.forward_exploration({Columns.OBS: mask}, t=t)[Columns.ACTIONS] == 3).float().mean()
+        for t in (0, 50, 100)
+    ]
     assert greedy == pytest.approx([0.25, 0.625, 1.0], abs=0.04)
 
 

@@ -173,8 +173,9 @@ class StructuredAsMultiAgent(MultiAgentEnv):
             self._newest.pop(agent)
         repeated = dict(self._newest)
         observations = self._next(observation)
-        if truncated and not terminated:
-            observations = {**repeated, **{name: own for name, own in observations.items() if name in repeated}}
+        if terminated or truncated:
+            last = {name: own for name, own in observations.items() if name in repeated}
+            observations = last if terminated else {**repeated, **last}
         ends = {"__all__": bool(terminated), **({agent: True} if left else {})}
         return observations, paid, ends, {"__all__": bool(truncated and not terminated)}, {}
 

@@ -1,7 +1,7 @@
 """RLlib's modules around a Maze model: what PPO, IMPALA, APPO and DQN call instead of networks of RLlib's making.
 
-Each holds a copy of the whole `ActorCritic`. RLlib sends flat logits to and fro; the model's own networks, blocks, masks
-and distributions decide. SAC's is in `soft_actor_critic`.
+Each holds a copy of the whole `ActorCritic`. RLlib sends flat logits to and fro; the model's own networks, blocks,
+masks and distributions decide. SAC's is in `soft_actor_critic`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ class TargetedActorCriticModule(ActorCriticModule, TargetNetworkAPI):
 
 
 class QNetworkModule(MazeModule, QNetAPI, TargetNetworkAPI):
-    """For DQN: the logits of the one head, a Discrete, are its action values. Explores ε-greedily among what is allowed.
+    """For DQN: the logits of the one head, a Discrete, are its action values.
+
+    Explores ε-greedily among what is allowed.
 
     Source: Mnih et al. 2015; van Hasselt, Guez, Silver 2016 for `double_q`.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -20,6 +21,9 @@ from maze_rllib.statistics import epoch_statistics
 
 GROUP, LEARNER, MODULES, METRICS = "learner_group", "learner", "rl_module", "metrics_logger"
 RUNNER, WEIGHTS_NUMBER = "env_runner", "weights_seq_no"
+ADAPTED = "adapted"
+_COEFFICIENTS = ("curr_kl_coeffs_per_module", "curr_log_alpha")
+"""Of KL in PPO and APPO, of entropy in SAC."""
 
 
 class Running:
@@ -67,7 +71,8 @@ class Running:
         whole = self._algorithm.get_state()
         learner = {name: part for name, part in whole[GROUP][LEARNER].items() if name != METRICS}
         learner[MODULES] = {module: _beside_model(part) for module, part in learner[MODULES].items()}
-        return {**whole, GROUP: {LEARNER: learner}}
+        adapted = next(iter(self._algorithm.learner_group.foreach_learner(read_adapted))).get()
+        return {**whole, GROUP: {LEARNER: learner}, ADAPTED: adapted}
 
     def restore(self, state: Mapping[str, Any], model: ActorCritic) -> None:
         """Put back what `state` returned, with the weights of `model`."""
@@ -77,7 +82,9 @@ class Running:
         # A runner that believes to have these weights would not take them.
         runner = {name: part for name, part in state.get(RUNNER, {}).items() if name != WEIGHTS_NUMBER}
         beside = {RUNNER: runner} if RUNNER in state else {}
-        self._algorithm.set_state({**state, **beside, GROUP: {LEARNER: learner}})
+        own = {name: part for name, part in state.items() if name != ADAPTED}
+        self._algorithm.set_state({**own, **beside, GROUP: {LEARNER: learner}})
+        self._algorithm.learner_group.foreach_learner(partial(write_adapted, state[ADAPTED]))
 
     def close(self) -> None:
         """Stop its actors and environments; Ray itself lives as long as the process."""
@@ -92,6 +99,19 @@ class Running:
         state = {module: _prefixed(model) for module in self._plan.modules}
         self._algorithm.learner_group.set_state({LEARNER: {MODULES: state}})
         self._algorithm.env_runner_group.sync_weights(from_worker_or_learner_group=self._algorithm.learner_group)
+
+
+def read_adapted(learner: Any) -> dict[str, dict[str, float]]:
+    """The coefficients that a learner adapts and does not count to its state."""
+    found = {name: getattr(learner, name, {}) for name in _COEFFICIENTS}
+    return {name: {key: float(value) for key, value in by_module.items()} for name, by_module in found.items()}
+
+
+def write_adapted(values: Mapping[str, Mapping[str, float]], learner: Any) -> None:
+    """Put back what `read_adapted` gave."""
+    for name, by_module in values.items():
+        for module, value in by_module.items():
+            getattr(learner, name)[module].data.fill_(value)
 
 
 def _prefixed(model: ActorCritic) -> dict[str, np.ndarray]:

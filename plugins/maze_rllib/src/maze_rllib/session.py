@@ -50,7 +50,7 @@ def quiet_ray() -> None:
 def start_ray(n_cpus: int) -> None:
     """A local Ray of this process's own, unless it has one already; it ends with the process.
 
-    RLlib needs one even where it steps environments in this process. Left alone it would join any cluster of the machine.
+    RLlib needs one even where it steps environments in this process. It would join any cluster of the machine.
 
     Args:
         n_cpus: what the actors of the run ask for, so that none waits for ever.

@@ -1,0 +1,205 @@
+"""Training by RLlib as a user sees it: what is taken, kept, resumed, deployed and exported."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+pytest.importorskip("ray", reason="Ray is not installed")
+
+from maze_deployment.agent import AgentDeployment
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.training.state_tree import flatten_state, unflatten_state
+
+REPLAY = {"type": "EpisodeReplayBuffer", "capacity": 1000}
+OFF_POLICY = {
+    "num_steps_sampled_before_learning_starts": 32,
+    "min_sample_timesteps_per_iteration": 64,
+    "replay_buffer_config": REPLAY,
+}
+ASYNCHRONOUS = {"train_batch_size_per_learner": 100, "min_time_s_per_iteration": 0}
+CONFIGS = {"PPO": {}, "DQN": OFF_POLICY, "SAC": OFF_POLICY, "APPO": ASYNCHRONOUS, "IMPALA": ASYNCHRONOUS}
+STRUCTURED = "maze_testing.structured_environments:"
+
+
+def of(algorithm, **config):
+    own = {} if algorithm == "PPO" else {"config": {**CONFIGS[algorithm], **config}}
+    return {"algorithm": algorithm, **own}
+
+
+def weights(model):
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def changed(before, after):
+    return {name for name, tensor in after.items() if not torch.equal(tensor, before[name])}
+
+
+class Forbidding(FlatEnv):
+    """A choice that the mask forbids ends the episode and is written down."""
+
+    structured_spaces = flat_spaces(
+        spaces.Dict({"observation": spaces.Box(-1.0, 1.0, (4,), np.float32), "action_mask": spaces.MultiBinary(4)}),
+        spaces.Dict({"action": spaces.Discrete(4)}),
+    )
+    taken, forbidden = 0, 0
+
+    def __init__(self):
+        self._rng, self._time = np.random.default_rng(0), 0
+
+    def reset(self, *, seed=None, options=None):
+        self._time = 0
+        return self._next(), {}
+
+    def step(self, action):
+        is_allowed = bool(self._mask[action["action"]])
+        Forbidding.taken += 1
+        Forbidding.forbidden += not is_allowed
+        self._time += 1
+        return self._next(), float(is_allowed), not is_allowed or self._time == 8, False, {}
+
+    def _next(self):
+        self._mask = self._rng.integers(2, size=4).astype(np.int8)
+        self._mask[self._rng.integers(4)] = 1
+        return {"observation": self._rng.uniform(-1, 1, 4).astype(np.float32), "action_mask": self._mask.copy()}
+
+
+@pytest.mark.parametrize("algorithm", CONFIGS)
+def test_every_algorithm_trains_the_model(make_trainer, algorithm):
+    trainer = make_trainer(trainer=of(algorithm))
+    before = weights(trainer.model)
+    statistics = [trainer.train_epoch() for _ in range(2)][-1]
+    touched = changed(before, weights(trainer.model))
+    wanted = set(before) if algorithm != "DQN" else {name for name in before if not name.startswith("critics.")}
+    assert touched == wanted
+    assert trainer.env_steps >= 128
+    assert statistics["BaseEnvEvents/episode_length/mean"] == statistics["BaseEnvEvents/reward/mean"]
+    assert statistics["BaseEnvEvents/reward/min"] >= 8  # whole episodes, not the pieces that RLlib cuts them into
+    assert any(name.startswith("RLlibEvents/") for name in statistics)
+
+
+def test_sac_trains_bounded_numbers(make_trainer):
+    env = {"use": "maze_testing.environments:Identity", "kind": "box"}
+    trainer = make_trainer(trainer=of("SAC"), env=env)
+    before = weights(trainer.model)
+    trainer.train_epoch()
+    assert changed(before, weights(trainer.model)) == set(before)
+
+
+@pytest.mark.parametrize("algorithm", CONFIGS)
+def test_what_a_mask_forbids_is_never_done(make_trainer, algorithm):
+    Forbidding.taken = Forbidding.forbidden = 0
+    trainer = make_trainer(trainer=of(algorithm), env=Forbidding)
+    for _ in range(2):
+        trainer.train_epoch()
+    assert Forbidding.taken >= 128
+    assert Forbidding.forbidden == 0
+
+
+def test_dicts_of_observations_and_of_actions(make_trainer):
+    """`MaskedDict` raises where its mask is not kept to."""
+    trainer = make_trainer(env={"use": "maze_testing.environments:MaskedDict"})
+    assert trainer.train_epoch()["BaseEnvEvents/episode_length/mean"] == 8
+
+
+@pytest.mark.parametrize("env", ["DoorAndKey", "Pair", "Hierarchy"])
+@pytest.mark.parametrize("algorithm", ["PPO", "IMPALA"])
+def test_structured_environments(make_trainer, env, algorithm):
+    model = {"use": "auto", "hidden_units": [16], "critic": "step-state"}
+    trainer = make_trainer(trainer=of(algorithm), env={"use": STRUCTURED + env}, model=model)
+    before = weights(trainer.model)
+    statistics = trainer.train_epoch()
+    assert changed(before, weights(trainer.model)) == set(before)
+    assert 0 <= statistics["BaseEnvEvents/reward/mean"] <= 2 * 10
+    assert statistics["BaseEnvEvents/episode_count"] > 0
+
+
+def test_wrappers_stand_around_rllibs_environments(make_trainer):
+    wrappers = [{"use": "reward-scaling", "scale": 0.5}, {"use": "observation-stack", "steps": 2}]
+    statistics = make_trainer(wrappers=wrappers).train_epoch()
+    assert statistics["BaseEnvEvents/reward/mean"] == 0.5 * statistics["BaseEnvEvents/episode_length/mean"]
+
+
+@pytest.mark.parametrize("algorithm", CONFIGS)
+def test_state_goes_through_a_checkpoint(make_trainer, algorithm):
+    """What is kept is numbers, strings and arrays, and a new trainer goes on with it."""
+    trainer = make_trainer(trainer=of(algorithm))
+    trainer.train_epoch()
+    tree, tensors = flatten_state(trainer.state_dict())
+    state = unflatten_state(json.loads(json.dumps(tree)), tensors)
+    other = make_trainer(trainer=of(algorithm), seed=5)
+    fresh = other.state_dict()["rllib"]["adapted"]
+    other.model.load_state_dict(trainer.model.state_dict())
+    other.load_state_dict(state)
+    assert other.env_steps == trainer.env_steps
+    again = other.state_dict()["rllib"]
+    assert again["adapted"] == state["rllib"]["adapted"]
+    assert again["adapted"] != fresh or algorithm in ("DQN", "IMPALA")  # these adapt nothing
+    assert flatten_state(again["learner_group"])[0] == flatten_state(state["rllib"]["learner_group"])[0]
+    other._running.copy_weights(other.model)
+    assert not changed(weights(trainer.model), weights(other.model))
+    other.train_epoch()
+    assert changed(weights(trainer.model), weights(other.model))
+    assert other.env_steps > trainer.env_steps
+
+
+def test_a_run_is_resumed_deployed_and_exported(maze, tmp_path):
+    experiment = tmp_path / "cart.toml"
+    experiment.write_text(
+        """
+name = "cart"
+[env]
+use = "gym"
+id = "CartPole-v1"
+[vector]
+n_envs = 2
+[model]
+use = "auto"
+hidden_units = [16]
+[evaluation]
+n_episodes = 2
+[checkpoint]
+every_epochs = 1
+[trainer]
+use = "rllib"
+n_epochs = 2
+[trainer.config]
+train_batch_size_per_learner = 128
+minibatch_size = 64
+num_epochs = 2
+"""
+    )
+    trained = maze("train", experiment, "--out", "run")
+    assert trained.exit_code == 0, trained.output
+    assert "ray" not in trained.stderr.lower()
+    resumed = maze("train", "--resume", "run", "--set", "trainer.n_epochs=3")
+    assert resumed.exit_code == 0, resumed.output
+    state = json.loads((tmp_path / "run" / "checkpoints" / "epoch-000003" / "state.json").read_text())
+    assert state["trainer"]["env_steps"] >= 3 * 128
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if path.suffix in (".pkl", ".pickle", ".pt") or path.read_bytes()[:1] == b"\x80"]
+    assert maze("rollout", "run", "--episodes", "2").exit_code == 0
+    assert maze("export", "run", "--out", "exported").exit_code == 0
+    agent = AgentDeployment.from_run(tmp_path / "run")
+    observation = {"observation": np.float32([0.01, 0.0, -0.02, 0.03])}
+    assert int(agent.act(observation)["action"]) in (0, 1)
+
+
+def test_the_policy_of_maze_acts_as_that_of_rllib(make_trainer):
+    """Greedily, on the same observations: Maze's policy and RLlib's module, for an actor and for action values."""
+    from maze_kernel.contracts.vector import Group
+
+    rng = np.random.default_rng(0)
+    observation = rng.normal(size=(64, 4)).astype(np.float32)
+    group = Group(observation={"observation": observation}, env_index=np.arange(64), agent_id=np.zeros(64, np.int64))
+    for algorithm in ("PPO", "DQN"):
+        trainer = make_trainer(trainer=of(algorithm))
+        trainer.train_epoch()
+        ours = trainer.model.make_policy(0).act("0", group, deterministic=True)["action"]
+        module = trainer._running._algorithm.get_module()
+        out = module.forward_inference({"obs": torch.from_numpy(observation)})
+        theirs = out["actions"] if algorithm == "DQN" else out["action_dist_inputs"].argmax(dim=-1)
+        assert theirs.tolist() == ours.tolist()
