@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from maze_kernel.catalog import nearest
 from maze_kernel.errors import RequestError
+from maze_rllib.session import quiet_ray
 
 METHODS = ("training", "env_runners", "learners", "fault_tolerance", "reporting")
 """Configuration methods whose arguments are keys."""
@@ -55,7 +56,9 @@ MAZE_DECIDES = {
 def config_class(algorithm: str) -> Any:
     """RLlib's configuration class of an algorithm."""
     module, _, name = _CONFIGS[algorithm].partition(":")
-    return getattr(import_module(module), name)
+    found = getattr(import_module(module), name)
+    quiet_ray()  # the import has undone it
+    return found
 
 
 def configured(algorithm: str, given: Mapping[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
+import gymnasium
 import numpy as np
 import torch
 
@@ -21,6 +22,8 @@ from maze_rllib.statistics import epoch_statistics
 
 GROUP, LEARNER, MODULES, METRICS = "learner_group", "learner", "rl_module", "metrics_logger"
 RUNNER, WEIGHTS_NUMBER = "env_runner", "weights_seq_no"
+_GYMNASIUM_NAMES = ("rllib-single-agent-env-v0", "rllib-multi-agent-env-v0")
+"""Under which RLlib registers its environments."""
 ADAPTED = "adapted"
 _COEFFICIENTS = ("curr_kl_coeffs_per_module", "curr_log_alpha")
 """Of KL in PPO and APPO, of entropy in SAC."""
@@ -40,6 +43,8 @@ class Running:
 
         self._plan = plan
         start_ray(plan.n_cpus)
+        for taken in _GYMNASIUM_NAMES:  # by an algorithm before; Gymnasium would warn
+            gymnasium.registry.pop(taken, None)
         name = f"maze-{uuid4().hex}"
         register_env(name, plan.make_envs)
         config = plan.config.copy(copy_frozen=False)
