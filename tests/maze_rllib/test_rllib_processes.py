@@ -29,16 +29,13 @@ num_env_runners = {n_env_runners}
 """
 
 
-MAZE = "from maze_kernel.cli.app import main; main()"
+MAZE = "from maze_kernel.cli import main; main()"
 
 
 def left(folder):
     """Processes that work below a folder."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        if any(folder in part for part in process.info["cmdline"] or ()):
-            found.append(process.info["cmdline"][0])
-    return found
+    commands = [process.info["cmdline"] or () for process in psutil.process_iter(["cmdline"])]
+    return [command[0] for command in commands if any(folder in part for part in command)]
 
 
 @pytest.mark.parametrize("n_env_runners", [0, pytest.param(2, marks=pytest.mark.slow)])
