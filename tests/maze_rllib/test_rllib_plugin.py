@@ -36,7 +36,8 @@ def test_what_is_missing_is_named(assemble, monkeypatch):
 
 
 def test_the_readme_lists_every_option(kernel):
-    rows = [line.split(" | ") for line in README.splitlines() if line.startswith("| `")]
+    table = README.split("### `rllib`", 1)[1].split("\n## ", 1)[0]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
     stated = {name.removeprefix("| "): (default, meaning.removesuffix(" |")) for name, _, default, meaning in rows}
     options = describe(kernel, "trainer", "rllib").options
     assert stated == {f"`{row.name}`": (f"`{row.default}`", row.meaning) for row in options}
