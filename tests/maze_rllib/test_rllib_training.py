@@ -203,9 +203,8 @@ num_epochs = 2
     for name in ("policy.onnx", "policy.pt2"):
         assert maze("export", "run", "--out", name).exit_code == 0
         assert (tmp_path / name).stat().st_size > 0
-    observation = {"observation": np.float32([0.01, 0.0, -0.02, 0.03])}
     with AgentDeployment.load(tmp_path / "run") as agent:
-        assert int(agent.act(observation)["action"]) in (0, 1)
+        assert int(agent.act(np.float32([0.01, 0.0, -0.02, 0.03]))) in (0, 1)
 
 
 def test_the_policy_of_maze_acts_as_that_of_rllib(make_trainer):
