@@ -1,5 +1,6 @@
 """What holds where Ray is not installed: the plugin is listed and described, and says what is missing."""
 
+import os
 import re
 import subprocess
 import sys
@@ -49,3 +50,12 @@ def test_the_fragments_of_the_readme_hold(kernel):
     for text in fragments:
         data = {"name": "readme", "env": {"use": "gym", "id": "CartPole-v1"}, **tomllib.loads(text)}
         assert experiment_from_mapping(data, kernel=kernel).experiment.trainer.use == "rllib"
+
+
+def test_what_is_held_back_is_shown_where_an_exception_follows(capfd):
+    with session.stderr_held_back():
+        os.write(2, b"of no interest\n")
+    with pytest.raises(ValueError, match="wrong"), session.stderr_held_back():
+        os.write(2, b"why it went wrong\n")
+        raise ValueError("wrong")
+    assert capfd.readouterr().err == "why it went wrong\n"

@@ -17,7 +17,7 @@ from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics
 from maze_rllib.algorithms import Plan
 from maze_rllib.module import MODEL
-from maze_rllib.session import start_ray
+from maze_rllib.session import start_ray, stderr_held_back
 from maze_rllib.statistics import epoch_statistics
 
 GROUP, LEARNER, MODULES, METRICS = "learner_group", "learner", "rl_module", "metrics_logger"
@@ -50,7 +50,8 @@ class Running:
         config = plan.config.copy(copy_frozen=False)
         config.environment(env=name)
         config.debugging(seed=seed)
-        self._algorithm = _without_folder(config.algo_class)(config=config)
+        with stderr_held_back():
+            self._algorithm = _without_folder(config.algo_class)(config=config)
         self._paste_weights(model)
 
     def train(self) -> tuple[int, Statistics]:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from maze_kernel.errors import PluginError
@@ -67,3 +71,24 @@ def start_ray(n_cpus: int) -> None:
         logging_level=logging.ERROR,
         _system_config=_PATIENCE,
     )
+
+
+@contextmanager
+def stderr_held_back() -> Iterator[None]:
+    """Keep what is written to standard error, past Python too, and show it only where an exception follows.
+
+    Ray's core reports there that actors could not be restarted from lost arguments, for every actor it starts.
+    """
+    sys.stderr.flush()
+    shown = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(shown, held.read())
+            raise
+        finally:
+            os.dup2(shown, 2)
+            os.close(shown)
