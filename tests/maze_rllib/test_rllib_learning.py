@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed")
 
-pytestmark = pytest.mark.learning
+pytestmark = [pytest.mark.learning, pytest.mark.timeout(1200)]
 
 REPLAY = """replay_buffer_config = { type = "EpisodeReplayBuffer", capacity = 20_000 }
 num_steps_sampled_before_learning_starts = 300
@@ -59,11 +59,11 @@ def best(maze, tmp_path):
 
 @pytest.mark.parametrize("algorithm", KEYS)
 def test_the_wanted_choice_is_learnt(best, algorithm):
-    assert best(algorithm, IDENTITY, 6000) >= 7.5  # of 8
+    assert best(algorithm, IDENTITY, 2000 if algorithm == "SAC" else 6000) >= 7.5  # of 8
 
 
 def test_the_wanted_number_is_learnt_by_sac(best):
-    assert best("SAC", f'{IDENTITY}\nkind = "box"', 3000) >= 6.5  # of 8; at random about 3.5
+    assert best("SAC", f'{IDENTITY}\nkind = "box"', 2000) >= 6.5  # of 8; at random about 3.5
 
 
 def test_cartpole_by_ppo(best):
