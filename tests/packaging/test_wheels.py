@@ -16,7 +16,7 @@ NAMES = sorted(
     for path in ROOT.glob(f"{pattern}/pyproject.toml")
 )
 LIBRARIES = ("maze_replay", "maze_testing", "maze_suite")
-ON_RAY = ("maze_ray",)
+ON_RAY = ("maze_ray", "maze_rllib")
 LIST = (
     "import json, maze_kernel\n"
     "from maze_kernel.loader import Kernel\n"
