@@ -4,6 +4,7 @@ Fixtures import what they need themselves: the tests of the kernel run where not
 """
 
 import gc
+import importlib.util
 import time
 
 import pytest
@@ -23,6 +24,12 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.stash[STARTED] = time.monotonic()
+    if importlib.util.find_spec("hypothesis"):
+        from hypothesis import HealthCheck, settings
+
+        # How fast a machine draws examples is nothing that a test is about.
+        settings.register_profile("maze", suppress_health_check=[HealthCheck.too_slow])
+        settings.load_profile("maze")
 
 
 def pytest_runtest_setup(item):
