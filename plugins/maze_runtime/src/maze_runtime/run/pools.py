@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from maze_kernel.catalog import build
 from maze_kernel.config.load import select
@@ -11,11 +11,26 @@ from maze_kernel.selection import Selection
 from maze_runtime.workers.inline import InlinePool
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from maze_kernel.catalog import Catalog
     from maze_kernel.contracts.workers import WorkerPool
 
 BROUGHT_BY = "maze-processes"
 """The distribution of the pool that is used where none is selected."""
+
+
+@runtime_checkable
+class KnowsLastingPlaces(Protocol):
+    """A pool that can tell where a run directory would be lost with the job that the caller is."""
+
+    def check_run_directory(self, path: Path) -> None:
+        """Nothing where a run there stays.
+
+        Raises:
+            RequestError: it would not.
+        """
+        ...
 
 
 def make_pool(selection: Selection | None) -> WorkerPool:

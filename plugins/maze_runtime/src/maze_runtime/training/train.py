@@ -28,6 +28,7 @@ from maze_runtime.run.directory import (
 )
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.loud_exit import loud_exit
+from maze_runtime.run.pools import KnowsLastingPlaces
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator
@@ -226,11 +227,10 @@ class _Run:
 
 
 def _check_place(assembly: Assembly, path: Path) -> None:
-    """Let the worker pool refuse a place where a run would be lost; one that can tell has `check_run_directory`."""
+    """Let the worker pool refuse a place where a run would be lost."""
     with assembly.make_workers() as pool:
-        check: Callable[[Path], None] | None = getattr(pool, "check_run_directory", None)
-        if check is not None:
-            check(path)
+        if isinstance(pool, KnowsLastingPlaces):
+            pool.check_run_directory(path)
 
 
 def _directory(
