@@ -48,3 +48,9 @@ def options(cluster):
         return RayOptions(**{"address": cluster.address, "grace_seconds": 1.0, "shared_files": True, **how})
 
     return make
+
+
+@pytest.fixture
+def on_ray(cluster):
+    """The `[workers]` table of the cluster."""
+    return lambda **how: {"use": "ray", "address": cluster.address, "shared_files": True, **how}

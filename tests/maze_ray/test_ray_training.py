@@ -31,12 +31,6 @@ def default_tables():
     return CARTPOLE
 
 
-@pytest.fixture
-def on_ray(cluster):
-    """The `[workers]` table of the cluster."""
-    return lambda **how: {"use": "ray", "address": cluster.address, "shared_files": True, **how}
-
-
 def weights_after(assemble, n_epochs, **tables):
     assembly = assemble(**tables)
     trainer = assembly.make_trainer(assembly.trainer_context())
