@@ -17,7 +17,8 @@ def test_the_shipped_examples_are_valid(kernel, path):
     data = tomli.loads(path.read_text())
     assert [error.message for error in made.iter_errors(data)] == []
     data["trainer"]["learning_rat"] = 1
-    assert not made.is_valid(data)
+    is_own = ":" in data["trainer"]["use"]  # of a class beside the file the schema knows no options
+    assert made.is_valid(data) is is_own
 
 
 def test_every_option_of_every_first_party_component_is_explained(kernel):

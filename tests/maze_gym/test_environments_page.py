@@ -56,7 +56,7 @@ def test_an_environment_and_a_wrapper_of_ones_own_are_selected_by_import_path(ke
 
 
 def test_the_wrapper_table_is_accepted_and_applied(kernel, my_walk):
-    wrappers = tomllib.loads(TOML[1])["wrappers"]
+    (wrappers,) = (tables["wrappers"] for tables in map(tomllib.loads, TOML) if "wrappers" in tables)
     normalization = next(table for table in wrappers if table["use"] == "observation-normalization")
     normalization["exclude"] = []
     normalization["keys"] = {"position": normalization["keys"].pop("speed")}

@@ -20,6 +20,10 @@ SOURCES = sorted(
 PICKLERS = {"pickle", "cPickle", "_pickle", "dill", "shelve", "marshal", "joblib", "cloudpickle", "jsonpickle"}
 SHIPPING = {
     "plugins/maze_processes/src/maze_processes/transport.py",
+    "plugins/maze_ray/src/maze_ray/actor.py",
+    "plugins/maze_ray/src/maze_ray/host.py",
+    "plugins/maze_ray/src/maze_ray/messages.py",
+    "plugins/maze_ray/src/maze_ray/pool.py",
     "plugins/maze_testing/src/maze_testing/by_value_pool.py",
 }
 

@@ -60,7 +60,8 @@ def train(assemble):
 
 @pytest.fixture
 def subprocess_mode(monkeypatch):
-    """Tables of the mode "subprocess", whose workers are in this process for once."""
+    """Tables of the mode "subprocess", whose workers are in this process for once, with the one thread they take."""
+    monkeypatch.setattr("torch.set_num_threads", lambda _n_threads: None)
     monkeypatch.setattr("maze_processes.subprocess_mode._stepping_pool", lambda _context: InlinePool())
     return lambda n_processes: {"vector": {"n_envs": 5, "mode": "subprocess", "n_processes": n_processes}}
 
