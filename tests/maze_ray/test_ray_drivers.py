@@ -47,7 +47,8 @@ shared_files = true
 
 [trainer]
 use = "ppo"
-n_epochs = 10000
+n_epochs = 1000000
+patience = 0
 epoch_length = 1
 n_rollout_steps = 16
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.vector import FinalObservation, Group, Tick
 from maze_replay.collector import TransitionCollector
 
@@ -17,9 +18,7 @@ class Numbered:
     n_envs = 2
 
     def __init__(self, seed):
-        from maze_runtime.env.flat import flat_spaces
-
-        self.structured_spaces = flat_spaces(OBSERVATION, ACTION)
+        self.structured_spaces = StructuredSpaces(observation={"0": OBSERVATION}, action={"0": ACTION})
         self._rng = np.random.default_rng(seed)
         self._next = 0
         self.log = []  # (environment, observation, action, reward, next observation, terminated, truncated)

@@ -16,6 +16,12 @@ POOLS = ["inline", "maze_testing.by_value_pool:ByValuePool"]
 NORMALISED = {"use": "observation-normalization", "n_estimation_steps": 50}
 
 
+@pytest.fixture(autouse=True)
+def importable_by_workers(monkeypatch):
+    """Workers look for modules where their caller does, and the environments of these tests stand in this one."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))
+
+
 @pytest.fixture
 def default_tables():
     return {"trainer": {"use": "ppo"}, "vector": {"n_envs": 2}}
@@ -90,7 +96,6 @@ class Dying(Wanderer):
         return super().step(action)
 
 
-@pytest.mark.timeout(120)
 def test_a_worker_that_dies_is_asked_again(assemble, tmp_path):
     env = {"use": f"{__name__}:Dying", "path": str(tmp_path / "dead"), "home": os.getpid()}
     workers = {"use": "subprocess", "count": 2, "max_restarts": 1, "backoff_seconds": 0.05}
