@@ -114,9 +114,10 @@ def test_an_interrupt_ends_the_actors_of_the_run_and_nothing_else(cluster, optio
         command = [sys.executable, "-c", MAZE, "train", str(path), "--out", str(tmp_path / "run")]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=tmp_path)
         deadline = time.monotonic() + SECONDS_ALLOWED
-        while len(hosts_of_other_jobs()) < 3 and process.poll() is None and time.monotonic() < deadline:
+        curve = tmp_path / "run" / "statistics" / "train.csv"
+        while not curve.exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
-        time.sleep(2.0)
+        assert len(hosts_of_other_jobs()) >= 2
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=SECONDS_ALLOWED)
         assert process.returncode == 130, errors
