@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -14,53 +13,18 @@ import torch
 
 from maze_kernel.contracts.logger import EpochRecord, Outcome, Progress
 from maze_kernel.contracts.trainer import Statistics, Trainer
-from maze_kernel.errors import CheckpointError, NonFiniteError
+from maze_kernel.errors import CheckpointError
 from maze_runtime.events.declaration import histogram
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.fan_out import FanOut
-from maze_runtime.run.storage import Storage, replace_json
+from maze_runtime.training.budget import Budget
 from maze_runtime.training.checkpoint import Checkpoint, LoopState, require_finite_weights
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.divergence import DivergenceWatch
 from maze_runtime.training.epoch_beginning import EpochBeginning
 from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator, Metric
 from maze_runtime.training.interruption import Interruption, LeaveEpoch
-
-
-@attrs.frozen(kw_only=True)
-class Budget:
-    """When to stop; 0 is no limit."""
-
-    n_epochs: int = 0
-    max_env_steps: int = 0
-    max_seconds: float = 0.0
-    patience: int = 0
-
-    @classmethod
-    def of(cls, option: Callable[[str, Any], Any], max_seconds: float | None = None) -> Budget:
-        """The budget that a trainer's options name, read by `option(name, default)`; `max_seconds` is the run's."""
-        return cls(
-            n_epochs=option("n_epochs", 0),
-            max_env_steps=option("max_env_steps", 0),
-            max_seconds=max_seconds or 0.0,
-            patience=option("patience", 0),
-        )
-
-    def exhausted(self, state: LoopState, env_steps: int, seconds: float) -> str | None:
-        """Why training is over before the next epoch, or None."""
-        if self.n_epochs and state.epoch >= self.n_epochs:
-            return f"all {self.n_epochs} epochs done"
-        if self.max_env_steps and env_steps >= self.max_env_steps:
-            return f"{env_steps} environment steps done"
-        if self.max_seconds and seconds >= self.max_seconds:
-            return f"{self.max_seconds:g} seconds used"
-        return None
-
-    def out_of_patience(self, state: LoopState) -> str | None:
-        """Why training stops early, or None."""
-        if self.patience and state.stale_evaluations >= self.patience:
-            return f"no better evaluation in {state.stale_evaluations}"
-        return None
+from maze_runtime.training.run_files import save_normalization
 
 
 class Loop:
@@ -244,33 +208,6 @@ def seed_global_generators(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def save_normalization(store: CheckpointStore, assembly: Assembly) -> None:
-    """Write the transforms' statistics to `normalization.json`, for people and for other programs to read."""
-    states = assembly.transform_states()
-    if not any(states):
-        return
-    selections = assembly.transform_selections
-    data = [{"use": s.use, "statistics": _listed(state)} for s, state in zip(selections, states, strict=True)]
-    try:
-        replace_json(store.storage, store.folder.parent / "normalization.json", {"format": 1, "transforms": data})
-    except OSError as error:
-        raise CheckpointError(f"normalization.json could not be written: {error}") from error
-
-
-def write_batch(run_dir: Path, error: NonFiniteError) -> Path | None:
-    """Store the batch that a NonFiniteError carries; None where it carries none or the disk refuses."""
-    from safetensors.numpy import save
-
-    if not error.batch:
-        return None
-    path = run_dir / "non-finite-batch.safetensors"
-    try:
-        Storage().write_bytes(path, save({name: np.ascontiguousarray(value) for name, value in error.batch.items()}))
-    except (OSError, TypeError, ValueError):
-        return None
-    return path
-
-
 def _weights(trainer: Trainer) -> dict[str, Any]:
     model: Any = trainer.model
     return model.state_dict()  # type: ignore[no-any-return]
@@ -292,11 +229,3 @@ def _copied(state: Any) -> Any:
     if isinstance(state, torch.Tensor):
         return state.detach().clone()
     return state.copy() if isinstance(state, np.ndarray) else state
-
-
-def _listed(state: Any) -> Any:
-    if isinstance(state, Mapping):
-        return {str(key): _listed(value) for key, value in state.items()}
-    if isinstance(state, (list, tuple)):
-        return [_listed(value) for value in state]
-    return state.tolist() if isinstance(state, (np.ndarray, np.generic)) else state

@@ -29,13 +29,15 @@ from maze_runtime.run.directory import (
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.loud_exit import loud_exit
 from maze_runtime.run.pools import KnowsLastingPlaces
+from maze_runtime.training.budget import Budget
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator
 from maze_runtime.training.initialization import initialize_from, open_source
 from maze_runtime.training.interruption import Interruption
-from maze_runtime.training.loop import Budget, Loop, save_normalization, write_batch
+from maze_runtime.training.loop import Loop
 from maze_runtime.training.resume import check_compatible, restore
+from maze_runtime.training.run_files import save_normalization, write_batch
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment

@@ -1,0 +1,46 @@
+"""How long a run trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from maze_runtime.training.checkpoint import LoopState
+
+
+@attrs.frozen(kw_only=True)
+class Budget:
+    """When to stop; 0 is no limit."""
+
+    n_epochs: int = 0
+    max_env_steps: int = 0
+    max_seconds: float = 0.0
+    patience: int = 0
+
+    @classmethod
+    def of(cls, option: Callable[[str, Any], Any], max_seconds: float | None = None) -> Budget:
+        """The budget that a trainer's options name, read by `option(name, default)`; `max_seconds` is the run's."""
+        return cls(
+            n_epochs=option("n_epochs", 0),
+            max_env_steps=option("max_env_steps", 0),
+            max_seconds=max_seconds or 0.0,
+            patience=option("patience", 0),
+        )
+
+    def exhausted(self, state: LoopState, env_steps: int, seconds: float) -> str | None:
+        """Why training is over before the next epoch, or None."""
+        if self.n_epochs and state.epoch >= self.n_epochs:
+            return f"all {self.n_epochs} epochs done"
+        if self.max_env_steps and env_steps >= self.max_env_steps:
+            return f"{env_steps} environment steps done"
+        if self.max_seconds and seconds >= self.max_seconds:
+            return f"{self.max_seconds:g} seconds used"
+        return None
+
+    def out_of_patience(self, state: LoopState) -> str | None:
+        """Why training stops early, or None."""
+        if self.patience and state.stale_evaluations >= self.patience:
+            return f"no better evaluation in {state.stale_evaluations}"
+        return None
