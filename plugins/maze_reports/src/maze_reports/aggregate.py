@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 import numpy as np
 
-from maze_reports.bootstrap import (
+from maze_runtime.series.bootstrap import (
     ConfidenceInterval,
     bootstrap_interval,
     interquartile_mean,

@@ -12,18 +12,18 @@ from maze_kernel.catalog import nearest
 from maze_kernel.errors import RequestError
 from maze_kernel.validators import one_of
 from maze_reports.aggregate import Aggregate, aggregates, normalised
-from maze_reports.bootstrap import (
+from maze_reports.curves import carried_forward, common_grid, first_reaching, mean_over
+from maze_reports.grouping import Difference, RunGroup, differences, group_runs
+from maze_reports.improvement import Improvement, improvements, improvements_on
+from maze_reports.metric import ChosenMetric, unknown_metric
+from maze_reports.runs import RunEntry
+from maze_runtime.series.bootstrap import (
     ConfidenceInterval,
     bootstrap_band,
     bootstrap_interval,
     interquartile_mean,
     mean,
 )
-from maze_reports.curves import carried_forward, common_grid, first_reaching, mean_over
-from maze_reports.grouping import Difference, RunGroup, differences, group_runs
-from maze_reports.improvement import Improvement, improvements, improvements_on
-from maze_reports.metric import ChosenMetric, unknown_metric
-from maze_reports.runs import RunEntry
 
 AXES = {"env_steps": "environment steps", "wall_seconds": "seconds", "epoch": "epochs"}
 FINALS = {"last": "last value", "best": "best value", "auc": "mean over the training"}

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from maze_reports.bootstrap import ENOUGH_RUNS, MIN_RUNS
 from maze_reports.charts.dots import DotRow, dot_chart
 from maze_reports.charts.drawing import N_COLOURS, colour
 from maze_reports.charts.lines import Line, line_chart
@@ -24,6 +23,7 @@ from maze_reports.output import (
     threshold_rows,
 )
 from maze_reports.page import PageFigure, PageSection, PageTable
+from maze_runtime.series.bootstrap import ENOUGH_RUNS, MIN_RUNS
 
 _MAX_COLOURED = 2 * N_COLOURS
 """Of more groups the best ones have a colour and the others are grey."""

@@ -8,7 +8,7 @@ from itertools import combinations
 import attrs
 import numpy as np
 
-from maze_reports.bootstrap import (
+from maze_runtime.series.bootstrap import (
     ConfidenceInterval,
     improvement_interval,
     interquartile_mean,

@@ -12,10 +12,10 @@ import attrs
 import numpy as np
 
 from maze_reports.aggregate import Aggregate
-from maze_reports.bootstrap import ENOUGH_RUNS, MIN_RUNS, ConfidenceInterval
 from maze_reports.comparison import FINALS, Comparison, GroupResult, ScoredRun
 from maze_reports.improvement import Improvement
 from maze_reports.listing import number
+from maze_runtime.series.bootstrap import ENOUGH_RUNS, MIN_RUNS, ConfidenceInterval
 
 CSV_COLUMNS = (
     *("group", "environment", "run", "name", "seed", "state", "score", "threshold_at", "epochs", "env_steps"),

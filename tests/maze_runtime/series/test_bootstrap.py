@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from maze_reports.bootstrap import (
+from maze_runtime.series.bootstrap import (
     bootstrap_band,
     bootstrap_interval,
     improvement_interval,
@@ -129,7 +129,7 @@ def test_results_do_not_change_from_call_to_call(tasks):
 @pytest.mark.parametrize(("n", "low", "high"), [(3, 0.70, 0.80), (5, 0.80, 0.89), (10, 0.88, 0.94)])
 def test_how_often_a_nominal_95_percent_covers(n, low, high, monkeypatch):
     """Why few runs get no interval: of 2 000 normal samples, in how many does it hold the true mean?"""
-    monkeypatch.setattr("maze_reports.bootstrap.MIN_RUNS", 2)
+    monkeypatch.setattr("maze_runtime.series.bootstrap.MIN_RUNS", 2)
     random = np.random.default_rng(0)
     intervals = [bootstrap_interval([random.normal(size=n)], mean, n_resamples=500) for _ in range(2000)]
     covered = np.mean([interval.low <= 0.0 <= interval.high for interval in intervals])
