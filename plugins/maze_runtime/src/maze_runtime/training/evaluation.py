@@ -237,7 +237,7 @@ class Metric:
         if is_base and self.tag not in EPISODE_TAGS:
             raise unknown_metric(self.tag, EPISODE_TAGS)
 
-    def of(self, train: Statistics, evaluation: Statistics | None) -> float | None:
+    def of(self, train: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> float | None:
         """The value this epoch; None in an epoch without it.
 
         Raises:

@@ -32,6 +32,9 @@ class Loop:
 
     Args:
         state: zero, or what a checkpoint held.
+
+    Attributes:
+        record: of the last epoch that was trained here; None before.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Loop:
         self._started = time.monotonic()
         self._best: Checkpoint | None = None
         self._saved_epoch = self.state.epoch
+        self.record: EpochRecord | None = None
         self._beginning = EpochBeginning(store, trainer, assembly)
         self._divergence = DivergenceWatch(loggers.message)
         assembly.training_events.order = list(self.state.training_events)
@@ -71,26 +75,49 @@ class Loop:
             NonFiniteError: NaN or infinity in weights, or raised by the trainer or an environment.
             CheckpointError: the last checkpoint could not be written.
         """
+        outcome = self.begin()
+        while outcome is None:
+            outcome = self.advance(interruption)
+        return outcome
+
+    def begin(self) -> Outcome | None:
+        """What comes before the first epoch; the outcome where there is nothing left to train."""
         reason = self._exhausted()
         if reason is not None:
             return self._outcome("done", reason)
         self._start_segment()
-        while interruption.received is None:
-            train = self._train_epoch(interruption)
-            if train is None:
-                break
-            require_finite_weights(_weights(self.trainer), f"after epoch {self.state.epoch} the weights")
-            done = self._exhausted()
-            evaluation = self._evaluate(bool(done))
-            is_best = self._select(train, evaluation)
-            self._log(train, evaluation, is_best)
-            self._divergence.see(self.state.epoch, train)
-            early = self.budget.out_of_patience(self.state)
-            if done or early:
-                return self._stop("done" if done else "stopped early", done or early or "")
-            self._save_at_boundary()
-        # What is evaluated does not depend on when a signal comes: a resumed run measures what it would have measured.
-        return self._stop("interrupted", f"by {interruption.received}")
+        return None
+
+    def advance(self, interruption: Interruption) -> Outcome | None:
+        """Train one epoch, evaluate, select, log and save; the outcome if it was the last one.
+
+        Raises: as `run`.
+        """
+        train = None if interruption.received else self._train_epoch(interruption)
+        if train is None:
+            # What is evaluated does not depend on when a signal comes: a resumed run measures what it would have.
+            return self.stop("interrupted", f"by {interruption.received}")
+        require_finite_weights(_weights(self.trainer), f"after epoch {self.state.epoch} the weights")
+        done = self._exhausted()
+        evaluation = self._evaluate(bool(done))
+        is_best = self._select(train, evaluation)
+        self._log(train, evaluation, is_best)
+        self._divergence.see(self.state.epoch, train)
+        early = self.budget.out_of_patience(self.state)
+        if done or early:
+            return self.stop("done" if done else "stopped early", done or early or "")
+        self._save_at_boundary()
+        return None
+
+    def stop(self, status: str, reason: str) -> Outcome:
+        """Save what was trained since the last checkpoint; the run can go on from there.
+
+        Raises:
+            CheckpointError: it could not be written.
+        """
+        if self._saved_epoch != self.state.epoch:
+            self._save()
+        return self._outcome(status, reason)
 
     def _train_epoch(self, interruption: Interruption) -> Statistics | None:
         """One epoch; None where a signal cut it short, and everything is again as it was at its beginning."""
@@ -136,7 +163,7 @@ class Loop:
         return False
 
     def _log(self, train: Statistics, evaluation: Statistics | None, is_best: bool) -> None:
-        record = EpochRecord(
+        self.record = EpochRecord(
             epoch=self.state.epoch,
             env_steps=self.trainer.env_steps,
             wall_seconds=self._seconds(),
@@ -145,7 +172,7 @@ class Loop:
             is_best=is_best,
             best_metric=self.state.best_metric,
         )
-        self.loggers.write(record)
+        self.loggers.write(self.record)
 
     def _save_at_boundary(self) -> None:
         """Save and start a new segment. A full disk is not the end: the next boundary tries again."""
@@ -156,11 +183,6 @@ class Loop:
         except CheckpointError as error:
             self.loggers.message(f"{error.what}; training goes on and saves again at the next checkpoint")
         self._start_segment()
-
-    def _stop(self, status: str, reason: str) -> Outcome:
-        if self._saved_epoch != self.state.epoch:
-            self._save()
-        return self._outcome(status, reason)
 
     def _outcome(self, status: str, reason: str) -> Outcome:
         return Outcome(

@@ -1,0 +1,76 @@
+"""The directory that training goes to: a new one, or that of a run which goes on, with its newest checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from maze_kernel.errors import RequestError
+from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.directory import (
+    Resumption,
+    clean_run_directory,
+    create_run_directory,
+    is_unused,
+    note_resumption,
+    open_run,
+    write_experiment,
+)
+from maze_runtime.training.checkpoint import Checkpoint
+from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.initialization import open_source
+from maze_runtime.training.resume import check_compatible
+
+
+def run_directory(
+    assembly: Assembly, run_dir: Path | None, resume: Path | None, overwrite: bool
+) -> tuple[Path, Checkpoint | None, list[str]]:
+    """The directory of a run, the checkpoint it goes on from, and what is to be said about it.
+
+    Args:
+        run_dir: a new one; None: below `runs/`.
+        resume: of the run that goes on, in place of `run_dir`.
+        overwrite: replace the run in `run_dir`.
+
+    Raises:
+        MazeError: nothing was created or replaced.
+    """
+    if resume is None:
+        return _new_directory(assembly, run_dir, overwrite), None, []
+    if run_dir is not None or overwrite:
+        received = "--overwrite" if overwrite else f"--out {run_dir}"
+        raise RequestError("a resumed run stays in its directory", received=received, help="leave it away")
+    if is_unused(resume):
+        path = _new_directory(assembly, resume, overwrite=False)
+        return path, None, ["the run was stopped before it began: training starts at the beginning"]
+    stored = open_run(resume)
+    check_compatible(stored.resolved, assembly.loaded.resolved)
+    clean_run_directory(stored.path)
+    store = CheckpointStore(stored.path)
+    store.clean()
+    write_experiment(stored.path, assembly.loaded)
+    checkpoint, notes = store.load_newest()
+    if checkpoint is None:
+        has = "no whole checkpoint" if notes else "no checkpoint yet"
+        notes = [*notes, f"the run has {has}: training starts at the beginning"]
+    else:
+        notes = [*notes, f"resumed from epoch {checkpoint.epoch}"]
+    resumption = Resumption(epoch=checkpoint.epoch if checkpoint else 0, overrides=assembly.loaded.overrides)
+    note_resumption(stored.path, assembly.loaded.resolved, resumption)
+    return stored.path, checkpoint, notes
+
+
+def _new_directory(assembly: Assembly, run_dir: Path | None, overwrite: bool) -> Path:
+    """What does not fit is refused before anything is created or replaced."""
+    source = assembly.experiment.initialize_from
+    if source:
+        open_source(source)
+    if overwrite and run_dir is None:
+        raise RequestError("--overwrite names no run", help="name the directory to replace with --out")
+    if overwrite and source and Path(source).resolve().is_relative_to(run_dir.resolve()):  # type: ignore[union-attr]
+        raise RequestError(
+            "a run cannot replace the one that it is initialised from",
+            received=f"initialize_from = {source!r} and --out {run_dir} --overwrite",
+            help="give --out another directory",
+        )
+    _ = assembly.spaces
+    return create_run_directory(assembly.loaded, assembly.kernel, out=run_dir, overwrite=overwrite)

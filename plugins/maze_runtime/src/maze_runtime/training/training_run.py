@@ -1,0 +1,262 @@
+"""One run, from its directory to its outcome: everything is built, trained epoch by epoch, and closed again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from maze_kernel.contracts.logger import EpochRecord, Logger, LoggerContext, Outcome, Progress
+from maze_kernel.errors import MazeError, NonFiniteError
+from maze_kernel.selection import read_option
+from maze_runtime.env.tracebacks import see_alone, traceback_of
+from maze_runtime.models.graph_building import named_graphs
+from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.fan_out import FanOut
+from maze_runtime.run.pools import KnowsLastingPlaces
+from maze_runtime.training.budget import Budget
+from maze_runtime.training.checkpoint import Checkpoint, LoopState
+from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator
+from maze_runtime.training.initialization import initialize_from
+from maze_runtime.training.interruption import Interruption
+from maze_runtime.training.loop import Loop
+from maze_runtime.training.resume import restore
+from maze_runtime.training.run_directory import run_directory
+from maze_runtime.training.run_files import save_normalization, write_batch
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.contracts.trainer import Trainer
+    from maze_kernel.contracts.workers import WorkerPool
+    from maze_kernel.loader import Kernel
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of `TrainingRun`."""
+
+    run_dir: Path | None
+    resume: Path | None
+    overwrite: bool
+    max_seconds: float | None
+    verbosity: int
+    extra_loggers: Sequence[Logger]
+    on_run_dir: Callable[[Path], None]
+
+
+class TrainingRun:
+    """A run that is trained one epoch at a time; a context manager, within which `advance` may be called.
+
+    What is raised within it is written down, and loggers, trainer and workers are closed in any case. A new directory
+    is removed again where not everything could be built.
+
+        with TrainingRun(loaded, kernel) as run:
+            while run.advance() is None:
+                print(run.record.epoch)
+
+    Args:
+        loaded: the experiment; of a resumed run, what `maze_runtime.training.resume.stored_experiment` gives.
+        run_dir: a new directory; None: `runs/<name>/<UTC time>-<4 hex>/`.
+        resume: the run directory to continue, in place of `run_dir`.
+        overwrite: replace the run in `run_dir`, if there is one.
+        max_seconds: wall-clock budget of this and of what it resumes together.
+        verbosity: −1 silent, 0 normal, 1 tables of statistics.
+        extra_loggers: besides those of the experiment.
+        on_run_dir: called with the run directory before anything else is built.
+
+    Attributes:
+        interruption: catches signals where the caller enters it.
+        outcome: None until training is over.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedExperiment,
+        kernel: Kernel,
+        *,
+        run_dir: Path | None = None,
+        resume: Path | None = None,
+        overwrite: bool = False,
+        max_seconds: float | None = None,
+        verbosity: int = 0,
+        extra_loggers: Sequence[Logger] = (),
+        on_run_dir: Callable[[Path], None] = lambda _path: None,
+    ) -> None:
+        self._assembly = Assembly(loaded, kernel)
+        _check_place(self._assembly, run_dir or resume or Path("runs"))
+        self.path, self._checkpoint, self._notes = run_directory(self._assembly, run_dir, resume, overwrite)
+        self._assembly.run_dir = self.path
+        self._is_new = resume is None
+        self._max_seconds = max_seconds
+        on_run_dir(self.path)
+        epoch = self._checkpoint.epoch if self._checkpoint else 0
+        context = _logger_context(self._assembly, self.path, epoch, verbosity)
+        self._loggers = FanOut([*self._assembly.make_loggers(context), *extra_loggers], self.path / "log.txt")
+        self._stack = ExitStack()
+        self.interruption = Interruption(silent=verbosity < 0)
+        self.outcome: Outcome | None = None
+
+    def __enter__(self) -> TrainingRun:
+        try:
+            for note in self._notes:
+                self._loggers.message(note)
+            self._loop = self._prepare(self._checkpoint)
+            self._checkpoint = None
+            self.outcome = self._loop.begin()
+        except BaseException as error:
+            with self._stack:
+                self._fail(error)
+            if self._is_new:
+                shutil.rmtree(self.path, ignore_errors=True)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if error is not None:
+                self._fail(error)
+            else:
+                outcome = self.outcome or self.stop("interrupted", "it was left")
+                self._loggers.note(f"{outcome.status}: {outcome.reason}")
+                self._loggers.close(outcome)
+
+    @property
+    def record(self) -> EpochRecord | None:
+        """Statistics of the last epoch; None before the first one here."""
+        return self._loop.record
+
+    @property
+    def env_steps(self) -> int:
+        """Of the whole run, resumed parts included."""
+        return self._loop.trainer.env_steps
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that was trained, resumed parts included; 0 before the first one."""
+        return self._loop.state.epoch
+
+    @property
+    def model(self) -> Any:
+        """With the weights as they are now."""
+        return self._loop.trainer.model
+
+    def advance(self) -> Outcome | None:
+        """Train one epoch, evaluation and checkpoint included; the outcome where training is over.
+
+        Raises:
+            MazeError: training failed; what was saved is whole.
+        """
+        if self.outcome is None:
+            self.outcome = self._loop.advance(self.interruption)
+        return self.outcome
+
+    def stop(self, status: str, reason: str) -> Outcome:
+        """Save and end the run; nothing changes where it is over."""
+        if self.outcome is None:
+            self.outcome = self._loop.stop(status, reason)
+        return self.outcome
+
+    def _prepare(self, checkpoint: Checkpoint | None) -> Loop:
+        assembly = self._assembly
+        trainer: Trainer = assembly.make_trainer(assembly.trainer_context(self._progress))
+        self._stack.callback(trainer.close)
+        store = CheckpointStore(self.path, keep=assembly.experiment.checkpoint.keep)
+        state = LoopState()
+        if checkpoint is not None:
+            state = restore(checkpoint, trainer, assembly)
+            # What a crash kept from being written with the checkpoint.
+            store.go_on_from(state.epoch, state.best_epoch)
+            save_normalization(store, assembly)
+        else:
+            store.drop_after(0)
+        if checkpoint is None and assembly.experiment.initialize_from:
+            for line in initialize_from(assembly.experiment.initialize_from, trainer, assembly):
+                self._loggers.message(line)
+        if checkpoint is None:
+            self._hand_over_networks(trainer.model)
+        assembly.estimate_transforms(
+            self._loggers.message,
+            lambda fraction: self._loggers.progress(Progress(env_steps=0, fraction=fraction, phase="estimate")),
+        )
+        return Loop(
+            assembly=assembly,
+            trainer=trainer,
+            evaluator=self._evaluator(self._pool()),
+            store=store,
+            loggers=self._loggers,
+            budget=Budget.of(partial(read_option, trainer.options), self._max_seconds),
+            state=state,
+        )
+
+    def _progress(self, progress: Progress) -> None:
+        """What trainers call between updates."""
+        self._loggers.progress(progress)
+        self.interruption.check()
+
+    def _fail(self, error: BaseException) -> None:
+        """Write what helps to understand a failure, then close the loggers."""
+        if isinstance(error, NonFiniteError):
+            batch = write_batch(self.path, error)
+            if batch is not None:
+                error.help = f"{error.help}; " if error.help else ""
+                error.help += f"the batch is in {batch}"
+        if isinstance(error, MazeError):
+            see_alone(error, self._assembly.loaded.path, self._assembly.loaded.overrides)
+        if not isinstance(error, KeyboardInterrupt) and (text := traceback_of(error)):
+            self._loggers.note(f"what failed:\n{text.rstrip()}")
+        what = error.what if isinstance(error, MazeError) else f"{type(error).__name__}: {error}"
+        status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        self._loggers.note(f"{status}: {what}")
+        self._loggers.close(Outcome(status=status, reason=what))
+
+    def _hand_over_networks(self, model: Any) -> None:
+        """A model that cannot say what it is made of is trained all the same."""
+        try:
+            graphs = named_graphs(model)
+        except Exception as error:
+            self._loggers.message(f"the networks could not be described: {type(error).__name__}: {error}")
+            return
+        if graphs:
+            self._loggers.networks(graphs)
+
+    def _pool(self) -> WorkerPool | None:
+        """Workers for evaluation and estimates; None where everything runs in this process."""
+        if self._assembly.experiment.workers is None:
+            return None
+        pool = self._assembly.make_workers()
+        self._stack.callback(pool.close)
+        return pool if pool.is_parallel else None
+
+    def _evaluator(self, pool: WorkerPool | None) -> Evaluator | None:
+        if self._assembly.experiment.evaluation.n_episodes == 0:
+            return None
+        evaluator = Evaluator(self._assembly, pool)
+        self._stack.callback(evaluator.close)
+        return evaluator
+
+
+def _check_place(assembly: Assembly, path: Path) -> None:
+    """Let the worker pool refuse a place where a run would be lost."""
+    with assembly.make_workers() as pool:
+        if isinstance(pool, KnowsLastingPlaces):
+            pool.check_run_directory(path)
+
+
+def _logger_context(assembly: Assembly, path: Path, epoch: int, verbosity: int) -> LoggerContext:
+    experiment = assembly.experiment
+    budget = Budget.of(experiment.trainer.option)
+    return LoggerContext(
+        run_dir=path,
+        name=experiment.name,
+        n_epochs=budget.n_epochs,
+        max_env_steps=budget.max_env_steps,
+        resumed_epoch=epoch,
+        metric=experiment.evaluation.metric or MEAN_REWARD,
+        verbosity=verbosity,
+    )
