@@ -33,10 +33,31 @@ def train(
     resume: Annotated[Path | None, typer.Option("--resume", help="Continue this run directory.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Run directory; else runs/NAME/TIME.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in --out.")] = False,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", metavar="LIST", help="Train once with each seed: 0,1,2 or 0-9.")
+    ] = None,
+    parallel: Annotated[
+        int | None, typer.Option("--parallel", min=1, help="Runs at a time, with --seeds; else one a processor.")
+    ] = None,
     max_seconds: Annotated[float | None, typer.Option("--max-seconds", help="Stop after this wall-clock time.")] = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show all statistics of each epoch.")] = False,
 ) -> int:
-    """Train an experiment, or continue a run."""
+    """Train an experiment, or continue a run; with --seeds several runs, which --resume continues together."""
+    if seeds is not None or (resume is not None and (resume / "series.json").is_file()):
+        from maze_runtime.commands.series import train_seeds
+
+        return train_seeds(
+            file,
+            tuple(overrides or ()),
+            seeds,
+            resume,
+            out,
+            overwrite=overwrite,
+            parallel=parallel,
+            max_seconds=max_seconds,
+        )
+    if parallel is not None:
+        raise RequestError("--parallel is for several runs", help="name their seeds with --seeds 0,1,2")
     from maze_runtime.training.train import train as run_training
 
     loaded = _experiment_to_train(file, tuple(overrides or ()), resume)
