@@ -180,6 +180,15 @@ class VectorComponent(Component):
 
 
 @attrs.frozen(kw_only=True)
+class SearcherComponent(Component):
+    """Target: `(context: SearchContext, options) -> Searcher`; chooses the trials of a sweep."""
+
+    kind: ClassVar[str] = "searcher"
+    default: bool = False
+    """Whether a sweep that names no searcher uses it."""
+
+
+@attrs.frozen(kw_only=True)
 class CommandComponent(Component):
     """Target: a function whose parameters are annotated as typer's are; it is imported when the command runs.
 
@@ -203,6 +212,7 @@ COMPONENT_TYPES: dict[str, type[Component]] = {
         DatasetComponent,
         WorkersComponent,
         VectorComponent,
+        SearcherComponent,
         CommandComponent,
     )
 }

@@ -70,7 +70,6 @@ class MazeHooks(Protocol):
         class HalfReward(Transform):
             def reward(self, reward):
                 return reward * 0.5
-
         @hookimpl
         def maze_wrappers():
             yield c.WrapperComponent(name="half-reward", target="my_plugin:HalfReward", summary="Halves rewards.")
@@ -94,7 +93,6 @@ class MazeHooks(Protocol):
 
             def out_shapes(self):
                 return self.in_shapes
-
         @hookimpl
         def maze_blocks():
             yield c.BlockComponent(name="square", target="my_plugin:Square", summary="Squares its input.")
@@ -112,7 +110,6 @@ class MazeHooks(Protocol):
 
             def mode_numpy(self, logits):
                 return logits.argmax(axis=-1)  # and the other methods of `Distribution`
-
         @hookimpl
         def maze_distributions():
             yield c.DistributionComponent(name="certain", target="my_plugin:Certain", summary="Takes the mode.")
@@ -130,7 +127,6 @@ class MazeHooks(Protocol):
 
             def train_epoch(self):
                 return {}  # and the other methods of `Trainer`
-
         @hookimpl
         def maze_trainers():
             yield c.TrainerComponent(name="idle", target="my_plugin:Idle", summary="Learns nothing.")
@@ -149,7 +145,6 @@ class MazeHooks(Protocol):
             def write(self, record):
                 with self.file.open("a") as file:
                     print(record.epoch, record.env_steps, file=file)
-
         @hookimpl
         def maze_loggers():
             yield c.LoggerComponent(name="lines", target="my_plugin:Lines", summary="One line an epoch.")
@@ -164,7 +159,6 @@ class MazeHooks(Protocol):
         def make_model(context, *, hidden_units: int = 32):
             heads = {key: space.spaces for key, space in context.spaces.action.items()}
             return hidden_units, heads  # an `ActorCritic` in earnest
-
         @hookimpl
         def maze_models():
             yield c.ModelComponent(name="my-model", target="my_plugin:make_model", summary="Networks of my own.")
@@ -186,7 +180,6 @@ class MazeHooks(Protocol):
             def act(self, policy_key, group, *, deterministic=False):
                 heads, n = self.spaces.action[policy_key].spaces, len(group.env_index)
                 return {head: np.zeros((n, *space.shape), space.dtype) for head, space in heads.items()}
-
         @hookimpl
         def maze_policies():
             yield c.PolicyComponent(name="always-zero", target="my_plugin:AlwaysZero", summary="Takes action 0.")
@@ -227,7 +220,6 @@ class MazeHooks(Protocol):
 
             def close(self):
                 self.env.close()
-
         @hookimpl
         def maze_datasets():
             yield c.DatasetComponent(name="standing", target="my_plugin:Standing", summary="Nothing is done.")
@@ -245,7 +237,6 @@ class MazeHooks(Protocol):
         class Here(InlinePool):
             def __init__(self, *, count: int = 1):
                 super().__init__(WorkersOptions(count=count))
-
         @hookimpl
         def maze_workers():
             yield c.WorkersComponent(name="here", target="my_plugin:Here", summary="Actors in this process.")
@@ -267,10 +258,25 @@ class MazeHooks(Protocol):
             def step(self, actions):
                 print(self.word)
                 return super().step(actions)
-
         @hookimpl
         def maze_vectors():
             yield c.VectorComponent(name="traced", target="my_plugin:Traced", summary="Says when it steps.")
+        ```
+        """
+
+    @hookspec
+    def maze_searchers(self) -> Iterable[c.SearcherComponent]:
+        """Searchers, selected by `[searcher] use = "..."` in the file of a sweep.
+
+        ```python
+        from maze_sweeps.searching import ListSearcher
+
+        def first(context, *, n: int = 3):
+            leaf = context.space.leaves[0]
+            return ListSearcher([{leaf.name: value} for value in leaf.values[:n]])
+        @hookimpl
+        def maze_searchers():
+            yield c.SearcherComponent(name="first", target="my_plugin:first", summary="Tries the first values.")
         ```
         """
 
@@ -284,7 +290,6 @@ class MazeHooks(Protocol):
 
         def greet(name: Annotated[str, typer.Argument(help="Whom to greet.")] = "world"):
             print(f"hello {name}")
-
         @hookimpl
         def maze_commands():
             yield c.CommandComponent(name="greet", target="my_plugin:greet", summary="Greets somebody.")
