@@ -8,7 +8,7 @@ RAY_BIN := $(RAY_VENV)/bin
 RAY_STAMP := $(RAY_VENV)/.installed
 RAY_TESTS := $(wildcard tests/maze_ray tests/maze_rllib)
 WORKERS ?= 2
-TYPED := maze_kernel/src/maze_kernel $(foreach part,runtime processes trajectories deployment viewing drawing reports testing suite,plugins/maze_$(part)/src/maze_$(part)) \
+TYPED := maze_kernel/src/maze_kernel $(foreach part,runtime processes trajectories deployment viewing drawing reports sweeps testing suite,plugins/maze_$(part)/src/maze_$(part)) \
          tests/third_party/maze_acme/src/maze_acme
 
 .PHONY: help venv ray-venv demo test test-slow test-ray lint format bench reference docs clean
