@@ -99,7 +99,12 @@ def _row(seed: SeedResult) -> list[str]:
 
 
 def _resume_command(path: Path, file: Path | None, overrides: tuple[str, ...]) -> str:
-    if file is None:
-        return f"maze train --resume {path}"
-    settings = "".join(f" --set {shlex.quote(item)}" for item in overrides)
-    return f"maze train {file}{settings} --resume {path}"
+    """What goes on with the series; only the user's own file may ask for code by path."""
+    from maze_runtime.series.series import series_experiment
+
+    try:
+        series_experiment(path)
+    except RequestError:
+        settings = "".join(f" --set {shlex.quote(item)}" for item in overrides)
+        return f"maze train {file}{settings} --resume {path}"
+    return f"maze train --resume {path}"

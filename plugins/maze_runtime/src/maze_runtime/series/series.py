@@ -157,12 +157,18 @@ def resume_series(
     Raises:
         RequestError: it is no series, or the stored experiment needs code by path.
     """
-    stored = read_series(path)
-    if loaded is None:
-        loaded = experiment_from_mapping(
-            stored["experiment"], kernel=None, origin=str(path / "series.json"), import_paths=False
-        )
-    return _train(loaded, stored["seeds"], path, options)
+    seeds = read_series(path)["seeds"]
+    return _train(series_experiment(path) if loaded is None else loaded, seeds, path, options)
+
+
+def series_experiment(path: Path) -> LoadedExperiment:
+    """The experiment that the folder of a series describes; names resolve through installed plugins only.
+
+    Raises:
+        ExperimentError: it needs code by path, or a plugin that is missing.
+    """
+    stored, origin = read_series(path), str(path / "series.json")
+    return experiment_from_mapping(stored["experiment"], kernel=None, origin=origin, import_paths=False)
 
 
 def is_series(path: Path) -> bool:
@@ -294,7 +300,7 @@ class _Series:
         report = self._latest.get(result.seed)
         if report is None:
             return [str(result.seed), result.status, "", "", ""]
-        value = self.metric.of(report.train, report.evaluation)
+        value = self.metric.of(report.train, report.evaluation or None) if report.train else None
         return [
             str(result.seed),
             result.status,
