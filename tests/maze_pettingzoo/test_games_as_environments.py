@@ -16,6 +16,7 @@ from maze_kernel.errors import EnvError, MazeError, RequestError
 from maze_kernel.loader import Kernel
 from maze_pettingzoo.credit import Ledger
 from maze_pettingzoo.env import PettingZooEnv, adapt, make_env
+from maze_pettingzoo.making import as_turns
 from maze_pettingzoo.options import PettingZooOptions
 from maze_runtime.rollout.episodes import run_episodes
 from maze_runtime.rollout.random_policy import RandomPolicy
@@ -301,3 +302,123 @@ def test_frames_are_the_games_own():
     assert env.render().shape[-1] == 3
     env.close()
     assert isinstance(env.game, AECEnv)
+
+
+class Folding(AECEnv):
+    """Two agents in turn; action 1 ends the game and costs its agent a point; the mask of the other agent is zero."""
+
+    metadata: ClassVar = {"name": "folding"}
+    render_mode = None
+
+    def __init__(self, n_actions=2):
+        super().__init__()
+        self.possible_agents = ["left", "right"]
+        self.n_actions = n_actions
+
+    def observation_space(self, agent):
+        return spaces.Dict({"seen": spaces.Box(0, 99, (1,), np.float32), "action_mask": spaces.MultiBinary(2)})
+
+    def action_space(self, agent):
+        return spaces.Discrete(2)
+
+    def observe(self, agent):
+        is_waiting = not self.agents or agent != self.agent_selection or self.terminations[agent]
+        mask = np.zeros(2, np.int8) if is_waiting else np.arange(2) < self.n_actions
+        return {"seen": np.array([self.turn], np.float32), "action_mask": mask.astype(np.int8)}
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.turn = list(self.possible_agents), 0
+        self.rewards, self._cumulative_rewards = (dict.fromkeys(self.agents, 0.0) for _ in range(2))
+        self.terminations, self.truncations = (dict.fromkeys(self.agents, False) for _ in range(2))
+        self.infos = {agent: {} for agent in self.agents}
+        self.agent_selection = "right"
+
+    def step(self, action):
+        agent = self.agent_selection
+        if self.terminations[agent]:
+            self._was_dead_step(action)
+            return
+        self.turn += 1
+        self._cumulative_rewards[agent] = 0
+        self.rewards = {other: -1.0 if other == agent and action == 1 else 0.0 for other in self.agents}
+        if action == 1:
+            self.terminations = dict.fromkeys(self.agents, True)
+        self.agent_selection = "left" if agent == "right" else "right"
+        self._accumulate_rewards()
+
+
+def test_a_game_that_is_over_before_anyone_decides_is_no_episode():
+    env = PettingZooEnv(Folding(), PettingZooOptions(id="", random_agents=("right",)))
+    turns = set()
+    for seed in range(40):
+        observation, _ = env.reset(seed=seed)
+        assert observation["action_mask"].tolist() == [1, 1]
+        again, _ = env.reset(seed=seed)
+        assert np.array_equal(observation["seen"], again["seen"])
+        while True:
+            observation, reward, terminated, _, _ = env.step({"action": np.int64(0)})
+            if terminated:
+                break
+            assert observation["action_mask"].any()
+        assert reward == 0
+        turns.add(float(observation["seen"][0]))
+    assert len(turns) > 2
+
+
+def test_games_that_nobody_decides_are_refused():
+    env = PettingZooEnv(Folding(), PettingZooOptions(id="", random_agents=("left", "right")))
+    with pytest.raises(EnvError, match="before another agent decides") as caught:
+        env.reset(seed=0)
+    assert "random_agents" in caught.value.help
+
+
+class Waiting(Leaving):
+    """Agents take their choices in turn, though all are asked; those that wait have a mask of zeros."""
+
+    def _masks(self):
+        return {agent: {"action_mask": np.full(2, int(agent[-1]) == self.round % 3, np.int8)} for agent in self.agents}
+
+    def reset(self, seed=None, options=None):
+        observations, _ = super().reset(seed, options)
+        return observations, self._masks()
+
+    def step(self, actions):
+        self.taken.append(dict(actions))
+        self.round += 1
+        truncated = dict.fromkeys(self.agents, self.round == 7)
+        infos = self._masks()
+        rewards = {agent: float(infos[agent]["action_mask"].any()) for agent in self.agents}
+        results = (self._seen(), rewards, dict.fromkeys(self.agents, False), truncated, infos)
+        self.agents = [] if self.round == 7 else self.agents
+        return results
+
+
+@pytest.mark.parametrize("rewards", ["own", "team"])
+def test_an_agent_whose_mask_is_zero_is_not_asked(rewards):
+    game = Waiting()
+    env = PettingZooEnv(as_turns(game), PettingZooOptions(id="", rewards=rewards))
+    observation, _ = env.reset(seed=0)
+    asked = []
+    while True:
+        assert observation["action_mask"].all()
+        asked.append(env.actor_id().agent_id)
+        observation, _, _, truncated, _ = env.step({"action": np.int64(1)})
+        if truncated:
+            break
+    assert asked == [0, 1, 2, 0, 1, 2, 0]
+    assert [taken[f"runner_{agent}"] for taken, agent in zip(game.taken, asked, strict=True)] == [2] * 7
+
+
+@pytest.mark.slow
+def test_poker_against_a_player_that_may_fold_first():
+    pytest.importorskip("rlcard", reason="rlcard is not installed: pip install 'pettingzoo[classic]'")
+    env = build("pettingzoo.classic.leduc_holdem_v4", random_agents=("player_1",))
+    rng = np.random.default_rng(0)
+    for seed in range(60):
+        observation, _ = env.reset(seed=seed)
+        is_over = False
+        while not is_over:
+            choice = rng.choice(np.flatnonzero(observation["action_mask"]))
+            observation, _, terminated, truncated, _ = env.step({"action": np.int64(choice)})
+            is_over = terminated or truncated
+            assert is_over or observation["action_mask"].any()

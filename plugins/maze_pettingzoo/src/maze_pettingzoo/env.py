@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 
 from maze_kernel.contracts.env import Action, ActorID, Observation
+from maze_kernel.errors import EnvError
 from maze_pettingzoo.credit import Ledger
 from maze_pettingzoo.options import PettingZooOptions
-from maze_pettingzoo.seats import MASK, Seat, structured_spaces, take_seats
+from maze_pettingzoo.seats import MASK, OWNER, structured_spaces, take_seats
+
+_MAX_GAMES = 100
+"""Games in a row that may be over before anyone decides."""
 
 
 def make_env(options: PettingZooOptions) -> PettingZooEnv:
@@ -54,6 +58,7 @@ class PettingZooEnv:
         self._rng = np.random.default_rng()
         self._ledger = Ledger()
         self._agent = next(iter(self._seats))
+        self._observation: Observation = {}
         self._actor_done = False
         self._flat_step_end = True
         self._over = False
@@ -64,13 +69,17 @@ class PettingZooEnv:
         """Start an episode."""
         if seed is not None:
             self._rng = np.random.default_rng(seed)
-        self.game.reset(seed=seed, options=options)
-        self._ledger = Ledger()
-        self._terminated = self._truncated = self._over = self._actor_done = False
-        self._flat_step_end = True
-        self._paid = 0.0
-        self._pass_turns()
-        return self._observe(), {}
+        for _ in range(_MAX_GAMES):
+            self._begin(seed, options)
+            if not self._over:
+                return self._observation, {}
+            seed = int(self._rng.integers(2**31))
+        raise EnvError(
+            "the random agents end every game before another agent decides",
+            received=f"{_MAX_GAMES} games without a decision",
+            owner=OWNER,
+            help="let fewer agents play at random (random_agents)",
+        )
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Take one decision of the agent whose turn it is."""
@@ -83,7 +92,7 @@ class PettingZooEnv:
         is_new_round = self._seats[self._agent].order <= seat.order
         self._flat_step_end = self._over or (is_new_round and not self._pays_own)
         truncated = self._over and self._truncated and not self._terminated
-        return self._observe(), self._paid, self._over and not truncated, truncated, {}
+        return self._observation, self._paid, self._over and not truncated, truncated, {}
 
     def actor_id(self) -> ActorID:
         """The agent whose turn it is; the last one that acted at the end of an episode."""
@@ -109,8 +118,19 @@ class PettingZooEnv:
         """Close the game."""
         self.game.close()
 
+    def _begin(self, seed: int | None, options: dict[str, Any] | None) -> None:
+        self.game.reset(seed=seed, options=options)
+        self._ledger = Ledger()
+        self._terminated = self._truncated = self._over = self._actor_done = False
+        self._flat_step_end = True
+        self._paid = 0.0
+        self._pass_turns()
+
     def _pass_turns(self) -> None:
-        """Pay whoever's turn comes, step over agents that are out, play random ones, until a learner decides."""
+        """Pay whoever's turn comes, step over agents that are out, play random ones, until a learner decides.
+
+        A turn whose mask allows nothing is no decision; the game, which wants some action, gets any.
+        """
         game = self.game
         while game.agents:
             agent = game.agent_selection
@@ -123,12 +143,20 @@ class PettingZooEnv:
                     self._terminated |= bool(terminated)
                     self._truncated |= bool(truncated)
                 game.step(None)
-            elif agent in self._random:
+            elif agent in self._random or not self._is_decision(agent):
                 game.step(self._random_action(agent))
             else:
-                self._agent = agent
                 return
         self._over = True
+        self._observation = self._look(self._agent)
+
+    def _is_decision(self, agent: str) -> bool:
+        """Whether an agent has a choice; if so it is the one who decides next."""
+        observation = self._look(agent)
+        if MASK in observation and not observation[MASK].any():
+            return False
+        self._agent, self._observation = agent, observation
+        return True
 
     def _random_action(self, agent: str) -> Any:
         raw, _, _, _, info = self.game.last()
@@ -136,11 +164,10 @@ class PettingZooEnv:
         space = self.game.action_space(agent)
         space.seed(int(self._rng.integers(2**31)))
         mask = seat.observation(raw, info).get(MASK)
-        return space.sample() if mask is None else space.sample(mask)
+        return space.sample() if mask is None or not mask.any() else space.sample(mask)
 
-    def _observe(self) -> Observation:
-        seat: Seat = self._seats[self._agent]
-        return seat.observation(self.game.observe(self._agent), self.game.infos.get(self._agent, {}))
+    def _look(self, agent: str) -> Observation:
+        return self._seats[agent].observation(self.game.observe(agent), self.game.infos.get(agent, {}))
 
 
 def _is_out(game: Any, agent: str) -> bool:
