@@ -57,6 +57,52 @@ def test_a_gymnasium_environment_is_played_again_to_be_drawn(maze, cartpole):
         assert len(dict(episode["steps"][0]["observation"])["observation"].split(",")) == 4
 
 
+UNDRAWN = """
+import gymnasium
+import numpy as np
+
+class Env(gymnasium.Env):
+    metadata = {{"render_modes": {modes}}}
+    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2)
+
+    def __init__(self, render_mode=None):
+        assert render_mode is None or render_mode in self.metadata["render_modes"], "no such mode"
+        self.render_mode = render_mode
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return np.zeros(2, np.float32), {{}}
+
+    def step(self, action):
+        self.time += 1
+        return np.ones(2, np.float32), 1.0, self.time == 3, False, {{}}
+
+    def render(self):
+        raise ImportError("no OpenGL here")
+
+gymnasium.register("{name}", entry_point=Env)
+"""
+
+
+@pytest.mark.parametrize(
+    ("modes", "why"), [(["rgb_array"], "drawing failed with ImportError: no OpenGL here"), ([], "")]
+)
+def test_an_environment_that_cannot_draw_is_shown_without_pictures(maze, record, tmp_path, monkeypatch, modes, why):
+    name = f"undrawn_{len(modes)}"
+    (tmp_path / f"{name}.py").write_text(UNDRAWN.format(modes=modes, name=f"{name}/Env-v0"))
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = record(f'name = "plain"\n[env]\nuse = "gym"\nid = "{name}:{name}/Env-v0"\n[trainer]\nuse = "ppo"\n')
+    done = maze("view", folder)
+    assert done.exit_code == 0, done.output
+    for episode in data_of(folder / "view.html"):
+        assert episode["note"].startswith(f"no pictures: {why}")
+        assert episode["frames"] == []
+        assert [step["reward"] for step in episode["steps"]] == [1.0, 1.0, 1.0, None]
+        assert [name for name, _ in episode["steps"][0]["observation"]] == ["observation"]
+        assert [name for name, _ in episode["steps"][0]["action"]] == ["action"]
+
+
 def test_nothing_is_fetched_and_nothing_recorded_becomes_markup(maze, record):
     text = '[env]\nuse = "gym"\nid = "CartPole-v1"\n[trainer]\nuse = "ppo"\n'
     folder = record(f'name = "x"\n{text}', episodes=1)

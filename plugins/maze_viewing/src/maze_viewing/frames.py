@@ -7,6 +7,7 @@ actions, and drawn on the way; whether it still does what was recorded is checke
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 import attrs
@@ -59,7 +60,7 @@ def drawn_frames(
 
 
 def replayed_frames(make_env: Callable[[], StructuredEnv], episode: Episode, max_decisions: int) -> Frames:
-    """Pictures of the environment while it takes the recorded actions again.
+    """Pictures of the environment while it takes the recorded actions again; a note where it cannot be drawn.
 
     Args:
         make_env: builds it with drawing switched on.
@@ -68,13 +69,13 @@ def replayed_frames(make_env: Callable[[], StructuredEnv], episode: Episode, max
     """
     if episode.info.seed is None:
         return Frames(note="no pictures: the episode was recorded without a seed, so it cannot be played again")
-    env = make_env()
     try:
-        return _replayed(env, episode, max_decisions)
+        with closing(make_env()) as env:
+            return _replayed(env, episode, max_decisions)
     except MazeError as error:
         return Frames(note=f"no pictures: {error.what}")
-    finally:
-        env.close()
+    except Exception as error:  # a system without OpenGL, a drawing that the environment does not offer
+        return Frames(note=f"no pictures: drawing failed with {type(error).__name__}: {error}")
 
 
 def renderer_arguments(renderer: Renderer, given: Mapping[str, str]) -> dict[str, Any]:
