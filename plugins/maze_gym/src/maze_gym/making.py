@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import gymnasium
 from gymnasium import error as gym_error
 
+from maze_gym.known_packages import how_to_get
 from maze_gym.options import GymOptions
 from maze_kernel.errors import EnvError, RequestError
 
@@ -144,15 +145,13 @@ def _imported(name: str) -> Any:
 def _raise_unknown(env_id: str) -> NoReturn:
     known = {known_id.lower(): known_id for known_id in gymnasium.registry}
     near = [known[match] for match in difflib.get_close_matches(env_id.lower(), known, n=3, cutoff=0.5)]
-    help_text = 'check the spelling, or import the package that registers it: id = "package:Env-v0"'
-    if env_id.startswith("ALE/") or "NoFrameskip" in env_id:
-        help_text = 'Atari environments come with their own package: pip install ale-py, id = "ale_py:ALE/Pong-v5"'
+    unknown = 'check the spelling, or import the package that registers it: id = "package:Env-v0"'
     raise RequestError(
         f"there is no Gymnasium environment {env_id!r}",
         option="id",
         nearest=tuple(near),
         owner=OWNER,
-        help=help_text,
+        help=how_to_get(env_id) or unknown,
     )
 
 
