@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -18,6 +19,7 @@ from maze_pettingzoo.credit import Ledger
 from maze_pettingzoo.env import PettingZooEnv, adapt, make_env
 from maze_pettingzoo.making import as_turns
 from maze_pettingzoo.options import PettingZooOptions
+from maze_runtime.env.batching import scalar_reward
 from maze_runtime.rollout.episodes import run_episodes
 from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
@@ -422,3 +424,81 @@ def test_poker_against_a_player_that_may_fold_first():
             observation, _, terminated, truncated, _ = env.step({"action": np.int64(choice)})
             is_over = terminated or truncated
             assert is_over or observation["action_mask"].any()
+
+
+class Pair(gymnasium.Env):
+    """Two agents that are paid for taking the number the other one sees; the second may be given a mask."""
+
+    observation_space = spaces.Tuple([spaces.Box(0, 1, (1,)), spaces.Box(0, 1, (2,))])
+    action_space = spaces.Tuple([spaces.Discrete(2), spaces.Discrete(2)])
+
+    def __init__(self, rewards="list", n_steps=3):
+        self.rewards, self.n_steps, self.taken = rewards, n_steps, []
+
+    def _seen(self):
+        self.bits = self.np_random.integers(2, size=2)
+        return np.array([self.bits[0]], np.float32), np.array([self.bits[1]] * 2, np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self._seen(), {}
+
+    def step(self, action):
+        self.taken.append(tuple(int(choice) for choice in action))
+        self.time += 1
+        paid = [float(action[0] == self.bits[1]), float(action[1] == self.bits[0])]
+        is_over = self.time == self.n_steps
+        return self._seen(), paid if self.rewards == "list" else sum(paid), is_over, False, {}
+
+
+@pytest.mark.parametrize("rewards", ["list", "number"])
+def test_a_gymnasium_environment_of_a_team_is_a_game(rewards):
+    inner = Pair(rewards)
+    env = PettingZooEnv(as_turns(inner), PettingZooOptions(id="", rewards="team"))
+    assert set(env.structured_spaces.observation) == {"agent_0", "agent_1"}
+    for seed in range(3):
+        inner.taken.clear()
+        env.reset(seed=seed)
+        bits, total, expected = inner.bits.copy(), 0.0, 0.0
+        for step in range(3):
+            assert env.actor_id().step_key == "agent_0"
+            _, reward, over, _, _ = env.step({"action": np.int64(1)})
+            total += reward
+            assert not over
+            assert env.actor_id().step_key == "agent_1"
+            _, reward, over, _, _ = env.step({"action": np.int64(step % 2)})
+            total += reward
+            expected += float(bits[1] == 1) + float(bits[0] == step % 2)
+            bits = inner.bits.copy()
+        assert over
+        assert total == pytest.approx(expected)
+        assert inner.taken == [(1, 0), (1, 1), (1, 0)]
+
+
+def test_a_team_is_named_by_its_gymnasium_id():
+    gymnasium.register("maze-test/Pair-v0", entry_point=Pair)
+    try:
+        env = build("maze-test/Pair-v0", kwargs={"n_steps": 1})
+        env.reset(seed=0)
+        _, _, over, _, _ = env.step({"action": np.int64(0)})
+        assert not over
+        assert env.step({"action": np.int64(0)})[2]
+        check_env(lambda: build("maze-test/Pair-v0"))
+    finally:
+        del gymnasium.registry["maze-test/Pair-v0"]
+
+
+def test_an_environment_of_one_agent_is_no_game():
+    with pytest.raises(EnvError, match="Tuples") as caught:
+        build("CartPole-v1")
+    assert 'use = "gym"' in caught.value.help
+
+
+def test_a_list_of_rewards_names_the_way_to_play_a_team():
+    with pytest.raises(EnvError, match="not one number") as caught:
+        scalar_reward([1.0, 2.0])
+    assert 'use = "pettingzoo"' in caught.value.help
+    with pytest.raises(EnvError, match="not one number") as caught:
+        scalar_reward(None)
+    assert caught.value.help is None

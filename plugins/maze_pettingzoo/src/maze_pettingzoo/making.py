@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import importlib
+from functools import partial
 from typing import Any
 
+import gymnasium
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from maze_kernel.errors import EnvError, RequestError
+from maze_pettingzoo.gym_team import GymTeam
 from maze_pettingzoo.options import PettingZooOptions
 
 OWNER = "maze-pettingzoo"
@@ -25,7 +28,7 @@ def make_game(options: PettingZooOptions) -> Any:
     source: Any = options.id
     if isinstance(source, str):
         source = _imported(source)
-    if isinstance(source, (AECEnv, ParallelEnv)):
+    if isinstance(source, (AECEnv, ParallelEnv, gymnasium.Env)):
         return as_turns(copy.deepcopy(source))
     drawing = {} if options.render_mode is None else {"render_mode": options.render_mode}
     try:
@@ -43,11 +46,13 @@ def make_game(options: PettingZooOptions) -> Any:
 
 
 def as_turns(game: Any) -> Any:
-    """The game with agents that take turns.
+    """The game with agents that take turns; a Gymnasium environment with Tuple spaces is one, too.
 
     Raises:
         EnvError: it is no PettingZoo game.
     """
+    if isinstance(game, gymnasium.Env):
+        game = GymTeam(game)
     if isinstance(game, ParallelEnv):
         return parallel_to_aec(game)
     if not isinstance(game, AECEnv):
@@ -61,6 +66,8 @@ def as_turns(game: Any) -> Any:
 
 
 def _imported(name: str) -> Any:
+    if name in gymnasium.registry:
+        return partial(gymnasium.make, name, disable_env_checker=True)
     module_name, colon, attribute = name.partition(":")
     try:
         module = importlib.import_module(module_name)
@@ -73,6 +80,8 @@ def _imported(name: str) -> Any:
             owner=OWNER,
             help="pip install 'maze-pettingzoo[games]' has connect four and mpe2; others: 'pettingzoo[classic]'",
         ) from error
+    if attribute in gymnasium.registry:
+        return partial(gymnasium.make, attribute, disable_env_checker=True)
     names = [attribute] if colon else ["env", "parallel_env"]
     found = next((getattr(module, name) for name in names if hasattr(module, name)), None)
     if found is None:

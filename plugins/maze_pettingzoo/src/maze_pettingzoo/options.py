@@ -13,7 +13,7 @@ class PettingZooOptions:
     """Which game, who decides in it, and how agents are paid."""
 
     id: Annotated[str, "or an object"]
-    """Module of the game, e.g. "pettingzoo.classic.connect_four_v3" or "mpe2.simple_spread_v3"; or "my_package.module:attribute" of a class or function that makes an AECEnv or ParallelEnv. From Python also such a class, function or instance, which is copied for each environment."""  # noqa: E501
+    """Module of the game, e.g. "pettingzoo.classic.connect_four_v3" or "mpe2.simple_spread_v3"; or "my_package.module:attribute" of a class or function that makes an AECEnv or ParallelEnv; or the id of a Gymnasium environment whose Tuple spaces have an entry an agent, e.g. "rware:rware-tiny-2ag-v2". From Python also such a class, function or instance, which is copied for each environment."""  # noqa: E501
     kwargs: Mapping[str, Any] = attrs.field(factory=dict)
     """Keyword arguments of the game."""
     policies: Mapping[str, str] = attrs.field(factory=dict)

@@ -107,8 +107,16 @@ def scalar_reward(reward: Any) -> float:
     except (TypeError, ValueError):
         array = np.empty(0)
     if array.size != 1:
-        raise EnvError("the reward is not one number", received=repr(reward)[:200], expected="a float")
+        raise EnvError(
+            "the reward is not one number",
+            received=repr(reward)[:200],
+            expected="a float",
+            help=_TEAM if array.size > 1 else None,
+        )
     return float(array.reshape(()))
+
+
+_TEAM = 'one reward an agent: [env] use = "pettingzoo" with the same id makes each entry of the Tuple spaces an agent'
 
 
 def spaces_of(env: Any) -> StructuredSpaces:
