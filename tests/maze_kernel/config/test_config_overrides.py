@@ -28,6 +28,27 @@ def test_values_are_replaced_added_and_appended(load, minimal):
     assert loaded.overrides[0] == "trainer.lr = 1e-3"
 
 
+def test_an_element_is_named_by_what_it_uses(load, minimal):
+    text = minimal + '\n[[wrappers]]\nuse = "scale"\n'
+    assert load(text, "wrappers.scale.n=2").experiment.wrappers[0].options.n == 2.0
+    assert load(text, 'wrappers.scale={ use = "scale", n = 3 }').experiment.wrappers[0].options.n == 3.0
+    both = load(text, 'wrappers.1={use="scale"}', "wrappers.1.n=4")
+    assert [wrapper.options.n for wrapper in both.experiment.wrappers][1] == 4.0
+
+
+def test_what_two_elements_use_names_neither(problems, minimal):
+    text = minimal + '\n[[wrappers]]\nuse = "scale"\n[[wrappers]]\nuse = "scale"\n'
+    (error,) = problems(text, "wrappers.scale.n=1")
+    assert error.what == "wrappers is a list and has several elements scale"
+    assert error.help == "count from 0: --set wrappers.0..."
+
+
+def test_a_misspelt_element_has_its_nearest(problems, minimal):
+    (error,) = problems(minimal + '\n[[wrappers]]\nuse = "scale"\n', "wrappers.scal.n=1")
+    assert error.what == "wrappers is a list and has no element scal"
+    assert error.nearest == ("scale",)
+
+
 def test_the_last_of_several_wins(load, minimal):
     assert load(minimal, "seed=1", "seed=2").experiment.seed == 2
 

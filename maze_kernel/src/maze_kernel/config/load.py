@@ -101,7 +101,7 @@ def select(
     """
     problems = Problems(origin=Origin(file=origin, python=True))
     catalog = getattr(kernel_or_catalog, "catalog", kernel_or_catalog)
-    reader = _reader(catalog, problems, import_paths)
+    reader = reader_of(catalog, problems, import_paths)
     selection = structure_selection(value, kind, Scope(path=(kind,), owner=KERNEL_OWNER), reader)
     problems.raise_if_any()
     assert isinstance(selection, Selection)
@@ -115,12 +115,11 @@ def _experiment(
     if kernel is None:
         kernel = _installed(plugins, problems, folder if import_paths else None)
     check_required(plugins, kernel, problems)
-    reader = _reader(kernel.catalog, problems, import_paths)
+    reader = reader_of(kernel.catalog, problems, import_paths)
     rest = {key: value for key, value in data.items() if key != "plugins"}
     experiment = structure_options(rest, fields_of_class(Experiment), Scope(path=(), owner=KERNEL_OWNER), reader)
     problems.raise_if_any()
     assert isinstance(experiment, Experiment)
-
     return attrs.evolve(experiment, plugins=plugins), kernel
 
 
@@ -128,7 +127,8 @@ def _installed(plugins: PluginOptions, problems: Problems, folder: Path | None) 
     return Kernel.installed(disable=plugins.disable, load=plugin_files(plugins, folder, problems))
 
 
-def _reader(catalog: Any, problems: Problems, import_paths: bool) -> Reader:
+def reader_of(catalog: Any, problems: Problems, import_paths: bool = True) -> Reader:
+    """What structuring is given: the components of a catalog, and where problems go."""
     choices = Choices(catalog, import_paths)
     return Reader(
         problems=problems,

@@ -9,6 +9,7 @@ from typing import Any
 
 import tomli
 
+from maze_kernel.catalog import nearest
 from maze_kernel.config.origin import OverrideText, show_path
 from maze_kernel.config.positions import KeyPath, Span, split_key
 from maze_kernel.config.problems import Problems
@@ -22,8 +23,9 @@ _NO_WORDS = ("true", "false", "none", "null", "nil")
 def apply_overrides(data: dict[str, Any], items: Sequence[str], problems: Problems) -> dict[str, Any]:
     """A copy of the data with each `path=value` set, in the order given; later ones win. A bare word is text.
 
-    A path has dots and list indices (`wrappers.0.n`); the index after the last one appends. Missing tables are
-    made. Problems are recorded and the item left out.
+    A path has dots and list indices (`wrappers.0.n`), or in place of an index what the element uses, where no other
+    uses it (`wrappers.time-limit.n`); the index after the last one appends. Missing tables are made. Problems are
+    recorded and the item left out.
     """
     result = copy.deepcopy(data)
     for order, item in enumerate(items):
@@ -153,10 +155,14 @@ def _index(
     size = len(container)
     if name.isascii() and name.isdecimal() and len(name) < 9 and int(name) < size + last:
         return int(name)
+    uses = [element.get("use") if isinstance(element, dict) else None for element in container]
+    if uses.count(name) == 1:
+        return uses.index(name)
     problems.add(
         marker,
-        f"{show_path(path)} is a list and has no element {name}",
+        f"{show_path(path)} is a list and has {'several elements' if name in uses else 'no element'} {name}",
         expected=f"an index from 0 to {size - (not last)}" if size or last else "a list with elements",
+        nearest=nearest(name, {str(use) for use in uses if use}) if name not in uses else (),
         help=f"count from 0: --set {show_path(path)}.0...",
     )
     return None

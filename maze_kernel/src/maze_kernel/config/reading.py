@@ -85,7 +85,7 @@ class Scope:
             from maze_kernel.config.documentation import texts_of_class
 
             return texts_of_class(self.field[0]).fields.get(self.field[1])
-        table = f"[{show_path(self.path)}]" if self.path else "an experiment"
+        table = f"[{show_path(self.path)}]" if self.path else "the file"
         return f"{table} takes {', '.join(self.takes)}" if self.takes else None
 
     def at(self, *parts: str | int) -> Scope:
