@@ -11,6 +11,7 @@ import attrs
 from maze_kernel.contracts.logger import EpochRecord, Outcome
 from maze_kernel.errors import WorkerError
 from maze_runtime.run.directory import is_unused
+from maze_runtime.series.evaluation_log import EvaluationLog, numbers_of
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -43,6 +44,7 @@ class RunReport:
         wall_seconds: of the whole run, up to that epoch.
         train, evaluation: numbers of that epoch by tag; empty where nothing was trained or evaluated.
         outcome: how training ended; None where it goes on.
+        earlier: of a run that goes on, the reports there were up to where it does, in the first report only.
     """
 
     epoch: int
@@ -51,6 +53,7 @@ class RunReport:
     train: Mapping[str, float] = attrs.field(factory=dict)
     evaluation: Mapping[str, float] = attrs.field(factory=dict)
     outcome: Outcome | None = None
+    earlier: tuple[RunReport, ...] = ()
 
 
 class RunActor:
@@ -58,6 +61,7 @@ class RunActor:
 
     def __init__(self, _context: ActorContext) -> None:
         self._run: TrainingRun | None = None
+        self._every_epoch = False
 
     def begin(self, task: RunTask) -> RunReport:
         """Build everything, nothing trained; the outcome is there at once where the run's budget is used up.
@@ -70,12 +74,18 @@ class RunActor:
         self.stop("interrupted", "another run began")
         goes_on = task.run_dir.is_dir() and not is_unused(task.run_dir)
         where: dict[str, Any] = {"resume" if goes_on else "run_dir": task.run_dir}
-        run = TrainingRun(task.loaded, task.loaded.kernel, max_seconds=task.max_seconds, verbosity=-1, **where)
+        self._every_epoch = task.loaded.experiment.evaluation.n_episodes == 0
+        log = EvaluationLog(task.run_dir, every_epoch=self._every_epoch)
+        where |= {"max_seconds": task.max_seconds, "verbosity": -1, "extra_loggers": [log]}
+        run = TrainingRun(task.loaded, task.loaded.kernel, **where)
         self._run = run.__enter__()
-        return self._report()
+        if run.out_of_patience:  # and nobody has heard of it
+            run.stop("stopped early", run.out_of_patience)
+        earlier = tuple(RunReport(**line) for line in log.go_on_from(run.epoch))
+        return attrs.evolve(self._report(), earlier=earlier)
 
     def advance(self) -> RunReport:
-        """Train up to the next evaluation, or to the end of the run, if that comes first.
+        """Train up to the next evaluation, or to the end of the run, if that comes first; one epoch without any.
 
         Raises:
             MazeError: training failed, and the run is left.
@@ -83,7 +93,7 @@ class RunActor:
         run = self._running()
         try:
             while run.advance() is None:
-                if run.record is not None and run.record.evaluation:
+                if run.record is not None and (run.record.evaluation or self._every_epoch):
                     break
         except BaseException as error:
             self._run = None
@@ -118,16 +128,7 @@ class RunActor:
             epoch=run.epoch,
             env_steps=run.env_steps,
             wall_seconds=record.wall_seconds,
-            train=_numbers(record.train),
-            evaluation=_numbers(record.evaluation),
+            train=numbers_of(record.train),
+            evaluation=numbers_of(record.evaluation),
             outcome=run.outcome,
         )
-
-
-def _numbers(statistics: Mapping[str, Any]) -> dict[str, float]:
-    """Histograms, texts and figures stay with the loggers of the run."""
-    found = {}
-    for tag, value in statistics.items():
-        if isinstance(value, (bool, int, float)) or getattr(value, "shape", None) == ():
-            found[tag] = float(value)
-    return found
