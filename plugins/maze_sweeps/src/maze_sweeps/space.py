@@ -36,7 +36,7 @@ class Range:
     Attributes:
         log: equal ratios are equally far apart, instead of equal differences.
         step: distance of the numbers that may be chosen, counted from `low`; None: every number, or integer.
-        points: how many of them a grid tries; None: a grid cannot.
+        points: how many of them a grid tries; None: every step, and where there is no step a grid cannot.
         is_integer: whether the setting is an integer.
     """
 
@@ -96,9 +96,13 @@ class Space:
             choose: the value of a leaf; of a `Choice` the label of a branch.
         """
         draw: dict[str, Any] = {}
-        for leaf in _reached(self.leaves, draw):
+        for leaf in self.reached(draw):
             draw[leaf.name] = choose(leaf)
         return draw
+
+    def reached(self, draw: Draw) -> Iterator[Leaf]:
+        """The leaves that apply, in order; the value of a choice is looked up after it was handed out."""
+        return _reached(self.leaves, draw)
 
     def settings(self, draw: Draw) -> dict[str, Any]:
         """Path to value, in the order in which an experiment is overridden with them.
@@ -107,7 +111,7 @@ class Space:
             KeyError: the draw has no value for a leaf that applies, or an unknown label.
         """
         found: dict[str, Any] = {}
-        for leaf in _reached(self.leaves, draw):
+        for leaf in self.reached(draw):
             if isinstance(leaf, Choice):
                 found.update(leaf.branch(draw[leaf.name]).settings)
             else:
@@ -116,7 +120,6 @@ class Space:
 
 
 def _reached(leaves: tuple[Leaf, ...], draw: Draw) -> Iterator[Leaf]:
-    """The leaves that apply; the value of a choice is looked up after it was handed out."""
     for leaf in leaves:
         yield leaf
         if isinstance(leaf, Choice):

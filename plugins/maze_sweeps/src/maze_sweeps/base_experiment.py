@@ -1,0 +1,182 @@
+"""The experiment that the trials of a sweep change: what they are loaded from, and how they are checked beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from maze_kernel.config.choices import KERNEL_OWNER
+from maze_kernel.config.experiment import Experiment, LoadedExperiment
+from maze_kernel.config.fields import fields_of_class
+from maze_kernel.config.load import experiment_from_mapping, load_experiment, reader_of
+from maze_kernel.config.origin import Origin
+from maze_kernel.config.overrides import apply_overrides
+from maze_kernel.config.positions import KeyPath
+from maze_kernel.config.problems import Problems
+from maze_kernel.config.reading import Scope
+from maze_kernel.config.resolved import to_toml
+from maze_kernel.config.source import parse_toml
+from maze_kernel.config.structure import structure_options
+from maze_kernel.errors import Location, RequestError
+from maze_kernel.selection import Selection
+from maze_sweeps.items import set_items
+
+
+@attrs.frozen(kw_only=True)
+class BaseExperiment:
+    """An experiment that settings are changed in.
+
+    Attributes:
+        loaded: itself, with the overrides that all trials share.
+        text: what trials are loaded from, as TOML; "" where it holds objects from Python.
+        data: the same as data.
+        shared: the overrides of all trials.
+        import_paths: whether `use = "module:Class"` may import.
+    """
+
+    loaded: LoadedExperiment
+    text: str
+    data: Mapping[str, Any]
+    origin: Origin
+    shared: tuple[str, ...] = ()
+    import_paths: bool = True
+
+    def trial(self, settings: Mapping[str, Any], file: Path | None) -> LoadedExperiment:
+        """The experiment with these settings.
+
+        Args:
+            file: that holds `text`; None where that is empty.
+
+        Raises:
+            ExperimentError: a setting does not fit.
+        """
+        items = (*self.shared, *set_items(settings))
+        kernel = self.loaded.kernel
+        if file is not None:
+            return load_experiment(file, overrides=items, kernel=kernel, import_paths=self.import_paths)
+        return experiment_from_mapping(
+            self.data, kernel=kernel, origin=self.origin.file, overrides=items, import_paths=self.import_paths
+        )
+
+    def problems(
+        self, settings: Mapping[str, Any], spots: Mapping[str, tuple[KeyPath, KeyPath]], sweep: Origin
+    ) -> list[RequestError]:
+        """What is wrong with the experiment where it has these settings, shown in the sweep file.
+
+        Args:
+            spots: path of a setting to where it and its value stand in that file.
+            sweep: the origin of that file.
+        """
+        shown = [spots[path] for path in settings]
+        own = self.origin
+        origin = _SettingsOrigin(
+            file=own.file,
+            text=own.text,
+            places=own.places,
+            python=own.python,
+            sweep=sweep,
+            spots=shown,
+            n_shared=len(self.shared),
+        )
+        problems = Problems(origin=origin)
+        data = apply_overrides(dict(self.data), [*self.shared, *set_items(settings)], problems)
+        rest = {key: value for key, value in data.items() if key != "plugins"}
+        reader = reader_of(self.loaded.kernel.catalog, problems, self.import_paths)
+        structure_options(rest, fields_of_class(Experiment), Scope(path=(), owner=KERNEL_OWNER), reader)
+        return problems.in_order()
+
+
+def base_of_file(path: Path, shared: Sequence[str] = (), *, import_paths: bool = True) -> BaseExperiment:
+    """The experiment of a file.
+
+    Raises:
+        ExperimentError: every problem of the file and the overrides.
+    """
+    loaded = load_experiment(path, overrides=shared, import_paths=import_paths)
+    return base_of_loaded(loaded, tuple(shared), import_paths=import_paths)
+
+
+def base_of_loaded(
+    loaded: LoadedExperiment, shared: Sequence[str] | None = None, *, import_paths: bool = True
+) -> BaseExperiment:
+    """The experiment that was loaded, from a file or from Python.
+
+    Args:
+        shared: the overrides of all trials, where they are not those of `loaded`.
+    """
+    shared = loaded.overrides if shared is None else tuple(shared)
+    if loaded.text:
+        data, origin = parse_toml(loaded.text, loaded.path)
+        return BaseExperiment(
+            loaded=loaded, text=loaded.text, data=data, origin=origin, shared=shared, import_paths=import_paths
+        )
+    objects = _objects(loaded.experiment)
+    data = {**loaded.resolved, **objects}
+    text = "" if objects else to_toml(data)
+    origin = Origin(file=loaded.path, python=True)
+    return BaseExperiment(loaded=loaded, text=text, data=data, origin=origin, import_paths=import_paths)
+
+
+def base_of_mapping(data: Mapping[str, Any], shared: Sequence[str] = ()) -> BaseExperiment:
+    """The experiment that Python data describe.
+
+    Raises:
+        ExperimentError: every problem of the data.
+    """
+    return base_of_loaded(experiment_from_mapping(data, kernel=None, overrides=shared))
+
+
+def _objects(experiment: Experiment) -> dict[str, Any]:
+    """The tables that hold objects given from Python, as selections."""
+    found: dict[str, Any] = {}
+    for name in ("env", "model", "trainer", "workers", "wrappers", "loggers"):
+        value = getattr(experiment, name)
+        selections = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(one, Selection) and one.instance is not None for one in selections):
+            found[name] = list(value) if isinstance(value, tuple) else value
+    return found
+
+
+@attrs.define(kw_only=True)
+class _SettingsOrigin(Origin):
+    """Points into the sweep file for what its settings replaced."""
+
+    sweep: Origin
+    spots: Sequence[tuple[KeyPath, KeyPath]]
+    n_shared: int
+
+    def order(self, path: KeyPath) -> tuple[int, int]:
+        """As they stand in the sweep file; what is wrong with the experiment itself comes after that."""
+        spot = self._spot(path)
+        file, place = Origin.order(self, path) if spot is None else self.sweep.order((*spot[1], *spot[2]))
+        return file + (spot is None), place
+
+    def _locate(self, path: KeyPath, *, at_value: bool) -> Location:
+        spot = self._spot(path)
+        if spot is None:
+            return Origin._locate(self, path, at_value=at_value)
+        key, value, rest = spot
+        if rest:
+            return self.sweep.value((*value, *rest)) if at_value else self.sweep.key((*value, *rest))
+        return self.sweep.value(value) if at_value else self.sweep.key(key)
+
+    def _spot(self, path: KeyPath) -> tuple[KeyPath, KeyPath, KeyPath] | None:
+        """Where the setting and its value stand that a path lies in, and the rest of the path."""
+        for depth in range(len(path), 0, -1):
+            override = self.overrides.get(path[:depth])
+            if override is not None and override.order >= self.n_shared:
+                key, value = self.spots[override.order - self.n_shared]
+                return key, value, path[depth:]
+        if path in self.places:
+            return None
+        # A table that the experiment does not have, and that a setting has made.
+        made = [known for known in self.overrides if known[: len(path)] == path and known[0] != "--set"]
+        spot = self._spot(made[0]) if made and path else None
+        if spot is None:
+            return None
+        key, below = spot[0], made[0][len(path) :]
+        table = key[: -len(below)] if key[-len(below) :] == below else key
+        return table, table, ()

@@ -1,0 +1,185 @@
+"""The folder of a sweep: what is written when it begins, what is read when it goes on, and who may write to it.
+
+sweep.toml         the sweep's file, verbatim; what counts when it goes on
+sweep.json         name, metric, number of trials, seeds, where the files came from
+experiment.toml    what every trial is loaded from; the experiment's file, verbatim
+lock               process and host that train it
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from maze_kernel.config.resolved import to_toml
+from maze_kernel.errors import ExperimentError, FormatError, RequestError
+from maze_runtime.run.directory import encode_json_lenient, new_path
+from maze_runtime.run.storage import Storage, remove_leftovers, replace_file, replace_json
+from maze_sweeps.base_experiment import BaseExperiment, base_of_file
+from maze_sweeps.sweep_reading import STORED_EXPERIMENT, LoadedSweep, load_sweep
+
+FORMAT = 1
+_STORAGE = Storage()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Be the only one that trains a sweep.
+
+    Raises:
+        RequestError: another process trains it.
+    """
+    with (folder / "lock").open("a+", encoding="utf-8") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            stream.seek(0)
+            raise RequestError(
+                f"the sweep in {folder} is being trained already",
+                received=stream.read().strip() or "by an unknown process",
+                help="wait until it ends, or stop it; what it has done is kept",
+            ) from None
+        stream.truncate(0)
+        stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        stream.flush()
+        yield
+
+
+def create_folder(sweep: LoadedSweep, out: Path | None) -> Path:
+    """A new folder, `sweeps/<name>/<UTC time>-<4 hex>/` or `out`, without its `sweep.json`.
+
+    Raises:
+        RequestError: `out` is in use, or the folder cannot be written.
+    """
+    path = new_path(Path("sweeps"), sweep.name) if out is None else out
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        go_on = f", or continue it with: maze sweep --resume {path}" if is_sweep(path) else ""
+        raise RequestError(f"the folder {path} exists and is not empty", help=f"name another one{go_on}")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        replace_file(_STORAGE, path / "sweep.toml", sweep.text.encode())
+        if sweep.base.text:
+            replace_file(_STORAGE, path / STORED_EXPERIMENT, sweep.base.text.encode())
+    except OSError as error:
+        raise RequestError(f"the folder {path} cannot be written: {error}") from error
+    return path
+
+
+def write_record(path: Path, sweep: LoadedSweep, n_trials: int) -> None:
+    """Write `sweep.json`, which makes the folder a sweep."""
+    record = {
+        "format": FORMAT,
+        "name": sweep.name,
+        "metric": ("-" if sweep.metric.minimize else "") + sweep.metric.tag,
+        "objective": sweep.file.objective,
+        "n_trials": n_trials,
+        "seeds": list(sweep.file.search_seeds),
+        "confirm_seeds": list(sweep.file.confirm_seeds),
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "source": sweep.source,
+        "experiment": sweep.base.origin.file,
+        "set": list(sweep.base.shared),
+        "resolved": json.loads(encode_json_lenient(sweep.base.loaded.resolved)),
+    }
+    replace_json(_STORAGE, path / "sweep.json", record)
+
+
+def is_sweep(path: Path) -> bool:
+    """Whether a folder is that of a sweep."""
+    return (path / "sweep.json").is_file()
+
+
+def read_record(path: Path) -> Mapping[str, Any]:
+    """The content of `sweep.json`.
+
+    Raises:
+        RequestError: the folder has none, or it is damaged.
+        FormatError: another version of Maze wrote it.
+    """
+    file = path / "sweep.json"
+    if not file.is_file():
+        raise RequestError(
+            f"{path} is not the folder of a sweep: it has no sweep.json",
+            help="give the folder that maze sweep printed when it began",
+        )
+    try:
+        record = json.loads(file.read_bytes())
+        if record["format"] != FORMAT:
+            raise FormatError(
+                f"{file} has another format", received=f"format {record['format']}", expected=f"format {FORMAT}"
+            )
+        _ = int(record["n_trials"]), [str(item) for item in record["set"]], dict(record["resolved"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RequestError(f"{file} cannot be read: {error!r}", help="give the folder of a sweep") from error
+    return record  # type: ignore[no-any-return]
+
+
+def open_sweep(path: Path, experiment: BaseExperiment | None = None) -> tuple[LoadedSweep, int]:
+    """The sweep of a folder, and how many trials it wants.
+
+    Args:
+        experiment: that of the user's own file, where it imports code by path; it must be the stored one.
+
+    Raises:
+        RequestError: the folder is none of a sweep, or the experiment is another one or imports code by path.
+    """
+    record = read_record(path)
+    remove_leftovers(path)
+    if experiment is None:
+        experiment = _stored_experiment(path, record["set"])
+    else:
+        _check_same(json.loads(encode_json_lenient(experiment.loaded.resolved)), record["resolved"])
+    sweep = load_sweep(path / "sweep.toml", experiment=experiment, import_paths=experiment.import_paths)
+    return attrs.evolve(sweep, source=record.get("source", "")), int(record["n_trials"])
+
+
+def _stored_experiment(path: Path, shared: Sequence[str]) -> BaseExperiment:
+    file = path / STORED_EXPERIMENT
+    if not file.is_file():
+        raise RequestError(
+            "the sweep's experiment holds objects from Python, which are not stored",
+            help="go on from Python: maze_sweeps.sweep(..., experiment=..., resume=FOLDER)",
+        )
+    try:
+        return base_of_file(file, shared, import_paths=False)
+    except ExperimentError as error:
+        for problem in error.problems:
+            problem.help = (problem.help or "").replace(
+                "maze train FILE --resume RUN", "maze sweep FILE --resume FOLDER"
+            )
+        raise
+
+
+def _check_same(given: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    changed = [key for key in {**stored, **given} if given.get(key) != stored.get(key)]
+    if changed:
+        raise RequestError(
+            "the experiment has changed since the sweep began",
+            received=f"changes in {', '.join(changed)}",
+            expected="the experiment as it was",
+            help="undo the changes, or begin a new sweep",
+        )
+
+
+def write_best(path: Path, resolved: Mapping[str, Any], source: str, heading: str) -> None:
+    """Write `best.toml`, which `maze train` takes.
+
+    Args:
+        resolved: the experiment with every default filled in.
+        source: the experiment's file, which paths of plugin files are relative to.
+        heading: of its first line.
+    """
+    data = json.loads(json.dumps(resolved))
+    load = data.get("plugins", {}).get("load", [])
+    if load:
+        data["plugins"]["load"] = [str((Path(source).parent / name).resolve()) for name in load]
+    replace_file(_STORAGE, path / "best.toml", f"# {heading}\n{to_toml(data)}".encode())
