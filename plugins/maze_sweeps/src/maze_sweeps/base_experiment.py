@@ -44,6 +44,11 @@ class BaseExperiment:
     shared: tuple[str, ...] = ()
     import_paths: bool = True
 
+    @property
+    def imports_code(self) -> bool:
+        """Whether it names code by path, which a file inside a folder of runs may not."""
+        return bool(attrs.evolve(self, import_paths=False).problems({}, {}, self.origin))
+
     def trial(self, settings: Mapping[str, Any], file: Path | None) -> LoadedExperiment:
         """The experiment with these settings.
 

@@ -41,6 +41,7 @@ def sweep(
     from maze_sweeps.sweep import resume_sweep, run_sweep
 
     items = tuple(overrides or ())
+    base = None
     if resume is not None:
         _check_resume(out, items, dry_run)
         base = None if file is None else _experiment_of(file, resume)
@@ -51,6 +52,7 @@ def sweep(
         loaded = _read(file, items)
         if dry_run:
             return _print_trials(loaded, items, trials)
+        base = loaded.base
 
         def announce(path: Path) -> None:
             print(f"folder of the sweep: {path}", file=sys.stderr)
@@ -62,9 +64,10 @@ def sweep(
             raise
     if result.interrupted is not None:
         ignore_ctrl_c()
-    _print_result(result)
+    experiment = base if base is not None and base.imports_code else None
+    _print_result(result, experiment)
     if result.interrupted is not None:
-        name = "" if file is None else f"{file} "
+        name = "" if experiment is None else f"{file} "
         print(f"interrupted; go on with: maze sweep {name}--resume {result.path}")
         return EXIT_INTERRUPTED
     return EXIT_FAILED if result.best is None else EXIT_DONE
@@ -109,7 +112,12 @@ def _print_trials(loaded: LoadedSweep, shared: tuple[str, ...], n_trials: int | 
     return EXIT_DONE
 
 
-def _print_result(result: SweepResult) -> None:
+def _print_result(result: SweepResult, experiment: BaseExperiment | None) -> None:
+    """Everything a sweep came to.
+
+    Args:
+        experiment: where it imports code by path, which only the user's own file may ask for.
+    """
     from maze_sweeps.ranking import in_order
     from maze_sweeps.tables import terminal_table
 
@@ -127,10 +135,10 @@ def _print_result(result: SweepResult) -> None:
         print("\nhow much each setting mattered")
         shares = sorted(result.importances.items(), key=lambda item: -item[1])
         print_table(["setting", "share"], [[name, f"{share:.0%}"] for name, share in shares])
-    _print_best(result)
+    _print_best(result, experiment)
 
 
-def _print_best(result: SweepResult) -> None:
+def _print_best(result: SweepResult, experiment: BaseExperiment | None) -> None:
     from maze_sweeps.items import set_items
 
     best = result.best
@@ -144,7 +152,9 @@ def _print_best(result: SweepResult) -> None:
     file = result.path / "best.toml"
     if file.is_file():
         print(f"as an experiment: {file}")
-        print(f"train it with: maze train {file}")
+        items = () if experiment is None else (*experiment.shared, *set_items(best.settings))
+        source = file if experiment is None else experiment.origin.file
+        print(f"train it with: maze train {source}{''.join(f' --set {shlex.quote(item)}' for item in items)}")
     print(f"compare the trials with: maze compare {result.path / 'trials'}")
     report = result.path / "report.html"
     print(f"open in a browser: {report}" if report.is_file() else f"report them with: maze report {result.path}")

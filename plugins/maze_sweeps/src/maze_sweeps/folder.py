@@ -153,9 +153,8 @@ def _stored_experiment(path: Path, shared: Sequence[str]) -> BaseExperiment:
         return base_of_file(file, shared, import_paths=False)
     except ExperimentError as error:
         for problem in error.problems:
-            problem.help = (problem.help or "").replace(
-                "maze train FILE --resume RUN", "maze sweep FILE --resume FOLDER"
-            )
+            if "--resume" in (problem.help or ""):
+                problem.help = f"name the sweep's file too: maze sweep FILE --resume {path}"
         raise
 
 
