@@ -15,7 +15,7 @@ from maze_kernel.catalog import nearest
 from maze_kernel.components import COMPONENT_TYPES, DatasetComponent, EnvComponent, load_attribute
 from maze_kernel.config.fields import OptionFields, fields_of_class, fields_of_target
 from maze_kernel.config.origin import COMMAND_LINE
-from maze_kernel.config.reading import Choice
+from maze_kernel.config.reading import ComponentChoice
 from maze_kernel.errors import Location, MazeError, RequestError
 
 KERNEL_OWNER = f"maze-kernel {__version__}"
@@ -45,7 +45,7 @@ class Choices:
         names = [c.name for c in components if isinstance(c, of) and c.default]
         return names[0] if len(names) == 1 else None
 
-    def choose(self, kind: str, use: str, location: Location | None) -> Choice:
+    def choose(self, kind: str, use: str, location: Location | None) -> ComponentChoice:
         """The target, the owner and the options of one `use`.
 
         Raises:
@@ -55,7 +55,7 @@ class Choices:
             return self._imported(kind, use, location)
         entry = self.catalog.find(kind, use, location=location)
         file = entry.plugin.distribution
-        return Choice(
+        return ComponentChoice(
             target=entry.component.target,
             owner=str(entry.plugin),
             fields=fields_of_entry(self.catalog, entry, location=location),
@@ -78,12 +78,12 @@ class Choices:
             help="name the experiment file too: maze train FILE --resume RUN, maze rollout RUN --experiment FILE",
         )
 
-    def _imported(self, kind: str, use: str, location: Location | None) -> Choice:
+    def _imported(self, kind: str, use: str, location: Location | None) -> ComponentChoice:
         self.check_text(use, location)
         target = import_target(use, location)
         fields = target_fields(target, use, owner=use, location=location)
         describe = f"maze describe {kind} {use}" if kind in COMPONENT_TYPES else f"the signature of {use}"
-        return Choice(target=use, owner=use, fields=fields, describe=describe)
+        return ComponentChoice(target=use, owner=use, fields=fields, describe=describe)
 
 
 def fields_of_entry(catalog: Any, entry: Any, *, location: Location | None = None) -> OptionFields:

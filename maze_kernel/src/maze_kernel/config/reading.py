@@ -18,7 +18,7 @@ INVALID: Any = type("Invalid", (), {"__repr__": lambda _self: "INVALID"})()
 
 
 @attrs.frozen(kw_only=True)
-class Choice:
+class ComponentChoice:
     """What a `use` stands for."""
 
     target: str
@@ -34,7 +34,7 @@ class Reader:
     """What structuring needs besides the value.
 
     Attributes:
-        choose: (kind, use, location) -> Choice; raises RequestError where `use` names nothing that can be built.
+        choose: (kind, use, location) -> ComponentChoice; raises RequestError where `use` names nothing.
         choices: kind -> names a user can choose from.
         default: kind -> the name that a table without `use` means; None where it has to say.
         bare: kind -> the name whose option `id` a text alone stands for; None where it stands for nothing.
@@ -42,7 +42,7 @@ class Reader:
     """
 
     problems: Problems
-    choose: Callable[[str, str, Location | None], Choice]
+    choose: Callable[[str, str, Location | None], ComponentChoice]
     choices: Callable[[str], tuple[str, ...]]
     default: Callable[[str], str | None] = lambda _kind: None
     bare: Callable[[str], str | None] = lambda _kind: None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from maze_kernel.catalog import nearest
 from maze_kernel.errors import ExperimentError, MazeError, NonFiniteError, RequestError
@@ -20,7 +20,7 @@ from maze_sweeps.folder import write_best
 from maze_sweeps.ranking import best_first, best_trial
 from maze_sweeps.sweep_reading import STORED_EXPERIMENT
 from maze_sweeps.tables import write_table
-from maze_sweeps.trials import SeedRun, SweepTrial, new_trial, objective, write_trial
+from maze_sweeps.trials import RunKey, SeedRun, SweepTrial, new_trial, objective, write_trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,14 +33,6 @@ if TYPE_CHECKING:
     from maze_sweeps.sweep_reading import LoadedSweep
 
 _LOOK_SECONDS = 0.5
-
-
-class RunKey(NamedTuple):
-    """Which run of which trial; `confirms`: on a seed that the search never saw."""
-
-    number: int
-    seed: int
-    confirms: bool = False
 
 
 class SweepDriver:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_runtime.series.live_table import LiveTable
     from maze_runtime.series.run_actor import RunReport
-    from maze_sweeps.driver import RunKey
-    from maze_sweeps.trials import SeedRun, SweepTrial
+    from maze_sweeps.trials import RunKey, SeedRun, SweepTrial
 
 HEADER = ("trial", "seed", "trained", "steps", "last value", "settings")
 

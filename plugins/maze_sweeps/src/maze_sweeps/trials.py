@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
@@ -24,6 +24,14 @@ from maze_sweeps.items import set_items
 from maze_sweeps.space import Draw, Space
 
 FORMAT = 1
+
+
+class RunKey(NamedTuple):
+    """Which run of which trial; `confirms`: on a seed that the search never saw."""
+
+    number: int
+    seed: int
+    confirms: bool = False
 
 
 @attrs.define(kw_only=True)
