@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import gymnasium
 from gymnasium import spaces
 
-from maze_gym.making import make_gym_env
-from maze_gym.masks import INFO_KEY, find_mask_reader, mask_in_observation, refuse_unread_mask
+from maze_gym.making import cloned, make_gym_env
+from maze_gym.masks import INFO_KEY, find_mask_reader, mask_in_observation, mask_method, refuse_unread_mask
 from maze_gym.options import GymOptions
 from maze_gym.outside import OutsideGymEnv
 from maze_gym.padding import Padding
@@ -74,6 +75,17 @@ class GymEnv(FlatEnv):
         elif self._refuses_masks and INFO_KEY in info:
             refuse_unread_mask(info, self._actions.outer)
         return observation, reward, terminated, truncated, info  # type: ignore[return-value]
+
+    def clone_from(self, other: GymEnv) -> None:
+        """Go on from where another environment is, with its random state; nothing is drawn.
+
+        Raises:
+            EnvError: it cannot be copied, as simulations outside of Python.
+        """
+        self.env = cloned(other.env)
+        self._masks = copy.copy(other._masks)
+        if self._masks is not None and self._masks.method is not None:
+            self._masks.method = mask_method(self.env)
 
     def detach(self, outside: Outside) -> None:
         """Let observations come from outside; a mask that a method gave comes in `info` from now on."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from maze_runtime.env.to_gymnasium import to_gymnasium
     from maze_runtime.env.wrapper import EnvWrapper
     from maze_runtime.playing.roll_out import RolloutOptions, roll_out
+    from maze_runtime.rollout.heuristic import Heuristic
     from maze_runtime.training.train import train
     from maze_trajectories.dataset import TrajectoryDataset
 
@@ -37,6 +38,7 @@ _HOMES = {
     "CoreEnv": "maze_runtime.env.core_env",
     "EnvWrapper": "maze_runtime.env.wrapper",
     "FlatEnv": "maze_runtime.env.flat",
+    "Heuristic": "maze_runtime.rollout.heuristic",
     "Kernel": "maze_kernel.loader",
     "MazeEnv": "maze_runtime.env.maze_env",
     "MazeError": "maze_kernel.errors",
@@ -64,6 +66,7 @@ __all__ = [
     "CoreEnv",
     "EnvWrapper",
     "FlatEnv",
+    "Heuristic",
     "Kernel",
     "MazeEnv",
     "MazeError",

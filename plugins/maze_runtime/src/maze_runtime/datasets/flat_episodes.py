@@ -1,10 +1,12 @@
-"""Episodes of flat environments, made from the arrays of their steps."""
+"""Episodes of flat environments, made from the arrays of their steps, and a source of episodes that are in memory."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from maze_kernel.contracts.env import FLAT_KEY
+from maze_kernel.contracts.env import FLAT_KEY, StructuredSpaces
 from maze_kernel.contracts.vector import ArrayDict
 from maze_runtime.datasets.contract import Episode, EpisodeInfo
 
@@ -59,3 +61,33 @@ def flat_episode(
         final_observation={name: array[n] for name, array in observation.items()},
         final_agent=0,
     )
+
+
+class EpisodeList:
+    """Implements `EpisodeSource` with episodes that are in memory.
+
+    Args:
+        name: what messages call the source.
+        spaces: of the environment that the episodes are of.
+        episodes: all of them.
+    """
+
+    def __init__(self, name: str, spaces: StructuredSpaces, episodes: Sequence[Episode]) -> None:
+        self.name = name
+        self.spaces = spaces
+        self.episodes = tuple(episodes)
+        self.lengths = tuple(map(len, self.episodes))
+
+    def infos(self) -> list[EpisodeInfo]:
+        """Identifiers and sums of all episodes."""
+        return [episode.info for episode in self.episodes]
+
+    def expect(self, episodes: Sequence[int]) -> None:
+        """Nothing is read ahead."""
+
+    def read(self, index: int) -> Episode:
+        """One episode."""
+        return self.episodes[index]
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -82,7 +82,8 @@ class ComponentPolicy:
 
     def __call__(self, seed: int) -> Policy:
         assembly = Assembly(self.loaded, self.kernel)
-        env, transforms = assembly.env_factory()(), assembly.make_transforms()
+        make_env = assembly.env_factory(training=False, writes_files=False)
+        env, transforms = make_env(), assembly.make_transforms()
         spaces = assembly.bind(transforms, env.structured_spaces)
         context = PolicyContext(spaces=spaces, seed=seed, env=env, transforms=tuple(transforms))
         return self.kernel.catalog.build(self.selection, context)  # type: ignore[no-any-return]

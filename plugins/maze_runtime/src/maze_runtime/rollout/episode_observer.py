@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
 from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
+from maze_kernel.contracts.env import StructuredEnv
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import VectorEnv
 from maze_runtime.env.profiling import Stopwatch, profile_batch
@@ -58,9 +60,15 @@ class EpisodeObserver:
         )
 
 
-def _event_logs(vector_env: Any) -> KeepsEventLogs | None:
-    """What keeps the events of the first environment of a batch in this process."""
+def envs_of(vector_env: Any) -> Sequence[StructuredEnv]:
+    """The environments of a batch in this process, inside of the transforms of the batch; none where it has none."""
     layer = vector_env
     while layer is not None and not hasattr(layer, "envs"):
         layer = getattr(layer, "vector_env", None)
-    return None if layer is None else capability(layer.envs[0], KeepsEventLogs)  # type: ignore[type-abstract]
+    return () if layer is None else layer.envs
+
+
+def _event_logs(vector_env: Any) -> KeepsEventLogs | None:
+    """What keeps the events of the first environment of a batch in this process."""
+    envs = envs_of(vector_env)
+    return capability(envs[0], KeepsEventLogs) if envs else None  # type: ignore[type-abstract]

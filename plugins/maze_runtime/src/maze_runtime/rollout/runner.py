@@ -21,8 +21,9 @@ from maze_kernel.errors import MazeError, WorkerError
 from maze_runtime.env.profiling import shares
 from maze_runtime.env.tracebacks import traceback_of
 from maze_runtime.events.aggregation import EpochAggregator
-from maze_runtime.rollout.episode_observer import EpisodeObserver
+from maze_runtime.rollout.episode_observer import EpisodeObserver, envs_of
 from maze_runtime.rollout.episodes import EpisodeResult, run_episodes
+from maze_runtime.rollout.heuristic import WatchesEnvs
 from maze_runtime.rollout.video import FilmedVectorEnv, write_video
 
 
@@ -61,6 +62,7 @@ class EpisodeActor:
         self._player = player
         self._env: VectorEnv | None = None
         self._policy: Policy | None = None
+        self._shown = False
         self._observer = EpisodeObserver(event_rows=player.event_rows, profile=player.profile)
 
     def play(self, index: int, seed: int) -> EpisodeResult:
@@ -77,9 +79,13 @@ class EpisodeActor:
         if self._env is None:
             self._env = player.make_env()
             self._observer.watch_env(self._env)
+            self._shown = False
         if self._policy is None:
             self._policy = player.make_policy(seed)
             self._observer.watch_policy(self._policy)
+        if not self._shown and isinstance(self._policy, WatchesEnvs):
+            self._policy.watch_envs(envs_of(self._env))
+            self._shown = True
         self._policy.seed(seed)
         film = None
         env = self._env
