@@ -12,7 +12,7 @@ import maze_distributions.plugin
 import maze_perception.plugin
 from maze_kernel.config.load import select
 from maze_kernel.contracts.model import ModelContext
-from maze_kernel.errors import PluginError
+from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.loader import Kernel
 from maze_perception.models.modalities import modalities_of
 from maze_runtime.env.flat import flat_spaces
@@ -49,14 +49,18 @@ OBSERVATIONS = {
 }
 
 
-def model_of(observation, kernel=EVERYTHING, action=None, critic="state-value"):
+SAID = {"sequences": ["history"]}
+
+
+def model_of(observation, kernel=EVERYTHING, action=None, critic="state-value", **options):
     structured = flat_spaces(spaces.Dict(observation), spaces.Dict(action or {"action": spaces.Discrete(3)}))
     context = ModelContext(spaces=structured, catalog=kernel.catalog, seed=3, critic=critic)
-    return kernel.catalog.build(select(kernel, "model", "auto"), context), structured
+    said = SAID if "history" in observation and "sequences" not in options else {}
+    return kernel.catalog.build(select(kernel, "model", {"use": "auto", **said, **options}), context), structured
 
 
-def kinds(observation, features=None):
-    found = modalities_of(spaces.Dict(observation), features or tuple(observation))
+def kinds(observation, features=None, sequences=("history",)):
+    found = modalities_of(spaces.Dict(observation), features or tuple(observation), sequences)
     return {modality.name: (modality.kind, set(modality.parts.values())) for modality in found}
 
 
@@ -70,10 +74,32 @@ def test_every_observation_is_told_by_its_space_and_name():
     }
     boxes = {"a": spaces.Box(0, 255, (8, 8), np.uint8), "b": box(3, 9, 9), "c": box(9, 9, 3), "d": box(2, 2, 2)}
     assert [kind for kind, _ in kinds(boxes).values()] == ["image", "image", "image", "vector"]
-    # the mask of an action head is no mask of a set; integers in rows are no sequence; nodes without links no graph
-    assert kinds(SET, ("points",)) == {"points": ("sequence", {"points"})}
-    assert kinds({"grid": spaces.Box(0, 9, (4, 4), np.int64)}) == {"grid": ("vector", {"grid"})}
-    assert kinds({"nodes": box(4, 3)}) == {"nodes": ("sequence", {"nodes"})}
+    # the mask of an action head is no mask of a set; nodes without links are no graph; rows no sequence, unless said
+    assert kinds(SET, ("points",)) == {"points": ("vector", {"points"})}
+    assert kinds({"inventory": box(200, 2)}) == {"inventory": ("vector", {"inventory"})}
+    assert kinds({"nodes": box(4, 3)}) == {"nodes": ("vector", {"nodes"})}
+    assert kinds(SET, sequences=["points"]) == {
+        "points": ("sequence", {"points"}),
+        "points_mask": ("vector", {"points_mask"}),
+    }
+
+
+def test_an_inventory_is_flattened_and_a_history_that_is_said_to_be_one_is_read_in_time():
+    inventory, _ = model_of({"inventory": box(200, 2)})
+    assert inventory.notes == ("the model reads inventory (200, 2) as numbers, flattened",)
+    assert "gru" not in str(inventory).lower()
+    history, _ = model_of({"history": box(7, 3), "speed": box(2)})
+    assert history.notes == ("the model reads history (7, 3) as a sequence, speed (2,) as numbers",)
+    assert "gru" in str(history).lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("histroy", ("history",)), ("speed", ())], ids=["no observation", "one dimension"]
+)
+def test_what_cannot_be_a_sequence_is_refused(name, near):
+    with pytest.raises(RequestError, match=f"to read '{name}' as a sequence") as caught:
+        model_of({"history": box(7, 3), "speed": box(2)}, sequences=[name])
+    assert caught.value.nearest == near
 
 
 @pytest.mark.parametrize("name", OBSERVATIONS)

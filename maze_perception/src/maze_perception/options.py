@@ -246,6 +246,8 @@ class AutoOptions:
     """Units a layer of the dense block of vectors, of each network."""
     non_lin: NonLinearity = "tanh"
     """Activation of the dense blocks."""
+    sequences: tuple[str, ...] = ()
+    """Observations (T, D) whose rows are steps in the order of time: a `gru-last-step` reads each. Without it numbers of two dimensions are flattened or, with a mask `<name>_mask` (T,), a set."""  # noqa: E501
     recurrence: BlockSelection | None = None
     """Block after these stacks, e.g. a `gru` with stateful = true, of each network."""
     critic: CriticKind = "shared-state"

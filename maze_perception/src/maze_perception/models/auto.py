@@ -1,27 +1,29 @@
 """The `auto` model: a documented default stack for every observation, derived from its space.
 
-Graphs, masked sets, sequences and images each pass a stack of their own (`models.modalities`). Vectors (numbers, bits,
-one-hots; flattened where they have more dimensions) are concatenated with the features of graphs, sets and sequences,
-and pass dense layers; `recurrence` follows. Policy and critic are separate networks, except that they share one body
-where there is an image.
+Graphs, masked sets, images and what the option `sequences` names each pass a stack of their own (`models.modalities`).
+Vectors (numbers, bits, one-hots; flattened where they have more dimensions) are concatenated with the features of
+graphs, sets and sequences, and pass dense layers; `recurrence` follows. Policy and critic are separate networks, except
+that they share one body where there is an image.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
 from gymnasium import spaces
 
+from maze_kernel.catalog import nearest
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ModelContext
+from maze_kernel.errors import RequestError
 from maze_perception.blocks.dense import Dense
 from maze_perception.blocks.general import Flatten
 from maze_perception.graph import GraphBuilder
-from maze_perception.models.assembly import assemble
+from maze_perception.models.assembly import assemble, find_inputs
 from maze_perception.models.concat import add_concatenation
-from maze_perception.models.modalities import add_stack, is_image, modalities_of
+from maze_perception.models.modalities import add_stack, is_image, modalities_of, told
 from maze_perception.options import AutoOptions, DenseOptions, FlattenOptions
 from maze_runtime.models.actor_critic import StructuredActorCritic
 
@@ -29,7 +31,39 @@ from maze_runtime.models.actor_critic import StructuredActorCritic
 def make_auto_model(context: ModelContext, options: AutoOptions | None = None) -> StructuredActorCritic:
     """The target of the model `auto`, which a run without `[model]` uses."""
     options = options or AutoOptions()
-    return assemble(context, _AutoTemplate(options, context.catalog), options.distributions)
+    _check_sequences(context, options.sequences)
+    model = assemble(context, _AutoTemplate(options, context.catalog), options.distributions)
+    model.notes = tuple(_notes(context, options))
+    return model
+
+
+def _check_sequences(context: ModelContext, names: Iterable[str]) -> None:
+    shapes: dict[str, set[tuple[int, ...]]] = {}
+    for observation in context.spaces.observation.values():
+        for name, space in observation.spaces.items():
+            shapes.setdefault(name, set()).add(space.shape or ())
+    for name in names:
+        if any(len(shape) == 2 for shape in shapes.get(name, ())):
+            continue
+        raise RequestError(
+            f"the model is to read {name!r} as a sequence, which is no observation of two dimensions",
+            received=" or ".join(map(str, shapes[name])) if name in shapes else None,
+            expected="an observation (T, D), its steps in the order of time",
+            option="sequences",
+            owner="maze-perception",
+            nearest=() if name in shapes else nearest(name, shapes),
+            help="take it out of [model] sequences",
+        )
+
+
+def _notes(context: ModelContext, options: AutoOptions) -> Iterator[str]:
+    """One line a policy key: what each observation is taken for."""
+    for key, action in context.spaces.action.items():
+        observation = context.spaces.observation[key]
+        features = find_inputs(observation, action)[1]
+        reader = "the model reads" if len(context.spaces.action) == 1 else f"the model of policy key {key!r} reads"
+        if features:
+            yield f"{reader} {told(observation, modalities_of(observation, features, options.sequences))}"
 
 
 @attrs.frozen
@@ -97,7 +131,7 @@ class _AutoTemplate:
     ) -> tuple[list[str], list[str]]:
         """Features of images, and what the dense layers read; each in the order of the observations."""
         images, vectors = [], []
-        for modality in modalities_of(observation, features):
+        for modality in modalities_of(observation, features, self.options.sequences):
             if modality.kind == "vector":
                 vectors.append(modality.parts["main"])
             else:

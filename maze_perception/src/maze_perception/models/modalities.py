@@ -40,10 +40,16 @@ class Modality:
     parts: Mapping[str, str]
 
 
-def modalities_of(observation: spaces.Dict, features: Iterable[str]) -> list[Modality]:
-    """Every feature in exactly one modality: graphs, then masked sets, images, sequences, and vectors for the rest."""
-    left = list(features)
-    found: list[Modality] = []
+def modalities_of(observation: spaces.Dict, features: Iterable[str], sequences: Iterable[str] = ()) -> list[Modality]:
+    """Every feature in exactly one modality: what is said to be a sequence, graphs, masked sets, images, else vectors.
+
+    Args:
+        sequences: names of observations (T, D) whose first dimension is time.
+    """
+    names = list(features)
+    said = [name for name in names if name.partition("@")[0] in sequences]
+    found = [Modality(kind="sequence", name=name, parts={"main": name}) for name in said]
+    left = [name for name in names if name not in said]
     for take in (_graph, _set):
         for name in list(left):
             modality = take(observation, name, left) if name in left else None
@@ -86,12 +92,23 @@ def _set(observation: spaces.Dict, name: str, left: list[str]) -> Modality | Non
 
 
 def _alone(space: spaces.Space[Any], name: str) -> Modality:
-    kind = "vector"
-    if is_image(space):
-        kind = "image"
-    elif isinstance(space, spaces.Box) and len(space.shape) == 2 and np.issubdtype(space.dtype, np.floating):
-        kind = "sequence"
+    kind = "image" if is_image(space) else "vector"
     return Modality(kind=kind, name=name, parts={"main": name})
+
+
+_READ_AS = {"image": "an image", "graph": "a graph", "set": "a masked set", "sequence": "a sequence"}
+
+
+def told(observation: spaces.Dict, modalities: Iterable[Modality]) -> str:
+    """How observations are read, in words: "position (4,) as numbers, inventory (200, 2) as numbers, flattened"."""
+    return ", ".join(_told(observation, modality) for modality in modalities)
+
+
+def _told(observation: spaces.Dict, modality: Modality) -> str:
+    names = " and ".join(modality.parts.values())
+    shape = observation[next(iter(modality.parts.values()))].shape or ()
+    flat = "numbers, flattened" if len(shape) > 1 else "numbers"
+    return f"{names} {shape} as {_READ_AS.get(modality.kind, flat)}"
 
 
 def add_stack(graph: GraphBuilder, modality: Modality, catalog: Any) -> str:

@@ -70,6 +70,7 @@ class StructuredActorCritic(nn.Module):
     ) -> None:
         super().__init__()
         self.critic_kind = critic_kind
+        self.notes: tuple[str, ...] = ()
         self.spaces = spaces
         self.distributions = dict(distributions)
         self._encoders = {key: parts.encoder for key, parts in networks.items()}

@@ -221,7 +221,9 @@ class TrainingRun:
         self._loggers.close(Outcome(status=status, reason=what))
 
     def _hand_over_networks(self, model: Any) -> None:
-        """A model that cannot say what it is made of is trained all the same."""
+        """A model that cannot say what it is made of is trained all the same; its `notes` are written down."""
+        for note in getattr(model, "notes", ()):
+            self._loggers.message(note)
         try:
             graphs = named_graphs(model)
         except Exception as error:
