@@ -85,11 +85,25 @@ def options_page(kernel) -> str:
         if not entries or kind == "command":  # cli.md shows these
             continue
         pages.append(f"## Kind: {kind}\n")
+        if kind == "preset":
+            pages += [preset_section(kernel, entry) for entry in entries]
+            continue
         for entry in entries:
             about = describe(kernel, kind, entry.component.name)
             pages.append(f"### {kind} `{entry.component.name}`\n\n{about.summary} Provided by {entry.plugin.name}.\n")
             pages.append(options_table(about.options))
     return NOTE + "\n".join(pages)
+
+
+def preset_section(kernel, entry) -> str:
+    """A preset with everything it says."""
+    from maze_kernel.config import to_toml
+    from maze_kernel.config.presets import preset_table
+
+    text = to_toml(preset_table(kernel.catalog, entry)).strip()
+    about = f"{entry.component.summary} Provided by {entry.plugin.name}."
+    block = f"<!-- test: skip tables of a preset -->\n```toml\n{text}\n```\n"
+    return f"### preset `{entry.component.name}`\n\n{about}\n\n{block}"
 
 
 def options_table(options) -> str:

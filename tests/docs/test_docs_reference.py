@@ -75,7 +75,7 @@ def test_every_option_of_every_component_is_in_the_reference():
             continue  # cli.md shows them
         section = re.search(rf"^### {kind} `{re.escape(name)}`\n(.*?)(?=^##|\Z)", page, re.M | re.S)
         assert section, f"{kind} {name} is not in options.md"
-        for option in describe(kernel, kind, name).options:
+        for option in () if kind == "preset" else describe(kernel, kind, name).options:
             assert f"| `{option.name}` |" in section[1]
             n_options += 1
     assert n_options > 100

@@ -39,7 +39,8 @@ def test_the_example_provides_a_component_whose_target_resolves(hook, my_plugin)
     (entry,) = kernel.catalog.entries()
     assert entry.component.kind == HOOKS[hook]
     assert kernel.catalog.find(HOOKS[hook], entry.component.name) is entry
-    assert callable(load_attribute(entry.component.target))
+    target = load_attribute(entry.component.target)
+    assert isinstance(target, dict) if hook == "maze_presets" else callable(target)
 
 
 def test_the_environment_of_the_example_keeps_its_contract(my_plugin):
@@ -56,7 +57,7 @@ def test_the_dataset_of_the_example_keeps_its_contract(my_plugin):
 
     (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(MazeHooks.maze_datasets), re.DOTALL)
     exec(source, my_plugin.__dict__)
-    check_dataset(my_plugin.Standing, Identity)
+    check_dataset(my_plugin.standing, Identity)
 
 
 def test_the_policy_of_the_example_plays_in_rollouts(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from maze_kernel import hookimpl
-from maze_kernel.components import TrainerComponent
+from maze_kernel.components import PresetComponent, TrainerComponent
 
 MAZE_PLUGIN_API = 1
 
@@ -19,3 +19,12 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         options="maze_impala.options:ImpalaOptions",
         summary="IMPALA: actors collect without waiting for the learner, which corrects with V-trace.",
     )
+
+
+@hookimpl
+def maze_presets() -> Iterable[PresetComponent]:
+    """The settings of the example."""
+    for name, file, summary in (
+        ("impala-cartpole", "cartpole_impala", "IMPALA as in examples/cartpole_impala.toml: actors in two processes."),
+    ):
+        yield PresetComponent(name=name, target=f"maze_impala.presets:{file}.toml", summary=summary)

@@ -189,6 +189,13 @@ class SearcherComponent(Component):
 
 
 @attrs.frozen(kw_only=True)
+class PresetComponent(Component):
+    """Target: a mapping, or `"package:file.toml"`: tables of an experiment, beneath those that name the preset."""
+
+    kind: ClassVar[str] = "preset"
+
+
+@attrs.frozen(kw_only=True)
 class CommandComponent(Component):
     """Target: a function whose parameters are annotated as typer's are; it is imported when the command runs.
 
@@ -213,6 +220,7 @@ COMPONENT_TYPES: dict[str, type[Component]] = {
         WorkersComponent,
         VectorComponent,
         SearcherComponent,
+        PresetComponent,
         CommandComponent,
     )
 }

@@ -3,16 +3,6 @@
 A plugin is a module named by an entry point in the group `maze.plugins`. It states the plugin API it was written
 for and implements any of the hooks below; each takes no argument and returns an iterable of component records.
 
-    # my_plugin/plugin.py
-    from maze_kernel import hookimpl
-    from maze_kernel.components import WrapperComponent
-
-    MAZE_PLUGIN_API = 1
-
-    @hookimpl
-    def maze_wrappers():
-        yield WrapperComponent(name="my-scaling", target="my_plugin.wrappers:Scaling", summary="Scales rewards.")
-
 Every hook below has a working example; it is written as one module `my_plugin` for brevity, with `c` for
 `maze_kernel.components`. In earnest only targets name modules that need torch or gymnasium: every `maze` command
 imports this one and that of the options classes.
@@ -171,15 +161,11 @@ class MazeHooks(Protocol):
 
         ```python
         import numpy as np
-        from maze_runtime.rollout.rule_policy import RulePolicy
+        from maze_runtime.rollout.heuristic import Heuristic
 
-        class AlwaysZero(RulePolicy):
-            def __init__(self, context):
-                self.spaces = context.spaces
-
-            def act(self, policy_key, group, *, deterministic=False):
-                heads, n = self.spaces.action[policy_key].spaces, len(group.env_index)
-                return {head: np.zeros((n, *space.shape), space.dtype) for head, space in heads.items()}
+        class AlwaysZero(Heuristic):
+            def act_one(self, observation, moment):
+                return {head: np.zeros(space.shape, space.dtype) for head, space in moment.action_space.items()}
         @hookimpl
         def maze_policies():
             yield c.PolicyComponent(name="always-zero", target="my_plugin:AlwaysZero", summary="Takes action 0.")
@@ -192,37 +178,21 @@ class MazeHooks(Protocol):
 
         ```python
         import numpy as np
-        from maze_runtime.datasets.flat_episodes import flat_episode
-
-        class Standing:
-            name = "standing still"
-
-            def __init__(self, context, *, n_episodes: int = 5):
-                self.env = context.make_env()
-                self.spaces, self.lengths = self.env.structured_spaces, [10] * n_episodes
-
-            def infos(self):
-                return [self.read(index).info for index in range(len(self.lengths))]
-
-            def expect(self, episodes):
-                return None  # nothing is read ahead
-
-            def read(self, index):
-                seen, done = self.spaces.observation["0"], self.spaces.action["0"]
-                return flat_episode(
-                    episode_id=f"standing-{index}",
-                    observation={name: np.zeros((11, *leaf.shape), leaf.dtype) for name, leaf in seen.items()},
-                    action={name: np.zeros((10, *leaf.shape), leaf.dtype) for name, leaf in done.items()},
-                    reward=np.zeros(10),
-                    terminated=np.zeros(10, bool),
-                    truncated=np.arange(10) == 9,
-                )
-
-            def close(self):
-                self.env.close()
+        from maze_runtime.datasets.flat_episodes import EpisodeList, flat_episode
+        def standing(context, *, n_episodes: int = 5):
+            spaces = context.make_env().structured_spaces
+            still = dict(
+                observation={name: np.zeros((11, *s.shape), s.dtype) for name, s in spaces.observation["0"].items()},
+                action={name: np.zeros((10, *s.shape), s.dtype) for name, s in spaces.action["0"].items()},
+                reward=np.zeros(10),
+                terminated=np.zeros(10, bool),
+                truncated=np.arange(10) == 9,
+            )
+            episodes = [flat_episode(episode_id=f"standing-{i}", **still) for i in range(n_episodes)]
+            return EpisodeList("standing still", spaces, episodes)
         @hookimpl
         def maze_datasets():
-            yield c.DatasetComponent(name="standing", target="my_plugin:Standing", summary="Nothing is done.")
+            yield c.DatasetComponent(name="standing", target="my_plugin:standing", summary="Nothing is done.")
         ```
         """
 
@@ -277,6 +247,18 @@ class MazeHooks(Protocol):
         @hookimpl
         def maze_searchers():
             yield c.SearcherComponent(name="first", target="my_plugin:first", summary="Tries the first values.")
+        ```
+        """
+
+    @hookspec
+    def maze_presets(self) -> Iterable[c.PresetComponent]:
+        """Tables of experiments, laid beneath those that say `preset = "..."`.
+
+        ```python
+        PATIENT = {"trainer": {"use": "ppo", "n_epochs": 500, "patience": 50}}
+        @hookimpl
+        def maze_presets():
+            yield c.PresetComponent(name="patient", target="my_plugin:PATIENT", summary="Trains for long.")
         ```
         """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from maze_kernel import hookimpl
-from maze_kernel.components import TrainerComponent
+from maze_kernel.components import PresetComponent, TrainerComponent
 
 MAZE_PLUGIN_API = 1
 
@@ -28,3 +28,32 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         recurrent=True,
         summary="Advantage actor-critic: one synchronous gradient step a rollout.",
     )
+
+
+@hookimpl
+def maze_presets() -> Iterable[PresetComponent]:
+    """The settings of the examples."""
+    for name, file, summary in (
+        (
+            "ppo-cartpole",
+            "cartpole_ppo",
+            "PPO as in examples/cartpole_ppo.toml: a few values, two actions, short episodes.",
+        ),
+        (
+            "ppo-acrobot",
+            "acrobot_ppo",
+            "PPO as in examples/acrobot_ppo.toml: a reward at the end, episodes of some hundred steps.",
+        ),
+        (
+            "ppo-lunarlander",
+            "lunarlander_ppo",
+            "PPO as in examples/lunarlander_ppo.toml: a few discrete actions, long episodes.",
+        ),
+        (
+            "ppo-pendulum",
+            "pendulum_ppo",
+            "PPO as in examples/pendulum_ppo.toml: continuous actions, a reward each step.",
+        ),
+        ("a2c-cartpole", "cartpole_a2c", "A2C as in examples/cartpole_a2c.toml: short rollouts, many updates."),
+    ):
+        yield PresetComponent(name=name, target=f"maze_ppo.presets:{file}.toml", summary=summary)

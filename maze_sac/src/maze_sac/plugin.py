@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from maze_kernel import hookimpl
-from maze_kernel.components import TrainerComponent
+from maze_kernel.components import PresetComponent, TrainerComponent
 
 MAZE_PLUGIN_API = 1
 
@@ -20,3 +20,14 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         critic="state-action",
         summary="Soft actor-critic: off-policy, for continuous, discrete and mixed actions.",
     )
+
+
+@hookimpl
+def maze_presets() -> Iterable[PresetComponent]:
+    """The settings of the examples."""
+    for name, file, summary in (
+        ("sac-cartpole", "cartpole_sac", "Discrete SAC as in examples/cartpole_sac.toml."),
+        ("sac-pendulum", "pendulum_sac", "SAC as in examples/pendulum_sac.toml: small networks, one update a step."),
+        ("sac-halfcheetah", "halfcheetah_sac", "SAC as in examples/halfcheetah_sac.toml: the settings of the papers."),
+    ):
+        yield PresetComponent(name=name, target=f"maze_sac.presets:{file}.toml", summary=summary)

@@ -19,18 +19,16 @@ from maze_kernel.errors import MazeError, PluginError
 from maze_kernel.loader import Kernel
 
 BROUGHT_BY = {
-    "train": "maze-runtime",
-    "check-env": "maze-runtime",
-    "rollout": "maze-runtime",
-    "show": "maze-runtime",
-    "networks": "maze-drawing",
-    "list-runs": "maze-reports",
-    "compare": "maze-reports",
-    "report": "maze-reports",
-    "export": "maze-deployment",
-    "view": "maze-viewing",
-    "to-minari": "maze-trajectories",
-    "from-minari": "maze-trajectories",
+    command: distribution
+    for distribution, commands in (
+        ("maze-runtime", "train check-env rollout show new list-presets"),
+        ("maze-drawing", "networks"),
+        ("maze-reports", "list-runs compare report"),
+        ("maze-deployment", "export"),
+        ("maze-viewing", "view"),
+        ("maze-trajectories", "to-minari from-minari"),
+    )
+    for command in commands.split()
 }
 """The distribution to install for a command that is missing; of those that the documentation speaks of."""
 

@@ -37,6 +37,11 @@ def describe(
         show_networks = kernel.catalog.load(find_command(kernel.catalog, "networks"))
         show_networks(Path(name), as_json=as_json)
         return
+    if kind == "preset" and name is not None:
+        from maze_kernel.config import presets, to_toml
+
+        typer.echo(to_toml(presets.preset_table(kernel.catalog, kernel.catalog.find(kind, name))), nl=False)
+        return
     if name is None:
         from maze_kernel.config.description import require_kind
 

@@ -1,9 +1,9 @@
 """Experiment files: TOML text to one frozen, checked `Experiment`.
 
 The public names are loaded on first use. `load` ties the steps together: `source` (bytes to TOML data),
-`positions` and `origin` (where things stand), `overrides`, `plugin_table`, `structure` (data to typed values, with
-`scalars`, `shapes` and `given`), `choices` (what `use` names), `resolved` (back to plain data). `description` and
-`json_schema` tell what can be written.
+`positions` and `origin` (where things stand), `presets` (tables beneath the file), `overrides`, `plugin_table`,
+`structure` (data to typed values, with `scalars`, `shapes` and `given`), `choices` (what `use` names), `resolved`
+(back to plain data). `description` and `json_schema` tell what can be written.
 """
 
 from __future__ import annotations

@@ -67,6 +67,8 @@ class Experiment:
 
     name: str = attrs.field(validator=check_run_name)
     """Names the folder of its runs: letters, digits, - _ and . only."""
+    preset: str | tuple[str, ...] = attrs.field(default=(), eq=False)
+    """Presets, a name or several, that give what this file leaves open; `maze list-presets` shows them."""
     seed: int = attrs.field(default=0, validator=at_least(0))
     """All randomness of a run follows from it."""
     initialize_from: str | None = None

@@ -1,7 +1,7 @@
 """A JSON Schema of every experiment that can be written with what is installed, for completion in editors.
 
 An editor cannot see everything that `maze check` sees: the options behind an import path, and validators that are
-not bounds. Whatever `maze check` accepts, the schema accepts.
+not bounds. Whatever `maze check` accepts, the schema accepts, but for required options that a preset gives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import attrs
 
-from maze_kernel.components import COMPONENT_TYPES, CommandComponent, load_attribute
+from maze_kernel.components import COMPONENT_TYPES, CommandComponent, PresetComponent, load_attribute
 from maze_kernel.config import fields as f
 from maze_kernel.config.bounds import schema_by
 from maze_kernel.config.choices import Choices, fields_of_entry
@@ -38,7 +38,8 @@ def schema(kernel: Kernel) -> Schema:
     """JSON Schema, draft 2020-12, of experiments for the plugins of a kernel."""
     builder = _Builder(catalog=kernel.catalog)
     root = builder.options(f.fields_of_class(Experiment), texts_of_class(Experiment))
-    for kind in COMPONENT_TYPES.keys() - {CommandComponent.kind}:  # those too that no table names, e.g. policies
+    root["anyOf"] = [{"required": ["preset"]}, {"required": root.pop("required")}]  # a preset gives some of these
+    for kind in COMPONENT_TYPES.keys() - {CommandComponent.kind, PresetComponent.kind}:  # policies, too
         builder.type_schema(Annotated[Selection, kind])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -11,11 +11,12 @@ import attrs
 
 from maze_kernel.components import EnvComponent
 from maze_kernel.config.choices import KERNEL_OWNER, Choices
-from maze_kernel.config.experiment import Experiment, LoadedExperiment, PluginOptions
+from maze_kernel.config.experiment import Experiment, LoadedExperiment
 from maze_kernel.config.fields import fields_of_class
 from maze_kernel.config.origin import Origin
 from maze_kernel.config.overrides import apply_overrides
 from maze_kernel.config.plugin_table import check_required, plugin_files, read_plugin_table
+from maze_kernel.config.presets import lay_presets
 from maze_kernel.config.problems import Problems, cleaned
 from maze_kernel.config.reading import Reader, Scope
 from maze_kernel.config.resolved import resolve_experiment
@@ -46,17 +47,8 @@ def load_experiment(
         text, data, origin = read_toml(path)
     except RequestError as error:
         raise ExperimentError([cleaned(error)]) from None
-    problems = Problems(origin=origin)
-    data = apply_overrides(data, overrides, problems)
-    experiment, kernel = _experiment(data, problems, kernel, folder=path.parent, import_paths=import_paths)
-    return LoadedExperiment(
-        experiment=experiment,
-        path=str(path),
-        text=text,
-        overrides=tuple(overrides),
-        resolved=resolve_experiment(experiment),
-        kernel=kernel,
-    )
+    loaded = _experiment(data, overrides, origin, kernel, path.parent if import_paths else None)
+    return attrs.evolve(loaded, text=text)
 
 
 def experiment_from_mapping(
@@ -76,18 +68,8 @@ def experiment_from_mapping(
     Raises:
         ExperimentError: every problem of the data.
     """
-    problems = Problems(origin=Origin(file=origin, python=True))
-    plain = dict(data)
-    if overrides:
-        plain = apply_overrides(plain, overrides, problems)
-    experiment, kernel = _experiment(plain, problems, kernel, folder=Path(), import_paths=import_paths)
-    return LoadedExperiment(
-        experiment=experiment,
-        path=origin,
-        text="",
-        overrides=tuple(overrides),
-        resolved=resolve_experiment(experiment),
-        kernel=kernel,
+    return _experiment(
+        dict(data), overrides, Origin(file=origin, python=True), kernel, Path() if import_paths else None
     )
 
 
@@ -109,22 +91,33 @@ def select(
 
 
 def _experiment(
-    data: Mapping[str, Any], problems: Problems, kernel: Kernel | None, *, folder: Path, import_paths: bool
-) -> tuple[Experiment, Kernel]:
-    plugins = read_plugin_table(data, problems)
+    data: dict[str, Any], overrides: Sequence[str], origin: Origin, kernel: Kernel | None, folder: Path | None
+) -> LoadedExperiment:
+    """Presets at the bottom, then the data, then overrides; without a folder nothing is imported by its path."""
+    problems = Problems(origin=origin)
+    written = apply_overrides(data, overrides, problems.scratch()) if overrides else data
+    plugins = read_plugin_table(written, problems)
     if kernel is None:
-        kernel = _installed(plugins, problems, folder if import_paths else None)
+        kernel = Kernel.installed(disable=plugins.disable, load=plugin_files(plugins, folder, problems))
     check_required(plugins, kernel, problems)
-    reader = reader_of(kernel.catalog, problems, import_paths)
+    if written.get("preset"):
+        data = lay_presets(data, written["preset"], kernel.catalog, problems)
+    if overrides:
+        data = apply_overrides(data, overrides, problems)
+    reader = reader_of(kernel.catalog, problems, folder is not None)
     rest = {key: value for key, value in data.items() if key != "plugins"}
     experiment = structure_options(rest, fields_of_class(Experiment), Scope(path=(), owner=KERNEL_OWNER), reader)
     problems.raise_if_any()
     assert isinstance(experiment, Experiment)
-    return attrs.evolve(experiment, plugins=plugins), kernel
-
-
-def _installed(plugins: PluginOptions, problems: Problems, folder: Path | None) -> Kernel:
-    return Kernel.installed(disable=plugins.disable, load=plugin_files(plugins, folder, problems))
+    experiment = attrs.evolve(experiment, plugins=plugins)
+    return LoadedExperiment(
+        experiment=experiment,
+        path=origin.file,
+        text="",
+        overrides=tuple(overrides),
+        resolved=resolve_experiment(experiment),
+        kernel=kernel,
+    )
 
 
 def reader_of(catalog: Any, problems: Problems, import_paths: bool = True) -> Reader:

@@ -38,6 +38,7 @@ class Origin:
         text: the file with "\\n" line ends; "" for data built in Python.
         places: key path to its place in `text`.
         overrides: key paths that `--set` items have replaced.
+        beneath: key paths that something else gave, a preset for one, to its name.
         python: whether the data are Python objects, which may hold instances, tuples and None.
     """
 
@@ -45,6 +46,7 @@ class Origin:
     text: str = ""
     places: Mapping[KeyPath, Place] = attrs.field(factory=dict)
     overrides: dict[KeyPath, OverrideText] = attrs.field(factory=dict)
+    beneath: dict[KeyPath, str] = attrs.field(factory=dict)
     python: bool = False
     _line_starts: list[int] = attrs.field(init=False, factory=list)
 
@@ -67,6 +69,12 @@ class Origin:
         place = self._place(path)
         return 0, place.key.start if place is not None else 0
 
+    def giver(self, path: KeyPath) -> str | None:
+        """What stands beneath the file and gave the value there; None where file or override did."""
+        if self._override(path) is not None:
+            return None
+        return next((self.beneath[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.beneath), None)
+
     def span(self, span: Span) -> Location:
         """A stretch of the file; one that runs over several lines is shown to the end of its first."""
         line = bisect_right(self._line_starts, span.start)
@@ -81,6 +89,8 @@ class Origin:
         override = self._override(path)
         if override is not None:
             return override.location(override.value if at_value else override.key)
+        if giver := self.giver(path):
+            return Location(file=giver)
         place = self._place(path)
         if place is None:
             return Location(file=self.file) if self.python else Location(file=self.file, line=1, column=1)

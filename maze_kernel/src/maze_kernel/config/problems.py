@@ -30,6 +30,7 @@ class Problems:
 
     def add_error(self, path: KeyPath, error: RequestError) -> None:
         """Record a problem that was raised as an error."""
+        error.owner = self.origin.giver(path) or error.owner
         self._found.append((self.origin.order(path), cleaned(error)))
 
     def in_order(self) -> list[RequestError]:

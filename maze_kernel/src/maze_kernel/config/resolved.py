@@ -24,6 +24,7 @@ def resolve_experiment(experiment: Experiment) -> dict[str, Any]:
     What is None is left out. A component given as a Python object is recorded by its name only.
     """
     data: dict[str, Any] = plain(experiment)
+    data.pop("preset", None)  # what it gave is written out
     return data
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from maze_kernel import hookimpl
-from maze_kernel.components import BlockComponent
+from maze_kernel.components import BlockComponent, PresetComponent
 
 MAZE_PLUGIN_API = 1
 
@@ -37,3 +37,12 @@ def maze_blocks() -> Iterable[BlockComponent]:
         options="maze_blocks_recurrent.options:RecurrentOptions",
         summary="Gated recurrent units over stacked time; gives the final state.",
     )
+
+
+@hookimpl
+def maze_presets() -> Iterable[PresetComponent]:
+    """A network with a memory."""
+    for name, file, summary in (
+        ("recurrent", "recurrent", "The default model with a GRU whose state is carried from step to step."),
+    ):
+        yield PresetComponent(name=name, target=f"maze_blocks_recurrent.presets:{file}.toml", summary=summary)

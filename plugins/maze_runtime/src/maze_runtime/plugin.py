@@ -29,6 +29,16 @@ def maze_commands() -> Iterable[CommandComponent]:
         summary="Play episodes with a trained policy or another one.",
     )
     yield CommandComponent(
+        name="new",
+        target="maze_runtime.commands.new:new",
+        summary="Write a commented experiment file that fits an environment.",
+    )
+    yield CommandComponent(
+        name="list-presets",
+        target="maze_runtime.commands.presets:list_presets",
+        summary="List the tables that an experiment can be built on.",
+    )
+    yield CommandComponent(
         name="show",
         target="maze_runtime.commands.show:show",
         summary="Show what a run is, where it came from and its checkpoints.",

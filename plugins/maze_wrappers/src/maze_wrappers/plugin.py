@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from maze_kernel import hookimpl
-from maze_kernel.components import WrapperComponent
+from maze_kernel.components import PresetComponent, WrapperComponent
 
 MAZE_PLUGIN_API = 1
 
@@ -70,3 +70,13 @@ def maze_wrappers() -> Iterable[WrapperComponent]:
     for name, target, summary in _WRAPPERS:
         options = f"maze_wrappers.options:{target.partition(':')[2]}Options"
         yield WrapperComponent(name=name, target=f"maze_wrappers.{target}", options=options, summary=summary)
+
+
+@hookimpl
+def maze_presets() -> Iterable[PresetComponent]:
+    """Wrappers that go together."""
+    for name, file, summary in (
+        ("vector-obs", "vector_obs", "Observations of numbers, shifted and scaled by running statistics."),
+        ("pixel-obs", "pixel_obs", "One colour image: grey, 84 x 84, the last four together."),
+    ):
+        yield PresetComponent(name=name, target=f"maze_wrappers.presets:{file}.toml", summary=summary)

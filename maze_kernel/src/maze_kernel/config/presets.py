@@ -1,0 +1,53 @@
+"""Presets: named tables that plugins bring; an experiment's `preset` lays them beneath what it says itself."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import tomli
+
+from maze_kernel.catalog import Catalog, CatalogEntry
+from maze_kernel.config.positions import KeyPath
+from maze_kernel.config.problems import Problems
+from maze_kernel.errors import PluginError, RequestError
+
+
+def preset_table(catalog: Catalog, entry: CatalogEntry) -> Mapping[str, Any]:
+    """What a preset says; raises PluginError where it cannot be read."""
+    package, _, name = entry.component.target.partition(":")
+    try:
+        if not name.endswith(".toml"):
+            return dict(catalog.load(entry))
+        return tomli.loads((files(package) / name).read_text(encoding="utf-8"))
+    except (ImportError, TypeError, OSError, ValueError) as error:
+        raise PluginError(f"{entry.qualified_name} cannot be read: {error}", owner=str(entry.plugin)) from error
+
+
+def lay_presets(data: Mapping[str, Any], names: Any, catalog: Catalog, problems: Problems) -> dict[str, Any]:
+    """The data on top of the presets of these names; of several, later ones win."""
+    for name in reversed(names if isinstance(names, (list, tuple)) else [names]):
+        try:
+            entry = catalog.find("preset", str(name))
+            owner = f'preset "{entry.component.name}" of {entry.plugin}'
+            data = _lay_beneath(data, preset_table(catalog, entry), owner, problems.origin.beneath)
+        except RequestError as error:
+            error.location = problems.origin.value(("preset",))
+            problems.add_error(("preset",), error)
+    return dict(data)
+
+
+def _lay_beneath(
+    data: Mapping[str, Any], below: Mapping[str, Any], owner: str, owners: dict[KeyPath, str], at: KeyPath = ()
+) -> dict[str, Any]:
+    """The data with the keys of `below` that they lack; a table that selects another component stays alone."""
+    result = dict(data)
+    for key, value in below.items():
+        own = result.get(key)
+        if key not in result:
+            result[key], owners[*at, key] = copy.deepcopy(value), owner
+        elif isinstance(own, Mapping) and isinstance(value, Mapping) and own.get("use") == value.get("use"):
+            result[key] = _lay_beneath(own, value, owner, owners, (*at, key))
+    return result

@@ -1,0 +1,1 @@
+"""Networks with a memory, as presets."""

@@ -1,0 +1,34 @@
+"""`maze new`: an experiment file to begin with, written for one environment."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maze_kernel.errors import RequestError
+
+
+def new(
+    file: Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="The file to write, e.g. cartpole.toml.")],
+    env: Annotated[str, typer.Option("--env", metavar="ENV", help="An environment's name, id or import path.")],
+    trainer: Annotated[
+        str | None, typer.Option("--trainer", metavar="NAME", help="A trainer; else one that fits the actions.")
+    ] = None,
+) -> None:
+    """Write a commented experiment file that fits the spaces of an environment."""
+    from maze_runtime.run.draft import draft_experiment
+
+    if file.suffix != ".toml":
+        raise RequestError(f"{file} is no name of an experiment file", expected="a name that ends in .toml")
+    if file.exists():
+        raise RequestError(f"{file} exists already", help="name another file, or remove this one yourself")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # last, so that it hides nothing
+    text = draft_experiment(file, env, trainer)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    print(f"{file}: try the environment with: maze check {file} --steps 1000; train with: maze train {file}")

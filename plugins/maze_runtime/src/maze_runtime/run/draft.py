@@ -1,0 +1,211 @@
+"""An experiment file written for an environment: its spaces decide about trainer, wrappers and model.
+
+What is written is read again by the ordinary loader, and its environment, wrappers and networks are built, before
+anybody sees it.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.config import describe, load_experiment, to_toml
+from maze_kernel.config.load import experiment_from_mapping
+from maze_kernel.errors import PluginError
+from maze_kernel.loader import Kernel
+from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.naming import environment_table, title_of
+
+if TYPE_CHECKING:
+    from maze_kernel.config.description import OptionRow
+    from maze_kernel.contracts.env import StructuredSpaces
+
+_N_EPOCHS = 50
+_SHOWN = (
+    "epoch_length",
+    "patience",
+    "n_rollout_steps",
+    "batch_size",
+    "lr",
+    "gamma",
+    "entropy_coef",
+    "initial_buffer_size",
+)
+"""Options of trainers that are tried first; they are written out with their defaults."""
+_OFF_POLICY = {"epoch_length": "1000", "initial_buffer_size": "1000"}
+"""What is written instead for trainers that learn from a replay buffer, step by step of one environment."""
+_LARGEST = 10.0
+"""Observations whose bounds lie farther out are normalised."""
+
+
+def draft_experiment(file: Path, env: str, trainer: str | None = None) -> str:
+    """The text of a commented experiment file.
+
+    Args:
+        file: what it will be called; nothing is written.
+        env: name of an installed environment, an id, or an import path.
+        trainer: name of one; None: the default one.
+
+    Raises:
+        MazeError: the environment cannot be built, or the trainer does not fit it.
+    """
+    kernel = Kernel.installed()
+    chosen = trainer or kernel.catalog.default("trainer").component.name
+    table = environment_table(kernel, env)
+    minimal = {"name": title_of(file.stem), "env": table, "trainer": {"use": chosen}}
+    assembly = Assembly(experiment_from_mapping(minimal, kernel=kernel, origin=f"--env {env}"), kernel)
+
+    def written(notes: Sequence[str]) -> str:
+        parts = [
+            f"# {env} with {chosen}. What is written here are defaults and first guesses: change what you like;",
+            f"# maze check {file} says what is wrong with it, maze describe trainer {chosen} what else there is.",
+            *_top(minimal["name"], assembly.spaces),
+            *_lines(to_toml({"env": table})),
+            *_vector(kernel, chosen),
+            *_wrappers(kernel, assembly.spaces),
+            *_model(kernel, notes),
+            *_trainer(kernel, chosen),
+            *_other_trainer(kernel, chosen, assembly.spaces),
+            *_rest(),
+        ]
+        return "\n".join(parts) + "\n"
+
+    return written(_notes_of_model(written(()), kernel))
+
+
+def _top(name: Any, seen: StructuredSpaces) -> Iterator[str]:
+    yield f'name = "{name}"'
+    yield "seed = 0                      # all randomness of a run follows from it"
+    yield ""
+    for key in seen.policy_keys:
+        whose = f" of policy key {key!r}" if len(seen.policy_keys) > 1 else ""
+        for what, space in (("observation", seen.observation[key]), ("action", seen.action[key])):
+            for head, leaf in space.spaces.items():
+                yield f"# {what}{whose} {head}: {_space(leaf)}"
+
+
+def _space(space: spaces.Space[Any]) -> str:
+    text = re.sub(r"\s+", " ", str(space))
+    return text if len(text) <= 90 else f"{text[:89]}…"
+
+
+def _vector(kernel: Kernel, trainer: str) -> Iterator[str]:
+    yield "[vector]"
+    n_envs = 1 if _is_off_policy(kernel, trainer) else 8
+    yield f"{f'n_envs = {n_envs}':<30}# environments that are stepped together"
+    yield ""
+
+
+def _wrappers(kernel: Kernel, seen: StructuredSpaces) -> Iterator[str]:
+    images, wide = [], []
+    for observation in seen.observation.values():
+        for name, space in observation.spaces.items():
+            if isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3:
+                images.append((name, space.shape))
+            elif isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) and _is_wide(space):
+                wide.append(name)
+    if wide and _has(kernel, "wrapper", "observation-normalization"):
+        yield f"[[wrappers]]                  # {', '.join(dict.fromkeys(wide))}: not bounded by {_LARGEST:g}"
+        yield 'use = "observation-normalization"'
+        yield 'statistics = "running"'
+        yield "clip_range = [-10.0, 10.0]"
+        yield ""
+    if _has(kernel, "wrapper", "resize-img"):
+        for name, shape in dict.fromkeys(images):
+            if shape[-1] in (1, 3) and max(shape[:2]) > 84:
+                yield f"[[wrappers]]                  # {shape[0]} x {shape[1]} pixels would be slow"
+                yield 'use = "resize-img"'
+                yield f'observation = "{name}"'
+                yield "target_size = [84, 84]"
+                yield ""
+    if _has(kernel, "wrapper", "return-normalization"):
+        yield "# [[wrappers]]                # where rewards are far from 1; reports show the real ones"
+        yield '# use = "return-normalization"'
+        yield ""
+
+
+def _is_wide(space: spaces.Box) -> bool:
+    bounds = np.maximum(np.abs(space.low), np.abs(space.high))
+    return bool((bounds > _LARGEST).any())
+
+
+def _model(kernel: Kernel, notes: Sequence[str]) -> Iterator[str]:
+    model = kernel.catalog.default("model").component.name
+    rows = {row.name: row for row in describe(kernel, "model", model).options}
+    for note in notes:
+        yield f"# {note}"
+    yield "[model]"
+    yield f'use = "{model}"'
+    for name in ("hidden_units", "non_lin"):
+        if name in rows:
+            yield _written(rows[name])
+    yield ""
+
+
+def _trainer(kernel: Kernel, trainer: str) -> Iterator[str]:
+    rows = {row.name: row for row in describe(kernel, "trainer", trainer).options}
+    instead = _OFF_POLICY if _is_off_policy(kernel, trainer) else {}
+    yield "[trainer]"
+    yield f'use = "{trainer}"'
+    if "n_epochs" in rows:
+        yield f"{f'n_epochs = {_N_EPOCHS}':<30}# epochs to train; 0: until patience or the user stops the run"
+    for name in _SHOWN:
+        if name in rows and rows[name].default not in ("required", "absent"):
+            yield _written(attrs.evolve(rows[name], default=instead.get(name, rows[name].default)))
+    yield ""
+
+
+def _is_off_policy(kernel: Kernel, trainer: str) -> bool:
+    record: Any = kernel.catalog.find("trainer", trainer).component
+    return bool(record.critic == "state-action")
+
+
+def _written(row: OptionRow) -> str:
+    meaning = row.meaning[:1].lower() + row.meaning[1:].rstrip(".")
+    first = re.split(r"(?<=\w)[.;:] ", meaning)[0]
+    return f"{f'{row.name} = {row.default}':<30}# {first}"
+
+
+def _other_trainer(kernel: Kernel, trainer: str, seen: StructuredSpaces) -> Iterator[str]:
+    heads = [head for space in seen.action.values() for head in space.spaces.values()]
+    continuous = all(isinstance(head, spaces.Box) for head in heads)
+    if continuous and trainer != "sac" and _has(kernel, "trainer", "sac"):
+        yield "# Continuous actions: where steps of the environment are slow, sac needs fewer of them (--trainer sac)."
+        yield ""
+
+
+def _rest() -> Iterator[str]:
+    yield "[evaluation]"
+    yield "n_episodes = 8                # the same ones every time; their mean reward chooses the best weights"
+    yield ""
+    yield "[checkpoint]"
+    yield "every_epochs = 5"
+
+
+def _lines(text: str) -> Iterator[str]:
+    yield from text.rstrip().split("\n")
+    yield ""
+
+
+def _has(kernel: Kernel, kind: str, name: str) -> bool:
+    try:
+        kernel.catalog.find(kind, name)
+    except PluginError:
+        return False
+    return True
+
+
+def _notes_of_model(text: str, kernel: Kernel) -> Sequence[str]:
+    """Load the text as the file of an experiment and build what it names; what the model says of the observations."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "experiment.toml"
+        file.write_text(text, encoding="utf-8")
+        model = Assembly(load_experiment(file, kernel=kernel), kernel).make_model()
+    return getattr(model, "notes", ())

@@ -1,0 +1,37 @@
+"""What the bare name of an environment stands for, and what its runs are called."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from maze_kernel.loader import Kernel
+
+_ENV_ID = re.compile(r"([\w.]+:)?([\w.-]+/)?[\w.-]+-v\d+")
+_IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+def names_environment(name: str) -> bool:
+    """Whether a text is an id ("CartPole-v1", "ale_py:ALE/Pong-v5"), an import path, or an installed environment."""
+    if _ENV_ID.fullmatch(name) or _IMPORT_PATH.fullmatch(name):
+        return True
+    from maze_kernel.loader import Kernel
+
+    return any(entry.component.name == name for entry in Kernel.installed(report=False).catalog.entries("env"))
+
+
+def environment_table(kernel: Kernel, name: str) -> dict[str, str]:
+    """The table `[env]` of a name: that of a component, an id for the default one, or an import path.
+
+    Raises:
+        PluginError: it is an id, and no plugin takes ids.
+    """
+    if not _ENV_ID.fullmatch(name):
+        return {"use": name}
+    return {"use": kernel.catalog.default("env").component.name, "id": name}
+
+
+def title_of(name: str) -> str:
+    """A name of an experiment: "cartpole-v1" of "CartPole-v1"."""
+    return re.sub(r"[^a-z0-9]+", "-", name.rpartition(":")[2].lower()).strip("-") or "run"

@@ -1,0 +1,1 @@
+"""Wrappers that go together, as presets."""

@@ -1,0 +1,90 @@
+"""`maze new`: what it writes loads, fits the spaces and says why."""
+
+from pathlib import Path
+
+import pytest
+import tomli
+
+ENV = """
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Camera(gymnasium.Env):
+    observation_space = spaces.Dict(
+        screen=spaces.Box(0, 255, (120, 160, 3), np.uint8), speed=spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    )
+    action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        return {"screen": np.zeros((120, 160, 3), np.uint8), "speed": np.zeros(2, np.float32)}, {}
+
+    def step(self, action):
+        return self.reset()[0], 0.0, False, False, {}
+"""
+
+
+def written(maze, *arguments):
+    done = maze("new", "new.toml", *arguments)
+    assert done.exit_code == 0, done.output
+    assert "maze train new.toml" in done.stdout
+    assert maze("check", "new.toml", "--steps", 20).exit_code == 0
+    text = Path("new.toml").read_text()
+    return text, tomli.loads(text)
+
+
+def test_a_small_environment_gets_the_default_trainer_and_normalised_numbers(maze):
+    text, data = written(maze, "--env", "CartPole-v1")
+    assert data["env"] == {"use": "gym", "id": "CartPole-v1"}
+    assert data["trainer"]["use"] == "ppo"
+    assert [wrapper["use"] for wrapper in data["wrappers"]] == ["observation-normalization"]
+    assert "# action action: Discrete(2)" in text
+    assert "# the model reads observation (4,) as numbers" in text
+
+
+def test_bounded_numbers_are_left_alone_and_continuous_actions_name_the_other_trainer(maze):
+    text, data = written(maze, "--env", "Pendulum-v1")
+    assert "wrappers" not in data
+    assert "--trainer sac" in text
+
+
+def test_a_trainer_with_a_replay_buffer_begins_to_learn_within_the_budget(maze):
+    text, data = written(maze, "--env", "Pendulum-v1", "--trainer", "sac")
+    assert data["vector"]["n_envs"] == 1
+    trainer = data["trainer"]
+    assert trainer["initial_buffer_size"] < trainer["n_epochs"] * trainer["epoch_length"] / 10
+    assert "--trainer sac" not in text
+
+
+def test_large_images_are_made_smaller(maze):
+    Path("my_camera.py").write_text(ENV)
+    text, data = written(maze, "--env", "my_camera:Camera")
+    assert data["env"] == {"use": "my_camera:Camera"}
+    assert [wrapper["use"] for wrapper in data["wrappers"]] == ["observation-normalization", "resize-img"]
+    assert data["wrappers"][1]["target_size"] == [84, 84]
+    assert "screen-resize_img (84, 84, 3) as an image" in text
+
+
+def test_structured_spaces_are_listed_by_policy_key(maze):
+    text, _ = written(maze, "--env", "cutting-2d")
+    assert "inventory (200, 2) as numbers, flattened" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["new.toml", "--env", "CartPol-v1"], "there is no Gymnasium environment 'CartPol-v1'"),
+        (["new.toml", "--env", "CartPole-v1", "--trainer", "poo"], "no trainer is called 'poo'"),
+        (["new.toml", "--env", "CartPole-v1", "--trainer", "bc"], "trainer.demonstrations is missing"),
+        (["new.txt", "--env", "CartPole-v1"], "no name of an experiment file"),
+        (["there.toml", "--env", "CartPole-v1"], "there.toml exists already"),
+    ],
+)
+def test_what_cannot_be_written_leaves_no_file(maze, arguments, said):
+    Path("there.toml").write_text("mine")
+    done = maze("new", *arguments)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert [file.name for file in Path().iterdir()] == ["there.toml"]
+    assert Path("there.toml").read_text() == "mine"
