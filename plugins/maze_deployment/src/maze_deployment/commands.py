@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from maze_kernel.errors import RequestError
-from maze_runtime.commands.runs import newest_run, what_to_play
+from maze_runtime.commands.runs import what_to_play
 
 
 def export(
@@ -31,7 +31,7 @@ def export(
     chosen = format_name or endings.get(out.suffix)
     if chosen is None:
         raise RequestError(f"{out} does not say in which format to export", expected=f"--format {' or '.join(FORMATS)}")
-    loaded, kernel, weights = what_to_play(newest_run(source), experiment, None, checkpoint)
+    loaded, kernel, weights = what_to_play(source, experiment, None, checkpoint)
     assert weights is not None
     written = export_checkpoint(loaded, kernel, weights, out, chosen)
     for file in written.files:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from maze_kernel.cli.experiments import Overrides
 from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, RequestError
+from maze_runtime.commands.policies import select_policy, split_overrides
 from maze_runtime.commands.rollout_report import print_rollout, rollout_as_data
 from maze_runtime.commands.runs import new_folder, newest_run, what_to_play
 
@@ -20,7 +22,13 @@ if TYPE_CHECKING:
 
 
 def rollout(
-    source: Annotated[Path, typer.Argument(metavar="RUN|FILE", help="A run directory or an experiment file.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN|FILE|ENV", help="A run directory, an experiment file, or an environment's name or id."
+        ),
+    ],
+    overrides: Overrides = None,
     episodes: Annotated[int, typer.Option("--episodes", min=1, help="Episodes to play.")] = 10,
     policy: Annotated[
         str | None, typer.Option("--policy", help="A policy by name or import path, instead of the trained one.")
@@ -59,12 +67,13 @@ def rollout(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> int:
     """Play episodes with a trained policy or another one."""
-    from maze_kernel.config import select
     from maze_runtime.playing.roll_out import ReplayResult, RolloutOptions, replay, roll_out
 
     if replayed is not None and policy is not None:
         raise RequestError("--replay and --policy exclude each other", help="leave one out")
-    loaded, kernel, weights = what_to_play(source, experiment, "replay" if replayed else policy, checkpoint)
+    of_experiment, of_policy = split_overrides(tuple(overrides or ()))
+    named = "replay" if replayed else policy
+    loaded, kernel, weights = what_to_play(source, experiment, named, checkpoint, of_experiment)
     if record and record_to is None:
         record_to = new_folder(source, "trajectories", loaded.experiment.name)
     events_to = new_folder(source, "events", loaded.experiment.name) if events else None
@@ -80,13 +89,17 @@ def rollout(
         events_dir=events_to,
         profile=profile,
     )
-    run_dir = None if source.is_file() else newest_run(source)
+    run_dir = newest_run(source) if source.is_dir() else None
     result: RolloutResult
     if replayed is not None:
         result = replay(loaded, kernel, replayed, options, run_dir=run_dir)
         player = f"the recording {replayed}"
     else:
-        player_selection = select(kernel, "policy", policy or "random", origin="--policy")
+        if of_policy and weights is not None:
+            raise RequestError(
+                "a trained policy has no options", received=f"--set {of_policy[0]}", help="name --policy"
+            )
+        player_selection = select_policy(kernel, policy or "random", of_policy)
         result = roll_out(
             loaded,
             kernel,
@@ -97,7 +110,7 @@ def rollout(
             on_result=_report_progress(episodes),
             report=lambda text: print(text, file=sys.stderr),
         )
-        player = policy or ("random" if weights is None else f"{source} at epoch {weights.epoch}")
+        player = policy or ("random" if weights is None else f"{run_dir} at epoch {weights.epoch}")
     if as_json:
         print(json.dumps(rollout_as_data(result, player, options), indent=2))
     else:

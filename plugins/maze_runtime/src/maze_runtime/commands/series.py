@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maze_kernel.cli.experiments import read_experiment
 from maze_kernel.cli.tables import print_table
 from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RequestError
+from maze_runtime.commands.sources import experiment_of
 
 if TYPE_CHECKING:
     from maze_runtime.series.series import SeedResult, SeriesResult
@@ -33,7 +33,7 @@ def train_seeds(
     from maze_runtime.training.interruption import ignore_ctrl_c
 
     _check(file, seeds, resume, out, overwrite)
-    loaded = None if file is None else read_experiment(file, overrides)
+    loaded = None if file is None else experiment_of(file, overrides, needs_trainer=True)
     with LiveTable(["seed", "state", "epoch", "steps", "last value"]) as table:
         options = SeriesOptions(n_parallel=parallel, max_seconds=max_seconds, table=table)
         if resume is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from maze_kernel.cli.experiments import Overrides, read_experiment
+from maze_kernel.cli.experiments import Overrides
 from maze_kernel.errors import (
     EXIT_DONE,
     EXIT_FAILED,
@@ -20,6 +20,7 @@ from maze_kernel.errors import (
     WorkerError,
 )
 from maze_runtime.commands.runs import newest_run
+from maze_runtime.commands.sources import experiment_of
 from maze_runtime.training.interruption import ignore_ctrl_c
 
 if TYPE_CHECKING:
@@ -28,7 +29,13 @@ if TYPE_CHECKING:
 
 
 def train(
-    file: Annotated[Path | None, typer.Argument(help="An experiment file; may be left away with --resume.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE|ENV]",
+            help="An experiment file, or an environment's name or id; may be left away with --resume.",
+        ),
+    ] = None,
     overrides: Overrides = None,
     resume: Annotated[Path | None, typer.Option("--resume", help="Continue this run directory.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Run directory; else runs/NAME/TIME.")] = None,
@@ -66,6 +73,8 @@ def train(
     def announce(path: Path) -> None:
         run_dirs.append(path)
         print(f"run directory: {path}", file=sys.stderr)
+        if file is not None and not file.is_file():
+            print(f"experiment: {path / 'experiment.toml'}", file=sys.stderr)
 
     try:
         result = run_training(
@@ -110,7 +119,7 @@ def _experiment_to_train(file: Path | None, overrides: tuple[str, ...], resume: 
     from maze_runtime.training.resume import stored_experiment
 
     if file is not None:
-        return read_experiment(file, overrides)
+        return experiment_of(file, overrides, needs_trainer=True)
     if resume is None:
         raise RequestError("there is nothing to train", help="give an experiment file, or --resume RUN")
     return stored_experiment(newest_run(resume), overrides=overrides)
@@ -123,7 +132,7 @@ def _experiment_option(run: Path, file: Path | None) -> str:
     try:
         stored_experiment(run)
     except RequestError:
-        return f" --experiment {file}"
+        return f" --experiment {file if file is not None and file.is_file() else run / 'experiment.toml'}"
     return ""
 
 
@@ -131,6 +140,8 @@ def _resume_command(run: Path, file: Path | None, overrides: list[str] | None) -
     """What goes on from the last checkpoint of `run`; a file is read again with the overrides that it had."""
     if not _experiment_option(run, file):
         return f"maze train --resume {run}"
+    if file is not None and not file.is_file():
+        return f"maze train {run / 'experiment.toml'} --resume {run}"  # it holds the overrides
     settings = "".join(f" --set {shlex.quote(item)}" for item in overrides or ())
     return f"maze train {file}{settings} --resume {run}"
 
