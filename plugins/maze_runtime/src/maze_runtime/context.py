@@ -5,18 +5,20 @@ A context owns its kernel, experiment and weights; contexts in one process share
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import attrs
 
-from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.contracts.env import FLAT_KEY, PolicyKey
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import EnvError, RequestError
 from maze_kernel.loader import Kernel
-from maze_runtime.context_components import component_table, set_paths
+from maze_runtime.context_components import component_table
+from maze_runtime.context_experiment import Source, given_experiment, reopened_experiment
+from maze_runtime.context_series import run_sweep, train_seeds
 from maze_runtime.playing import players as playing
 from maze_runtime.playing.acting import SingleEnvActor
 from maze_runtime.playing.roll_out import RolloutOptions, RolloutResult, roll_out
@@ -24,12 +26,13 @@ from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.directory import encode_json_lenient
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.evaluation import Evaluator
-from maze_runtime.training.resume import stored_experiment
 from maze_runtime.training.train import TrainingResult, train
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.contracts.model import Policy
+    from maze_runtime.run.env_factory import EnvFactory
+    from maze_runtime.series.series import SeriesResult
     from maze_runtime.training.checkpoint import Checkpoint
 
 
@@ -40,14 +43,17 @@ class RunContext:
     >>> context.train(n_epochs=5)  # doctest: +SKIP
 
     Args:
+        experiment: an experiment file, its tables as a dict, or what `load_experiment` returns; what follows takes the
+            place of its parts. None: `env` is enough.
         env: a component's name or table, a Gymnasium id or instance, or a factory of Maze or Gymnasium environments.
         trainer, model, wrappers, policies of `rollout`: a component's name, its table (`use` and options), an
-            instance of its options class, or, but for the trainer, the object itself. None: the default trainer, and
-            the default model.
+            instance of its options class, or, but for the trainer, the object itself. None: those of the experiment,
+            and without one the default trainer and the default model.
         overrides: experiment values by dotted path or as nested tables, e.g. `{"vector.n_envs": 4}`.
+        seed: of all randomness; None: the experiment's, 0 without one.
         run_dir: directory of the run; None: `runs/<name>/<UTC time>-<4 hex>/`.
         silent: print nothing.
-        kernel: the plugins to use; None: everything that is installed.
+        kernel: the plugins to use; None: everything that is installed, as the experiment wants it.
 
     Raises:
         ExperimentError: every problem of the arguments.
@@ -56,35 +62,50 @@ class RunContext:
     def __init__(
         self,
         *,
-        env: Any,
+        experiment: Source = None,
+        env: Any = None,
         trainer: Any = None,
         model: Any = None,
-        wrappers: Sequence[Any] = (),
+        wrappers: Sequence[Any] | None = None,
         overrides: Mapping[str, Any] | None = None,
+        seed: int | None = None,
         run_dir: Path | str | None = None,
         silent: bool = False,
         kernel: Kernel | None = None,
     ) -> None:
-        kernel = kernel or Kernel.installed()
-        if trainer is None:
-            trainer = kernel.catalog.default("trainer").component.name
-        tables: dict[str, Any] = {
-            "name": "run",
-            "env": component_table(kernel, "env", env),
-            "trainer": component_table(kernel, "trainer", trainer),
-            "wrappers": [component_table(kernel, "wrapper", wrapper) for wrapper in wrappers],
-        }
-        if model is not None:
-            tables["model"] = component_table(kernel, "model", model)
-        loaded = experiment_from_mapping(set_paths(tables, overrides or {}), kernel=kernel)
-        self._init(loaded, kernel, None if run_dir is None else Path(run_dir), silent)
+        components = _given(env=env, trainer=trainer, model=model, wrappers=wrappers)
+        loaded = given_experiment(experiment, components, overrides or {}, seed, kernel)
+        self._init(loaded, loaded.kernel, None if run_dir is None else Path(run_dir), silent)
 
     @classmethod
-    def load(cls, run_dir: Path | str, *, silent: bool = False, kernel: Kernel | None = None) -> RunContext:
-        """The context of a run that was trained before; runs no code from its directory."""
+    def load(
+        cls,
+        run_dir: Path | str,
+        *,
+        env: Any = None,
+        trainer: Any = None,
+        model: Any = None,
+        wrappers: Sequence[Any] | None = None,
+        silent: bool = False,
+        kernel: Kernel | None = None,
+    ) -> RunContext:
+        """The context of a run that was trained before; runs no code from its directory.
+
+        Args:
+            run_dir: of the run.
+            env, trainer, model, wrappers: as they were given when the run was trained, where they live in Python: a
+                factory, an object, or an import path. The directory holds only their names.
+            silent: print nothing.
+            kernel: the plugins to use; None: everything that is installed.
+
+        Raises:
+            RequestError: it is no run directory, or what lives in Python is not given.
+            ExperimentError: a component has a problem, or a plugin of the run is missing.
+        """
         kernel = kernel or Kernel.installed()
         context = cls.__new__(cls)
-        context._init(stored_experiment(run_dir, kernel=kernel), kernel, Path(run_dir), silent)
+        components = _given(env=env, trainer=trainer, model=model, wrappers=wrappers)
+        context._init(reopened_experiment(run_dir, components, kernel), kernel, Path(run_dir), silent)
         context._begun = context._trained = True
         return context
 
@@ -102,6 +123,16 @@ class RunContext:
     def loaded(self) -> LoadedExperiment:
         """The experiment, checked; `resolved` is what the run directory stores."""
         return self._loaded
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The experiment as plain data with every default: what a file would hold. A copy."""
+        return copy.deepcopy(dict(self._loaded.resolved))
+
+    @property
+    def env_factory(self) -> EnvFactory:
+        """Builds one environment whose observations `compute_action` takes: without wrappers that are transforms."""
+        return Assembly(self._loaded, self._kernel, self._run_dir).env_factory(training=False)
 
     @property
     def kernel(self) -> Kernel:
@@ -123,13 +154,48 @@ class RunContext:
         """The policy of the best checkpoint, or a freshly initialised one before training."""
         return self._actor().policy
 
-    def train(self, n_epochs: int | None = None) -> TrainingResult:
+    def __repr__(self) -> str:
+        experiment = self._loaded.experiment
+        env = experiment.env.option("id") if experiment.env.instance is None else None
+        parts = [
+            f"{experiment.trainer.use} on {experiment.env.use}{f' {env}' if env else ''}",
+            f"seed {experiment.seed}",
+            f"{self._epochs_so_far()} epochs trained" if self._trained else "not trained",
+            *([] if self._run_dir is None else [str(self._run_dir)]),
+        ]
+        return f"<RunContext {experiment.name}: {', '.join(parts)}>"
+
+    @overload
+    def train(self, n_epochs: int | None = None) -> TrainingResult: ...
+    @overload
+    def train(
+        self, n_epochs: int | None = None, *, seeds: Sequence[int], n_parallel: int | None = None
+    ) -> SeriesResult: ...
+
+    def train(
+        self, n_epochs: int | None = None, *, seeds: Sequence[int] | None = None, n_parallel: int | None = None
+    ) -> TrainingResult | SeriesResult:
         """Train, or go on training where the last call ended.
+
+        With seeds the experiment is trained once with each of them, in a folder with one run directory a seed, as
+        `maze train --seeds` does. The context itself stays untrained; `RunContext.load` opens any of the runs.
 
         Args:
             n_epochs: epochs of this call; None: until the trainer's own budget is used up.
+            seeds: of a run each.
+            n_parallel: runs at a time; None: as many as there are processors.
+
+        Raises:
+            MazeError: training failed. A seed that fails does not raise: the result says why.
         """
         loaded = self._loaded
+        if seeds is not None:
+            if n_epochs is not None:
+                loaded = _with_n_epochs(loaded, n_epochs)
+            path = None if self._begun else self._run_dir
+            return train_seeds(loaded, seeds, path=path, n_parallel=n_parallel, silent=self._silent)
+        if n_parallel is not None:
+            raise RequestError("n_parallel= is for several seeds", help="give seeds=[0, 1, 2], too, or leave it away")
         if n_epochs is not None:
             loaded = _with_n_epochs(loaded, self._epochs_so_far() + n_epochs)
         where = {"resume": self._run_dir} if self._begun else {"run_dir": self._run_dir}
@@ -137,6 +203,49 @@ class RunContext:
         self._run_dir, self._begun, self._acting = result.run_dir, True, None
         self._trained = bool(CheckpointStore(result.run_dir).epochs())  # none where the first epoch was cut short
         return result
+
+    def sweep(
+        self,
+        space: Mapping[str, Any],
+        *,
+        n_trials: int | None = None,
+        searcher: Any = None,
+        seeds: int | Sequence[int] | None = None,
+        metric: str | None = None,
+        out: Path | str | None = None,
+        n_parallel: int | None = None,
+        resume: Path | str | None = None,
+        **settings: Any,
+    ) -> Any:
+        """Train the experiment with many settings and keep the best, as `maze sweep` does.
+
+        Args:
+            space: the table `[space]` of a sweep file: setting by dotted path or nested tables to what may be chosen.
+            n_trials: settings to try; None: as many as the searcher has.
+            searcher: its name or table; None: the default one.
+            seeds: of each trial, or how many.
+            metric: the statistic to be best in; None: the one that selects the best model.
+            out: a new folder; None: below `sweeps/`.
+            n_parallel: runs at a time; None: as many as there are processors.
+            resume: the folder of a sweep to go on with.
+            settings: further entries of a sweep file, e.g. `objective="iqm"`.
+
+        Returns:
+            The `SweepResult` of `maze_sweeps.sweep`.
+
+        Raises:
+            PluginError: the distribution maze-sweeps is not installed.
+            MazeError: the space does not fit the experiment, or the sweep failed.
+        """
+        settings |= {
+            "space": space,
+            "n_trials": n_trials,
+            "searcher": {"use": searcher} if isinstance(searcher, str) else searcher,
+            "seeds": seeds,
+            "metric": metric,
+        }
+        where = {"out": None if out is None else Path(out), "resume": None if resume is None else Path(resume)}
+        return run_sweep(self._loaded, settings, n_parallel=n_parallel, silent=self._silent, **where)
 
     def rollout(
         self,
@@ -151,8 +260,22 @@ class RunContext:
         record_dir: Path | str | None = None,
         events_dir: Path | str | None = None,
         profile: bool = False,
+        on_error: Literal["raise", "record"] = "raise",
     ) -> RolloutResult:
-        """Play episodes with the trained policy, or with `policy`; see `roll_out`."""
+        """Play episodes with the trained policy, or with `policy`.
+
+        Args:
+            n_episodes, seed, deterministic, n_workers, video_dir, record_dir, events_dir, profile: see
+                `RolloutOptions`.
+            policy: a name, a table, or an object with the methods of `Policy`; None: the trained policy.
+            checkpoint: "best", "last" or "epoch-N".
+            on_error: "raise" the error of an episode that fails when all are played, or "record" it in the result.
+
+        Raises:
+            EnvError: episodes failed.
+            MazeError: as `roll_out`.
+        """
+        _check_choice("on_error", on_error, ("raise", "record"))
         options = RolloutOptions(
             n_episodes=n_episodes,
             seed=seed,
@@ -163,10 +286,13 @@ class RunContext:
             profile=profile,
             record_dir=None if record_dir is None else Path(record_dir),
         )
+        who: dict[str, Any] = {"checkpoint": self.checkpoint(checkpoint)} if policy is None else {}
         if policy is not None:
-            return roll_out(self._loaded, self._kernel, options, policy=policy, run_dir=self._trained_in())
-        weights = self.checkpoint(checkpoint)
-        return roll_out(self._loaded, self._kernel, options, checkpoint=weights, run_dir=self._run_dir)
+            who = {"policy": component_table(self._kernel, "policy", policy)}
+        result = roll_out(self._loaded, self._kernel, options, run_dir=self._trained_in(), **who)
+        if on_error == "raise":
+            _raise_first_error(result)
+        return result
 
     def evaluate(self, n_episodes: int | None = None, *, checkpoint: str = "best") -> dict[str, Any]:
         """Statistics of the evaluation episodes, the same ones as during training, by tag."""
@@ -241,3 +367,26 @@ def _with_n_epochs(loaded: LoadedExperiment, n_epochs: int) -> LoadedExperiment:
     experiment = attrs.evolve(loaded.experiment, trainer=trainer.with_options(n_epochs=n_epochs))
     resolved = {**loaded.resolved, "trainer": {**loaded.resolved["trainer"], "n_epochs": n_epochs}}
     return attrs.evolve(loaded, experiment=experiment, resolved=resolved)
+
+
+def _given(**components: Any) -> dict[str, Any]:
+    return {name: value for name, value in components.items() if value is not None}
+
+
+def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise RequestError(f"{name}= is {value!r}", expected=" or ".join(map(repr, choices)))
+
+
+def _raise_first_error(result: RolloutResult) -> None:
+    failed = [episode for episode in result.episodes if episode.error is not None]
+    if failed:
+        first = failed[0]
+        error = EnvError(
+            f"{len(failed)} of {len(result.episodes)} episodes failed: {first.error}",
+            owner=f"the episode with seed {first.seed}",
+            help='on_error="record" returns failed episodes among the others',
+            remote_traceback=first.traceback,
+        )
+        error.seed = first.seed
+        raise error

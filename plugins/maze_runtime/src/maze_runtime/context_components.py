@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from gymnasium.spaces import Space
 
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.selection import Selection
 
@@ -16,8 +17,21 @@ if TYPE_CHECKING:
     from maze_kernel.loader import Kernel
 
 
+_ARGUMENTS = {"wrapper": "wrappers", "callback": "callbacks"}
+"""Kinds whose arguments take several."""
+_METHODS = {
+    "model": ("logits", "make_policy", "state_dict"),
+    "policy": ("act", "begin_episodes", "seed"),
+}
+"""What an object given in place of a component must have."""
+
+
 def component_table(kernel: Kernel, kind: str, value: Any) -> Any:
-    """A name, a table, a Selection or an object as `experiment_from_mapping` takes it."""
+    """A name, a table, a Selection or an object as `experiment_from_mapping` takes it.
+
+    Raises:
+        RequestError: an object that cannot be a component of that kind; the error names the argument.
+    """
     if isinstance(value, (Mapping, Selection)):
         return value
     if attrs.has(type(value)) and not isinstance(value, type):
@@ -26,7 +40,11 @@ def component_table(kernel: Kernel, kind: str, value: Any) -> Any:
             return _selection(entry, value)
     if kind == "env":
         return _env(kernel, value)
-    return {"use": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"use": value}
+    if value is not None and not isinstance(value, (bool, int, float, list, tuple)):
+        _refuse_what_does_not_fit(kernel, kind, value)
+    return value
 
 
 def set_paths(tables: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,6 +62,31 @@ def set_paths(tables: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
         else:
             result[key] = value
     return result
+
+
+def _refuse_what_does_not_fit(kernel: Kernel, kind: str, value: Any) -> None:
+    """Refuse an object that would fail only where it is used."""
+    missing = [name for name in _METHODS.get(kind, ()) if not hasattr(value, name)]
+    is_class = isinstance(value, type)
+    if kind == "trainer":
+        expected = "a trainer's name, its table, or an instance of its options class"
+    elif kind == "wrapper" and (is_class or not isinstance(value, Transform)):
+        expected = "a wrapper's name, its table, or a Transform"
+    elif kind in _METHODS and (is_class or missing):
+        expected = f"a {kind}'s name, its table, or an object with {', '.join(_METHODS[kind])}"
+    else:
+        return
+    named = value if hasattr(value, "__qualname__") else type(value)
+    path = f"{named.__module__}:{named.__qualname__}"
+    what = "the class" if is_class else "the function" if named is value else "an object of the class"
+    names = ", ".join(sorted(entry.component.name for entry in kernel.catalog.entries(kind)))
+    by_path = f'; a {kind} of your own is named by its import path, {{"use": "{path}"}}'
+    raise RequestError(
+        f"{_ARGUMENTS.get(kind, kind)}= was given {what} {named.__qualname__}",
+        received=path,
+        expected=expected,
+        help=f"choose one of {names or 'those that you install'}{'' if '<' in path else by_path}",
+    )
 
 
 def _merged(key: str, inner: Any, changes: Mapping[str, Any]) -> Any:

@@ -30,9 +30,16 @@ _FREE_KEYS = (
 
 
 def stored_experiment(
-    run: Path | str, *, overrides: Sequence[str] = (), kernel: Kernel | None = None
+    run: Path | str,
+    *,
+    overrides: Sequence[str] = (),
+    kernel: Kernel | None = None,
+    components: Mapping[str, Any] | None = None,
 ) -> LoadedExperiment:
     """The experiment a run directory describes, with further overrides; names resolve through installed plugins only.
+
+    Args:
+        components: top-level key to what takes its place. Objects from Python keep the description that is stored.
 
     Raises:
         ExperimentError: an override is wrong, or a plugin of the run is missing.
@@ -40,11 +47,23 @@ def stored_experiment(
     from maze_kernel.config.load import experiment_from_mapping
 
     stored = open_run(run)
-    resolved = _without_options_of_mode(stored.resolved, overrides)
+    given = components or {}
+    resolved = {**_without_options_of_mode(stored.resolved, overrides), **given}
     loaded = experiment_from_mapping(
         resolved, kernel=kernel, origin=str(stored.path / "run.json"), overrides=overrides, import_paths=False
     )
-    return attrs.evolve(loaded, path=str(stored.path / "experiment.toml"))
+    described = {
+        key: stored.resolved[key]
+        for key in given
+        if key in stored.resolved and _is_object(getattr(loaded.experiment, key))
+    }
+    return attrs.evolve(loaded, path=str(stored.path / "experiment.toml"), resolved={**loaded.resolved, **described})
+
+
+def _is_object(selected: Any) -> bool:
+    """Whether a component, or one of several, was given as an object from Python."""
+    parts = selected if isinstance(selected, tuple) else (selected,)
+    return any(part is not None and part.instance is not None for part in parts)
 
 
 def _without_options_of_mode(resolved: Mapping[str, Any], overrides: Sequence[str]) -> Mapping[str, Any]:

@@ -1,0 +1,168 @@
+"""From what Python callers give, a file or tables or objects, to one checked experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from maze_kernel.config.experiment import LoadedExperiment
+from maze_kernel.config.load import experiment_from_mapping, load_experiment, select
+from maze_kernel.config.plugin_table import plugin_files, read_plugin_table
+from maze_kernel.config.problems import Problems
+from maze_kernel.config.source import read_toml
+from maze_kernel.errors import RequestError
+from maze_kernel.loader import Kernel
+from maze_kernel.selection import Selection
+from maze_runtime.context_components import component_table, set_paths
+from maze_runtime.run.directory import open_run
+from maze_runtime.training.resume import stored_experiment
+
+if TYPE_CHECKING:
+    from maze_runtime.run.directory import StoredRun
+
+KINDS = {"env": "env", "trainer": "trainer", "model": "model", "wrappers": "wrapper"}
+"""The arguments that choose components, and their kinds."""
+
+Source = Path | str | Mapping[str, Any] | LoadedExperiment | None
+
+
+@attrs.frozen
+class _Start:
+    """What arguments are laid over.
+
+    Attributes:
+        tables: of the experiment, in which components may be `Selection`s.
+        origin: what error messages call them.
+    """
+
+    tables: dict[str, Any]
+    kernel: Kernel
+    origin: str = "<python>"
+
+
+def given_experiment(
+    experiment: Source,
+    components: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    seed: int | None,
+    kernel: Kernel | None,
+) -> LoadedExperiment:
+    """The experiment that arguments describe, with the kernel it was checked against.
+
+    Args:
+        experiment: a file, its tables, one that was read before, or None for one made of the components alone.
+        components: those of `KINDS` that take the place of the experiment's own.
+        overrides: values by dotted path or as nested tables.
+        seed: takes the place of the experiment's; None: does not.
+        kernel: the plugins to use; None: as the experiment says.
+
+    Raises:
+        ExperimentError: every problem of the arguments.
+    """
+    changes = {**overrides, **({} if seed is None else {"seed": seed})}
+    if not components and not changes:
+        if isinstance(experiment, LoadedExperiment):
+            return experiment if kernel is None else attrs.evolve(experiment, kernel=kernel)
+        if isinstance(experiment, (str, Path)):
+            return load_experiment(experiment, kernel=kernel)
+    start = _start(experiment, kernel, [path.partition(".")[0] for path in changes])
+    tables, kernel = {"name": "run", **start.tables}, start.kernel
+    tables |= {name: _table(kernel, name, value) for name, value in components.items()}
+    if "env" not in tables and "env" not in changes:
+        raise RequestError(
+            "there is no environment to run",
+            received="neither env nor an experiment with one",
+            help='give env="CartPole-v1", a factory of environments, or experiment="FILE.toml"',
+        )
+    if "trainer" not in tables and "trainer" not in changes:
+        tables["trainer"] = {"use": kernel.catalog.default("trainer").component.name}
+    return experiment_from_mapping(set_paths(tables, changes), kernel=kernel, origin=start.origin)
+
+
+def reopened_experiment(run: Path | str, components: Mapping[str, Any], kernel: Kernel) -> LoadedExperiment:
+    """The experiment of a run, with components that its directory cannot hold.
+
+    Args:
+        components: those of `KINDS` that live in Python.
+
+    Raises:
+        RequestError: one that lives in Python is not given.
+        ExperimentError: a component has a problem, or a plugin of the run is missing.
+    """
+    stored = open_run(run)
+    _require_given(stored, components, kernel)
+    chosen = {name: _chosen(kernel, KINDS[name], _table(kernel, name, value)) for name, value in components.items()}
+    return stored_experiment(run, kernel=kernel, components=chosen)
+
+
+def _start(experiment: Source, kernel: Kernel | None, changed: list[str]) -> _Start:
+    if isinstance(experiment, LoadedExperiment):
+        return _Start(_tables_of(experiment, changed), kernel or experiment.kernel, experiment.path)
+    if isinstance(experiment, (str, Path)):
+        return _read(Path(experiment), kernel)
+    if experiment is not None and not isinstance(experiment, Mapping):
+        raise RequestError(
+            f"experiment= is a {type(experiment).__name__}",
+            expected="an experiment file, its tables as a dict, or what load_experiment returns",
+            help='write experiment="FILE.toml"; an environment goes to env=',
+        )
+    kernel = kernel or Kernel.installed()
+    tables = dict(experiment or {})
+    return _Start(
+        {name: _table(kernel, name, value) if name in KINDS else value for name, value in tables.items()}, kernel
+    )
+
+
+def _read(path: Path, kernel: Kernel | None) -> _Start:
+    """The tables of a file, unchecked, and the plugins that it asks for."""
+    _, data, origin = read_toml(path)
+    if kernel is None:
+        problems = Problems(origin=origin)
+        plugins = read_plugin_table(data, problems)
+        kernel = Kernel.installed(disable=plugins.disable, load=plugin_files(plugins, path.parent, problems))
+        problems.raise_if_any()
+    return _Start(dict(data), kernel, str(path))
+
+
+def _tables_of(loaded: LoadedExperiment, changed: list[str]) -> dict[str, Any]:
+    """Plain tables, but objects from Python as they are; those of changed components too, where they can be."""
+    tables = dict(loaded.resolved)
+    for name in (*KINDS, "workers", "loggers", "callbacks"):
+        value = getattr(loaded.experiment, name, None)
+        parts = value if isinstance(value, tuple) else () if value is None else (value,)
+        if parts and (name not in changed or any(part.instance is not None for part in parts)):
+            tables[name] = value
+    return tables
+
+
+def _table(kernel: Kernel, name: str, value: Any) -> Any:
+    if name != "wrappers":
+        return component_table(kernel, KINDS[name], value)
+    if isinstance(value, (str, Mapping, Selection)) or not hasattr(value, "__iter__"):
+        raise RequestError(
+            "wrappers= is a list of wrappers, the innermost first",
+            received=type(value).__name__,
+            help=f'write wrappers=["{value}"]' if isinstance(value, str) else "put it in a list",
+        )
+    return [component_table(kernel, "wrapper", wrapper) for wrapper in value]
+
+
+def _chosen(kernel: Kernel, kind: str, table: Any) -> Any:
+    """Checked here, where a path names code that the caller, not the run directory, wants to import."""
+    return [select(kernel, kind, one) for one in table] if isinstance(table, list) else select(kernel, kind, table)
+
+
+def _require_given(stored: StoredRun, components: Mapping[str, Any], kernel: Kernel) -> None:
+    for name in KINDS:
+        table = stored.resolved.get(name, {})
+        for part in table if isinstance(table, list) else [table]:
+            use = str(part.get("use", ""))
+            if name not in components and ":" in use and not kernel.catalog.names_plugin(use):
+                raise RequestError(
+                    f"the {KINDS[name]} of run {stored.path} lives in Python, which its directory does not hold",
+                    received=f"{name} {use}",
+                    help=f'give it again: RunContext.load("{stored.path}", {name}=…)',
+                )

@@ -1,0 +1,66 @@
+"""Several runs of one context's experiment: one a seed, or the trials of a sweep."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from maze_kernel.errors import PluginError, RequestError
+from maze_runtime.series.live_table import LiveTable
+from maze_runtime.series.series import SeriesOptions, SeriesResult, train_series
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
+
+_HEADER = ("seed", "state", "epoch", "steps", "last value")
+
+
+def train_seeds(
+    loaded: LoadedExperiment, seeds: Sequence[int], *, path: Path | None, n_parallel: int | None, silent: bool
+) -> SeriesResult:
+    """Train the experiment once with each seed, and show how the runs do.
+
+    Raises:
+        RequestError: these are no seeds, or `train_series` refuses the folder or the pool.
+    """
+    seeds = _checked(seeds)
+    with LiveTable(_HEADER, silent=silent) as table:
+        options = SeriesOptions(n_parallel=n_parallel, table=None if silent else table)
+        return train_series(
+            loaded, seeds, path=path, options=options, on_path=lambda path: table.say(f"folder of the runs: {path}")
+        )
+
+
+def run_sweep(loaded: LoadedExperiment, settings: Mapping[str, Any], **options: Any) -> Any:
+    """What `maze_sweeps.sweep` makes of the experiment.
+
+    Args:
+        settings: what the file of a sweep holds besides the experiment; those that are None are left out.
+        options: of `sweep`.
+
+    Raises:
+        PluginError: the distribution is not installed.
+        MazeError: as `maze_sweeps.sweep`.
+    """
+    try:
+        sweep = importlib.import_module("maze_sweeps").sweep
+    except (ImportError, AttributeError) as error:
+        raise PluginError(
+            "RunContext.sweep needs the distribution maze-sweeps", received=str(error), help="pip install maze-sweeps"
+        ) from error
+    given = {name: value for name, value in settings.items() if value is not None}
+    return sweep({"name": loaded.experiment.name, **given}, experiment=loaded, **options)
+
+
+def _checked(seeds: Sequence[int]) -> tuple[int, ...]:
+    listed = tuple(seeds) if isinstance(seeds, Sequence) and not isinstance(seeds, str) else ()
+    whole = all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in listed)
+    if not listed or not whole or len(set(listed)) < len(listed):
+        raise RequestError(
+            "seeds= is no list of seeds",
+            received=repr(seeds)[:80],
+            expected="different integers of 0 and more, e.g. [0, 1, 2] or range(5)",
+        )
+    return listed

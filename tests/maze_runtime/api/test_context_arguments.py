@@ -1,0 +1,251 @@
+"""What a Python user gives to a RunContext, reads of it, and is refused."""
+
+import sys
+import types
+from pathlib import Path
+
+import gymnasium
+import pytest
+import tomli
+
+from maze_kernel import MazeError
+from maze_kernel.config import load_experiment
+from maze_kernel.contracts.transform import Transform
+from maze_kernel.errors import EnvError, ExperimentError, RequestError
+from maze_runtime.context import RunContext
+
+FILE = """name = "small"
+seed = 3
+[env]
+use = "gym"
+id = "CartPole-v1"
+[vector]
+n_envs = 2
+[trainer]
+use = "ppo"
+epoch_length = 1
+n_rollout_steps = 32
+batch_size = 32
+[evaluation]
+n_episodes = 2
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.toml").write_text(FILE)
+
+
+def make_env():
+    return gymnasium.make("CartPole-v1")
+
+
+class Halved(Transform):
+    def reward(self, reward):
+        return reward * 0.5
+
+
+class Falling(gymnasium.Wrapper):
+    def step(self, action):
+        raise ValueError("it fell")
+
+
+def rewards(context):
+    return [episode.total_reward for episode in context.rollout(n_episodes=3).episodes]
+
+
+# An experiment
+
+
+def test_file_tables_and_what_was_read_are_one_experiment():
+    sources = ("small.toml", Path("small.toml"), tomli.loads(FILE), load_experiment("small.toml"))
+    configs = [RunContext(experiment=source, silent=True).config for source in sources]
+    assert all(config == configs[0] for config in configs)
+    assert (configs[0]["seed"], configs[0]["trainer"]["n_rollout_steps"]) == (3, 32)
+
+
+def test_arguments_take_the_place_of_parts_of_a_file():
+    overrides = {"vector.n_envs": 3, "trainer": {"epoch_length": 1}}
+    changed = RunContext(experiment="small.toml", trainer="a2c", seed=8, overrides=overrides)
+    assert changed.config["trainer"]["use"] == "a2c"
+    assert (changed.config["seed"], changed.config["vector"]["n_envs"]) == (8, 3)
+    assert changed.config["env"]["id"] == "CartPole-v1"
+    again = RunContext(experiment=changed.loaded, overrides={"trainer.lr": {"start": 0.1, "end": 0.01}})
+    assert again.config["trainer"]["lr"] == {"start": 0.1, "end": 0.01, "shape": "linear"}
+    assert again.config["trainer"]["use"] == "a2c"
+
+
+def test_an_experiment_that_was_read_keeps_its_objects():
+    first = RunContext(experiment="small.toml", env=make_env, wrappers=[Halved()], silent=True)
+    second = RunContext(experiment=first.loaded, seed=9, silent=True)
+    assert second.loaded.experiment.env.instance is make_env
+    assert isinstance(second.loaded.experiment.wrappers[0].instance, Halved)
+
+
+def test_problems_of_a_file_are_shown_at_their_lines():
+    Path("small.toml").write_text(FILE.replace("epoch_length", "epochs_length"))
+    with pytest.raises(ExperimentError, match=r"small\.toml:10"):
+        RunContext(experiment="small.toml")
+
+
+def test_plugin_files_of_an_experiment_are_loaded_beside_it_with_changes_too():
+    folder = Path("beside")
+    folder.mkdir()
+    (folder / "my_plugin.py").write_text(
+        "from maze_kernel import components as c, hookimpl\n"
+        "from maze_kernel.contracts.transform import Transform\n"
+        "MAZE_PLUGIN_API = 1\n"
+        "class Halved(Transform):\n    pass\n"
+        "@hookimpl\ndef maze_wrappers():\n"
+        "    yield c.WrapperComponent(name='halved', target='my_plugin:Halved', summary='.')\n"
+    )
+    (folder / "small.toml").write_text(f'{FILE}[[wrappers]]\nuse = "halved"\n[plugins]\nload = ["my_plugin.py"]\n')
+    assert RunContext(experiment=folder / "small.toml", seed=1).config["wrappers"] == [{"use": "halved"}]
+
+
+def test_what_was_given_is_not_changed():
+    tables = tomli.loads(FILE)
+    RunContext(experiment=tables, seed=5, overrides={"trainer.lr": 0.1})
+    assert tables == tomli.loads(FILE)
+
+
+def test_the_config_is_a_copy():
+    context = RunContext(experiment="small.toml")
+    context.config["trainer"]["lr"] = 5.0
+    assert context.config["trainer"]["lr"] != 5.0
+
+
+def test_the_environment_it_builds_gives_what_actions_are_computed_for():
+    context = RunContext(experiment="small.toml", wrappers=["observation-normalization"], silent=True)
+    context.train(n_epochs=1)
+    env = context.env_factory()
+    observation, _ = env.reset(seed=1)
+    env.step({"action": context.compute_action(observation)})
+    env.close()
+
+
+def test_it_says_what_it_is():
+    context = RunContext(experiment="small.toml", silent=True, run_dir="one")
+    assert repr(context) == "<RunContext small: ppo on gym CartPole-v1, seed 3, not trained, one>"
+    context.train(n_epochs=1)
+    assert repr(context) == "<RunContext small: ppo on gym CartPole-v1, seed 3, 1 epochs trained, one>"
+
+
+# Runs whose parts live in Python
+
+
+def test_a_run_on_an_environment_from_python_is_opened_and_goes_on():
+    context = RunContext(
+        experiment="small.toml", env=lambda: make_env(), wrappers=[Halved()], run_dir="one", silent=True
+    )
+    context.train(n_epochs=1)
+    opened = RunContext.load("one", env=make_env, wrappers=[Halved()], silent=True)
+    assert rewards(opened) == rewards(context)
+    assert opened.train(n_epochs=1).epochs == 2
+    with pytest.raises(RequestError, match=r'RunContext\.load\("one", env=…\)'):
+        RunContext.load("one")
+    with pytest.raises(RequestError, match=r'RunContext\.load\("one", wrappers=…\)'):
+        RunContext.load("one", env=make_env)
+
+
+def test_an_import_path_that_the_caller_gives_is_imported(monkeypatch):
+    module = types.ModuleType("my_envs")
+    module.make_env = make_env
+    monkeypatch.setitem(sys.modules, "my_envs", module)
+    context = RunContext(experiment="small.toml", env={"use": "my_envs:make_env"}, run_dir="one", silent=True)
+    context.train(n_epochs=1)
+    with pytest.raises(RequestError, match="env=…"):
+        RunContext.load("one")
+    assert rewards(RunContext.load("one", env={"use": "my_envs:make_env"})) == rewards(context)
+
+
+# Several runs
+
+
+def test_seeds_are_trained_each_in_a_run_of_its_own():
+    context = RunContext(experiment="small.toml", run_dir="series", silent=True)
+    result = context.train(n_epochs=2, seeds=[4, 5], n_parallel=1)
+    assert result.is_complete
+    assert [seed.seed for seed in result.seeds] == [4, 5]
+    assert not context.is_trained
+    alone = RunContext(experiment="small.toml", seed=5, silent=True)
+    alone.train(n_epochs=2)
+    assert rewards(RunContext.load(result.seeds[1].run_dir, silent=True)) == rewards(alone)
+
+
+@pytest.mark.parametrize("seeds", [[], [1, 1], [-1], 3, "0-3", [0.5]])
+def test_what_is_no_list_of_seeds_is_refused(seeds):
+    with pytest.raises(RequestError, match="seeds="):
+        RunContext(experiment="small.toml").train(seeds=seeds)
+
+
+def test_a_sweep_is_asked_of_its_distribution(monkeypatch):
+    asked = {}
+    module = types.ModuleType("maze_sweeps")
+    module.sweep = lambda settings, **options: asked.update(settings=settings, **options)
+    monkeypatch.setitem(sys.modules, "maze_sweeps", module)
+    context = RunContext(experiment="small.toml", silent=True)
+    space = {"trainer.lr": {"low": 1e-4, "high": 1e-2, "log": True}}
+    context.sweep(space, n_trials=3, searcher="random", seeds=[0, 1], objective="iqm", n_parallel=2)
+    assert asked["settings"] == {
+        "name": "small",
+        "space": space,
+        "n_trials": 3,
+        "searcher": {"use": "random"},
+        "seeds": [0, 1],
+        "objective": "iqm",
+    }
+    assert asked["experiment"] is context.loaded
+    assert (asked["n_parallel"], asked["silent"], asked["out"], asked["resume"]) == (2, True, None, None)
+
+
+def test_without_that_distribution_its_name_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "maze_sweeps", None)
+    with pytest.raises(RequestError, match="pip install maze-sweeps"):
+        RunContext(experiment="small.toml").sweep({"trainer.lr": {"values": [0.1]}})
+
+
+# Mistakes
+
+
+class Thing:
+    def __init__(self, *_args):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"model": Thing}, "model= was given the class Thing"),
+        ({"model": Thing()}, "model= was given an object of the class Thing"),
+        ({"trainer": Thing}, "trainer= was given the class Thing"),
+        ({"trainer": Thing()}, "trainer= was given an object of the class Thing"),
+        ({"wrappers": [Halved]}, "wrappers= was given the class Halved"),
+        ({"wrappers": [Thing()]}, "wrappers= was given an object of the class Thing"),
+        ({"wrappers": "monitoring"}, "wrappers= is a list"),
+        ({"experiment": 3}, "experiment= is a int"),
+        ({"experiment": None, "env": None}, "there is no environment to run"),
+    ],
+)
+def test_objects_in_the_wrong_place_are_named_with_their_argument(arguments, named):
+    with pytest.raises(MazeError, match=named):
+        RunContext(**{"experiment": "small.toml", **arguments})
+
+
+@pytest.mark.parametrize("policy", [lambda observation: 0, Thing, Thing()])
+def test_what_is_no_policy_is_refused_before_anything_is_played(policy):
+    with pytest.raises(RequestError, match="policy= was given"):
+        RunContext(experiment="small.toml").rollout(1, policy=policy)
+
+
+def test_failed_episodes_raise_unless_they_are_to_be_recorded():
+    context = RunContext(experiment="small.toml", env=lambda: Falling(make_env()), silent=True)
+    with pytest.raises(EnvError, match=r"2 of 2 episodes failed: .*it fell") as caught:
+        context.rollout(2, policy="random")
+    assert "raise ValueError" in str(caught.value)
+    result = context.rollout(2, policy="random", on_error="record")
+    assert caught.value.seed == result.episodes[0].seed
+    assert result.summary["n_failed"] == 2
+    with pytest.raises(RequestError, match="on_error="):
+        context.rollout(2, policy="random", on_error="ignore")
