@@ -196,6 +196,13 @@ class PresetComponent(Component):
 
 
 @attrs.frozen(kw_only=True)
+class CallbackComponent(Component):
+    """Target: `(context: CallbackContext, options) -> Callback`; sees a run between epochs, and may stop it."""
+
+    kind: ClassVar[str] = "callback"
+
+
+@attrs.frozen(kw_only=True)
 class CommandComponent(Component):
     """Target: a function whose parameters are annotated as typer's are; it is imported when the command runs.
 
@@ -221,6 +228,7 @@ COMPONENT_TYPES: dict[str, type[Component]] = {
         VectorComponent,
         SearcherComponent,
         PresetComponent,
+        CallbackComponent,
         CommandComponent,
     )
 }

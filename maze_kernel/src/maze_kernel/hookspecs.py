@@ -180,7 +180,7 @@ class MazeHooks(Protocol):
         import numpy as np
         from maze_runtime.datasets.flat_episodes import EpisodeList, flat_episode
         def standing(context, *, n_episodes: int = 5):
-            spaces = context.make_env().structured_spaces
+            spaces = context.spaces()
             still = dict(
                 observation={name: np.zeros((11, *s.shape), s.dtype) for name, s in spaces.observation["0"].items()},
                 action={name: np.zeros((10, *s.shape), s.dtype) for name, s in spaces.action["0"].items()},
@@ -221,12 +221,11 @@ class MazeHooks(Protocol):
         from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
         class Traced(SequentialVectorEnv):
-            def __init__(self, context, *, word: str = "step"):
+            def __init__(self, context):
                 super().__init__([context.env_factory] * context.n_envs, first_index=context.first_index)
-                self.word = word
 
             def step(self, actions):
-                print(self.word)
+                print("step")
                 return super().step(actions)
         @hookimpl
         def maze_vectors():
@@ -259,6 +258,22 @@ class MazeHooks(Protocol):
         @hookimpl
         def maze_presets():
             yield c.PresetComponent(name="patient", target="my_plugin:PATIENT", summary="Trains for long.")
+        ```
+        """
+
+    @hookspec
+    def maze_callbacks(self) -> Iterable[c.CallbackComponent]:
+        """Callbacks, selected by `[[callbacks]] use = "..."`.
+
+        ```python
+        def good_enough(context, *, reward: float = 475.0):
+            def on_epoch(run):
+                if run.best_metric is not None and run.best_metric >= reward:
+                    run.stop("it is good enough")
+            return on_epoch
+        @hookimpl
+        def maze_callbacks():
+            yield c.CallbackComponent(name="good-enough", target="my_plugin:good_enough", summary="Stops a good run.")
         ```
         """
 

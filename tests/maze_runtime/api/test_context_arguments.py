@@ -249,3 +249,18 @@ def test_failed_episodes_raise_unless_they_are_to_be_recorded():
     assert result.summary["n_failed"] == 2
     with pytest.raises(RequestError, match="on_error="):
         context.rollout(2, policy="random", on_error="ignore")
+
+
+# Callbacks
+
+
+def test_callbacks_of_a_context_see_its_run_and_serve_several_seeds_by_name():
+    epochs = []
+    context = RunContext(experiment="small.toml", silent=True)
+    context.train(n_epochs=2, callbacks=[lambda run: epochs.append(run.epoch)])
+    assert epochs == [1, 2]
+    stop = {"use": "stop-at", "value": 1.0}
+    result = context.train(n_epochs=3, seeds=[1, 2], n_parallel=1, callbacks=[stop])
+    assert [(seed.status, seed.report.epoch) for seed in result.seeds] == [("stopped early", 1)] * 2
+    with pytest.raises(RequestError, match="serves one run"):
+        context.train(seeds=[1, 2], callbacks=[lambda run: None])

@@ -91,6 +91,8 @@ class Experiment:
     """The pool that runs actors; without it they run in the main process."""
     loggers: tuple[Annotated[Selection, "logger"], ...] = ()
     """Writers of statistics; without any the default ones."""
+    callbacks: tuple[Annotated[Selection, "callback"], ...] = ()
+    """What sees the run between epochs, and may stop it or change a schedule."""
     plugins: PluginOptions = attrs.field(factory=PluginOptions)
     """Which plugins the experiment needs or leaves out."""
 

@@ -18,7 +18,7 @@ from maze_kernel.errors import EnvError, RequestError
 from maze_kernel.loader import Kernel
 from maze_runtime.context_components import component_table
 from maze_runtime.context_experiment import Source, given_experiment, reopened_experiment
-from maze_runtime.context_series import run_sweep, train_seeds
+from maze_runtime.context_series import run_sweep, train_seeds, with_callbacks
 from maze_runtime.playing import players as playing
 from maze_runtime.playing.acting import SingleEnvActor
 from maze_runtime.playing.roll_out import RolloutOptions, RolloutResult, roll_out
@@ -166,14 +166,24 @@ class RunContext:
         return f"<RunContext {experiment.name}: {', '.join(parts)}>"
 
     @overload
-    def train(self, n_epochs: int | None = None) -> TrainingResult: ...
+    def train(self, n_epochs: int | None = None, *, callbacks: Sequence[Any] = ()) -> TrainingResult: ...
     @overload
     def train(
-        self, n_epochs: int | None = None, *, seeds: Sequence[int], n_parallel: int | None = None
+        self,
+        n_epochs: int | None = None,
+        *,
+        callbacks: Sequence[Any] = (),
+        seeds: Sequence[int],
+        n_parallel: int | None = None,
     ) -> SeriesResult: ...
 
     def train(
-        self, n_epochs: int | None = None, *, seeds: Sequence[int] | None = None, n_parallel: int | None = None
+        self,
+        n_epochs: int | None = None,
+        *,
+        callbacks: Sequence[Any] = (),
+        seeds: Sequence[int] | None = None,
+        n_parallel: int | None = None,
     ) -> TrainingResult | SeriesResult:
         """Train, or go on training where the last call ended.
 
@@ -182,6 +192,8 @@ class RunContext:
 
         Args:
             n_epochs: epochs of this call; None: until the trainer's own budget is used up.
+            callbacks: see the run between epochs, besides those of the experiment: names, tables, functions of a
+                `RunInProgress`, or `Callback`s.
             seeds: of a run each.
             n_parallel: runs at a time; None: as many as there are processors.
 
@@ -189,7 +201,9 @@ class RunContext:
             MazeError: training failed. A seed that fails does not raise: the result says why.
         """
         loaded = self._loaded
+        callbacks = [component_table(self._kernel, "callback", callback) for callback in callbacks]
         if seeds is not None:
+            loaded = with_callbacks(loaded, self._kernel, callbacks)
             if n_epochs is not None:
                 loaded = _with_n_epochs(loaded, n_epochs)
             path = None if self._begun else self._run_dir
@@ -199,7 +213,8 @@ class RunContext:
         if n_epochs is not None:
             loaded = _with_n_epochs(loaded, self._epochs_so_far() + n_epochs)
         where = {"resume": self._run_dir} if self._begun else {"run_dir": self._run_dir}
-        result = train(loaded, self._kernel, verbosity=-1 if self._silent else 0, **where)  # type: ignore[arg-type]
+        verbosity = -1 if self._silent else 0
+        result = train(loaded, self._kernel, verbosity=verbosity, callbacks=callbacks, **where)  # type: ignore[arg-type]
         self._run_dir, self._begun, self._acting = result.run_dir, True, None
         self._trained = bool(CheckpointStore(result.run_dir).epochs())  # none where the first epoch was cut short
         return result

@@ -7,12 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
+from maze_kernel.config.load import select
+from maze_kernel.config.resolved import plain
 from maze_kernel.errors import PluginError, RequestError
+from maze_kernel.selection import Selection
 from maze_runtime.series.live_table import LiveTable
 from maze_runtime.series.series import SeriesOptions, SeriesResult, train_series
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.loader import Kernel
 
 _HEADER = ("seed", "state", "epoch", "steps", "last value")
 
@@ -31,6 +37,29 @@ def train_seeds(
         return train_series(
             loaded, seeds, path=path, options=options, on_path=lambda path: table.say(f"folder of the runs: {path}")
         )
+
+
+def with_callbacks(loaded: LoadedExperiment, kernel: Kernel, callbacks: Sequence[Any]) -> LoadedExperiment:
+    """The experiment with further callbacks, which every one of its runs builds for itself.
+
+    Raises:
+        RequestError: a callback is an object, which several runs would share.
+    """
+    for callback in callbacks:
+        if not isinstance(callback, (str, Mapping, Selection)):
+            raise RequestError(
+                "a callback that is an object serves one run, and seeds= trains several",
+                received=f"callbacks= with {type(callback).__qualname__}",
+                expected="the name or the table of a callback component",
+                help='name its class by import path: {"use": "my_module:MyCallback"}',
+            )
+    added = [select(kernel, "callback", callback) for callback in callbacks]
+    experiment = loaded.experiment
+    return attrs.evolve(
+        loaded,
+        experiment=attrs.evolve(experiment, callbacks=(*experiment.callbacks, *added)),
+        resolved={**loaded.resolved, "callbacks": [*loaded.resolved["callbacks"], *map(plain, added)]},
+    )
 
 
 def run_sweep(loaded: LoadedExperiment, settings: Mapping[str, Any], **options: Any) -> Any:

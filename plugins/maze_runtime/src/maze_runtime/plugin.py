@@ -1,11 +1,17 @@
-"""What this plugin provides: commands that train and play, the pool `inline`, vector modes, the policy `random`."""
+"""What this plugin provides: commands that train and play, the pool `inline`, vector modes, callbacks, `random`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from maze_kernel import hookimpl
-from maze_kernel.components import CommandComponent, PolicyComponent, VectorComponent, WorkersComponent
+from maze_kernel.components import (
+    CallbackComponent,
+    CommandComponent,
+    PolicyComponent,
+    VectorComponent,
+    WorkersComponent,
+)
 
 MAZE_PLUGIN_API = 1
 
@@ -86,4 +92,21 @@ def maze_policies() -> Iterable[PolicyComponent]:
         name="random",
         target="maze_runtime.rollout.random_policy:RandomPolicy",
         summary="Samples every action uniformly from its space; respects action masks.",
+    )
+
+
+@hookimpl
+def maze_callbacks() -> Iterable[CallbackComponent]:
+    """`stop-at` and `reduce-on-plateau`."""
+    yield CallbackComponent(
+        name="stop-at",
+        target="maze_runtime.training.stop_at:StopAt",
+        options="maze_runtime.training.callback_options:StopAtOptions",
+        summary="Ends a run at a value of one of its statistics, such as the reward or a KPI.",
+    )
+    yield CallbackComponent(
+        name="reduce-on-plateau",
+        target="maze_runtime.training.reduce_on_plateau:ReduceOnPlateau",
+        options="maze_runtime.training.callback_options:ReduceOnPlateauOptions",
+        summary="Lowers the learning rate, or another schedule, where evaluations get no better.",
     )

@@ -108,6 +108,14 @@ class DatasetContext:
     make_env: Callable[[], StructuredEnv]
     folder: Path = Path()
 
+    def spaces(self) -> StructuredSpaces:
+        """Those of such an environment, which is built for it and closed."""
+        env = self.make_env()
+        try:
+            return env.structured_spaces
+        finally:
+            env.close()
+
 
 class Source(Protocol[EpisodeT_co]):
     """Recorded episodes in the form a trainer wants; each is read when it is asked for, and not kept."""

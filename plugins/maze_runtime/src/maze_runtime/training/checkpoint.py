@@ -56,6 +56,7 @@ class Checkpoint:
         loop: the loop's counters; None where the run cannot go on from here.
         trainer: the trainer's state dict, nested as `state_tree` allows; empty where the run cannot go on from here.
         transforms: statistics of each transform, innermost first.
+        callbacks: "states" of callbacks by name and "options" that they changed; empty where there is neither.
         resumable: False for weights kept only because they were the best.
     """
 
@@ -64,6 +65,7 @@ class Checkpoint:
     loop: LoopState | None = None
     trainer: Mapping[str, Any] = attrs.field(factory=dict)
     transforms: Sequence[Mapping[str, Any]] = ()
+    callbacks: Mapping[str, Any] = attrs.field(factory=dict)
     resumable: bool = True
 
 
@@ -88,7 +90,7 @@ class StateFile:
     """`state.json`.
 
     Attributes:
-        state: "transforms", and of resumable checkpoints "loop" and "trainer": a tree of `state_tree`.
+        state: "transforms", and of resumable checkpoints "loop", "trainer", "callbacks"; a tree of `state_tree`.
     """
 
     format: int
@@ -106,6 +108,8 @@ def checkpoint_files(checkpoint: Checkpoint) -> list[tuple[str, bytes]]:
     state: dict[str, Any] = {"transforms": list(checkpoint.transforms)}
     if checkpoint.resumable:
         state |= {"loop": to_data(checkpoint.loop), "trainer": checkpoint.trainer}
+    if checkpoint.callbacks:
+        state["callbacks"] = checkpoint.callbacks
     tree, tensors = flatten_state(state)
     file = StateFile(format=FORMAT, epoch=checkpoint.epoch, resumable=checkpoint.resumable, state=tree)
     model = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in checkpoint.model.items()}
@@ -137,6 +141,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
             loop=from_data(state["loop"], LoopState) if state.get("loop") is not None else None,
             trainer=state.get("trainer", {}),
             transforms=state.get("transforms", []),
+            callbacks=state.get("callbacks", {}),
             resumable=file.resumable,
         )
     except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:

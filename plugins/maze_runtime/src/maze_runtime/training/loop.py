@@ -18,6 +18,7 @@ from maze_runtime.events.declaration import histogram
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.training.budget import Budget
+from maze_runtime.training.callbacks import Callbacks
 from maze_runtime.training.checkpoint import Checkpoint, LoopState, require_finite_weights
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.divergence import DivergenceWatch
@@ -25,6 +26,7 @@ from maze_runtime.training.epoch_beginning import EpochBeginning
 from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator, Metric
 from maze_runtime.training.interruption import Interruption, LeaveEpoch
 from maze_runtime.training.run_files import save_normalization
+from maze_runtime.training.run_in_progress import RunInProgress
 
 
 class Loop:
@@ -34,6 +36,8 @@ class Loop:
         state: zero, or what a checkpoint held.
 
     Attributes:
+        callbacks: called between epochs.
+        seen: what they are shown.
         record: of the last epoch that was trained here; None before.
     """
 
@@ -62,6 +66,8 @@ class Loop:
         self._best: Checkpoint | None = None
         self._saved_epoch = self.state.epoch
         self.record: EpochRecord | None = None
+        self.callbacks = Callbacks()
+        self.seen = RunInProgress(self, store.folder.parent)
         self._beginning = EpochBeginning(store, trainer, assembly)
         self._divergence = DivergenceWatch(loggers.message)
         assembly.training_events.order = list(self.state.training_events)
@@ -103,11 +109,13 @@ class Loop:
         is_best = self._select(train, evaluation)
         self._log(train, evaluation, is_best)
         self._divergence.see(self.state.epoch, train)
-        early = self.budget.out_of_patience(self.state)
+        self._call_back(evaluation)
+        early = self.budget.out_of_patience(self.state) or self.seen.stop_reason
         if done or early:
             return self.stop("done" if done else "stopped early", done or early or "")
         self._save_at_boundary()
-        return None
+        reason = self.seen.stop_reason
+        return None if reason is None else self.stop("stopped early", reason)
 
     def stop(self, status: str, reason: str) -> Outcome:
         """Save what was trained since the last checkpoint; the run can go on from there.
@@ -174,6 +182,11 @@ class Loop:
         )
         self.loggers.write(self.record)
 
+    def _call_back(self, evaluation: Statistics | None) -> None:
+        if evaluation is not None:
+            self.callbacks.call("on_evaluation", self.seen)
+        self.callbacks.call("on_epoch", self.seen)
+
     def _save_at_boundary(self) -> None:
         """Save and start a new segment. A full disk is not the end: the next boundary tries again."""
         if self.state.epoch % self.assembly.experiment.checkpoint.every_epochs:
@@ -195,10 +208,12 @@ class Loop:
 
     def _save(self) -> None:
         checkpoint = self._snapshot(resumable=True)
-        self.store.save(checkpoint, best=self._best, best_epoch=self.state.best_epoch)
+        folder = self.store.save(checkpoint, best=self._best, best_epoch=self.state.best_epoch)
         self._best = None
         self._saved_epoch = self.state.epoch
         save_normalization(self.store, self.assembly)
+        if self.record is not None:
+            self.callbacks.call("on_checkpoint", self.seen, folder)
 
     def _snapshot(self, *, resumable: bool) -> Checkpoint:
         """The run as it is now; weights are copies, so later training cannot change them."""
@@ -214,7 +229,25 @@ class Loop:
             evaluation_events=[] if self.evaluator is None else list(self.evaluator.events.order),
         )
         trainer = _copied(self.trainer.state_dict())
-        return Checkpoint(epoch=epoch, model=model, loop=loop, trainer=trainer, transforms=transforms)
+        return Checkpoint(
+            epoch=epoch,
+            model=model,
+            loop=loop,
+            trainer=trainer,
+            transforms=transforms,
+            callbacks=_copied(self._callback_states()),
+        )
+
+    def _callback_states(self) -> dict[str, Any]:
+        parts = {"states": self.callbacks.state_dict(), "options": self.seen.changed}
+        return {name: part for name, part in parts.items() if part}
+
+    def restore_callbacks(self, saved: Mapping[str, Any]) -> None:
+        """Give callbacks their states, and the trainer the options that they changed; `Checkpoint.callbacks`."""
+        for name, value in saved.get("options", {}).items():
+            self.seen.set_option(name, value)
+        for line in self.callbacks.load_state_dict(saved.get("states", {})):
+            self.loggers.message(line)
 
     def _exhausted(self) -> str | None:
         return self.budget.exhausted(self.state, self.trainer.env_steps, self._seconds())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from maze_kernel.loader import Kernel
     from maze_runtime.run.assembly import Assembly
 
-_FREE_TABLES = ("loggers", "checkpoint", "workers", "plugins", "initialize_from")
+_FREE_TABLES = ("loggers", "callbacks", "checkpoint", "workers", "plugins", "initialize_from")
 _FREE_KEYS = (
     "trainer.n_epochs",
     "trainer.patience",

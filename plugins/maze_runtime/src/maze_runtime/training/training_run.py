@@ -19,9 +19,10 @@ from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.pools import KnowsLastingPlaces
 from maze_runtime.training.budget import Budget
+from maze_runtime.training.callbacks import CallbackContext, Callbacks, named_callbacks
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
 from maze_runtime.training.checkpoint_store import CheckpointStore
-from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator
+from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator, Metric
 from maze_runtime.training.initialization import initialize_from
 from maze_runtime.training.interruption import Interruption
 from maze_runtime.training.loop import Loop
@@ -45,6 +46,7 @@ class RunOptions(TypedDict, total=False):
     max_seconds: float | None
     verbosity: int
     extra_loggers: Sequence[Logger]
+    callbacks: Sequence[Any]
     on_run_dir: Callable[[Path], None]
 
 
@@ -66,6 +68,7 @@ class TrainingRun:
         max_seconds: wall-clock budget of this and of what it resumes together.
         verbosity: −1 silent, 0 normal, 1 tables of statistics.
         extra_loggers: besides those of the experiment.
+        callbacks: besides those of the experiment: names, tables, functions of a `RunInProgress`, or `Callback`s.
         on_run_dir: called with the run directory before anything else is built.
 
     Attributes:
@@ -84,6 +87,7 @@ class TrainingRun:
         max_seconds: float | None = None,
         verbosity: int = 0,
         extra_loggers: Sequence[Logger] = (),
+        callbacks: Sequence[Any] = (),
         on_run_dir: Callable[[Path], None] = lambda _path: None,
     ) -> None:
         self._assembly = Assembly(loaded, kernel)
@@ -92,6 +96,7 @@ class TrainingRun:
         self._assembly.run_dir = self.path
         self._is_new = resume is None
         self._max_seconds = max_seconds
+        self._given_callbacks = tuple(callbacks)
         on_run_dir(self.path)
         epoch = self._checkpoint.epoch if self._checkpoint else 0
         context = _logger_context(self._assembly, self.path, epoch, verbosity)
@@ -189,7 +194,7 @@ class TrainingRun:
             self._loggers.message,
             lambda fraction: self._loggers.progress(Progress(env_steps=0, fraction=fraction, phase="estimate")),
         )
-        return Loop(
+        loop = Loop(
             assembly=assembly,
             trainer=trainer,
             evaluator=self._evaluator(self._pool()),
@@ -198,6 +203,15 @@ class TrainingRun:
             budget=Budget.of(partial(read_option, trainer.options), self._max_seconds),
             state=state,
         )
+        loop.callbacks = self._callbacks(loop.metric)
+        if checkpoint is not None:
+            loop.restore_callbacks(checkpoint.callbacks)
+        return loop
+
+    def _callbacks(self, metric: Metric) -> Callbacks:
+        assembly, experiment = self._assembly, self._assembly.experiment
+        context = CallbackContext(run_dir=self.path, name=experiment.name, metric=metric.tag, minimize=metric.minimize)
+        return Callbacks(named_callbacks(assembly.kernel, context, experiment.callbacks, self._given_callbacks))
 
     def _progress(self, progress: Progress) -> None:
         """What trainers call between updates."""

@@ -1,0 +1,321 @@
+"""Callbacks: when they are called, what they may do, and that a resumed run goes on with them."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from maze_kernel.config.load import experiment_from_mapping
+from maze_kernel.errors import ComponentError, ExperimentError, RequestError
+from maze_kernel.loader import Kernel
+from maze_runtime.training.callbacks import Callback
+from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.resume import stored_experiment
+from maze_runtime.training.schedules import Schedule
+from maze_runtime.training.train import train
+
+PPO = {
+    "name": "small",
+    "env": {"use": "gym", "id": "CartPole-v1"},
+    "vector": {"n_envs": 2},
+    "trainer": {"use": "ppo", "n_epochs": 4, "epoch_length": 1, "n_rollout_steps": 8, "batch_size": 8},
+    "evaluation": {"n_episodes": 1},
+    "checkpoint": {"every_epochs": 2},
+    "loggers": [{"use": "csv"}],
+}
+
+
+def small(**tables):
+    return experiment_from_mapping({**PPO, **tables}, kernel=Kernel.installed())
+
+
+def run(folder, *callbacks, **tables):
+    loaded = small(**tables)
+    return train(loaded, loaded.kernel, run_dir=folder, callbacks=callbacks, verbosity=-1)
+
+
+def resume(folder, *callbacks, n_epochs):
+    loaded = stored_experiment(folder, overrides=[f"trainer.n_epochs={n_epochs}"])
+    return train(loaded, loaded.kernel, resume=folder, callbacks=callbacks, verbosity=-1)
+
+
+def learning_rates(folder):
+    lines = (folder / "statistics" / "train.csv").read_text().splitlines()
+    return [float(line.split(",")[-1]) for line in lines if "ActorCriticEvents/learning_rate" in line]
+
+
+class Noting(Callback):
+    """Notes every call, and remembers how many there were in all."""
+
+    def __init__(self):
+        self.calls = []
+        self.n_calls = 0
+
+    def _note(self, run, what):
+        self.calls.append((run.epoch, what))
+        self.n_calls += 1
+
+    def on_evaluation(self, run):
+        self._note(run, "evaluation")
+
+    def on_epoch(self, run):
+        self._note(run, "epoch")
+
+    def on_checkpoint(self, run, folder):
+        self._note(run, folder.name)
+
+    def state_dict(self):
+        return {"n_calls": self.n_calls, "array": np.arange(self.n_calls)}
+
+    def load_state_dict(self, state):
+        self.n_calls = state["n_calls"]
+        np.testing.assert_array_equal(state["array"], np.arange(self.n_calls))
+
+
+# When they are called, and what they see
+
+
+def test_they_are_called_after_evaluations_epochs_and_checkpoints(tmp_path):
+    noting = Noting()
+    run(tmp_path / "a", noting, evaluation={"n_episodes": 1, "every_epochs": 3})
+    assert noting.calls == [
+        (1, "epoch"),
+        (2, "epoch"),
+        (2, "epoch-000002"),
+        (3, "evaluation"),
+        (3, "epoch"),
+        (4, "evaluation"),
+        (4, "epoch"),
+        (4, "epoch-000004"),
+    ]
+
+
+def test_they_see_what_loggers_see(tmp_path):
+    seen = []
+
+    def look(run):
+        tag = "BaseEnvEvents/reward/mean"
+        seen.append((run.epoch, run.env_steps, run.value(tag), run.best_metric))
+        assert run.value("train_ActorCriticEvents/learning_rate") == 0.00025
+        assert run.record.evaluation.get(tag) == run.value(tag)
+        assert run.experiment.name == "small"
+        assert run.run_dir == tmp_path / "a"
+
+    result = run(tmp_path / "a", look, evaluation={"n_episodes": 1, "every_epochs": 2})
+    assert [epoch for epoch, *_ in seen] == [1, 2, 3, 4]
+    assert seen[-1][1] == result.env_steps > seen[0][1]
+    assert seen[0][2] is None
+    assert seen[2][2] is None
+    assert seen[-1][3] == result.best_metric == max(seen[1][2], seen[3][2])
+
+
+def test_a_run_with_callbacks_that_only_look_is_the_same_run(tmp_path):
+    run(tmp_path / "a")
+    run(tmp_path / "b", lambda run: None)
+    for name in ("model.safetensors", "trainer.safetensors"):
+        one, other = (tmp_path / folder / "checkpoints" / "epoch-000004" / name for folder in "ab")
+        assert one.read_bytes() == other.read_bytes()
+
+
+# What they may do
+
+
+def test_one_stops_the_run_with_a_reason_and_the_epoch_is_saved(tmp_path):
+    class Impatient:
+        def on_epoch(self, run):
+            if run.epoch == 3:
+                run.stop("three are enough")
+
+    result = run(tmp_path / "a", Impatient())
+    assert (result.outcome.status, result.epochs) == ("stopped early", 3)
+    assert result.outcome.reason.endswith("Impatient: three are enough")
+    assert CheckpointStore(tmp_path / "a").pointed("last") == 3
+    assert resume(tmp_path / "a", n_epochs=4).epochs == 4
+
+
+def test_one_may_stop_the_run_when_a_checkpoint_was_written(tmp_path):
+    class Once:
+        def on_checkpoint(self, run, folder):
+            run.stop(folder.name)
+
+    result = run(tmp_path / "a", Once())
+    assert (result.outcome.status, result.epochs) == ("stopped early", 2)
+    assert result.outcome.reason.endswith("epoch-000002")
+
+
+def test_one_changes_the_learning_rate_and_a_resumed_run_keeps_it(tmp_path):
+    def halve(run):
+        if run.epoch == 2:
+            run.set_option("lr", run.option("lr") / 2)
+
+    trainer = {**PPO["trainer"], "lr": 0.01}
+    run(tmp_path / "a", halve, trainer=trainer)
+    assert learning_rates(tmp_path / "a") == [0.01, 0.01, 0.005, 0.005]
+    resume(tmp_path / "a", n_epochs=5)
+    assert learning_rates(tmp_path / "a")[4:] == [0.005]
+
+
+def test_a_new_schedule_runs_over_the_whole_budget(tmp_path):
+    def decay(run):
+        if run.epoch == 2:
+            run.set_option("lr", {"start": 0.04, "end": 0.0})
+
+    run(tmp_path / "a", decay, trainer={**PPO["trainer"], "lr": 0.01})
+    assert learning_rates(tmp_path / "a") == [0.01, 0.01, 0.01, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "named"),
+    [("lrr", 0.1, "no schedule called 'lrr'"), ("n_epochs", 3, "no schedule"), ("lr", -1.0, "refuses lr")],
+)
+def test_what_cannot_be_changed_is_refused(tmp_path, name, value, named):
+    with pytest.raises(ComponentError, match=named):
+        run(tmp_path / "a", lambda run: run.set_option(name, value))
+
+
+@pytest.mark.parametrize("trainer", ["ppo", "a2c", "sac", "impala", "es", "bc"])
+def test_every_trainer_says_which_options_can_change(trainer):
+    from maze_runtime.training.run_in_progress import schedules_of
+
+    kernel = Kernel.installed()
+    options = kernel.catalog.options_class(kernel.catalog.find("trainer", trainer))
+    given = {"demonstrations": "d"} if trainer == "bc" else {}
+    names = schedules_of(options.__new__(options) if given else options())
+    assert names == (("noise_stddev",) if trainer == "es" else ("lr",))
+
+
+# Failures
+
+
+class Failing:
+    def on_epoch(self, run):
+        raise ValueError("the plant is on fire")
+
+
+def test_one_that_raises_ends_the_run_with_its_name(tmp_path):
+    with pytest.raises(ComponentError, match=r"callback Failing failed in on_epoch: ValueError: the plant is on fire"):
+        run(tmp_path / "a", Failing())
+    assert "the plant is on fire" in (tmp_path / "a" / "log.txt").read_text()
+
+
+def test_a_state_that_no_checkpoint_holds_is_refused(tmp_path):
+    class Odd(Callback):
+        def state_dict(self):
+            return {"thing": object()}
+
+    with pytest.raises(ComponentError, match=r"Odd failed in state_dict: .*a checkpoint cannot hold"):
+        run(tmp_path / "a", Odd())
+
+
+@pytest.mark.parametrize("given", [Failing, 3, object()])
+def test_what_is_no_callback_is_refused_and_nothing_is_left_behind(tmp_path, given):
+    with pytest.raises(RequestError, match="callbacks= was given"):
+        run(tmp_path / "a", given)
+    assert not (tmp_path / "a").exists()
+
+
+# Runs that go on
+
+
+def test_states_are_saved_and_restored(tmp_path):
+    first, second = Noting(), Noting()
+    run(tmp_path / "a", first)
+    resume(tmp_path / "a", second, n_epochs=6)
+    # The checkpoint of epoch 4 was written before its own call.
+    assert second.n_calls == first.n_calls - 1 + len(second.calls)
+    assert [epoch for epoch, what in second.calls if what == "epoch"] == [5, 6]
+
+
+def test_two_of_a_kind_keep_their_states_apart(tmp_path):
+    ones = Noting(), Noting()
+    ones[1].n_calls = 100
+    run(tmp_path / "a", *ones)
+    again = Noting(), Noting()
+    resume(tmp_path / "a", *again, n_epochs=5)
+    assert again[1].n_calls - again[0].n_calls == 100
+
+
+def test_one_that_is_not_given_any_more_is_told(tmp_path):
+    run(tmp_path / "a", Noting())
+    resume(tmp_path / "a", n_epochs=5)
+    assert "callback Noting was saved with the run and is not given any more" in (tmp_path / "a/log.txt").read_text()
+
+
+def test_checkpoints_without_callbacks_look_as_before(tmp_path):
+    run(tmp_path / "a")
+    state = json.loads((tmp_path / "a/checkpoints/epoch-000004/state.json").read_text())
+    assert sorted(state["state"]) == ["loop", "trainer", "transforms"]
+
+
+# Components
+
+
+def test_the_experiment_selects_callbacks(tmp_path):
+    callbacks = [{"use": "stop-at", "value": 1.0, "times": 3}]
+    result = run(tmp_path / "a", callbacks=callbacks)
+    assert (result.outcome.status, result.epochs) == ("stopped early", 3)
+    assert result.outcome.reason.startswith("stop-at: BaseEnvEvents/reward/mean is ")
+    # The count goes on where it was.
+    assert resume(tmp_path / "a", n_epochs=9).epochs == 4
+
+
+def test_it_stops_at_any_statistic_in_either_direction(tmp_path):
+    fewer = {"use": "stop-at", "value": 1e9, "metric": "-train_ActorCriticEvents/policy_loss"}
+    assert run(tmp_path / "a", fewer).epochs == 1
+    assert run(tmp_path / "b", {**fewer, "metric": "train_ActorCriticEvents/policy_loss"}).epochs == 4
+
+
+def test_a_statistic_that_there_is_not_is_told_with_the_nearest(tmp_path):
+    with pytest.raises(ComponentError, match=r"stop-at failed in on_epoch: no statistic is called") as caught:
+        run(tmp_path / "a", {"use": "stop-at", "value": 1.0, "metric": "BaseEnvEvents/rewards/mean"})
+    assert "BaseEnvEvents/reward/mean" in caught.value.nearest
+
+
+def test_a_misspelt_option_is_found_before_the_run():
+    with pytest.raises(ExperimentError, match="tims"):
+        small(callbacks=[{"use": "stop-at", "value": 1.0, "tims": 2}])
+
+
+class Judged:
+    """A run whose evaluations get better in some epochs only."""
+
+    def __init__(self, value):
+        self.stale_evaluations, self.lr, self.lines = 0, value, []
+
+    def option(self, name):
+        return self.lr
+
+    def set_option(self, name, value):
+        self.lr = value
+
+    def message(self, text):
+        self.lines.append(text)
+
+
+def test_the_learning_rate_is_lowered_on_each_plateau():
+    from maze_runtime.training.callback_options import ReduceOnPlateauOptions
+    from maze_runtime.training.reduce_on_plateau import ReduceOnPlateau
+
+    options = ReduceOnPlateauOptions(factor=0.1, patience=2, minimum=0.005)
+    callback, seen = ReduceOnPlateau(None, options), []
+    judged = Judged(1.0)
+    for stale in (0, 1, 2, 3, 4, 0, 1, 0, 1, 2, 3):
+        judged.stale_evaluations = stale
+        callback.on_epoch(judged)
+        seen.append(round(judged.lr, 9))
+    assert seen == [1.0, 1.0, 0.1, 0.1, 0.01, 0.01, 0.01, 0.01, 0.01, 0.005, 0.005]
+    assert len(judged.lines) == 3
+    judged = Judged(Schedule(start=1.0, end=0.001))
+    judged.stale_evaluations = 2
+    ReduceOnPlateau(None, options).on_epoch(judged)
+    assert judged.lr == Schedule(start=0.1, end=0.001)
+
+
+def test_the_learning_rate_of_a_run_is_lowered(tmp_path):
+    worse = {"use": "reduce-on-plateau", "patience": 1, "factor": 0.5}
+    evaluation = {"n_episodes": 1, "metric": "-train_BaseEnvEvents/episode_count"}
+    run(tmp_path / "a", worse, trainer={**PPO["trainer"], "lr": 0.01}, evaluation=evaluation)
+    rates = learning_rates(tmp_path / "a")
+    assert rates[-1] < 0.01
+    assert all(later in (earlier, earlier / 2) for earlier, later in itertools.pairwise(rates))
