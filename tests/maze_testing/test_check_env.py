@@ -58,3 +58,38 @@ def test_an_object_that_nobody_knows_is_told_all():
     with pytest.raises(ConformanceError) as caught:
         check_env(lambda: np.zeros(3), n_steps=1)
     assert "structured_spaces, reset, step" in str(caught.value)
+
+
+class NoSpace(gymnasium.Env):
+    action_space = gymnasium.spaces.Discrete(2)
+
+
+class OldReset(gymnasium.Env):
+    observation_space = gymnasium.spaces.Discrete(2)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return 0
+
+    def step(self, action):
+        return 0, 0.0, False, False, {}
+
+
+class Sized(gymnasium.Env):
+    def __init__(self, n):
+        self.n = n
+
+
+@pytest.mark.parametrize(
+    ("factory", "named"),
+    [
+        (NoSpace, "it lacks observation_space, reset, step of gymnasium.Env"),
+        (OldReset, r"reset must return \(observation, info\), and returned a int"),
+        (Sized, r"the class Sized needs arguments \(n\): pass lambda: Sized"),
+        (Sized(3), "it is 'Sized' itself, not a factory"),
+        ("CartPole-v1", "not a factory"),
+    ],
+)
+def test_what_a_gymnasium_environment_lacks_is_named(factory, named):
+    with pytest.raises(ConformanceError, match=named):
+        check_env(factory, n_steps=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -53,15 +54,57 @@ def check_wrapper(
 
 
 def _play(factory: Callable[[], Any], n_steps: int, seed: int) -> list[Any]:
-    env = _adapted(factory())
+    env = _adapted(_built(factory))
     missing = [name for name in METHODS if not hasattr(env, name)]
-    require(not missing, f"it lacks {', '.join(missing)} of StructuredEnv")
+    require(not missing, f"it lacks {', '.join(missing)} of StructuredEnv, and no installed plugin knows it otherwise")
     try:
         keys = set(env.structured_spaces.policy_keys)
         require(keys == set(env.structured_spaces.observation), "observation and action spaces have different keys")
         return list(_steps(env, n_steps, seed))
     finally:
         env.close()
+
+
+def _built(factory: Callable[[], Any]) -> Any:
+    """What the factory makes; one that cannot be called is told apart from one that raises."""
+    name = getattr(factory, "__qualname__", type(factory).__qualname__)
+    require(callable(factory), f"it is {name!r} itself, not a factory: pass a function that builds it anew")
+    if isinstance(factory, type):
+        try:
+            needed = [p for p in inspect.signature(factory).parameters.values() if _is_needed(p)]
+        except ValueError:  # a class that shows no signature
+            needed = []
+        names = ", ".join(parameter.name for parameter in needed)
+        require(not needed, f"the class {name} needs arguments ({names}): pass lambda: {name}(…)")
+    return factory()
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind not in (
+        parameter.VAR_POSITIONAL,
+        parameter.VAR_KEYWORD,
+    )
+
+
+def _require_whole(env: Any) -> None:
+    """Say what a Gymnasium environment lacks, which its adapter takes for granted."""
+    import gymnasium
+
+    if not isinstance(env, gymnasium.Env):
+        return
+    missing = [name for name in ("observation_space", "action_space") if not _has_space(env, name)]
+    of_base = env.unwrapped
+    missing += [name for name in ("reset", "step") if getattr(type(of_base), name) is getattr(gymnasium.Env, name)]
+    require(not missing, f"it lacks {', '.join(missing)} of gymnasium.Env")
+    result = env.reset(seed=0)
+    is_pair = isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)
+    require(is_pair, f"reset must return (observation, info), and returned a {type(result).__name__}")
+
+
+def _has_space(env: Any, name: str) -> bool:
+    from gymnasium.spaces import Space
+
+    return isinstance(getattr(env, name, None), Space)
 
 
 def _adapted(env: Any) -> Any:
@@ -71,6 +114,7 @@ def _adapted(env: Any) -> Any:
     from maze_kernel.loader import Kernel
     from maze_runtime.run.env_factory import adapters_of
 
+    _require_whole(env)
     wrapped = (build(adapter, env) for adapter in adapters_of(Kernel.installed().catalog))
     return next((found for found in wrapped if found is not None), env)
 
