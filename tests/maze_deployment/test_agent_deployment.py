@@ -251,3 +251,26 @@ def test_a_simulation_of_several_actors_says_who_decides():
         assert agent.act({"x": np.zeros(1)}, 1.0, True) is None
         assert [key for key, _, _ in recording.log] == ["first", "second", "second"]
         assert [episode.length for episode in agent.drain_episodes()] == [1]
+
+
+def test_the_most_probable_actions_of_the_last_decision(tmp_path):
+    context = RunContext(
+        env="CartPole-v1", overrides={"trainer.epoch_length": 1}, run_dir=tmp_path / "run", silent=True
+    )
+    context.train(n_epochs=1)
+    observation = np.array([0.1, -0.2, 0.05, 0.3], np.float32)
+    with AgentDeployment.load(context) as agent:
+        with pytest.raises(RequestError, match="no decision"):
+            agent.top_actions()
+        action = agent.act(observation)
+        candidates = agent.top_actions(2)
+    assert candidates[0].action == action
+    assert candidates == context.top_actions(observation, 2)
+
+
+def test_a_policy_that_draws_has_no_probabilities():
+    context = RunContext(env="CartPole-v1", silent=True)
+    with AgentDeployment.load(context, policy="random") as agent:
+        agent.act(np.zeros(4, np.float32))
+        with pytest.raises(RequestError, match="deploy a policy that samples"):
+            agent.top_actions()

@@ -104,6 +104,11 @@ def test_plugin_files_of_an_experiment_are_loaded_beside_it_with_changes_too():
     assert RunContext(experiment=folder / "small.toml", seed=1).config["wrappers"] == [{"use": "halved"}]
 
 
+def test_options_of_the_default_trainer_may_be_a_table():
+    context = RunContext(env="CartPole-v1", overrides={"trainer": {"lr": 0.1}})
+    assert (context.config["trainer"]["use"], context.config["trainer"]["lr"]) == ("ppo", 0.1)
+
+
 def test_what_was_given_is_not_changed():
     tables = tomli.loads(FILE)
     RunContext(experiment=tables, seed=5, overrides={"trainer.lr": 0.1})

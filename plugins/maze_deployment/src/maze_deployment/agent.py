@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_deployment.checking import checked_reply
 from maze_deployment.dialogue import Dialogue
-from maze_deployment.episode_loop import Relay, play_for
+from maze_deployment.episode_loop import NotedCalls, Relay, play_for
 from maze_deployment.episodes import DeployedEpisode, EpisodeTally
 from maze_kernel.contracts.capabilities import ReportsStatistics, capability
 from maze_kernel.contracts.env import ActorID, StructuredEnv, StructuredSpaces
@@ -20,6 +20,7 @@ from maze_kernel.contracts.vector import VectorEnv
 from maze_kernel.errors import RequestError
 from maze_runtime.env.batching import spaces_of
 from maze_runtime.env.outside import Outside, Reply, detach
+from maze_runtime.models.top_actions import ActionCandidate, top_actions
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -70,6 +71,8 @@ class AgentDeployment:
         self._batch: VectorEnv | None = batch
         self._tally = EpisodeTally(capability(env, ReportsStatistics))  # type: ignore[type-abstract]
         self._deterministic = deterministic
+        self._transforms = tuple(transforms)
+        self._policy_calls: NotedCalls | None = None
         self._dialogue: Dialogue | None = None
         self._finalizer: weakref.finalize[..., AgentDeployment] | None = None
 
@@ -203,6 +206,32 @@ class AgentDeployment:
             self._tally.waits_for_result = True
         return action
 
+    def top_actions(self, k: int = 5) -> list[ActionCandidate]:
+        """The k most probable actions for the decision that the last `act` took, with their probabilities.
+
+        Actions are those of the environment's action space, before its own conversion; of several decisions in one
+        `act` the last one counts.
+
+        Raises:
+            RequestError: nothing was decided yet, or the policy does not act by the distributions of its networks.
+            SpaceError: actions cannot be counted, as in a Box.
+        """
+        decided = None if self._policy_calls is None else self._policy_calls.last_key
+        logits = getattr(self.policy, "last_logits", None)
+        if decided is None or not logits:
+            raise RequestError(
+                "there is no decision whose actions have probabilities",
+                received="no call of act yet" if decided is None else f"the policy {type(self.policy).__name__}",
+                help="call act first" if decided is None else "deploy a policy that samples from its networks",
+            )
+        model: Any = self.policy.model  # type: ignore[attr-defined]
+        found = []
+        for action, share in top_actions(model.distributions[decided], model.spaces.action[decided], logits, k):
+            for transform in reversed(self._transforms):
+                action = dict(transform.action(decided, action))
+            found.append(ActionCandidate(next(iter(action.values())) if len(action) == 1 else action, share))
+        return found
+
     def reset(self, *, seed: int | None = None) -> None:
         """Forget an unfinished episode; the next `act` begins one.
 
@@ -236,7 +265,8 @@ class AgentDeployment:
 
     def _begin(self, seed: int | None) -> Dialogue:
         """A loop that plays episodes and waits for a first state."""
-        batch, policy, relay, deterministic = self._require_open(), self.policy, self._outside, self._deterministic
+        policy = self._policy_calls = NotedCalls(self.policy)
+        batch, relay, deterministic = self._require_open(), self._outside, self._deterministic
 
         def loop(outside: Outside) -> None:
             relay.outside = outside

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import attrs
 
-from maze_kernel.contracts.env import FLAT_KEY, PolicyKey
+from maze_kernel.contracts.env import FLAT_KEY, ActorID, PolicyKey
 from maze_kernel.errors import EnvError, RequestError
 from maze_kernel.loader import Kernel
 from maze_runtime.context_components import component_table
@@ -31,6 +31,7 @@ from maze_runtime.training.train import TrainingResult, train
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.contracts.model import Policy
+    from maze_runtime.models.top_actions import ActionCandidate
     from maze_runtime.run.env_factory import EnvFactory
     from maze_runtime.series.series import SeriesResult
     from maze_runtime.training.checkpoint import Checkpoint
@@ -323,7 +324,13 @@ class RunContext:
             evaluator.close()
 
     def compute_action(
-        self, observation: Any, *, deterministic: bool = True, policy_key: PolicyKey = FLAT_KEY, agent_id: int = 0
+        self,
+        observation: Any,
+        info: Mapping[str, Any] | None = None,
+        *,
+        deterministic: bool = True,
+        policy_key: PolicyKey = FLAT_KEY,
+        agent_id: int = 0,
     ) -> Any:
         """The action for one observation of the environment, before its wrappers.
 
@@ -332,11 +339,34 @@ class RunContext:
 
         Args:
             observation: name to array, or the array itself where there is one name.
+            info: as the environment's `reset` and `step` returned it; needed where it holds action masks.
+            deterministic: take the mode of each distribution instead of sampling.
+            policy_key, agent_id: who decides.
 
         Returns:
             Name to action, or the action itself where there is one name.
         """
-        return self._actor().act(observation, deterministic=deterministic, policy_key=policy_key, agent_id=agent_id)
+        actor = ActorID(policy_key, agent_id)
+        return self._actor().act(observation, info, deterministic=deterministic, actor=actor)
+
+    def top_actions(
+        self,
+        observation: Any,
+        k: int = 5,
+        info: Mapping[str, Any] | None = None,
+        *,
+        policy_key: PolicyKey = FLAT_KEY,
+        agent_id: int = 0,
+    ) -> list[ActionCandidate]:
+        """The k most probable actions for an observation with their probabilities, the best first.
+
+        It changes nothing: call `compute_action` to go on. Other arguments are those of `compute_action`.
+
+        Raises:
+            SpaceError: actions cannot be counted, as in a Box.
+            RequestError: the policy does not act by the distributions of its networks.
+        """
+        return self._actor().candidates(observation, info, k, actor=ActorID(policy_key, agent_id))
 
     def begin_episode(self) -> None:
         """Tell `compute_action` that the next observation is the first one of an episode."""

@@ -77,7 +77,7 @@ def given_experiment(
             received="neither env nor an experiment with one",
             help='give env="CartPole-v1", a factory of environments, or experiment="FILE.toml"',
         )
-    if "trainer" not in tables and "trainer" not in changes:
+    if "trainer" not in tables:
         tables["trainer"] = {"use": kernel.catalog.default("trainer").component.name}
     return experiment_from_mapping(set_paths(tables, changes), kernel=kernel, origin=start.origin)
 

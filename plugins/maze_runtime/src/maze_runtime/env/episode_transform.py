@@ -5,6 +5,7 @@ For whoever has observations from elsewhere: a recording to imitate, a caller th
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -48,6 +49,14 @@ class EpisodeTransform:
                 observation = only_row(memory.reset(tick) if self._is_first else memory.step(before, tick))
         self._is_first = False
         return observation
+
+    def preview(self, actor: ActorID, observation: Values, acted: tuple[PolicyKey, Values] | None = None) -> Values:
+        """What `observation` would return; the episode does not go on."""
+        kept = copy.deepcopy(self._memories), self._is_first
+        try:
+            return self.observation(actor, observation, acted)
+        finally:
+            self._memories, self._is_first = kept
 
     def action(self, policy_key: PolicyKey, action: Values) -> Values:
         """An outer action as the environment gets it."""

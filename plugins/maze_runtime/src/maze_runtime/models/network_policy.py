@@ -31,6 +31,9 @@ class NetworkPolicy:
         model: an actor-critic; its weights are read, never changed.
         seed: of the action samples.
         mirror: False forces the torch path.
+
+    Attributes:
+        last_logits: of the last `act`; the next one may overwrite them.
     """
 
     def __init__(self, model: ActorCritic, seed: int = 0, *, mirror: bool = True) -> None:
@@ -39,6 +42,7 @@ class NetworkPolicy:
         self._mirrors = {key: model.numpy_logits(key) if mirror else None for key in model.spaces.policy_keys}
         self._device = next(iter(model.parameters()), torch.empty(0)).device  # type: ignore[attr-defined]
         self._states = _acting_states(model)
+        self.last_logits: ArrayDict = {}
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
@@ -62,13 +66,17 @@ class NetworkPolicy:
 
     def act(self, policy_key: PolicyKey, group: Group, *, deterministic: bool = False) -> ArrayDict:
         """Actions (n, ...) by head for the rows of `group`."""
-        mirror = self._mirrors[policy_key]
-        if mirror is None:
-            logits = self._torch_logits(policy_key, group)
-        else:
-            logits = mirror(group.observation) if self._is_flat else mirror(group.observation, group.agent_id)
+        logits = self.last_logits = self.logits(policy_key, group)
         distribution = self.model.distributions[policy_key]
         return distribution.mode_numpy(logits) if deterministic else distribution.sample_numpy(logits, self._rng)
+
+    def logits(self, policy_key: PolicyKey, group: Group) -> ArrayDict:
+        """Logits (n, L) by head, masks applied; recurrent networks go on by one step."""
+        mirror = self._mirrors[policy_key]
+        if mirror is None:
+            return self._torch_logits(policy_key, group)
+        mirrored: ArrayDict = mirror(group.observation) if self._is_flat else mirror(group.observation, group.agent_id)
+        return mirrored
 
     def _torch_logits(self, policy_key: PolicyKey, group: Group) -> ArrayDict:
         with torch.inference_mode():
