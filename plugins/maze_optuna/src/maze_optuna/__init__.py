@@ -1,0 +1,1 @@
+"""Optuna's samplers and pruners for sweeps: the searcher "optuna"."""

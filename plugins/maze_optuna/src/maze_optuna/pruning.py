@@ -1,0 +1,84 @@
+"""Pruners: which trials are given up. Steps are environment steps everywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from optuna import pruners
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from maze_optuna.options import OptunaOptions
+
+_UNPRUNED_TRIALS = 5
+_REDUCTION_FACTOR = 3
+_RESOURCES = 100
+"""A trial is this many times as long as the least that successive halving looks at."""
+
+
+class CurveMedianPruner(pruners.BasePruner):
+    """Gives up a trial whose best value so far is worse than the median of the finished ones after as many steps.
+
+    Optuna's own compares reports at the very same step. Trials of a sweep evaluate where their rollouts end, which
+    differs with `n_envs` and `n_rollout_steps`; so the last report up to a step stands for a finished trial.
+
+    Args:
+        n_unpruned_trials: finished trials before the first one is given up.
+        n_warmup_steps: environment steps of a trial before it is given up.
+    """
+
+    def __init__(self, n_unpruned_trials: int, n_warmup_steps: int) -> None:
+        self._n_unpruned_trials = n_unpruned_trials
+        self._n_warmup_steps = n_warmup_steps
+
+    def prune(self, study: Study, trial: FrozenTrial) -> bool:
+        """Whether to give a trial up after its newest report; called by Optuna."""
+        step = trial.last_step
+        finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if step is None or step < self._n_warmup_steps or len(finished) < self._n_unpruned_trials:
+            return False
+        sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+        known = [sign * value for value in trial.intermediate_values.values() if not math.isnan(value)]
+        others = [sign * value for other in finished if not math.isnan(value := _value_at(other, step))]
+        if not others:
+            return False
+        return not known or max(known) < float(np.median(others))
+
+
+def _value_at(trial: FrozenTrial, step: int) -> float:
+    """The last report up to a step; NaN where there is none."""
+    reports: Mapping[int, float] = trial.intermediate_values
+    return reports[max(earlier)] if (earlier := [reported for reported in reports if reported <= step]) else math.nan
+
+
+def make_pruner(options: OptunaOptions, n_env_steps: int | None) -> pruners.BasePruner:
+    """The pruner; one that needs to know how long trials are gives none up until then.
+
+    Args:
+        options: which one.
+        n_env_steps: how long trials are; None: not known yet.
+    """
+    if options.pruner == "median":
+        return CurveMedianPruner(options.n_unpruned_trials or _UNPRUNED_TRIALS, options.n_warmup_steps or 0)
+    if options.pruner == "none" or n_env_steps is None:
+        return pruners.NopPruner()
+    factor = options.reduction_factor or _REDUCTION_FACTOR
+    first = options.min_resource or max(1, n_env_steps // _RESOURCES)
+    if options.pruner == "successive-halving":
+        return pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=factor)
+    longest = max(n_env_steps, first)
+    return pruners.HyperbandPruner(min_resource=first, max_resource=longest, reduction_factor=factor)
+
+
+def first_length(study: Study) -> int | None:
+    """Environment steps of the trial that finished first; None: none has finished with a report.
+
+    The first one, so that brackets stay the same whenever they are asked for.
+    """
+    finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    reported = [trial for trial in finished if trial.last_step is not None and trial.datetime_complete is not None]
+    if not reported:
+        return None
+    return min(reported, key=lambda trial: (trial.datetime_complete, trial.number)).last_step
