@@ -18,5 +18,6 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         target="maze_bc.trainer:make_bc",
         options="maze_bc.options:BCOptions",
         critic="none",
+        collects_rollouts=True,
         summary="Behavioural cloning: learns the actions of recorded episodes, without playing itself.",
     )

@@ -18,6 +18,7 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         target="maze_es.trainer:EvolutionTrainer",
         options="maze_es.options:ESOptions",
         critic="none",
+        collects_rollouts=True,
         summary="Evolution strategies: whole episodes with perturbed weights, no backpropagation.",
     )
 

@@ -17,6 +17,7 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         name="impala",
         target="maze_impala.trainer:ImpalaTrainer",
         options="maze_impala.options:ImpalaOptions",
+        collects_rollouts=True,
         summary="IMPALA: actors collect without waiting for the learner, which corrects with V-trace.",
     )
 

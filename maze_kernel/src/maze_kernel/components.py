@@ -121,6 +121,8 @@ class TrainerComponent(Component):
     """The critic it trains: "state-value", V(s); "state-action", twin Q networks; or "none": its models have state values that nobody trains, and `initialize_from` leaves them out."""  # noqa: E501
     recurrent: bool = False
     """Whether it trains models that carry state from step to step, as a sequence; others are refused such models."""
+    collects_rollouts: bool = False
+    """Whether it takes no single steps in its batch: it lets one collect that can (`collector_for`), or needs none."""
     default: bool = False
     """Whether Python code that names no trainer gets it."""
 
@@ -177,6 +179,8 @@ class VectorComponent(Component):
     """Whether it steps environments in the process that builds it, so that workers too may use it for theirs; else they step by the rule of "auto"."""  # noqa: E501
     for_evaluation: bool = False
     """Whether evaluations in the main process use it too; else these step one environment after the other."""
+    only_collects: bool = False
+    """Whether its batches take no single steps; trainers that take some are refused it."""
 
 
 @attrs.frozen(kw_only=True)

@@ -19,6 +19,7 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         options="maze_ppo.options:PPOOptions",
         recurrent=True,
         default=True,
+        collects_rollouts=True,
         summary="Proximal policy optimisation: clipped policy updates from on-policy rollouts.",
     )
     yield TrainerComponent(
@@ -26,6 +27,7 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         target="maze_ppo.a2c:make_a2c",
         options="maze_ppo.options:A2COptions",
         recurrent=True,
+        collects_rollouts=True,
         summary="Advantage actor-critic: one synchronous gradient step a rollout.",
     )
 

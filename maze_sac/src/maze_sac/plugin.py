@@ -18,6 +18,7 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         target="maze_sac.trainer:SACTrainer",
         options="maze_sac.options:SACOptions",
         critic="state-action",
+        collects_rollouts=True,
         summary="Soft actor-critic: off-policy, for continuous, discrete and mixed actions.",
     )
 

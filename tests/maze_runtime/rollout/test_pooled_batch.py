@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from maze_kernel.config import experiment_from_mapping
 from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.errors import EnvError, NonFiniteError, RequestError
 from maze_runtime.models.flat_parameters import FlatParameters
@@ -15,6 +16,7 @@ from maze_runtime.models.policy_wrapper import PolicyWrapper
 from maze_runtime.rollout.collector import collector_for, innermost
 from maze_runtime.rollout.pooled_batch import PooledBatch
 from maze_runtime.rollout.remote_collector import RemoteCollector
+from maze_runtime.training.training_run import TrainingRun
 from maze_runtime.workers.inline import InlinePool
 from maze_testing.environments import Identity
 from maze_testing.trainers import check_trainer
@@ -260,3 +262,37 @@ def test_many_workers_answer_less_often_within_their_deadline(assemble, count, t
     collector_for(vector_env, assembly.make_policy(model, 0), FlatParameters(model), 16)
     assert innermost(vector_env)._rollouts._plan.call_seconds == seconds
     vector_env.close()
+
+
+class TakesSteps:
+    """A trainer that says nothing of how it uses its batch."""
+
+    def __init__(self, _context):
+        raise AssertionError("not to be built")
+
+
+class Collects(TakesSteps):
+    collects_rollouts = True
+
+
+@pytest.fixture
+def trained_by(kernel, default_tables):
+    def load(trainer):
+        tables = {**default_tables, "name": "modes", "trainer": {"use": f"{__name__}:{trainer.__name__}"}}
+        return experiment_from_mapping(tables, kernel=kernel)
+
+    return load
+
+
+def test_a_trainer_that_takes_single_steps_is_refused_before_there_is_a_run(trained_by, kernel, tmp_path):
+    seen = []
+    with pytest.raises(RequestError, match="takes single steps") as caught:
+        TrainingRun(trained_by(TakesSteps), kernel, run_dir=tmp_path / "run", on_run_dir=seen.append)
+    assert 'mode = "workers"' in caught.value.received
+    assert all(name in caught.value.expected for name in ("ppo", "sac", "impala"))
+    assert (seen, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_a_trainer_that_lets_workers_collect_may_have_a_run(trained_by, kernel, tmp_path):
+    TrainingRun(trained_by(Collects), kernel, run_dir=tmp_path / "run")
+    assert (tmp_path / "run").is_dir()

@@ -17,5 +17,6 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         name="rllib",
         target="maze_rllib.trainer:RLlibTrainer",
         options="maze_rllib.options:RLlibOptions",
+        collects_rollouts=True,
         summary="Algorithms of Ray RLlib: PPO, DQN, SAC, APPO and IMPALA, with RLlib's own keys.",
     )

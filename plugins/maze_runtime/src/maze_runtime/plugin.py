@@ -82,6 +82,7 @@ def maze_vectors() -> Iterable[VectorComponent]:
         options="maze_runtime.rollout.vector_options:PooledVectorOptions",
         summary="Divided among the workers of the experiment's pool, which collect whole rollouts.",
         in_process=False,
+        only_collects=True,
     )
 
 

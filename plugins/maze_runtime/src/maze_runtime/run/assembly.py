@@ -216,6 +216,28 @@ class Assembly:
                 help="choose such a trainer, or stack observations and read the history with stateful = false",
             )
 
+    def check_mode(self) -> None:
+        """Refuse a trainer that steps its batch where the experiment's mode takes no single steps.
+
+        Raises:
+            RequestError: names trainer and mode.
+        """
+        mode, trainer = self.experiment.vector.mode, self.experiment.trainer
+        if mode is None or not self._said(mode, "only_collects", False):
+            return
+        if self._said(trainer, "collects_rollouts", False):
+            return
+        entries = self.kernel.catalog.entries("trainer")
+        others = [entry.component.name for entry in entries if getattr(entry.component, "collects_rollouts", False)]
+        raise RequestError(
+            f"trainer {trainer.use!r} takes single steps, which a batch of the mode {mode.use!r} does not",
+            received=f'[vector] mode = "{mode.use}"',
+            location=mode.location,
+            owner=trainer.owner,
+            expected=f"a trainer that lets workers collect rollouts: {', '.join(others) or 'none is installed'}",
+            help='choose such a trainer, or another mode: "subprocess" steps in processes of this machine',
+        )
+
     def _said(self, selection: Selection, name: str, default: Any) -> Any:
         """What the record of a component says of it; a component given by its import path says it itself."""
         try:

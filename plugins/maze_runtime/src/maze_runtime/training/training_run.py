@@ -92,6 +92,7 @@ class TrainingRun:
     ) -> None:
         self._assembly = Assembly(loaded, kernel)
         _check_place(self._assembly, run_dir or resume or Path("runs"))
+        self._assembly.check_mode()
         self.path, self._checkpoint, self._notes = run_directory(self._assembly, run_dir, resume, overwrite)
         self._assembly.run_dir = self.path
         self._is_new = resume is None
