@@ -1,6 +1,7 @@
 """Training by RLlib as a user sees it: what is taken, kept, resumed, deployed and exported."""
 
 import json
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from maze_runtime.env.flat import FlatEnv, flat_spaces
 from maze_runtime.training.state_tree import flatten_state, unflatten_state
 
 REPLAY = {"type": "EpisodeReplayBuffer", "capacity": 1000}
+SHORT = {"train_batch_size_per_learner": 128, "minibatch_size": 64, "num_epochs": 2}
 OFF_POLICY = {
     "num_steps_sampled_before_learning_starts": 32,
     "min_sample_timesteps_per_iteration": 64,
@@ -222,3 +224,27 @@ def test_the_policy_of_maze_acts_as_that_of_rllib(make_trainer):
         out = module.forward_inference({"obs": torch.from_numpy(observation)})
         theirs = out["actions"] if algorithm == "DQN" else out["action_dist_inputs"].argmax(dim=-1)
         assert theirs.tolist() == ours.tolist()
+
+
+@pytest.mark.parametrize("n_env_runners", [0, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("version", ["flat", "structured"])
+def test_events_of_training_reach_the_statistics_wherever_environments_are(assemble, version, n_env_runners):
+    """Of whole episodes only, KPIs and reports of wrappers too, whether this process or others step them."""
+    assembly = assemble(
+        env={"use": "cutting-2d", "version": version, "max_episode_steps": 10},
+        wrappers=[{"use": "log-stats"}],
+        model={"use": "auto", "hidden_units": [16], "critic": "step-state"},
+        trainer={"config": {**SHORT, "num_env_runners": n_env_runners}},
+    )
+    trainer = assembly.make_trainer(assembly.trainer_context())
+    with closing(trainer):
+        trainer.start_segment(0)
+        for _ in range(2):
+            episodes = trainer.train_epoch()["BaseEnvEvents/episode_count"]
+            found = assembly.drain_event_statistics()
+            outcomes = ("CuttingEvents/valid_cut", "CuttingEvents/invalid_cut", "CuttingEvents/invalid_piece_selected")
+            assert sum(found[f"{event}/mean_episode_total"] for event in outcomes) == pytest.approx(10)
+            usage = found["BaseEnvEvents/kpi/mean/raw_piece_usage_per_step"]
+            assert usage * 10 == pytest.approx(found["InventoryEvents/piece_replenished/mean_episode_total"])
+            assert found["LogStatsEvents/episode_length/mean"] == 10
+    assert episodes >= 2

@@ -16,7 +16,7 @@ from maze_kernel.errors import RequestError, SpaceError
 from maze_rllib.configuration import configured, refusal
 from maze_rllib.environments import FlatEnvs, StructuredEnvs, plain_space, policy_key_of
 from maze_rllib.options import RLlibOptions
-from maze_rllib.statistics import note_episode
+from maze_rllib.statistics import note_episode, note_events
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.network_policy import require_sampling
 
@@ -61,7 +61,7 @@ def make_plan(context: TrainerContext, options: RLlibOptions, model: ActorCritic
     if "num_envs_per_env_runner" not in options.config:
         config.env_runners(num_envs_per_env_runner=context.n_envs)
     config.learners(num_gpus_per_learner=int(device.type == "cuda"))
-    config.callbacks(on_episode_end=note_episode)
+    config.callbacks(on_episode_end=note_episode, on_sample_end=note_events)
     config.debugging(log_level="ERROR")
     # Actions are in the space's own units already.
     config.normalize_actions = config.clip_actions = False

@@ -12,7 +12,9 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
+from maze_kernel.contracts.capabilities import ReportsStatistics, capability
 from maze_kernel.contracts.env import ActorID, StructuredEnv
+from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import NonFiniteError
 from maze_runtime.env.to_gymnasium import to_gymnasium
@@ -38,7 +40,41 @@ class FlatEnvs:
 
     def one(self) -> gymnasium.Env[Any, Any]:
         """One environment."""
-        return FiniteEnv(to_gymnasium(self.make_env(), transforms=self.transforms))
+        env = transformed(self.make_env(), self.transforms)
+        return FiniteEnv(to_gymnasium(env), EventSource(env))
+
+
+def transformed(env: StructuredEnv, transforms: Sequence[Transform]) -> StructuredEnv:
+    """An environment inside transforms, innermost first."""
+    for transform in transforms:
+        env = TransformedEnv(env, transform)
+    return env
+
+
+class EventSource:
+    """The event statistics of one environment and of the transforms around it, as its episodes end.
+
+    Args:
+        env: inside its wrappers and transforms; without events nothing is ever drained.
+    """
+
+    def __init__(self, env: StructuredEnv) -> None:
+        self._source = capability(env, ReportsStatistics)  # type: ignore[type-abstract]
+        self._goes_on = False
+
+    def begin(self) -> None:
+        """Before a reset: an episode that has not ended is cut off and leaves nothing."""
+        if self._goes_on and self._source is not None:
+            self._source.discard_episode()
+        self._goes_on = False
+
+    def step(self, over: bool) -> None:
+        """After a step."""
+        self._goes_on = not over
+
+    def drain(self) -> list[EpisodeStatistics]:
+        """The episodes that ended since the last call; one ends with the next reset."""
+        return [] if self._source is None else self._source.drain_statistics()
 
 
 class FiniteEnv(gymnasium.Env[Any, Any]):
@@ -46,18 +82,21 @@ class FiniteEnv(gymnasium.Env[Any, Any]):
 
     Attributes:
         episode_return, episode_length: of the running or just finished episode.
+        events: of its episodes.
 
     Raises:
         NonFiniteError: from `reset` and `step`.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], events: EventSource) -> None:
         self._env = env
+        self.events = events
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.episode_return, self.episode_length = 0.0, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""
+        self.events.begin()
         observation, _ = self._env.reset(seed=seed, options=options)
         require_finite(observation, "the observation")
         self.episode_return, self.episode_length = 0.0, 0
@@ -66,6 +105,7 @@ class FiniteEnv(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one decision."""
         observation, reward, terminated, truncated, _ = self._env.step(action)
+        self.events.step(terminated or truncated)
         require_finite(observation, "the observation")
         require_finite(reward, "the reward")
         self.episode_return += reward
@@ -118,10 +158,7 @@ class StructuredEnvs:
 
     def __call__(self, context: dict[str, Any]) -> MultiAgentEnv:
         """One environment; the caller closes it."""
-        env = self.make_env()
-        for transform in self.transforms:
-            env = TransformedEnv(env, transform)
-        return StructuredAsMultiAgent(env)
+        return StructuredAsMultiAgent(transformed(self.make_env(), self.transforms))
 
 
 class StructuredAsMultiAgent(MultiAgentEnv):
@@ -135,6 +172,7 @@ class StructuredAsMultiAgent(MultiAgentEnv):
     Attributes:
         episode_return, episode_length: of the running or just finished episode, in rewards of the environment and
             decisions. RLlib's own return counts a reward once for each agent that is paid.
+        events: of its episodes.
 
     Raises:
         NonFiniteError: from `reset` and `step`.
@@ -148,6 +186,7 @@ class StructuredAsMultiAgent(MultiAgentEnv):
         self.agents = list(self.possible_agents)
         self.observation_spaces = {agent_name(a): plain_space(structured.observation[a.step_key]) for a in actors}
         self.action_spaces = {agent_name(a): plain_space(structured.action[a.step_key]) for a in actors}
+        self.events = EventSource(env)
         self._env = env
         self._spaces = structured
         self.episode_return, self.episode_length = 0.0, 0
@@ -156,6 +195,7 @@ class StructuredAsMultiAgent(MultiAgentEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
         """Start an episode: the observation of the agent that decides first."""
+        self.events.begin()
         observation, _ = self._env.reset(seed=seed, options=options)
         self.episode_return, self.episode_length, self._newest = 0.0, 0, {}
         return self._next(observation), {}
@@ -164,6 +204,7 @@ class StructuredAsMultiAgent(MultiAgentEnv):
         """Take the decision of the one agent whose turn it is."""
         agent = agent_name(self._acting)
         observation, reward, terminated, truncated, _ = self._env.step(self._inner(action_dict[agent]))
+        self.events.step(bool(terminated or truncated))
         require_finite(reward, "the reward")
         self.episode_return += float(reward)
         self.episode_length += 1

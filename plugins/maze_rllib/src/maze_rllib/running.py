@@ -13,12 +13,13 @@ import gymnasium
 import numpy as np
 import torch
 
+from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics
 from maze_rllib.algorithms import Plan
 from maze_rllib.module import MODEL
 from maze_rllib.session import start_ray, stderr_held_back
-from maze_rllib.statistics import epoch_statistics
+from maze_rllib.statistics import epoch_statistics, noted_events
 
 GROUP, LEARNER, MODULES, METRICS = "learner_group", "learner", "rl_module", "metrics_logger"
 RUNNER, WEIGHTS_NUMBER = "env_runner", "weights_seq_no"
@@ -54,11 +55,11 @@ class Running:
             self._algorithm = _without_folder(config.algo_class)(config=config)
         self._paste_weights(model)
 
-    def train(self) -> tuple[int, Statistics]:
-        """One iteration: environment steps and statistics."""
+    def train(self) -> tuple[int, Statistics, list[EpisodeStatistics]]:
+        """One iteration: environment steps, statistics, and events of the episodes that ended."""
         results = self._algorithm.train()
         n_steps = int(results.get("env_runners", {}).get("num_env_steps_sampled", 0))
-        return n_steps, epoch_statistics(results, self._plan.modules)
+        return n_steps, epoch_statistics(results, self._plan.modules), noted_events(results)
 
     def copy_weights(self, model: ActorCritic) -> None:
         """The learner's weights into `model`, in place."""

@@ -63,10 +63,11 @@ class RLlibTrainer:
         before = torch.get_num_threads()
         torch.set_num_threads(1)  # with more, a pass over few rows takes several times as long
         try:
-            n_steps, statistics = self._running.train()
+            n_steps, statistics, events = self._running.train()
         finally:
             torch.set_num_threads(before)
         self._running.copy_weights(self.model)
+        self._context.add_events(events)
         self._counters.epoch += 1
         self._counters.env_steps += n_steps
         seconds = time.perf_counter() - start

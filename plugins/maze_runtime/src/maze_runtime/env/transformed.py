@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from maze_kernel.contracts.capabilities import ReportsBatchStatistics, ReportsStatistics, capability
 from maze_kernel.contracts.env import Action, Observation, PolicyKey, StructuredEnv
+from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError
 from maze_runtime.env.single import batch_of_one, only_row, tick_of_one
@@ -77,6 +79,23 @@ class TransformedEnv(EnvWrapper):
         if rewards is None or not self._shapes_reward:
             return rewards
         return self.transform.reward(np.asarray(rewards))
+
+    def drain_statistics(self) -> list[EpisodeStatistics]:
+        """Event statistics of the episodes that ended since the last call, and what the transform itself reports."""
+        source = self._inner_statistics()
+        inner = [] if source is None else source.drain_statistics()
+        if not isinstance(self._memory, ReportsBatchStatistics):
+            return inner
+        return inner + self._memory.drain_batch_statistics()[0]
+
+    def discard_episode(self) -> None:
+        """Forget the statistics of the unfinished episode; `reset` lets the transform forget its own."""
+        source = self._inner_statistics()
+        if source is not None:
+            source.discard_episode()
+
+    def _inner_statistics(self) -> ReportsStatistics | None:
+        return capability(self.env, ReportsStatistics)  # type: ignore[type-abstract]
 
     def to_spaces(
         self, policy_key: PolicyKey, maze_state: Any, maze_action: Any | None = None
