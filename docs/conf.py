@@ -6,19 +6,73 @@ project = "Maze"
 author = "The Maze authors"
 copyright = author
 release = version = "0.1.0"
-extensions = ["myst_parser"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
+
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
-html_theme = "alabaster"
-html_theme_options = {"description": "Applied reinforcement learning, every part a plugin.", "fixed_sidebar": True}
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented_params"
+autodoc_class_signature = "mixed"
+autodoc_preserve_defaults = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True  # an attribute that is also a field is described once
+suppress_warnings = ["ref.python"]  # names of maze_suite stand on two pages, and either will do
+
+copybutton_prompt_text = "$ "
+copybutton_only_copy_prompt_lines = True
+
+html_theme = "furo"
+html_title = "Maze"
+html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#1f5fa8", "color-brand-content": "#1f5fa8"},
+    "dark_css_variables": {"color-brand-primary": "#7fb5f5", "color-brand-content": "#7fb5f5"},
+}
 
 
 def setup(app):
-    """Pages link to READMEs beside the sources, which are no pages here: the site carries copies of the files."""
+    """Connect what the pages need; see each function."""
     app.connect("source-read", lambda _app, _name, source: source.append(_with_files(source.pop())))
+    app.connect("autodoc-process-docstring", _as_restructured_text, priority=400)  # before napoleon
 
 
 def _with_files(text):
+    """Pages link to READMEs beside the sources, which are no pages here: the site carries copies of the files."""
     return re.sub(r"\]\((\.\./\.\./[^)]+\.md)\)", r"](path:\1)", text)
+
+
+def _as_restructured_text(_app, what, _name, _object, _options, lines):
+    """Docstrings have Markdown's `name` and fenced blocks; what Sphinx reads has ``name`` and literal blocks."""
+    lines[:] = _literal_blocks(lines)
+    if what in ("attribute", "property", "data"):
+        lines.insert(0, "")  # napoleon would take what stands before a colon in the first line for a type
+
+
+def _literal_blocks(lines):
+    fenced, written = False, []
+    for line in lines:
+        mark = re.match(r"(\s*)```(\w*)\s*$", line)
+        if not mark:
+            written.append(f"   {line}" if fenced else _inline(line))
+        else:
+            fenced = not fenced
+            written += ["", f"{mark[1]}.. code-block:: {mark[2] or 'text'}", ""] if fenced else [""]
+    return written
+
+
+def _inline(line):
+    line = re.sub(r"(?<![`:])`([^`]+)`(?!`)", r"``\1``", line)
+    return re.sub(r"(?<=, )\*(?=\w+\))", r"\*", line)  # the shape (B, *shape) emphasises nothing

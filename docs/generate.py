@@ -1,8 +1,9 @@
 """Writes the pages and tables that follow from the source: `make reference`. A test holds them equal.
 
 The command line (docs/reference/cli.md), every option of every component (docs/reference/options.md), the hooks
-(docs/reference/hooks.md), the plugin table of the README, the drawing of the parts (docs/figures/parts.svg), the JSON
-Schema beside the examples, and the code that the tutorial shows, which is that of the files it names.
+(docs/reference/hooks.md), the frame of the Python API (docs/api/), the plugin table of the README, the drawing of the
+parts (docs/figures/parts.svg), the JSON Schema beside the examples, and the code that the tutorial shows, which is that
+of the files it names.
 """
 
 from __future__ import annotations
@@ -212,6 +213,12 @@ def _first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
+def api_pages() -> dict[Path, str]:
+    """The pages that Sphinx fills with docstrings."""
+    written: dict[str, str] = runpy.run_path(str(ROOT / "docs/api_pages.py"))["api_pages"]()
+    return {ROOT / "docs/api" / name: NOTE + text for name, text in written.items()}
+
+
 def tutorial_pages() -> dict[Path, str]:
     """The pages that show code of the repository."""
     pages = {page: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").rglob("*.md"))}
@@ -234,6 +241,7 @@ def generated() -> dict[Path, str]:
         ROOT / "docs/figures/parts.svg": parts_drawing(),
         ROOT / "examples/maze.schema.json": f"{json.dumps(schema(kernel), indent=2, sort_keys=True)}\n",
         readme: with_plugin_table(readme.read_text(encoding="utf-8"), plugin_table(kernel)),
+        **api_pages(),
         **tutorial_pages(),
     }
 

@@ -25,6 +25,7 @@ def pages():
         "docs/reference/cli.md",
         "docs/reference/options.md",
         "docs/reference/hooks.md",
+        *(f"docs/api/{file.name}" for file in sorted((ROOT / "docs/api").glob("*.md")) if file.name != "index.md"),
         "docs/figures/parts.svg",
         "README.md",
         "examples/maze.schema.json",
@@ -47,7 +48,10 @@ def test_code_that_pages_show_is_that_of_the_files(pages):
 
 def prose():
     """The pages that people wrote, without the generated ones."""
-    files = [ROOT / "README.md", *(file for file in (ROOT / "docs").rglob("*.md") if file.parent.name != "reference")]
+    files = [
+        ROOT / "README.md",
+        *(file for file in (ROOT / "docs").rglob("*.md") if file.parent.name not in ("reference", "api")),
+    ]
     return "\n".join(file.read_text(encoding="utf-8") for file in files if "_build" not in file.parts)
 
 
