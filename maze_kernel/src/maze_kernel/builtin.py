@@ -14,11 +14,7 @@ MAZE_PLUGIN_API = 1
 def maze_commands() -> Iterable[CommandComponent]:
     """Commands about experiment files and plugins."""
     for name, target, summary in (
-        (
-            "check",
-            "experiments:check",
-            "Check an experiment file and show every problem; with --steps also its environment.",
-        ),
+        ("check", "experiments:check", "Check an experiment file, with --steps also its environment."),
         ("describe", "components:describe", "Describe a component and its options, or the networks of an experiment."),
         ("list-plugins", "plugins:list_plugins", "List the installed plugins and what they offer."),
         ("new-plugin", "plugins:new_plugin", "Start a plugin of your own from the example."),

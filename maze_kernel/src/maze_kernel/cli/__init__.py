@@ -28,7 +28,7 @@ def _list_plugins(as_json: bool) -> int:
         show_plugins(as_json)
         sys.stdout.flush()
     except BrokenPipeError:
-        from maze_kernel.cli.streams import discard
+        from maze_kernel.cli.guard import discard
 
         discard(sys.stdout)
     return 0

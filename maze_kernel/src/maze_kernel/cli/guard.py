@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 import traceback as tracebacks
 from collections.abc import Callable
@@ -16,7 +17,6 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from maze_kernel.cli.streams import discard
 from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EnvError, ExperimentError, MazeError
 
 TRACEBACK = inspect.Parameter(
@@ -173,3 +173,14 @@ def _module(frame: FrameType) -> str:
 
 def _place(frame: FrameType) -> str:
     return f"{_module(frame)}.{frame.f_code.co_qualname}"
+
+
+def discard(stream: Any) -> None:
+    """Send what is still buffered nowhere, so that the interpreter does not fail on it at its end."""
+    try:
+        target = stream.fileno()
+    except (AttributeError, OSError, ValueError):
+        return
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, target)
+    os.close(null)
