@@ -30,6 +30,9 @@ every_epochs = 1
 
 [evaluation]
 n_episodes = 2
+
+[[loggers]]
+use = "csv"
 """
 
 

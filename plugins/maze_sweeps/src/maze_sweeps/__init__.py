@@ -9,8 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from maze_sweeps.sweep import SweepResult as SweepResult
-    from maze_sweeps.sweep import sweep as sweep
+    from maze_sweeps.sweeping import SweepResult as SweepResult
+    from maze_sweeps.sweeping import sweep as sweep
 
 __all__ = ["SweepResult", "sweep"]
 
@@ -18,4 +18,4 @@ __all__ = ["SweepResult", "sweep"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'maze_sweeps' has no attribute {name!r}")
-    return getattr(importlib.import_module("maze_sweeps.sweep"), name)
+    return getattr(importlib.import_module("maze_sweeps.sweeping"), name)

@@ -15,8 +15,8 @@ from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, Request
 
 if TYPE_CHECKING:
     from maze_sweeps.base_experiment import BaseExperiment
-    from maze_sweeps.sweep import SweepResult
     from maze_sweeps.sweep_reading import LoadedSweep
+    from maze_sweeps.sweeping import SweepResult
 
 _TOP = 10
 
@@ -38,7 +38,7 @@ def sweep(
 ) -> int:
     """Try settings of an experiment, in parallel, and find the best; --set changes the experiment of every trial."""
     from maze_runtime.training.interruption import ignore_ctrl_c
-    from maze_sweeps.sweep import resume_sweep, run_sweep
+    from maze_sweeps.sweeping import resume_sweep, run_sweep
 
     items = tuple(overrides or ())
     base = None
@@ -104,7 +104,7 @@ def _check_resume(out: Path | None, items: tuple[str, ...], dry_run: bool) -> No
 
 def _print_trials(loaded: LoadedSweep, shared: tuple[str, ...], n_trials: int | None) -> int:
     from maze_sweeps.items import set_items
-    from maze_sweeps.sweep import dry_run
+    from maze_sweeps.sweeping import dry_run
 
     for settings in dry_run(loaded, n_trials):
         items = (*shared, *set_items(settings))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from maze_kernel.catalog import nearest
@@ -211,7 +212,7 @@ class SweepDriver:
         error = unknown_metric(tag, known)
         assert isinstance(error, RequestError)
         error.received, error.option = None, "metric"
-        error.expected = ", ".join(known) or "none: the run has reported no statistics"
+        error.expected = _wrapped(known) or "none: the run has reported no statistics"
         error.nearest = nearest(tag, known)
         error.help = "begin a new sweep with a metric that there is; this one has stopped"
         return self._sweep.locate(error)
@@ -304,3 +305,8 @@ class SweepDriver:
             heading = f"trial {best.number} of sweep {self._sweep.name}: {self._sweep.metric.tag} {best.value:.6g}"
             base = self._sweep.base
             write_best(self._folder, self._experiment(best).resolved, base.origin.file, heading)
+
+
+def _wrapped(tags: Sequence[str]) -> str:
+    """Several lines, so that all of them fit on the screen."""
+    return fill(", ".join(tags), 116, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False)

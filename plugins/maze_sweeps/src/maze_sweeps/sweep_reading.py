@@ -63,7 +63,9 @@ class LoadedSweep:
         option = error.option or ""
         at: KeyPath = self.space.leaves.get(option, (option,))
         if error.location is None and at in self.origin.places:
-            error.location, error.option = self.origin.key(at), None
+            is_leaf = option in self.space.leaves
+            error.location = self.origin.key(at) if is_leaf else self.origin.value(at)
+            error.option = None
         return error
 
 

@@ -1,0 +1,214 @@
+"""Sweeps that are interrupted or killed and go on: nothing is lost, nothing is trained twice."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from maze_kernel.errors import RequestError
+from maze_sweeps import sweep
+
+SWEEP = """
+experiment = "small.toml"
+seeds = 2
+
+[searcher]
+use = "grid"
+
+[workers]
+use = "subprocess"
+count = 2
+
+[space]
+trainer.lr = { values = [1e-3, 1e-2, 1e-1] }
+wrappers.time-limit.max_episode_steps = { values = [4, 8] }
+"""
+
+
+def command(*arguments):
+    code = "from maze_kernel.cli.app import make_app; make_app()(prog_name='maze')"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(condition, process, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "nothing happened"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def file(folder):
+    (folder / "sweep.toml").write_text(SWEEP)
+    return folder / "sweep.toml"
+
+
+def finish(*arguments):
+    process = command("sweep", *arguments)
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+def finished(path):
+    """What finished trials have written."""
+    found = {}
+    for trial in sorted(path.glob("trials/*/trial.json")):
+        if json.loads(trial.read_text())["status"] != "running":
+            for kept in (trial, *trial.parent.glob("seed-*/run.json"), *trial.parent.glob("seed-*/evaluations.jsonl")):
+                found[kept] = kept.read_text()
+    return found
+
+
+def trains(path, process):
+    """Whether a process has the sweep for itself."""
+    return (path / "sweep.json").exists() and f"process {process.pid} on" in (path / "lock").read_text()
+
+
+def n_trials(path):
+    return len(list(path.glob("trials/*/trial.json")))
+
+
+def check_equal(path, undisturbed, n=6):
+    """The table is that of a sweep nobody disturbed, and every run was evaluated once an epoch."""
+    assert (path / "table.csv").read_text() == (undisturbed / "table.csv").read_text()
+    assert sorted(folder.name for folder in (path / "trials").iterdir()) == [f"{number:04d}" for number in range(n)]
+    runs = sorted(path.glob("trials/*/seed-*"))
+    assert len(runs) == 2 * n
+    for run in runs:
+        lines = [json.loads(line) for line in (run / "evaluations.jsonl").read_text().splitlines()]
+        assert [line["epoch"] for line in lines] == [1, 2, 3], run
+
+
+def test_ctrl_c_finishes_the_epochs_that_run_and_the_sweep_goes_on(file, folder):
+    whole = sweep(file, out="whole", silent=True).path
+    process = command("sweep", file, "--out", "cut")
+    wait_for(lambda: len(finished(folder / "cut")) > 0, process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert "SIGINT: finishing the epochs that run, press Ctrl-C again to stop now" in err
+    assert out.splitlines()[-1] == f"interrupted; go on with: maze sweep {file} --resume cut"
+    kept = finished(folder / "cut")
+    assert kept
+    assert n_trials(folder / "cut") < 6
+    code, out, err = finish(file, "--resume", "cut")
+    assert code == 0, err
+    assert {path: path.read_text() for path in kept} == kept
+    check_equal(folder / "cut", whole)
+    assert out.splitlines()[0].endswith(": 6 done")
+
+
+def test_a_second_ctrl_c_stops_at_once(file, folder):
+    small = folder / "small.toml"
+    small.write_text(small.read_text().replace("n_epochs = 3", "n_epochs = 100000"))
+    process = command("sweep", file, "--out", "cut")
+    wait_for(lambda: n_trials(folder / "cut") > 0, process)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+
+
+def test_more_trials_may_be_wanted_later(folder):
+    (folder / "random.toml").write_text(
+        'experiment = "small.toml"\nn_trials = 2\n[workers]\nuse = "inline"\n'
+        "[space]\ntrainer.lr = { low = 1e-3, high = 1e-1, log = true }\n"
+    )
+    whole = sweep(folder / "random.toml", out="whole", n_trials=4, silent=True)
+    first = sweep(folder / "random.toml", out="cut", silent=True)
+    assert len(first.trials) == 2
+    kept = finished(folder / "cut")
+    code, _, err = finish(folder / "random.toml", "--resume", "cut", "--trials", "4")
+    assert code == 0, err
+    assert {path: path.read_text() for path in kept} == kept
+    assert (folder / "cut/table.csv").read_text() == (whole.path / "table.csv").read_text()
+    assert json.loads((folder / "cut/sweep.json").read_text())["n_trials"] == 4
+
+
+def test_a_searcher_is_told_of_the_trials_there_were(folder, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    (folder / "sweep.toml").write_text(
+        'experiment = "small.toml"\nn_trials = 2\n[workers]\nuse = "inline"\n[searcher]\nuse = "scripted:Scribe"\n'
+        "[space]\ntrainer.lr = { low = 1e-3, high = 1e-1, log = true }\n"
+    )
+    from maze_kernel.config import load_experiment
+
+    path = sweep(folder / "sweep.toml", silent=True).path
+    trial = path / "trials/0001/trial.json"
+    trial.write_text(
+        trial.read_text()
+        .replace('"status": "done"', '"status": "running"')
+        .replace('"state": "done"', '"state": "running"')
+    )
+    (path / "told.jsonl").unlink()
+    again = sweep(resume=path, experiment=load_experiment(folder / "small.toml"), silent=True)
+    rows = [json.loads(line) for line in (path / "told.jsonl").read_text().splitlines()]
+    # All of its evaluations were told before; its end was not.
+    assert rows == [["restore", [[0, "done"], [1, "running"]]], ["finish", 1, "done", again.trials[1].value], ["close"]]
+
+
+def test_the_folder_says_what_counts(file, folder):
+    from maze_kernel.config import load_experiment
+
+    path = sweep(file, n_trials=1, n_parallel=1, silent=True).path
+    file.write_text("nothing")
+    (folder / "small.toml").write_text((folder / "small.toml").read_text().replace("n_epochs = 3", "n_epochs = 4"))
+    with pytest.raises(RequestError) as caught:
+        sweep(resume=path, experiment=load_experiment(folder / "small.toml"), silent=True)
+    assert caught.value.what == "the experiment has changed since the sweep began"
+    assert caught.value.received == "changes in trainer"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["--resume", "."], ". is not the folder of a sweep: it has no sweep.json"),
+        (["--resume", "out", "--out", "other"], "a resumed sweep stays in its folder"),
+        (["--resume", "out", "--set", "trainer.lr=1"], "a resumed sweep keeps its experiment"),
+        (["--resume", "out", "--dry-run"], "a dry run begins nothing"),
+        ([], "there is nothing to sweep"),
+        (["absent.toml"], "there is no file absent.toml"),
+    ],
+)
+def test_what_cannot_be_resumed(maze, arguments, what):
+    done = maze("sweep", *arguments)
+    assert done.exit_code == 2
+    assert f"error: {what}" in done.output
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_twenty_times_loses_nothing_and_trains_nothing_twice(file, folder):
+    whole = sweep(file, out="whole", silent=True).path
+    path, moments = folder / "cut", random.Random(7)
+    process, kept = command("sweep", file, "--out", path), {}
+    for _ in range(20):
+        wait_for(partial(trains, path, process), process)
+        time.sleep(moments.uniform(0.0, 6.0))
+        process.kill()
+        process.communicate()
+        assert {one: one.read_text() for one in kept} == kept
+        kept = finished(path)
+        if len([one for one in kept if one.name == "trial.json"]) == 6:
+            break
+        process = command("sweep", file, "--resume", path)
+    code, _, err = finish(file, "--resume", path)
+    assert code == 0, err
+    assert {one: one.read_text() for one in kept} == kept
+    check_equal(path, whole)
