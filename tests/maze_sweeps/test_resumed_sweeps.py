@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -72,11 +71,6 @@ def finished(path):
             for kept in (trial, *trial.parent.glob("seed-*/run.json"), *trial.parent.glob("seed-*/evaluations.jsonl")):
                 found[kept] = kept.read_text()
     return found
-
-
-def trains(path, process):
-    """Whether a process has the sweep for itself."""
-    return (path / "sweep.json").exists() and f"process {process.pid} on" in (path / "lock").read_text()
 
 
 def n_trials(path):
@@ -193,22 +187,48 @@ def test_what_cannot_be_resumed(maze, arguments, what):
     assert f"error: {what}" in done.output
 
 
+def drive(path, file, loaded):
+    """A process that trains the sweep, begun or gone on with; a fork, which has imported everything already."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        if (path / "sweep.json").exists():
+            sweep(resume=path, experiment=loaded, silent=True)
+        else:
+            sweep(file, out=path, silent=True)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def holds(path, pid):
+    """Whether a process has the sweep for itself."""
+    return (path / "sweep.json").exists() and f"process {pid} on" in (path / "lock").read_text()
+
+
 @pytest.mark.slow
 def test_a_driver_that_is_killed_twenty_times_loses_nothing_and_trains_nothing_twice(file, folder):
+    from maze_kernel.config import load_experiment
+
+    loaded = load_experiment(folder / "small.toml")
     whole = sweep(file, out="whole", silent=True).path
-    path, moments = folder / "cut", random.Random(7)
-    process, kept = command("sweep", file, "--out", path), {}
-    for _ in range(20):
-        wait_for(partial(trains, path, process), process)
-        time.sleep(moments.uniform(0.0, 6.0))
-        process.kill()
-        process.communicate()
+    path, moments, kept, n_kills = folder / "cut", random.Random(7), {}, 0
+    while n_kills < 20:
+        pid = drive(path, file, loaded)
+        deadline = time.monotonic() + 60
+        while not holds(path, pid):
+            assert time.monotonic() < deadline, "nothing happened"
+            time.sleep(0.01)
+        time.sleep(moments.uniform(0.0, 5.0))
+        os.kill(pid, signal.SIGKILL)
+        n_kills += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
         assert {one: one.read_text() for one in kept} == kept
         kept = finished(path)
         if len([one for one in kept if one.name == "trial.json"]) == 6:
             break
-        process = command("sweep", file, "--resume", path)
-    code, _, err = finish(file, "--resume", path)
-    assert code == 0, err
+    done = sweep(resume=path, experiment=loaded, silent=True)
     assert {one: one.read_text() for one in kept} == kept
+    assert [trial.state for trial in done.trials] == ["done"] * 6
     check_equal(path, whole)

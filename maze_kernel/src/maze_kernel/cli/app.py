@@ -24,6 +24,7 @@ BROUGHT_BY = {
         ("maze-runtime", "train check-env rollout show new list-presets"),
         ("maze-drawing", "networks"),
         ("maze-reports", "list-runs compare report"),
+        ("maze-sweeps", "sweep"),
         ("maze-deployment", "export"),
         ("maze-viewing", "view"),
         ("maze-trajectories", "to-minari from-minari"),
