@@ -156,3 +156,10 @@ def test_a_dry_run_prints_every_trial_and_begins_none(maze, folder, load):
     assert done.stdout.splitlines()[0] == "--set vector.n_envs=1 --set trainer.lr=0.001"
     assert done.stdout.splitlines()[-1] == "--set vector.n_envs=3 --set trainer.lr=0.01"
     assert not (folder / "sweeps").exists()
+
+
+def test_what_set_has_changed_is_not_taken_for_what_the_space_has(load, problems):
+    shared = ["workers={ use = 'inline', count = 2 }", "vector.n_envs=3", "model.use=auto"]
+    load("[space]\ntrainer.lr = { values = [0.1] }", overrides=shared)
+    found = problems("[space]\ntrainer.lr = { values = [-1.0] }\nworkers.count = { values = [0] }", overrides=shared)
+    assert [problem.location.line for problem in found] == [3, 4]

@@ -12,7 +12,7 @@ from maze_kernel.config.choices import KERNEL_OWNER
 from maze_kernel.config.experiment import Experiment, LoadedExperiment
 from maze_kernel.config.fields import fields_of_class
 from maze_kernel.config.load import experiment_from_mapping, load_experiment, reader_of
-from maze_kernel.config.origin import Origin
+from maze_kernel.config.origin import Origin, OverrideText
 from maze_kernel.config.overrides import apply_overrides
 from maze_kernel.config.positions import KeyPath
 from maze_kernel.config.problems import Problems
@@ -172,16 +172,17 @@ class _SettingsOrigin(Origin):
         """Where the setting and its value stand that a path lies in, and the rest of the path."""
         for depth in range(len(path), 0, -1):
             override = self.overrides.get(path[:depth])
-            if override is not None and override.order >= self.n_shared:
-                key, value = self.spots[override.order - self.n_shared]
-                return key, value, path[depth:]
-        if path in self.places:
+            if override is not None:
+                return None if override.order < self.n_shared else (*self._shown(override), path[depth:])
+        if not path or path in self.places:
             return None
         # A table that the experiment does not have, and that a setting has made.
-        made = [known for known in self.overrides if known[: len(path)] == path and known[0] != "--set"]
-        spot = self._spot(made[0]) if made and path else None
-        if spot is None:
-            return None
-        key, below = spot[0], made[0][len(path) :]
-        table = key[: -len(below)] if key[-len(below) :] == below else key
-        return table, table, ()
+        for known, override in self.overrides.items():
+            if known[: len(path)] == path and override.order >= self.n_shared:
+                key, below = self._shown(override)[0], known[len(path) :]
+                table = key[: -len(below)] if key[-len(below) :] == below else key
+                return table, table, ()
+        return None
+
+    def _shown(self, override: OverrideText) -> tuple[KeyPath, KeyPath]:
+        return self.spots[override.order - self.n_shared]
