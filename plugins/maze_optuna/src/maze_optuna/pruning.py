@@ -62,14 +62,14 @@ def make_pruner(options: OptunaOptions, n_env_steps: int | None) -> pruners.Base
     """
     if options.pruner == "median":
         return CurveMedianPruner(options.n_unpruned_trials or _UNPRUNED_TRIALS, options.n_warmup_steps or 0)
-    if options.pruner == "none" or n_env_steps is None:
-        return pruners.NopPruner()
     factor = options.reduction_factor or _REDUCTION_FACTOR
-    first = options.min_resource or max(1, n_env_steps // _RESOURCES)
-    if options.pruner == "successive-halving":
+    first = options.min_resource or (None if n_env_steps is None else max(1, n_env_steps // _RESOURCES))
+    if options.pruner == "successive-halving" and first is not None:
         return pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=factor)
-    longest = max(n_env_steps, first)
-    return pruners.HyperbandPruner(min_resource=first, max_resource=longest, reduction_factor=factor)
+    if options.pruner == "hyperband" and first is not None and n_env_steps is not None:
+        longest = max(n_env_steps, first)
+        return pruners.HyperbandPruner(min_resource=first, max_resource=longest, reduction_factor=factor)
+    return pruners.NopPruner()
 
 
 def first_length(study: Study) -> int | None:

@@ -104,7 +104,9 @@ def _shown(distribution: str | None) -> str:
     if distribution is None:
         return "no such leaf"
     attributes = json.loads(distribution)["attributes"]
-    return ", ".join(f"{key} = {json.dumps(value)}" for key, value in attributes.items() if value not in (None, False))
+    return ", ".join(
+        f"{key} = {json.dumps(value)}" for key, value in attributes.items() if value is not None and value is not False
+    )
 
 
 def _refused(storage: StudyStorage, what: str, **details: Any) -> RequestError:
