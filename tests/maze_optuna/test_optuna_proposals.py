@@ -158,7 +158,7 @@ def best_of(make_searcher, folder, sampler, seed, n_trials):
 @pytest.mark.slow
 @pytest.mark.parametrize(("sampler", "n_seeds", "n_trials"), [("tpe", 11, 40), ("gp", 3, 24)])
 def test_samplers_that_learn_find_better_settings_than_random_ones(make_searcher, tmp_path, sampler, n_seeds, n_trials):
-    """Medians of the best trial over many seeds, of a deterministic function with a condition; 0 is the best there is."""
+    """Medians of the best trial over some seeds, of a function with a condition, whose best is 0."""
 
     def median(name):
         folders = [tmp_path / f"{name}-{seed}" for seed in range(n_seeds)]

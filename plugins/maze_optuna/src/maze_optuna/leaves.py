@@ -6,6 +6,7 @@ whose values two are equal for Python, `1` and `true`. A choice is stored as the
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
@@ -47,9 +48,10 @@ def distribution_of(leaf: Leaf) -> BaseDistribution:
     return CategoricalDistribution(_stored_values(leaf))
 
 
-def describe_space(space: Space) -> dict[str, str]:
-    """Leaf name to its distribution as JSON; two spaces with the same description share their trials."""
-    return {leaf.name: distribution_to_json(distribution_of(leaf)) for leaf in all_leaves(space.leaves)}
+def describe_space(space: Space) -> dict[str, Any]:
+    """Leaf name to its distribution as plain data; two spaces with the same description share their trials."""
+    leaves = all_leaves(space.leaves)
+    return {leaf.name: json.loads(distribution_to_json(distribution_of(leaf))) for leaf in leaves}
 
 
 def suggest(trial: Trial, leaf: Leaf) -> Any:

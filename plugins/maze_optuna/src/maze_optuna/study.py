@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,13 +10,14 @@ from optuna.exceptions import DuplicatedStudyError
 from optuna.pruners import NopPruner
 from optuna.study import Study, StudyDirection
 
+from maze_kernel.config.description import inline_toml
 from maze_kernel.errors import RequestError
 from maze_optuna.leaves import describe_space
 from maze_optuna.storage import StudyStorage
 from maze_sweeps.contract import SearchContext
 
 SPACE = "maze_space"
-"""Attribute of a study: leaf name to its distribution, as JSON."""
+"""Attribute of a study: leaf name to its distribution."""
 
 
 def study_name(context: SearchContext, storage: StudyStorage) -> str:
@@ -99,14 +99,12 @@ def _check_space(context: SearchContext, storage: StudyStorage, study: Study) ->
     )
 
 
-def _shown(distribution: str | None) -> str:
+def _shown(distribution: Mapping[str, Any] | None) -> str:
     """A distribution as in messages: `low = 0.1, high = 1.0, log = true`."""
     if distribution is None:
         return "no such leaf"
-    attributes = json.loads(distribution)["attributes"]
-    return ", ".join(
-        f"{key} = {json.dumps(value)}" for key, value in attributes.items() if value is not None and value is not False
-    )
+    told = {key: value for key, value in distribution["attributes"].items() if value is not None and value is not False}
+    return ", ".join(f"{key} = {inline_toml(value)}" for key, value in told.items())
 
 
 def _refused(storage: StudyStorage, what: str, **details: Any) -> RequestError:
