@@ -301,16 +301,18 @@ class TestEnds:
         told = searcher._study.trials[0]
         assert (told.state.name, told.value) == ("PRUNED", None)
 
-    def test_samplers_keep_away_from_where_trials_diverged(self, make_searcher):
-        """Every trial with x above a half diverges; what TPE proposes in the end lies below."""
+    @pytest.mark.parametrize("last", [math.nan, 1.0, None])
+    def test_samplers_keep_away_from_where_trials_diverged(self, make_searcher, last):
+        """Every trial with x above a half diverges, some with a last value as good as all others."""
         space = Space(leaves=(Range(name="x", path="x", low=0.0, high=1.0),))
         searcher = make_searcher(space, {"n_trials": 60})
         proposed = []
         for number in range(60):
             proposed.append(searcher.propose(number)["x"])
             diverged = proposed[-1] > 0.5
-            searcher.report(number, 1000, math.nan if diverged else 1.0)
-            searcher.finish(number, "pruned" if diverged else "done", None if diverged else 1.0)
+            if not diverged or last is not None:
+                searcher.report(number, 1000, last if diverged else 1.0)
+            searcher.finish(number, "pruned" if diverged else "done", last if diverged else 1.0)
         assert sum(x > 0.5 for x in proposed[-20:]) <= 4
 
 
