@@ -1,6 +1,7 @@
 import errno
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -235,3 +236,13 @@ def test_state_comes_back_as_it_was():
 def test_state_of_another_kind_is_refused_by_its_path():
     with pytest.raises(TypeError, match=r"'trainer\.hook' is a function"):
         flatten_state({"trainer": {"hook": lambda: None}})
+
+
+def test_the_best_checkpoint_of_a_copy_without_links_is_read(tmp_path):
+    """As trackers and archives keep it: a folder called best, and none of its epoch."""
+    store = CheckpointStore(tmp_path / "run")
+    store.save(checkpoint(3))
+    (tmp_path / "copy" / "checkpoints").mkdir(parents=True)
+    shutil.copytree(store.folder / "epoch-000003", tmp_path / "copy" / "checkpoints" / "best")
+    loaded = CheckpointStore(tmp_path / "copy").load_named("best")
+    assert torch.equal(loaded.model["weight"], torch.full((4,), 3.0))

@@ -114,6 +114,9 @@ class CheckpointStore:
             return self.load(int(match.group(1)))
         if name not in ("best", "last"):
             raise CheckpointError(f"no checkpoint {name!r}", expected="best, last or epoch-NNNNNN")
+        folder = self.folder / name
+        if folder.is_dir() and not folder.is_symlink():  # a copy of the run, made where there are no links
+            return read_checkpoint(folder)
         epoch = self.pointed(name)
         if epoch is not None:
             try:
