@@ -149,7 +149,7 @@ class Tracking:
 
     def _open(self) -> None:
         self._entry = _read_entry(self._run_dir, self._place) or {"id": secrets.token_hex(8), "epoch": 0}
-        self._note()  # before the tracker knows it: a crash in between leaves no run without a name
+        self._note(Storage())  # before the tracker knows it: a crash in between leaves no run without a name
         run = run_facts(self._run_dir)
         opened = self._tracker.open(run, self._entry["id"])
         epoch = self._entry["epoch"] if opened.epoch is None else opened.epoch
@@ -167,11 +167,22 @@ class Tracking:
     def _finish(self, outcome: Outcome) -> None:
         self._tracker.finish(outcome, best_model(self._run_dir) if self._upload_model else {})
 
-    def _note(self, **changes: Any) -> None:
+    def _note(self, storage: Storage | None = None, **changes: Any) -> None:
         self._entry |= changes
         with _WRITING:
             entries = {**_read_entries(self._run_dir), self._place: self._entry}
-            replace_json(Storage(), self._run_dir / "tracker.json", {"format": FORMAT, "runs": entries})
+            path = self._run_dir / "tracker.json"
+            replace_json(storage or _Unflushed(), path, {"format": FORMAT, "runs": entries})
+
+
+class _Unflushed(Storage):
+    """Waits for no disk: an epoch is noted after each, and what a power cut takes the tracker still knows."""
+
+    def write_bytes(self, path: Path, data: bytes) -> None:
+        path.write_bytes(data)
+
+    def sync_directory(self, path: Path) -> None:
+        pass
 
 
 def _read_entry(run_dir: Path, place: str) -> dict[str, Any] | None:
