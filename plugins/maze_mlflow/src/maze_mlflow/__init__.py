@@ -1,0 +1,1 @@
+"""Statistics of a run on an MLflow server."""
