@@ -1,0 +1,1 @@
+"""Statistics of a run in the local database of trackio."""
