@@ -1,0 +1,1 @@
+"""Statistics of a run on Weights & Biases."""
