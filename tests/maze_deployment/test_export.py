@@ -179,7 +179,7 @@ def test_each_policy_key_becomes_a_file(format_name, tmp_path):
     loaded = experiment(env, wrappers=[{"use": "time-limit", "max_episode_steps": 9}])
     written = assert_acts_alike(loaded, checkpoint_of(loaded), format_name, tmp_path)
     assert [file.path.stem for file in written.files] == ["policy-select", "policy-cut"]
-    described = json.loads((tmp_path / "policy.json").read_text())
+    described = json.loads(written.description.read_text())
     assert described["wrappers_outside"] == ["time-limit"]
 
 
@@ -289,8 +289,20 @@ def test_the_command_exports_a_run(run, tmp_path):
     done = CliRunner().invoke(make_app(), ["export", str(run), "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert f"{out}: policy 0" in done.stdout
-    assert str(out.with_suffix(".json")) in done.stdout
+    description = out.with_name("policy.pt2.json")
+    assert f"{description}: what goes in" in done.stdout
     assert out.is_file()
+    assert json.loads(description.read_text())["policies"]["0"]["file"] == "policy.pt2"
+
+
+def test_two_exports_of_one_name_keep_a_description_each(run, tmp_path):
+    pytest.importorskip("onnx")
+    app = make_app()
+    for name in ("policy.pt2", "policy.onnx"):
+        assert CliRunner().invoke(app, ["export", str(run), "--out", str(tmp_path / name)]).exit_code == 0
+    described = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in ("policy.pt2", "policy.onnx")}
+    for name, text in described.items():
+        assert text["policies"]["0"]["file"] == name
 
 
 @pytest.mark.parametrize(

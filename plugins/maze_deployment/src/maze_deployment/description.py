@@ -1,4 +1,4 @@
-"""What the files of an export are fed with and give back, as JSON data: `policy.json` beside `policy.onnx`."""
+"""What the files of an export are fed with and give back, as JSON data: `policy.onnx.json` beside `policy.onnx`."""
 
 from __future__ import annotations
 

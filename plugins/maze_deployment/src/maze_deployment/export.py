@@ -137,7 +137,7 @@ def export_checkpoint(
         graph = PolicyGraph(model, key, transforms, heads=tuple(inner.action[key].spaces))
         path = out if len(inner.policy_keys) == 1 else out.with_name(f"{out.stem}-{key}{out.suffix}")
         files.append(_write(graph, _Example.of(inner, key, model, transforms), path, format_name))
-    description = out.with_suffix(".json")
+    description = out.with_name(f"{out.name}.json")
     about = {"run": loaded.experiment.name, "epoch": checkpoint.epoch, "file_format": format_name}
     data = about | describe_export(assembly, model, inner, {file.policy_key: file.path for file in files})
     description.write_text(f"{json.dumps(data, indent=2)}\n", encoding="utf-8")
