@@ -121,7 +121,7 @@ class _Scene:
         if self._core_env is not None and self._renderer is None:
             self._note = "no pictures: the environment has no renderer"
         elif self._renderer is None:
-            drawing = with_drawing(loaded, "rgb_array")
+            drawing = with_drawing(loaded, loaded.kernel, "rgb_array")
             self._replay = Assembly(drawing, loaded.kernel).env_factory(training=False, writes_files=False)
 
 

@@ -12,7 +12,8 @@ from maze_kernel.config import path_inside
 from maze_kernel.contracts.env import Action, Observation, StructuredEnv
 from maze_kernel.errors import EnvError
 from maze_runtime.env.wrapper import EnvWrapper
-from maze_runtime.rollout.video import FRAMES_PER_SECOND, write_video
+from maze_runtime.rollout.video import write_video
+from maze_runtime.rollout.window import FRAMES_PER_SECOND
 from maze_wrappers.options import VideoRecordingOptions
 
 
@@ -31,6 +32,7 @@ class VideoRecording(EnvWrapper):
         self._episode = -1
         self._seed: int | None = None
         self._frames: list[np.ndarray] | None = None
+        self._has_steps = False  # batches reset at once where an episode ends, be it the last one
         self._folder: Path | None = Path(options.folder)
 
     def write_below(self, folder: Path | None) -> None:
@@ -44,7 +46,7 @@ class VideoRecording(EnvWrapper):
         self._write()
         result = self.env.reset(seed=seed, options=options)
         self._episode += 1
-        self._seed = seed
+        self._seed, self._has_steps = seed, False
         if self._folder is not None and self._episode % self.options.every_episodes == 0:
             self._frames = []
             self._draw()
@@ -53,6 +55,7 @@ class VideoRecording(EnvWrapper):
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Take one decision."""
         result = self.env.step(action)
+        self._has_steps = True
         self._draw()
         if result[2] or result[3]:
             self._write()
@@ -82,7 +85,7 @@ class VideoRecording(EnvWrapper):
 
     def _write(self) -> None:
         frames, self._frames = self._frames, None
-        if frames and self._folder is not None:
+        if frames and self._has_steps and self._folder is not None:
             seed = "" if self._seed is None else f"-seed-{self._seed}"
             name = f"episode-{self._episode + 1:06d}{seed}-{self._token}"
             write_video(self._folder / name, frames, FRAMES_PER_SECOND)

@@ -135,12 +135,18 @@ def _print_failures(result: RolloutResult, path: str) -> None:
 
 
 def _print_what_was_written(options: RolloutOptions) -> None:
-    if options.video_dir is not None:
-        print(f"films in {options.video_dir}")
-    if options.events_dir is not None:
-        print(f"events in {options.events_dir}")
-    if options.record_dir is not None:
-        print(f"recorded in {options.record_dir}; look at it with: maze view {options.record_dir}")
+    """Each folder that holds something; one that would be empty is said to be."""
+    for folder, what in (
+        (options.video_dir, "films"),
+        (options.events_dir, "events"),
+        (options.record_dir, "recorded"),
+    ):
+        if folder is None:
+            continue
+        if not folder.is_dir() or not any(folder.iterdir()):
+            print(f"no {what} were written" if what != "recorded" else "nothing was recorded")
+        else:
+            print(f"{what} in {folder}" + (f"; look at it with: maze view {folder}" if what == "recorded" else ""))
 
 
 def _compare_with_recording(result: ReplayResult) -> None:

@@ -13,6 +13,7 @@ from maze_kernel.errors import EnvError
 from maze_runtime.env.conversion import ActionConversion, ObservationConversion
 from maze_runtime.env.core_env import CoreEnv
 from maze_runtime.env.outside import Outside, OutsideCoreEnv, Reply, first_actor
+from maze_runtime.env.renderer import Renderer
 from maze_runtime.env.reward import RewardAggregator
 from maze_runtime.events.episode import EpisodeRecorder
 from maze_runtime.events.logs import EpisodeEventLog
@@ -128,6 +129,10 @@ class MazeEnv:
         """A picture of the last step by the core environment's renderer; None where it has none."""
         renderer = self.core_env.get_renderer()
         return None if renderer is None else renderer.render(*self._acted, self._recorder.step_events)
+
+    def get_renderer(self) -> Renderer | None:
+        """The core environment's."""
+        return self.core_env.get_renderer()
 
     def close(self) -> None:
         """Close the core environment."""

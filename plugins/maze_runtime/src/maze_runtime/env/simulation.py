@@ -10,6 +10,7 @@ import attrs
 
 from maze_kernel.contracts.env import Action, Observation, PolicyKey
 from maze_kernel.contracts.events import EventRecord
+from maze_runtime.env.renderer import Renderer
 from maze_runtime.events.logs import EpisodeEventLog
 
 
@@ -41,6 +42,15 @@ class Recordable(Protocol):
 
     @property
     def env_time(self) -> int: ...
+
+
+@runtime_checkable
+class HasRenderer(Protocol):
+    """Has what draws its states, wherever these come from."""
+
+    def get_renderer(self) -> Renderer | None:
+        """None where nothing does."""
+        ...
 
 
 @runtime_checkable

@@ -45,18 +45,19 @@ def write_event_files(folder: Path, episodes: Iterable[tuple[int, Sequence[Event
     """Write `folder/Interface.event.csv` with the columns episode, seed, step and the event's attributes.
 
     Args:
-        folder: made when it is missing; files of these names are overwritten.
+        folder: made when it is missing and there are events; files of these names are overwritten.
         episodes: seed and events of each episode, in order.
 
     Returns:
         the files, in alphabetical order.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     merged: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {}
     for number, (seed, tables) in enumerate(episodes):
         for table in tables:
             _, rows = merged.setdefault(table.name, (table.attributes, []))
             rows += [(number, seed, *row) for row in table.rows]
+    if merged:
+        folder.mkdir(parents=True, exist_ok=True)
     for name, (attributes, rows) in merged.items():
         with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")

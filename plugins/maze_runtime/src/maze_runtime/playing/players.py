@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.errors import RequestError
+from maze_runtime.env.simulation import HasRenderer, KeepsEventLogs
 from maze_runtime.playing.recorder import RecordedEnvFactory, Recorder
+from maze_runtime.rollout.cut_env import CutEnv
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.step_log import StepLog
+from maze_runtime.rollout.video import FilmedEnv
 from maze_runtime.run.assembly import Assembly, load_transforms
 from maze_runtime.run.batch_factory import wrap_batch
 from maze_runtime.run.directory import open_run
@@ -31,6 +36,31 @@ if TYPE_CHECKING:
     from maze_kernel.selection import Selection
 
 
+@attrs.frozen(kw_only=True)
+class Watch:
+    """What lies around an environment while episodes are played; travels to worker processes.
+
+    Attributes:
+        max_steps: end episodes after so many flat steps; None: never.
+        log_steps: write down rewards and actions of an environment without event logs.
+        film: keep the frames.
+        show: put them on the screen.
+    """
+
+    max_steps: int | None = None
+    log_steps: bool = False
+    film: bool = False
+    show: bool = False
+
+    def __call__(self, env: StructuredEnv) -> StructuredEnv:
+        """The environment inside of these."""
+        if self.log_steps and capability(env, KeepsEventLogs) is None:  # type: ignore[type-abstract]
+            env = StepLog(env)
+        if self.film or self.show:
+            env = FilmedEnv(env, keep=self.film, show=self.show)
+        return env if self.max_steps is None else CutEnv(env, self.max_steps)
+
+
 @attrs.frozen
 class PlayingEnv:
     """Builds a batch of one environment, its wrappers frozen.
@@ -39,6 +69,7 @@ class PlayingEnv:
         states: statistics of the transforms; None: as they are when built.
         recorder: what records its episodes, inside of the transforms; None: nothing does.
         run_dir: see `Assembly`.
+        watch: what lies around each environment, outside of what records.
     """
 
     loaded: LoadedExperiment
@@ -46,6 +77,7 @@ class PlayingEnv:
     states: Sequence[Mapping[str, Any]] | None = None
     recorder: Recorder | None = None
     run_dir: Path | None = None
+    watch: Watch = attrs.field(factory=Watch)
 
     def __call__(self) -> VectorEnv:
         assembly = Assembly(self.loaded, self.kernel, self.run_dir)
@@ -55,7 +87,7 @@ class PlayingEnv:
         make_env: Callable[[], StructuredEnv] = assembly.env_factory(training=False)
         if self.recorder is not None:
             make_env = RecordedEnvFactory(make_env, self.recorder)
-        return wrap_batch(SequentialVectorEnv([make_env]), transforms, training=False)
+        return wrap_batch(SequentialVectorEnv([lambda: self.watch(make_env())]), transforms, training=False)
 
 
 @attrs.frozen
@@ -115,20 +147,29 @@ def load_weights(model: ActorCritic, weights: Mapping[str, np.ndarray]) -> Actor
     return model
 
 
-def with_drawing(loaded: LoadedExperiment, render_mode: str) -> LoadedExperiment:
-    """The experiment with its environment set to draw itself.
+def with_drawing(loaded: LoadedExperiment, kernel: Kernel, render_mode: str) -> LoadedExperiment:
+    """The experiment with its environment set to draw itself; as it is where a renderer draws its states.
 
     Raises:
-        RequestError: the environment has no option `render_mode`.
+        RequestError: the environment has neither a renderer nor an option `render_mode`.
     """
     env = loaded.experiment.env
-    if env.instance is not None:
+    if env.instance is not None or _has_renderer(loaded, kernel):
         return loaded  # a factory from Python says itself how it draws
     if not env.takes("render_mode"):
         raise RequestError(
-            f"environment {env.use!r} cannot be drawn: it has no option render_mode",
+            f"environment {env.use!r} cannot be drawn: it has no renderer and no option render_mode",
             owner=env.owner,
-            help="roll out without --render and --video",
+            help="give its core environment a get_renderer, or roll out without --render and --video",
         )
     experiment = attrs.evolve(loaded.experiment, env=env.with_options(render_mode=render_mode))
     return attrs.evolve(loaded, experiment=experiment)
+
+
+def _has_renderer(loaded: LoadedExperiment, kernel: Kernel) -> bool:
+    env = Assembly(loaded, kernel).env_factory(training=False, writes_files=False)()
+    try:
+        simulation = capability(env, HasRenderer)  # type: ignore[type-abstract]
+        return simulation is not None and simulation.get_renderer() is not None
+    finally:
+        env.close()

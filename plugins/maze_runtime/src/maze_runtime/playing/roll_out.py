@@ -133,20 +133,20 @@ def roll_out(
             if folder is not None:
                 require_shared_files(pool, f"{what} of episodes are files", PLAY_HERE)
         assembly.check(pool)
+    drawn = loaded  # policies and probes look at environments that draw nothing: a window is closed by any of them
     if options.render or options.video_dir is not None:
-        loaded = playing.with_drawing(loaded, "rgb_array" if options.video_dir is not None else "human")
+        drawn = playing.with_drawing(loaded, kernel, "rgb_array" if options.video_dir is not None else "human")
     player_name, make_policy = _who_plays(loaded, kernel, checkpoint, policy)
     recorder = None
     if options.record_dir is not None:
         recorder = make_recorder(loaded, kernel, options.record_dir, player_name, seeds)
     states = assembly.estimated_states(report) if checkpoint is None else checkpoint.transforms
     player = EpisodePlayer(
-        make_env=playing.PlayingEnv(loaded, kernel, states, recorder, run_dir),
+        make_env=playing.PlayingEnv(drawn, kernel, states, recorder, run_dir, _watch(options)),
         make_policy=make_policy,
         deterministic=options.deterministic,
         max_steps=options.max_steps,
         video_dir=options.video_dir,
-        on_screen=options.render,
         event_rows=options.events_dir is not None,
         profile=options.profile,
     )
@@ -159,6 +159,15 @@ def roll_out(
         summary=summarize(episodes),
         events=summarize_events(episodes),
         profile=summarize_seconds(episodes),
+    )
+
+
+def _watch(options: RolloutOptions) -> playing.Watch:
+    return playing.Watch(
+        max_steps=options.max_steps,
+        log_steps=options.events_dir is not None,
+        film=options.video_dir is not None,
+        show=options.render,
     )
 
 

@@ -24,7 +24,8 @@ from maze_runtime.events.aggregation import EpochAggregator
 from maze_runtime.rollout.episode_observer import EpisodeObserver, envs_of
 from maze_runtime.rollout.episodes import EpisodeResult, run_episodes
 from maze_runtime.rollout.heuristic import WatchesEnvs
-from maze_runtime.rollout.video import FilmedVectorEnv, write_video
+from maze_runtime.rollout.video import write_video
+from maze_runtime.rollout.window import FRAMES_PER_SECOND
 
 
 @attrs.frozen(kw_only=True)
@@ -36,8 +37,7 @@ class EpisodePlayer:
         make_policy: seed -> policy.
         deterministic: take modes instead of samples.
         max_steps: cut episodes after so many steps; None: never.
-        video_dir: write the frames of every episode here.
-        on_screen: show every step in a window.
+        video_dir: write the frames of every episode here; `make_env` gives a `FilmedEnv` that keeps them.
         event_rows: keep every event, not the statistics alone.
         profile: measure where the time goes.
     """
@@ -47,7 +47,6 @@ class EpisodePlayer:
     deterministic: bool = True
     max_steps: int | None = None
     video_dir: Path | None = None
-    on_screen: bool = False
     event_rows: bool = False
     profile: bool = False
 
@@ -87,15 +86,12 @@ class EpisodeActor:
             self._policy.watch_envs(envs_of(self._env))
             self._shown = True
         self._policy.seed(seed)
-        film = None
-        env = self._env
-        if player.video_dir is not None or player.on_screen:
-            env = film = FilmedVectorEnv(env, keep=player.video_dir is not None)
         (result,) = run_episodes(
-            env, self._policy, [seed], deterministic=player.deterministic, max_steps=player.max_steps
+            self._env, self._policy, [seed], deterministic=player.deterministic, max_steps=player.max_steps
         )
-        if film is not None and player.video_dir is not None:
-            write_video(player.video_dir / f"episode-{index + 1:04d}-seed-{seed}", film.frames, film.frames_per_second)
+        frames = self._observer.frames()
+        if player.video_dir is not None:
+            write_video(player.video_dir / f"episode-{index + 1:04d}-seed-{seed}", frames, FRAMES_PER_SECOND)
         return self._observer.with_observations(result)
 
     def _discard_env(self) -> None:

@@ -1,66 +1,79 @@
-"""Frames of an episode: collected while it is played, written as a film afterwards."""
+"""Frames of an episode: collected or shown while it is played, written as a film afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from maze_kernel.contracts.env import PolicyKey
-from maze_kernel.contracts.vector import ArrayDict, Tick, VectorEnv
+from maze_kernel.contracts.env import Action, Observation, StructuredEnv
 from maze_kernel.errors import EnvError, RequestError
+from maze_runtime.env.wrapper import EnvWrapper
+from maze_runtime.rollout.window import Window
 
-FRAMES_PER_SECOND = 30
 
-
-class FilmedVectorEnv:
-    """Renders its first environment after every reset and step.
+class FilmedEnv(EnvWrapper):
+    """Draws its environment after every reset and step, the last one of an episode included.
 
     Args:
-        keep: collect the frames; False: only draw them.
+        keep: collect the frames.
+        show: put them on the screen; an environment that opens a window itself gives none.
     """
 
-    frames_per_second = FRAMES_PER_SECOND
-
-    def __init__(self, inner: VectorEnv, *, keep: bool = True) -> None:
-        self.inner = inner
-        self.n_envs = inner.n_envs
-        self.structured_spaces = inner.structured_spaces
-        self.frames: list[np.ndarray] = []
+    def __init__(self, env: StructuredEnv, *, keep: bool, show: bool) -> None:
+        super().__init__(env)
         self._keep = keep
+        self._show = show
+        self._window: Window | None = None
+        self._episodes: list[list[np.ndarray]] = []
+        self._n_steps: list[int] = []
 
-    def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
-        """See `VectorEnv.reset`."""
-        tick = self.inner.reset(seeds)
-        self._film()
-        return tick
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode."""
+        result = self.env.reset(seed=seed, options=options)
+        self._episodes.append([])
+        self._n_steps.append(0)
+        self._draw()
+        return result
 
-    def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
-        """See `VectorEnv.step`."""
-        tick = self.inner.step(actions)
-        self._film()
-        return tick
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Take one decision."""
+        result = self.env.step(action)
+        self._n_steps[-1] += 1
+        self._draw()
+        return result
 
-    def render(self) -> Any:
-        """See `VectorEnv.render`."""
-        return self.inner.render()
+    def take(self) -> list[np.ndarray]:
+        """The frames of the first episode since the last call that has steps; those only begun are dropped."""
+        played = [frames for frames, n in zip(self._episodes, self._n_steps, strict=True) if n]
+        self._episodes, self._n_steps = [], []
+        return played[0] if played else []
 
     def close(self) -> None:
-        """Close the environments."""
-        self.inner.close()
+        """Close window and environment."""
+        if self._window is not None:
+            self._window.close()
+        super().close()
 
-    def _film(self) -> None:
-        frame = self.inner.render()
-        if not self._keep:
-            return
+    def _draw(self) -> None:
+        frame: Any = self.env.render()
         if isinstance(frame, (list, tuple)):
             frame = frame[0] if frame else None
+        if frame is not None:
+            frame = np.asarray(frame)
+            frame = frame[0] if frame.ndim == 4 else frame
+        if self._show and frame is not None:
+            self._window = self._window or Window()
+            self._window.show(frame)
+        if not self._keep:
+            return
         if frame is None:
             raise EnvError("the environment rendered no frame", help='it must be built with render_mode = "rgb_array"')
-        frame = np.asarray(frame)
-        self.frames.append((frame[0] if frame.ndim == 4 else frame).copy())
+        self._episodes[-1].append(frame.copy())
 
 
 def write_video(path: Path, frames: Sequence[np.ndarray], frames_per_second: float) -> Path:
