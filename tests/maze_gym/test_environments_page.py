@@ -75,6 +75,6 @@ def test_the_readme_lists_every_component_and_option(kernel, folder):
     for component in components:
         assert f"`{component.name}`" in readme
         assert component.summary in readme
-        for row in describe(kernel, component.kind, component.name).options:
+        for row in () if component.kind == "preset" else describe(kernel, component.kind, component.name).options:
             cells = (f"`{row.name}`", row.type.replace("|", "or"), f"`{row.default}`", row.meaning)
             assert f"| {' | '.join(cells)} |" in readme, f"{component.name}.{row.name}"

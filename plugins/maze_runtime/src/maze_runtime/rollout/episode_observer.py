@@ -81,6 +81,16 @@ def _layer(env: Any, kind: type[LayerT]) -> LayerT | None:
     return env
 
 
+def played_envs(vector_env: Any) -> list[StructuredEnv]:
+    """The environments of a batch as the experiment builds them, inside of what cuts, films and logs them."""
+    played: list[Any] = list(envs_of(vector_env))
+    for index, env in enumerate(played):
+        while isinstance(env, (CutEnv, FilmedEnv, StepLog)):
+            env = env.env
+        played[index] = env
+    return played
+
+
 def envs_of(vector_env: Any) -> Sequence[StructuredEnv]:
     """The environments of a batch in this process, inside of the transforms of the batch; none where it has none."""
     layer = vector_env

@@ -21,7 +21,7 @@ from maze_kernel.errors import MazeError, WorkerError
 from maze_runtime.env.profiling import shares
 from maze_runtime.env.tracebacks import traceback_of
 from maze_runtime.events.aggregation import EpochAggregator
-from maze_runtime.rollout.episode_observer import EpisodeObserver, envs_of
+from maze_runtime.rollout.episode_observer import EpisodeObserver, played_envs
 from maze_runtime.rollout.episodes import EpisodeResult, run_episodes
 from maze_runtime.rollout.heuristic import WatchesEnvs
 from maze_runtime.rollout.video import write_video
@@ -83,7 +83,7 @@ class EpisodeActor:
             self._policy = player.make_policy(seed)
             self._observer.watch_policy(self._policy)
         if not self._shown and isinstance(self._policy, WatchesEnvs):
-            self._policy.watch_envs(envs_of(self._env))
+            self._policy.watch_envs(played_envs(self._env))
             self._shown = True
         self._policy.seed(seed)
         (result,) = run_episodes(
