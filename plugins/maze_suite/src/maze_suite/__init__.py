@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from maze_kernel.loader import Kernel
     from maze_reports.series import load_series
     from maze_runtime.context import RunContext
+    from maze_runtime.context_env import estimate_statistics, make_env
     from maze_runtime.env.conversion import ActionConversion, ObservationConversion
     from maze_runtime.env.core_env import CoreEnv
     from maze_runtime.env.flat import FlatEnv, flat_spaces
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
     from maze_runtime.env.wrapper import EnvWrapper
     from maze_runtime.playing.roll_out import RolloutOptions, roll_out
     from maze_runtime.rollout.heuristic import Heuristic
+    from maze_runtime.rollout.simple_statistics import simple_statistics
+    from maze_runtime.training.callbacks import Callback
     from maze_runtime.training.train import train
     from maze_trajectories.dataset import TrajectoryDataset
 
 _HOMES = {
     "AgentDeployment": "maze_deployment.agent",
     "ActionConversion": "maze_runtime.env.conversion",
+    "Callback": "maze_runtime.training.callbacks",
     "CoreEnv": "maze_runtime.env.core_env",
     "EnvWrapper": "maze_runtime.env.wrapper",
     "FlatEnv": "maze_runtime.env.flat",
@@ -49,12 +53,15 @@ _HOMES = {
     "StructuredSpaces": "maze_kernel.contracts.env",
     "TrajectoryDataset": "maze_trajectories.dataset",
     "Transform": "maze_kernel.contracts.transform",
+    "estimate_statistics": "maze_runtime.context_env",
     "export_policy": "maze_deployment.export",
     "flat_spaces": "maze_runtime.env.flat",
     "hookimpl": "maze_kernel.hookspecs",
     "load_experiment": "maze_kernel.config",
     "load_series": "maze_reports.series",
+    "make_env": "maze_runtime.context_env",
     "roll_out": "maze_runtime.playing.roll_out",
+    "simple_statistics": "maze_runtime.rollout.simple_statistics",
     "to_gymnasium": "maze_runtime.env.to_gymnasium",
     "train": "maze_runtime.training.train",
 }
@@ -63,6 +70,7 @@ _HOMES = {
 __all__ = [
     "ActionConversion",
     "AgentDeployment",
+    "Callback",
     "CoreEnv",
     "EnvWrapper",
     "FlatEnv",
@@ -77,12 +85,15 @@ __all__ = [
     "StructuredSpaces",
     "TrajectoryDataset",
     "Transform",
+    "estimate_statistics",
     "export_policy",
     "flat_spaces",
     "hookimpl",
     "load_experiment",
     "load_series",
+    "make_env",
     "roll_out",
+    "simple_statistics",
     "to_gymnasium",
     "train",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -17,7 +17,23 @@ from maze_runtime.training.schedules import Schedule
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import Experiment
     from maze_kernel.contracts.logger import EpochRecord
-    from maze_runtime.training.loop import Loop
+    from maze_kernel.contracts.trainer import Trainer
+    from maze_runtime.run.assembly import Assembly
+    from maze_runtime.run.fan_out import FanOut
+    from maze_runtime.training.checkpoint import LoopState
+    from maze_runtime.training.evaluation import Evaluator
+
+
+class LoopParts(Protocol):
+    """What is read of the loop."""
+
+    assembly: Assembly
+    trainer: Trainer
+    evaluator: Evaluator | None
+    loggers: FanOut
+    state: LoopState
+    metric: Metric
+    record: EpochRecord | None
 
 
 class RunInProgress:
@@ -34,7 +50,7 @@ class RunInProgress:
         changed: schedules that callbacks have changed, as plain data by option; saved with the run.
     """
 
-    def __init__(self, loop: Loop, run_dir: Path) -> None:
+    def __init__(self, loop: LoopParts, run_dir: Path) -> None:
         self._loop = loop
         self.run_dir = run_dir
         self.caller = ""
