@@ -269,3 +269,10 @@ def test_callbacks_of_a_context_see_its_run_and_serve_several_seeds_by_name():
     assert [(seed.status, seed.report.epoch) for seed in result.seeds] == [("stopped early", 1)] * 2
     with pytest.raises(RequestError, match="serves one run"):
         context.train(seeds=[1, 2], callbacks=[lambda run: None])
+
+
+def test_another_environment_than_the_run_was_trained_on_is_told():
+    RunContext(experiment="small.toml", env=make_env, run_dir="one", silent=True).train(n_epochs=1)
+    opened = RunContext.load("one", env=lambda: gymnasium.make("Acrobot-v1"), silent=True)
+    with pytest.raises(MazeError, match="does not fit the experiment"):
+        opened.compute_action([0.0] * 6)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import attrs
 
 from maze_kernel.contracts.env import FLAT_KEY, ActorID, PolicyKey
-from maze_kernel.errors import EnvError, RequestError
+from maze_kernel.errors import CheckpointError, RequestError
 from maze_kernel.loader import Kernel
 from maze_runtime.context_components import component_table
-from maze_runtime.context_experiment import Source, given_experiment, reopened_experiment
-from maze_runtime.context_series import run_sweep, train_seeds, with_callbacks
+from maze_runtime.context_experiment import Source, given, given_experiment, reopened_experiment, with_n_epochs
+from maze_runtime.context_series import raise_first_error, run_sweep, train_seeds, with_callbacks
 from maze_runtime.playing import players as playing
 from maze_runtime.playing.acting import SingleEnvActor
 from maze_runtime.playing.roll_out import RolloutOptions, RolloutResult, roll_out
@@ -74,7 +74,7 @@ class RunContext:
         silent: bool = False,
         kernel: Kernel | None = None,
     ) -> None:
-        components = _given(env=env, trainer=trainer, model=model, wrappers=wrappers)
+        components = given(env=env, trainer=trainer, model=model, wrappers=wrappers)
         loaded = given_experiment(experiment, components, overrides or {}, seed, kernel)
         self._init(loaded, loaded.kernel, None if run_dir is None else Path(run_dir), silent)
 
@@ -105,7 +105,7 @@ class RunContext:
         """
         kernel = kernel or Kernel.installed()
         context = cls.__new__(cls)
-        components = _given(env=env, trainer=trainer, model=model, wrappers=wrappers)
+        components = given(env=env, trainer=trainer, model=model, wrappers=wrappers)
         context._init(reopened_experiment(run_dir, components, kernel), kernel, Path(run_dir), silent)
         context._begun = context._trained = True
         return context
@@ -206,13 +206,13 @@ class RunContext:
         if seeds is not None:
             loaded = with_callbacks(loaded, self._kernel, callbacks)
             if n_epochs is not None:
-                loaded = _with_n_epochs(loaded, n_epochs)
+                loaded = with_n_epochs(loaded, n_epochs)
             path = None if self._begun else self._run_dir
             return train_seeds(loaded, seeds, path=path, n_parallel=n_parallel, silent=self._silent)
         if n_parallel is not None:
             raise RequestError("n_parallel= is for several seeds", help="give seeds=[0, 1, 2], too, or leave it away")
         if n_epochs is not None:
-            loaded = _with_n_epochs(loaded, self._epochs_so_far() + n_epochs)
+            loaded = with_n_epochs(loaded, self._epochs_so_far() + n_epochs)
         where = {"resume": self._run_dir} if self._begun else {"run_dir": self._run_dir}
         verbosity = -1 if self._silent else 0
         result = train(loaded, self._kernel, verbosity=verbosity, callbacks=callbacks, **where)  # type: ignore[arg-type]
@@ -291,7 +291,8 @@ class RunContext:
             EnvError: episodes failed.
             MazeError: as `roll_out`.
         """
-        _check_choice("on_error", on_error, ("raise", "record"))
+        if on_error not in ("raise", "record"):
+            raise RequestError(f"on_error= is {on_error!r}", expected="'raise' or 'record'")
         options = RolloutOptions(
             n_episodes=n_episodes,
             seed=seed,
@@ -307,7 +308,7 @@ class RunContext:
             who = {"policy": component_table(self._kernel, "policy", policy)}
         result = roll_out(self._loaded, self._kernel, options, run_dir=self._trained_in(), **who)
         if on_error == "raise":
-            _raise_first_error(result)
+            raise_first_error(result)
         return result
 
     def evaluate(self, n_episodes: int | None = None, *, checkpoint: str = "best") -> dict[str, Any]:
@@ -404,34 +405,10 @@ class RunContext:
     def _restored(self, loaded: LoadedExperiment, checkpoint: Checkpoint) -> tuple[Assembly, Any]:
         assembly = Assembly(loaded, self._kernel, self._run_dir)
         assembly.load_transform_states(checkpoint.transforms)
-        return assembly, playing.load_weights(assembly.make_model(), playing.weights_of(checkpoint))
-
-
-def _with_n_epochs(loaded: LoadedExperiment, n_epochs: int) -> LoadedExperiment:
-    trainer = loaded.experiment.trainer
-    experiment = attrs.evolve(loaded.experiment, trainer=trainer.with_options(n_epochs=n_epochs))
-    resolved = {**loaded.resolved, "trainer": {**loaded.resolved["trainer"], "n_epochs": n_epochs}}
-    return attrs.evolve(loaded, experiment=experiment, resolved=resolved)
-
-
-def _given(**components: Any) -> dict[str, Any]:
-    return {name: value for name, value in components.items() if value is not None}
-
-
-def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise RequestError(f"{name}= is {value!r}", expected=" or ".join(map(repr, choices)))
-
-
-def _raise_first_error(result: RolloutResult) -> None:
-    failed = [episode for episode in result.episodes if episode.error is not None]
-    if failed:
-        first = failed[0]
-        error = EnvError(
-            f"{len(failed)} of {len(result.episodes)} episodes failed: {first.error}",
-            owner=f"the episode with seed {first.seed}",
-            help='on_error="record" returns failed episodes among the others',
-            remote_traceback=first.traceback,
-        )
-        error.seed = first.seed
-        raise error
+        try:
+            return assembly, playing.load_weights(assembly.make_model(), playing.weights_of(checkpoint))
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"the checkpoint of epoch {checkpoint.epoch} does not fit the experiment: {error}",
+                help="give env, model and wrappers as they were when the run was trained",
+            ) from error

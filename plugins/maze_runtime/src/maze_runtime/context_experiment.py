@@ -98,6 +98,19 @@ def reopened_experiment(run: Path | str, components: Mapping[str, Any], kernel: 
     return stored_experiment(run, kernel=kernel, components=chosen)
 
 
+def given(**components: Any) -> dict[str, Any]:
+    """Those of the arguments that are not None."""
+    return {name: value for name, value in components.items() if value is not None}
+
+
+def with_n_epochs(loaded: LoadedExperiment, n_epochs: int) -> LoadedExperiment:
+    """The same experiment with another budget."""
+    trainer = loaded.experiment.trainer
+    experiment = attrs.evolve(loaded.experiment, trainer=trainer.with_options(n_epochs=n_epochs))
+    resolved = {**loaded.resolved, "trainer": {**loaded.resolved["trainer"], "n_epochs": n_epochs}}
+    return attrs.evolve(loaded, experiment=experiment, resolved=resolved)
+
+
 def _start(experiment: Source, kernel: Kernel | None, changed: list[str]) -> _Start:
     if isinstance(experiment, LoadedExperiment):
         return _Start(_tables_of(experiment, changed), kernel or experiment.kernel, experiment.path)

@@ -1,4 +1,4 @@
-"""Several runs of one context's experiment: one a seed, or the trials of a sweep."""
+"""Several runs or episodes of one context's experiment: one run a seed, the trials of a sweep, episodes that failed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 
 from maze_kernel.config.load import select
 from maze_kernel.config.resolved import plain
-from maze_kernel.errors import PluginError, RequestError
+from maze_kernel.errors import EnvError, PluginError, RequestError
 from maze_kernel.selection import Selection
 from maze_runtime.series.live_table import LiveTable
 from maze_runtime.series.series import SeriesOptions, SeriesResult, train_series
@@ -19,6 +19,7 @@ from maze_runtime.series.series import SeriesOptions, SeriesResult, train_series
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.loader import Kernel
+    from maze_runtime.playing.roll_out import RolloutResult
 
 _HEADER = ("seed", "state", "epoch", "steps", "last value")
 
@@ -81,6 +82,25 @@ def run_sweep(loaded: LoadedExperiment, settings: Mapping[str, Any], **options: 
         ) from error
     given = {name: value for name, value in settings.items() if value is not None}
     return sweep({"name": loaded.experiment.name, **given}, experiment=loaded, **options)
+
+
+def raise_first_error(result: RolloutResult) -> None:
+    """Refuse episodes that failed.
+
+    Raises:
+        EnvError: with the error, the traceback and the seed of the first one.
+    """
+    failed = [episode for episode in result.episodes if episode.error is not None]
+    if failed:
+        first = failed[0]
+        error = EnvError(
+            f"{len(failed)} of {len(result.episodes)} episodes failed: {first.error}",
+            owner=f"the episode with seed {first.seed}",
+            help='on_error="record" returns failed episodes among the others',
+            remote_traceback=first.traceback,
+        )
+        error.seed = first.seed
+        raise error
 
 
 def _checked(seeds: Sequence[int]) -> tuple[int, ...]:
