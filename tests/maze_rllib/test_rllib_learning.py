@@ -1,5 +1,7 @@
 """Something is learnt, by `maze train` and with Maze's networks."""
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed")
@@ -41,6 +43,14 @@ max_env_steps = {steps}
 IDENTITY = 'use = "maze_testing.environments:Identity"'
 
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def best_of(result):
+    """The mean reward of the best evaluation of a command `maze train`."""
+    return float(result.output.rsplit("best mean reward ", 1)[1].split()[0])
+
+
 @pytest.fixture
 def best(maze, tmp_path):
     """The mean reward of the best evaluation."""
@@ -52,7 +62,7 @@ def best(maze, tmp_path):
         (tmp_path / "experiment.toml").write_text(text)
         result = maze("train", "experiment.toml", "--out", "run")
         assert result.exit_code == 0, result.output
-        return float(result.output.rsplit("best mean reward ", 1)[1].split()[0])
+        return best_of(result)
 
     return run
 
@@ -70,6 +80,8 @@ def test_cartpole_by_ppo(best):
     assert best("PPO", 'use = "gym"\nid = "CartPole-v1"', 20_000, n_envs=8) >= 475
 
 
-def test_cartpole_by_dqn(best):
-    keys = REPLAY + "lr = 5e-4\nepsilon = [[0, 1.0], [4_000, 0.05]]\ntarget_network_update_freq = 100\n"
-    assert best("DQN", 'use = "gym"\nid = "CartPole-v1"', 8_000, f"{keys}training_intensity = 64\n") >= 150
+def test_cartpole_by_dqn(maze, tmp_path):
+    """As the example is; seed 0 was there after 42 644 steps."""
+    result = maze("train", EXAMPLES / "cartpole_rllib_dqn.toml", "--out", "run")
+    assert result.exit_code == 0, result.output
+    assert best_of(result) >= 475

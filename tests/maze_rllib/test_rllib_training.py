@@ -248,3 +248,101 @@ def test_events_of_training_reach_the_statistics_wherever_environments_are(assem
             assert usage * 10 == pytest.approx(found["InventoryEvents/piece_replenished/mean_episode_total"])
             assert found["LogStatsEvents/episode_length/mean"] == 10
     assert episodes >= 2
+
+
+MASKED = '''
+import numpy as np
+from gymnasium import spaces
+
+from maze_runtime.env.flat import FlatEnv, flat_spaces
+
+
+class Masked(FlatEnv):
+    """A choice that the mask forbids ends the episode, which else lasts eight steps and pays one for each."""
+
+    structured_spaces = flat_spaces(
+        spaces.Dict(
+            {
+                "near": spaces.Box(-1.0, 1.0, (4,), np.float32),
+                "far": spaces.Box(-1.0, 1.0, (2,), np.float32),
+                "action_mask": spaces.MultiBinary(4),
+            }
+        ),
+        spaces.Dict({"action": spaces.Discrete(4)}),
+    )
+
+    def __init__(self):
+        self._rng = np.random.default_rng(0)
+
+    def reset(self, *, seed=None, options=None):
+        self._time = 0
+        return self._next(), {}
+
+    def step(self, action):
+        allowed = bool(self._mask[action["action"]])
+        self._time += 1
+        return self._next(), float(allowed), not allowed or self._time == 8, False, {}
+
+    def _next(self):
+        self._mask = self._rng.integers(2, size=4).astype(np.int8)
+        self._mask[self._rng.integers(4)] = 1
+        near, far = (self._rng.uniform(-1, 1, n).astype(np.float32) for n in (4, 2))
+        return {"near": near, "far": far, "action_mask": self._mask.copy()}
+'''
+MASKED_RUN = """
+name = "masked"
+[env]
+use = "masked_env:Masked"
+[vector]
+n_envs = 2
+[model]
+use = "concat"
+[model.blocks.far]
+use = "dense"
+hidden_units = [6]
+[model.hidden]
+use = "dense"
+hidden_units = [16]
+[evaluation]
+n_episodes = 2
+[checkpoint]
+every_epochs = 1
+[trainer]
+use = "rllib"
+algorithm = "{algorithm}"
+n_epochs = 2
+[trainer.config]
+{keys}
+"""
+KEYS = {
+    "PPO": "train_batch_size_per_learner = 128\nminibatch_size = 64\nnum_epochs = 2",
+    "DQN": "num_steps_sampled_before_learning_starts = 32\nmin_sample_timesteps_per_iteration = 64\n"
+    'replay_buffer_config = { type = "EpisodeReplayBuffer", capacity = 1000 }',
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", KEYS)
+def test_masks_dicts_and_blocks_of_a_file_go_all_the_way(maze, tmp_path, monkeypatch, algorithm):
+    """Trained, resumed, rolled out, deployed, exported; every reward says that no forbidden choice was made."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "masked_env.py").write_text(MASKED)
+    (tmp_path / "masked.toml").write_text(MASKED_RUN.format(algorithm=algorithm, keys=KEYS[algorithm]))
+    trained = maze("train", "masked.toml", "--out", "run")
+    assert trained.exit_code == 0, trained.output
+    resumed = maze("train", "masked.toml", "--resume", "run", "--set", "trainer.n_epochs=3")
+    assert resumed.exit_code == 0, resumed.output
+    assert "resumed from epoch 2" in resumed.stderr
+    for part in ("train", "eval"):
+        rows = [line.split(",") for line in (tmp_path / "run" / "statistics" / f"{part}.csv").read_text().splitlines()]
+        assert [float(row[-1]) for row in rows if row[-2] == "BaseEnvEvents/reward/min"] == [8.0] * 3
+    played = maze("rollout", "run", "--experiment", "masked.toml", "--episodes", "3")
+    assert played.exit_code == 0, played.output
+    assert "8" in played.output
+    exported = maze("export", "run", "--experiment", "masked.toml", "--out", "policy.onnx")
+    assert exported.exit_code == 0, exported.output
+    with AgentDeployment.load(tmp_path / "run", experiment=tmp_path / "masked.toml") as agent:
+        for only in range(4):
+            observation = {"near": np.zeros(4, np.float32), "far": np.ones(2, np.float32)}
+            acted = agent.act({**observation, "action_mask": np.eye(4, dtype=np.int8)[only]})
+            assert int(acted["action"]) == only
