@@ -10,7 +10,8 @@ import ray.exceptions
 
 _NODE_GONE = re.compile(r"node (has died|was terminated|is dead|failed)|died because its node", re.IGNORECASE)
 _DETAIL = re.compile(r"Worker exit detail: ([^\n]*)")
-_OUT_OF_MEMORY = re.compile(r"OOM|out.of.memory|memory.pressure|low on memory", re.IGNORECASE)
+_OUT_OF_MEMORY = re.compile(r"out.of.memory|memory.pressure|low on memory", re.IGNORECASE)
+"""Not "OOM killer": Ray names it whenever a process is gone, as one of the causes there may be."""
 _LOST = (
     ray.exceptions.ActorUnavailableError,
     ray.exceptions.ObjectLostError,

@@ -17,6 +17,7 @@ from maze_runtime.env.tracebacks import see_alone, traceback_of
 from maze_runtime.models.graph_building import named_graphs
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.fan_out import FanOut
+from maze_runtime.run.log_notes import LogNotes
 from maze_runtime.run.pools import KnowsLastingPlaces
 from maze_runtime.training.budget import Budget
 from maze_runtime.training.callbacks import CallbackContext, Callbacks, named_callbacks
@@ -107,6 +108,7 @@ class TrainingRun:
         self.outcome: Outcome | None = None
 
     def __enter__(self) -> TrainingRun:
+        self._stack.enter_context(LogNotes(self._loggers.note))
         try:
             for note in self._notes:
                 self._loggers.message(note)
