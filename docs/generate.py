@@ -3,7 +3,7 @@
 The command line (docs/reference/cli.md), every option of every component (docs/reference/options.md), the hooks
 (docs/reference/hooks.md), the frame of the Python API (docs/api/), the plugin table of the README, the drawing of the
 parts (docs/figures/parts.svg), the JSON Schema beside the examples, and the code that the tutorial shows, which is that
-of the files it names.
+of the files it names, and the tables of options on the pages of the algorithms.
 """
 
 from __future__ import annotations
@@ -219,10 +219,27 @@ def api_pages() -> dict[Path, str]:
     return {ROOT / "docs/api" / name: NOTE + text for name, text in written.items()}
 
 
-def tutorial_pages() -> dict[Path, str]:
-    """The pages that show code of the repository."""
+TABLE = re.compile(r"(<!-- options: (?P<kind>\S+) (?P<name>\S+) -->\n).*?(<!-- /options -->)", re.S)
+
+
+def with_option_tables(page: str, kernel) -> str:
+    """A page whose tables between `<!-- options: KIND NAME -->` and `<!-- /options -->` are those of the component."""
+    from maze_kernel.config import describe
+
+    def replaced(match: re.Match[str]) -> str:
+        return f"{match[1]}{options_table(describe(kernel, match['kind'], match['name']).options)}{match[4]}"
+
+    return TABLE.sub(replaced, page)
+
+
+def filled_pages(kernel) -> dict[Path, str]:
+    """The pages that show code of the repository, or the options of a component."""
     pages = {page: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").rglob("*.md"))}
-    return {page: with_shown_code(text) for page, text in pages.items() if SHOWN.search(text)}
+    return {
+        page: with_option_tables(with_shown_code(text), kernel)
+        for page, text in pages.items()
+        if SHOWN.search(text) or TABLE.search(text)
+    }
 
 
 def generated() -> dict[Path, str]:
@@ -242,7 +259,7 @@ def generated() -> dict[Path, str]:
         ROOT / "examples/maze.schema.json": f"{json.dumps(schema(kernel), indent=2, sort_keys=True)}\n",
         readme: with_plugin_table(readme.read_text(encoding="utf-8"), plugin_table(kernel)),
         **api_pages(),
-        **tutorial_pages(),
+        **filled_pages(kernel),
     }
 
 
