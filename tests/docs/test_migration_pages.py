@@ -1,0 +1,125 @@
+"""What the pages for those who come from elsewhere name exists, on both sides where that can be asked."""
+
+import csv
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from maze_kernel.config import describe
+from maze_kernel.loader import Kernel
+from maze_suite import RunContext
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs/migrate"
+STABLE_BASELINES3 = (FOLDER / "stable-baselines3.md").read_text(encoding="utf-8")
+OLDER_MAZE = (FOLDER / "older-maze.md").read_text(encoding="utf-8")
+
+
+def table(page, heading):
+    """The rows of the first table below a heading, as lists of cells."""
+    section = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in section.splitlines() if line.startswith("|")]
+    assert len(rows) > 5, heading
+    return rows[2:]
+
+
+def names(cell):
+    return re.findall(r"`([\w-]+)`", cell)
+
+
+def test_arguments_of_stable_baselines3_and_our_options_exist():
+    from stable_baselines3 import A2C, PPO, SAC
+
+    theirs = {name for algorithm in (A2C, PPO, SAC) for name in inspect.signature(algorithm).parameters}
+    kernel = Kernel.installed()
+    ours = {row.name for trainer in ("ppo", "sac") for row in describe(kernel, "trainer", trainer).options}
+    n_pairs = 0
+    for their_cell, our_cell, *_ in table(STABLE_BASELINES3, "Arguments"):
+        their_names = names(their_cell) + re.findall(r"`(\w+)=", their_cell)
+        assert set(their_names) <= theirs, their_cell
+        if their_names and our_cell != "none" and "the same" not in our_cell:
+            wanted = [name for name in names(our_cell) + re.findall(r"`(\w+) = ", our_cell) if name != "true"]
+            assert wanted, our_cell
+            assert set(wanted) <= ours, our_cell
+            n_pairs += 1
+    assert n_pairs > 14
+
+
+def test_defaults_of_our_options_are_the_stated_ones():
+    kernel = Kernel.installed()
+    ppo = {row.name: row.default for row in describe(kernel, "trainer", "ppo").options}
+    sac = {row.name: row.default for row in describe(kernel, "trainer", "sac").options}
+    stated = {}
+    for _, our, _, default in table(STABLE_BASELINES3, "Arguments"):
+        stated |= {name: default for name in names(our)[:1] if name not in stated}
+    assert stated["gae_lambda"] == "1"
+    assert float(ppo["gae_lambda"]) == 1.0
+    for name in ("n_rollout_steps", "batch_size", "n_optimization_epochs", "entropy_coef", "value_loss_coef"):
+        assert float(stated[name]) == float(ppo[name]), name
+    for name in ("initial_buffer_size", "replay_buffer_size"):
+        assert int(stated[name].replace(" ", "")) == int(sac[name]), name
+
+
+@pytest.fixture(scope="module")
+def tags(tmp_path_factory):
+    """The tags of a short run of PPO and of one of SAC."""
+    found = set()
+    for env, trainer in (
+        ("CartPole-v1", {"use": "ppo", "epoch_length": 1}),
+        ("Pendulum-v1", {"use": "sac", "epoch_length": 5, "initial_buffer_size": 8, "batch_size": 4}),
+    ):
+        folder = tmp_path_factory.mktemp("runs") / trainer["use"]
+        overrides = {"vector.n_envs": 2, "evaluation.n_episodes": 1, "loggers": [{"use": "csv"}]}
+        RunContext(env=env, trainer=trainer, overrides=overrides, run_dir=folder, silent=True).train(n_epochs=1)
+        for prefix in ("train", "eval"):
+            with open(folder / "statistics" / f"{prefix}.csv", newline="") as file:
+                found |= {f"{prefix}_{row['tag']}" for row in csv.DictReader(file)}
+    return found
+
+
+def test_statistics_of_both_sides_exist(tags):
+    import stable_baselines3
+
+    folder = Path(stable_baselines3.__file__).parent
+    source = "".join(file.read_text(encoding="utf-8") for file in folder.rglob("*.py"))
+    n_pairs = 0
+    for their_cell, our_cell, _ in table(STABLE_BASELINES3, "Statistics"):
+        for theirs in re.findall(r"`(\w+/\w+)`", their_cell):
+            assert f'"{theirs}"' in source or f'"{theirs.partition("/")[0]}/' in source, theirs
+        for ours in re.findall(r"`((?:train|eval)_\w+/[\w/]+)`", our_cell):
+            assert ours in tags, ours
+            n_pairs += 1
+    assert n_pairs > 12
+
+
+@pytest.mark.parametrize(
+    ("heading", "kinds"),
+    [
+        ("Wrappers", ("wrapper",)),
+        ("Perception and models", ("block", "model")),
+        ("Algorithms", ("trainer",)),
+    ],
+)
+def test_components_that_replace_those_of_the_older_maze_exist(heading, kinds):
+    installed = {entry.component.name for kind in kinds for entry in Kernel.installed().catalog.entries(kind)}
+    known = installed | {"demonstrations", "n_envs", "n_episodes", "step_size", "separate_agent_nets"}
+    known |= {row.name for row in describe(Kernel.installed(), "trainer", "ppo").options}
+    n_names = 0
+    for _, cell in table(OLDER_MAZE, heading):
+        found = set(names(cell))
+        n_names += len(found & installed)
+        assert found <= known, cell
+    assert n_names >= 5
+
+
+def test_names_from_python_exist():
+    import maze_suite
+
+    named = set(re.findall(r"maze_suite\.(\w+)", OLDER_MAZE))
+    assert len(named) > 4
+    assert named <= set(maze_suite.__all__)
+    for name, module in re.findall(r"`(\w+)` of `(maze_[\w.]+)`", OLDER_MAZE):
+        assert hasattr(importlib.import_module(module), name)
