@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import maze_suite
+
 ROOT = Path(__file__).resolve().parents[2]
 _spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
 generate = importlib.util.module_from_spec(_spec)
@@ -103,6 +105,7 @@ def test_modules_that_pages_name_exist():
     sources = ("maze_*/src/**/*.py", "plugins/*/src/**/*.py", "examples/*/src/**/*.py")
     files = [file.with_suffix("").parts for pattern in sources for file in ROOT.glob(pattern)]
     modules = {".".join(parts[parts.index("src") + 1 :]).removesuffix(".__init__") for parts in files}
+    modules |= {f"maze_suite.{name}" for name in maze_suite.__all__}
     wrong, n_named = [], 0
     for page in pages:
         text = page.read_text(encoding="utf-8")
