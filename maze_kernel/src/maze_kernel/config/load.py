@@ -55,7 +55,7 @@ def experiment_from_mapping(
     data: Mapping[str, Any],
     *,
     kernel: Kernel | None,
-    origin: str = "<python>",
+    origin: str | Origin = "<python>",
     overrides: Sequence[str] = (),
     import_paths: bool = True,
 ) -> LoadedExperiment:
@@ -63,14 +63,13 @@ def experiment_from_mapping(
 
     Args:
         data: is not changed.
-        origin: what error messages call it.
+        origin: what error messages call it, or how they point into it.
 
     Raises:
         ExperimentError: every problem of the data.
     """
-    return _experiment(
-        dict(data), overrides, Origin(file=origin, python=True), kernel, Path() if import_paths else None
-    )
+    origin = origin if isinstance(origin, Origin) else Origin(file=origin, python=True)
+    return _experiment(dict(data), overrides, origin, kernel, Path() if import_paths else None)
 
 
 def select(

@@ -8,19 +8,13 @@ from typing import Any
 
 import attrs
 
-from maze_kernel.config.choices import KERNEL_OWNER
 from maze_kernel.config.experiment import Experiment, LoadedExperiment
-from maze_kernel.config.fields import fields_of_class
-from maze_kernel.config.load import experiment_from_mapping, load_experiment, reader_of
+from maze_kernel.config.load import experiment_from_mapping, load_experiment
 from maze_kernel.config.origin import Origin, OverrideText
-from maze_kernel.config.overrides import apply_overrides
 from maze_kernel.config.positions import KeyPath
-from maze_kernel.config.problems import Problems
-from maze_kernel.config.reading import Scope
 from maze_kernel.config.resolved import to_toml
 from maze_kernel.config.source import parse_toml
-from maze_kernel.config.structure import structure_options
-from maze_kernel.errors import Location, RequestError
+from maze_kernel.errors import ExperimentError, Location, RequestError
 from maze_kernel.selection import Selection
 from maze_sweeps.items import set_items
 
@@ -86,12 +80,18 @@ class BaseExperiment:
             spots=shown,
             n_shared=len(self.shared),
         )
-        problems = Problems(origin=origin)
-        data = apply_overrides(dict(self.data), [*self.shared, *set_items(settings)], problems)
-        rest = {key: value for key, value in data.items() if key != "plugins"}
-        reader = reader_of(self.loaded.kernel.catalog, problems, self.import_paths)
-        structure_options(rest, fields_of_class(Experiment), Scope(path=(), owner=KERNEL_OWNER), reader)
-        return problems.in_order()
+        items = (*self.shared, *set_items(settings))
+        try:
+            experiment_from_mapping(
+                self.data,
+                kernel=self.loaded.kernel,
+                origin=origin,
+                overrides=items,
+                import_paths=self.import_paths,
+            )
+        except ExperimentError as error:
+            return list(error.problems)
+        return []
 
 
 def base_of_file(path: Path, shared: Sequence[str] = (), *, import_paths: bool = True) -> BaseExperiment:
