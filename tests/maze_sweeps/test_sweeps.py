@@ -278,6 +278,7 @@ def test_a_sweep_from_python(folder):
         },
     }
     of_file = sweep({**data, "experiment": folder / "small.toml"}, silent=True)
+    data["space"] = {"trainer.lr": {"low": 1e-3, "high": 1e-1, "log": True}, "vector.n_envs": {"values": [2, 4]}}
     of_loaded = sweep(data, experiment=load_experiment(folder / "small.toml"), silent=True)
     assert [trial.value for trial in of_file.trials] == [trial.value for trial in of_loaded.trials]
     assert of_loaded.best.value == max(trial.value for trial in of_loaded.trials)

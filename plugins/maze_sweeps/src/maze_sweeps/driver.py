@@ -105,7 +105,10 @@ class SweepDriver:
             number = max(self.trials, default=-1) + 1
             if self._n_trials and number >= self._n_trials:
                 return False
-            draw = self._searcher.propose(number)
+            try:
+                draw = self._searcher.propose(number)
+            except RequestError as error:
+                raise self._sweep.locate(error) from error
             if draw is None:
                 return False
             trial = new_trial(number, draw, self._sweep.space.space, self._sweep.file.search_seeds)

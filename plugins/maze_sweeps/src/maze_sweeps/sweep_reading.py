@@ -14,7 +14,7 @@ from maze_kernel.config.experiment import LoadedExperiment
 from maze_kernel.config.fields import fields_of_class
 from maze_kernel.config.load import reader_of
 from maze_kernel.config.origin import Origin
-from maze_kernel.config.positions import KeyPath
+from maze_kernel.config.positions import KeyPath, split_key
 from maze_kernel.config.problems import Problems, cleaned
 from maze_kernel.config.reading import INVALID, Reader, Scope
 from maze_kernel.config.resolved import to_toml
@@ -59,13 +59,14 @@ class LoadedSweep:
         return self.base.loaded.kernel.catalog  # type: ignore[no-any-return]
 
     def locate(self, error: RequestError) -> RequestError:
-        """The error of a searcher, shown at the leaf or the key of the file that it names as `option`."""
+        """The error of a searcher, shown at what its `option` names: a leaf, an option of its own, a key of the file."""
         option = error.option or ""
-        at: KeyPath = self.space.leaves.get(option, (option,))
-        if error.location is None and at in self.origin.places:
-            is_leaf = option in self.space.leaves
-            error.location = self.origin.key(at) if is_leaf else self.origin.value(at)
-            error.option = None
+        places: list[KeyPath] = [("searcher", option), (option,), ("searcher",)]
+        at = self.space.leaves.get(option) or next((place for place in places if place in self.origin.places), None)
+        if error.location is None and at is not None:
+            is_table = option in self.space.leaves or at == ("searcher",)
+            error.location = self.origin.key(at) if is_table else self.origin.value(at)
+            error.option = error.option if at == ("searcher",) else None
         return error
 
 
@@ -122,6 +123,8 @@ def sweep_from_mapping(
     elif isinstance(given, Mapping):
         base = base_of_mapping(given, overrides)
     stored = {**data, "experiment": str(given) if base is None else STORED_EXPERIMENT}
+    if isinstance(data.get("space"), Mapping):
+        stored["space"] = _with_dotted_keys(data["space"])
     text = to_toml(_without_tuples(stored))
     plain, origin = parse_toml(text, "<python>")
     return _load(text, plain, origin, "", Path(), overrides, base, True)
@@ -214,6 +217,26 @@ def _with_defaults(reader: Reader, catalog: Catalog) -> Reader:
             return None
 
     return attrs.evolve(reader, default=default)
+
+
+def _with_dotted_keys(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables in place of keys with dots, which a file writes without quotes."""
+    result: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            value = _with_dotted_keys(value)
+        elif key == "choices" and isinstance(value, (list, tuple)):
+            value = [_with_dotted_keys(item) if isinstance(item, Mapping) else item for item in value]
+        try:
+            *around, last = split_key(str(key))
+        except ValueError:
+            around, last = [], str(key)
+        inner = result
+        for part in around:
+            inner = inner.setdefault(part, {})
+        known = inner.get(last)
+        inner[last] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+    return result
 
 
 def _without_tuples(data: Any) -> Any:

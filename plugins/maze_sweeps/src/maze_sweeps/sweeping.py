@@ -146,9 +146,9 @@ def resume_sweep(
         searcher = _searcher(loaded, path, wanted)
         try:
             searcher.restore([trial.as_past() for trial in trials])
-        except BaseException:
+        except BaseException as error:
             searcher.close()
-            raise
+            raise loaded.locate(error) if isinstance(error, RequestError) else error
         return _train(loaded, path, searcher, trials, wanted, n_parallel, silent)
 
 
