@@ -1,5 +1,6 @@
 """One cluster of two nodes on this machine, for all tests of this folder; without Ray none of them runs."""
 
+import contextlib
 import importlib.util
 
 import pytest
@@ -54,3 +55,48 @@ def options(cluster):
 def on_ray(cluster):
     """The `[workers]` table of the cluster."""
     return lambda **how: {"use": "ray", "address": cluster.address, "shared_files": True, **how}
+
+
+@pytest.fixture
+def groups(monkeypatch):
+    """The groups of actors that are spawned."""
+    from maze_ray.pool import RayPool
+
+    found = []
+    spawn = RayPool.spawn
+
+    def record(pool, *arguments, **how):
+        found.append(spawn(pool, *arguments, **how))
+        return found[-1]
+
+    monkeypatch.setattr(RayPool, "spawn", record)
+    return found
+
+
+@pytest.fixture
+def end_node(cluster, groups):
+    """Kills the node of an actor of the newest group, which is not the head; another one takes its place later.
+
+    Without the actor's index it is the first one that is not on the head.
+    """
+    import psutil
+
+    nodes = []
+
+    def end(index=None):
+        actors = groups[-1]._actors if index is None else [groups[-1]._actors[index]]
+        homes = {actor._node[1] for actor in actors}
+        node = next(
+            node for node in cluster.list_all_nodes() if node.node_id in homes and node is not cluster.head_node
+        )
+        nodes.append(node)
+        raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+        for process in [raylet, *raylet.children(recursive=True)]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+
+    cluster.add_node(num_cpus=2, object_store_memory=STORE_BYTES)
+    cluster.wait_for_nodes()
+    yield end
+    for node in nodes:
+        cluster.remove_node(node, allow_graceful=False)

@@ -1,14 +1,16 @@
 """Trainers on the cluster: the numbers of the subprocess pool, and going on when a node dies in a rollout."""
 
-import contextlib
 import threading
+import time
 import warnings
 
-import psutil
 import pytest
 import torch
 
-from maze_ray.pool import RayPool
+from maze_gym.env import make_env
+from maze_gym.options import GymOptions
+from maze_kernel.config import experiment_from_mapping
+from maze_runtime.training.training_run import TrainingRun
 
 CARTPOLE = {"env": {"use": "gym", "id": "CartPole-v1"}, "evaluation": {"n_episodes": 0}}
 ES = {**CARTPOLE, "trainer": {"use": "es", "n_rollouts_per_update": 6, "noise": {"use": "seeded"}}}
@@ -55,43 +57,6 @@ def weights_after(assemble, n_epochs, **tables):
 def test_the_same_is_learnt_as_in_subprocesses(assemble, on_ray, tables):
     expected = weights_after(assemble, 2, **tables, workers={"use": "subprocess", "count": 2})
     assert torch.equal(weights_after(assemble, 2, **tables, workers=on_ray(count=2)), expected)
-
-
-@pytest.fixture
-def groups(monkeypatch):
-    """The groups of actors that are spawned."""
-    found = []
-    spawn = RayPool.spawn
-
-    def record(pool, *arguments, **how):
-        found.append(spawn(pool, *arguments, **how))
-        return found[-1]
-
-    monkeypatch.setattr(RayPool, "spawn", record)
-    return found
-
-
-@pytest.fixture
-def end_node(cluster, groups):
-    """Kills a node, not the head, on which an actor of the newest group runs; another one takes its place later."""
-    nodes = []
-
-    def end():
-        homes = {actor._node[1] for actor in groups[-1]._actors}
-        node = next(
-            node for node in cluster.list_all_nodes() if node.node_id in homes and node is not cluster.head_node
-        )
-        nodes.append(node)
-        raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
-        for process in [raylet, *raylet.children(recursive=True)]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-
-    cluster.add_node(num_cpus=2, object_store_memory=80_000_000)
-    cluster.wait_for_nodes()
-    yield end
-    for node in nodes:
-        cluster.remove_node(node, allow_graceful=False)
 
 
 LONG_PPO = {
@@ -142,3 +107,38 @@ def test_es_learns_the_same_when_a_node_dies(assemble, on_ray, groups, end_node)
         trainer.close()
     found = torch.cat([parameter.detach().reshape(-1) for parameter in trainer.model.parameters()])
     assert torch.equal(found, expected)
+
+
+def that_prints():
+    """An environment; nodes cannot import this module, so it travels."""
+    print("a line of an environment")
+    return make_env(GymOptions(id="CartPole-v1"))
+
+
+SECONDS_TO_HEAR = 60.0
+
+
+@pytest.mark.slow
+def test_what_workers_print_and_the_cluster_says_is_in_the_log_of_the_run(kernel, on_ray, end_node, tmp_path, capfd):
+    workers = on_ray(count=3, cpus_per_worker=0.5, max_restarts=2, backoff_seconds=0.1)
+    tables = {**LONG_PPO, "name": "heard", "env": that_prints, "workers": workers}
+    loaded = experiment_from_mapping(tables, kernel=kernel)
+    log = tmp_path / "run" / "log.txt"
+    with TrainingRun(loaded, kernel, run_dir=tmp_path / "run", verbosity=-1) as run, warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        run.advance()
+        end_node()
+        deadline = time.monotonic() + SECONDS_TO_HEAR
+        while " raylet: " not in log.read_text() and time.monotonic() < deadline:
+            run.advance()
+        run.stop("interrupted", "all was heard")
+    lines = [line.partition(" ")[2] for line in log.read_text().splitlines()]
+    assert [
+        line for line in lines if line.startswith("[actor 1, process") and line.endswith("a line of an environment")
+    ]
+    said = [line for line in lines if line.startswith("raylet: ")]
+    assert said
+    assert len(said) == len(set(said))
+    shown = "".join(capfd.readouterr())
+    assert "raylet" not in shown
+    assert "a line of an environment" in shown

@@ -127,6 +127,21 @@ class RayPool:
                 help="name one: maze train FILE --out /shared/runs/NAME",
             )
 
+    def check_room(self, n_actors: int) -> None:
+        """Refuse actors that are to have `count` actors of their own each, where all together find no place.
+
+        Raises:
+            RequestError: names what they want and what is there.
+        """
+        options = self._options
+        need = {"CPU": options.cpus_per_worker, "GPU": options.gpus_per_worker}
+        try:
+            connect(options).check_capacity(n_actors * (1 + options.count), need)
+        except RequestError as error:
+            error.what += f": {n_actors} runs at a time with {options.count} workers each"
+            error.help = "lower --parallel, or count or cpus_per_worker of [workers], or add machines to the cluster"
+            raise
+
     def close(self) -> None:
         """Close every group; the connection stays.
 

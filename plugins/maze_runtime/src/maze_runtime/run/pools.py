@@ -33,6 +33,19 @@ class KnowsLastingPlaces(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsRoom(Protocol):
+    """A pool that can tell before anything starts whether actors that are callers themselves have room."""
+
+    def check_room(self, n_actors: int) -> None:
+        """Nothing where every actor may have `n_workers` actors of its own on the same machines.
+
+        Raises:
+            RequestError: they would wait for each other.
+        """
+        ...
+
+
 def make_pool(selection: Selection | None) -> WorkerPool:
     """The selected pool; the inline one where none is selected. Survives transport in a `partial`."""
     return InlinePool() if selection is None else build(selection)

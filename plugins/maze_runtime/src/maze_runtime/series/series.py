@@ -18,7 +18,7 @@ import numpy as np
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.errors import FormatError, MazeError, RequestError
 from maze_runtime.run.directory import encode_json_lenient, new_path
-from maze_runtime.run.pools import make_pool, with_count
+from maze_runtime.run.pools import KnowsRoom, make_pool, with_count
 from maze_runtime.run.storage import Storage, replace_json
 from maze_runtime.series.bootstrap import ConfidenceInterval, bootstrap_interval, mean
 from maze_runtime.series.parallel_runs import ParallelRuns, RunEvent
@@ -121,9 +121,10 @@ def train_series(
         on_path: called with the folder before the first run begins.
 
     Raises:
-        RequestError: the folder is in use, or the pool cannot train runs.
+        RequestError: the folder is in use, or the pool cannot train runs or has no room for them and their workers.
         WorkerError: workers could not be started.
     """
+    selection = _pool(loaded, options.n_parallel, len(seeds))
     path = new_path(Path("runs"), loaded.experiment.name) if path is None else path
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         go_on = f", or continue it with: maze train --resume {path}" if (path / "series.json").is_file() else ""
@@ -140,7 +141,7 @@ def train_series(
     except OSError as error:
         raise RequestError(f"the folder {path} cannot be written: {error}") from error
     on_path(path)
-    return _train(loaded, seeds, path, options)
+    return _train(loaded, seeds, path, options, selection)
 
 
 def resume_series(
@@ -158,7 +159,8 @@ def resume_series(
         RequestError: it is no series, or the stored experiment needs code by path.
     """
     seeds = read_series(path)["seeds"]
-    return _train(series_experiment(path) if loaded is None else loaded, seeds, path, options)
+    loaded = series_experiment(path) if loaded is None else loaded
+    return _train(loaded, seeds, path, options, _pool(loaded, options.n_parallel, len(seeds)))
 
 
 def series_experiment(path: Path) -> LoadedExperiment:
@@ -206,8 +208,9 @@ def with_seed(loaded: LoadedExperiment, seed: int) -> LoadedExperiment:
     )
 
 
-def _train(loaded: LoadedExperiment, seeds: Sequence[int], path: Path, options: SeriesOptions) -> SeriesResult:
-    selection = _pool(loaded, options.n_parallel, len(seeds))
+def _train(
+    loaded: LoadedExperiment, seeds: Sequence[int], path: Path, options: SeriesOptions, selection: Selection | None
+) -> SeriesResult:
     with make_pool(selection) as pool, ParallelRuns(pool, min(pool.n_workers, len(seeds))) as runs:
         series = _Series(loaded, path, seeds, runs, options)
         series.train()
@@ -222,7 +225,16 @@ def _pool(loaded: LoadedExperiment, n_parallel: int | None, n_seeds: int) -> Sel
     if n_parallel == 1:
         return None
     selection = with_count(loaded.kernel.catalog, workers, n_parallel)
+    if workers is not None:
+        _check_room(workers, n_parallel)
     return selection.with_options(timeout_seconds=None) if selection.takes("timeout_seconds") else selection
+
+
+def _check_room(workers: Selection, n_parallel: int) -> None:
+    """Runs on workers have workers of their own, as the experiment says: let its pool refuse what has no place."""
+    with make_pool(workers) as pool:
+        if isinstance(pool, KnowsRoom):
+            pool.check_room(n_parallel)
 
 
 class _Series:
