@@ -16,7 +16,7 @@ import psutil
 import pytest
 import ray
 
-from maze_kernel.errors import WorkerError
+from maze_kernel.errors import RequestError, WorkerError
 from maze_ray.authentication import check_address
 from maze_ray.connection import connect
 from maze_ray.pool import RayPool
@@ -164,8 +164,16 @@ def test_an_address_where_nobody_listens_is_named():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(WorkerError, match=f"no Ray cluster answers at '{address}'"):
-        check_address(address)
+    for place in (address, f"ray://{address}"):
+        with pytest.raises(WorkerError, match=f"no Ray cluster answers at '{place}'"):
+            check_address(place)
+
+
+def test_a_cluster_without_certificates_is_named_where_there_are_some(cluster, monkeypatch):
+    monkeypatch.setenv("RAY_USE_TLS", "1")
+    for address in (cluster.address, f"ray://{cluster.address}"):
+        with pytest.raises(RequestError, match="does not speak TLS"):
+            check_address(address)
 
 
 @pytest.mark.slow
