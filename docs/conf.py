@@ -2,6 +2,9 @@
 
 import re
 
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+
 project = "Maze"
 author = "The Maze authors"
 copyright = author
@@ -35,6 +38,7 @@ copybutton_only_copy_prompt_lines = True
 html_theme = "furo"
 html_title = "Maze"
 html_show_sourcelink = False
+html_math_renderer = "mathml"  # what browsers draw themselves, without a script from elsewhere
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 html_theme_options = {
@@ -47,6 +51,17 @@ def setup(app):
     """Connect what the pages need; see each function."""
     app.connect("source-read", lambda _app, _name, source: source.append(_with_files(source.pop())))
     app.connect("autodoc-process-docstring", _as_restructured_text, priority=400)  # before napoleon
+    app.add_html_math_renderer("mathml", (_inline_formula, None), (_formula, None))
+
+
+def _inline_formula(translator, node):
+    translator.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def _formula(translator, node):
+    translator.body.append(f'<div class="formula">{tex2mathml(node.astext(), as_block=True)}</div>')
+    raise nodes.SkipNode
 
 
 def _with_files(text):

@@ -54,4 +54,7 @@ def test_files_that_steps_name_exist():
 def test_the_image_holds_every_distribution():
     dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     copied = set(re.findall(r"^COPY (\S+) ", dockerfile, re.M))
-    assert copied == {"constraints.txt", "plugins", *(file.parent.name for file in ROOT.glob("maze_*/pyproject.toml"))}
+    linked = {"examples/maze_hello"}  # what the template of new plugins points to
+    assert (ROOT / "maze_kernel/src/maze_kernel/plugin_template").resolve() == ROOT / "examples/maze_hello"
+    distributions = {file.parent.name for file in ROOT.glob("maze_*/pyproject.toml")}
+    assert copied == {"constraints.txt", "plugins"} | linked | distributions
