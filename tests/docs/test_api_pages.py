@@ -56,12 +56,13 @@ def site(tmp_path_factory):
         str(ROOT / "docs"),
         str(folder),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=290)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=880)
     assert done.returncode == 0, done.stderr
     return folder
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_site_builds_without_a_warning_and_knows_every_public_name(site):
     from sphinx.util.inventory import InventoryFile
 
