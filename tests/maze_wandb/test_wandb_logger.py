@@ -135,7 +135,17 @@ def test_killed_and_resumed_each_epoch_is_there_once(tmp_path):
     assert of_kind(records(run_dir), "artifact")
 
 
-def test_online_a_resume_goes_on_where_the_server_is(tmp_path, monkeypatch):
+@pytest.fixture
+def fresh():
+    """W&B reads the environment once in a process; here before and after the test."""
+    import wandb
+
+    wandb.teardown()
+    yield
+    wandb.teardown()
+
+
+def test_online_a_resume_goes_on_where_the_server_is(tmp_path, fresh, monkeypatch):
     run_dir = store_run(tmp_path / "run")
     monkeypatch.setenv("WANDB_API_KEY", "k" * 40)
     with WandbServer() as server:
