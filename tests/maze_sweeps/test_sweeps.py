@@ -248,6 +248,13 @@ def test_a_metric_that_nothing_reports_stops_the_sweep_at_the_first_evaluation(m
     assert len((folder / "out/trials/0000/seed-1/evaluations.jsonl").read_text().splitlines()) == 1
 
 
+def test_a_metric_of_the_experiment_that_nothing_reports_stops_the_sweep_too(run, folder):
+    change(folder, "n_episodes = 2", 'n_episodes = 2\nmetric = "MyEvents/sum"')
+    with pytest.raises(RequestError, match="no statistic is called 'MyEvents/sum'"):
+        run("n_trials = 5\n" + LR + INLINE, out="out")
+    assert len(list((folder / "out/trials").iterdir())) == 1
+
+
 def test_one_process_at_a_time_trains_a_sweep(run, folder):
     from maze_kernel.config import load_experiment
 

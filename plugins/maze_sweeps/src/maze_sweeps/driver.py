@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING
 
-from maze_kernel.catalog import nearest
 from maze_kernel.errors import ExperimentError, MazeError, NonFiniteError, RequestError
 from maze_runtime.series.run_actor import RunTask
 from maze_runtime.series.series import with_seed
-from maze_runtime.training.evaluation import unknown_metric
 from maze_runtime.training.interruption import Interruption
 from maze_sweeps.folder import write_best
+from maze_sweeps.measuring import is_about_metric, no_such_metric, value_of
 from maze_sweeps.ranking import best_first, best_trial
 from maze_sweeps.sweep_reading import STORED_EXPERIMENT
 from maze_sweeps.tables import write_table
@@ -197,28 +195,9 @@ class SweepDriver:
         if begins:
             run.reports = [known for known in run.reports if known[0] <= report.epoch]
         for one in (*report.earlier, report):
-            value = self._value(one)
+            value = value_of(self._sweep, one)
             if value is not None and one.epoch > (run.reports[-1][0] if run.reports else 0):
                 run.reports.append((one.epoch, one.env_steps, value))
-
-    def _value(self, report: RunReport) -> float | None:
-        if not report.evaluation and not self._sweep.metric.of_training:
-            return None
-        try:
-            return self._sweep.metric.of(report.train, report.evaluation or None)
-        except RequestError:
-            raise self._unknown_metric(report) from None
-
-    def _unknown_metric(self, report: RunReport) -> RequestError:
-        tag = self._sweep.metric.tag
-        known = [*sorted(report.evaluation), *(f"train_{name}" for name in sorted(report.train))]
-        error = unknown_metric(tag, known)
-        assert isinstance(error, RequestError)
-        error.received, error.option = None, "metric"
-        error.expected = _wrapped(known) or "none: the run has reported no statistics"
-        error.nearest = nearest(tag, known)
-        error.help = "begin a new sweep with a metric that there is; this one has stopped"
-        return self._sweep.locate(error)
 
     def _gives_up(self, trial: SweepTrial) -> bool:
         """Tell the searcher what is new; whether it wants no more of it."""
@@ -233,7 +212,7 @@ class SweepDriver:
         """A run has used up its budget."""
         trial, run = self.trials[key.number], self._run(key)
         if not run.reports:
-            raise self._unknown_metric(report)
+            raise no_such_metric(self._sweep, report)
         run.state = "done"
         if run.value(self._sweep.file.value, self._sweep.metric.minimize) is None:
             run.state, run.error = "failed", f"{self._sweep.metric.tag} is not finite"
@@ -255,7 +234,7 @@ class SweepDriver:
     def _failed(self, key: RunKey, error: MazeError) -> None:
         """Try a run that crashed once more; one that diverged, or cannot be begun, is over."""
         trial, run = self.trials[key.number], self._run(key)
-        if error.what == str(getattr(unknown_metric(self._sweep.metric.tag, ()), "what", "")):
+        if is_about_metric(self._sweep, error):
             raise error
         run.failures += 1
         run.error = error.what
@@ -308,8 +287,3 @@ class SweepDriver:
             heading = f"trial {best.number} of sweep {self._sweep.name}: {self._sweep.metric.tag} {best.value:.6g}"
             base = self._sweep.base
             write_best(self._folder, self._experiment(best).resolved, base.origin.file, heading)
-
-
-def _wrapped(tags: Sequence[str]) -> str:
-    """Several lines, so that all of them fit on the screen."""
-    return fill(", ".join(tags), 116, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False)

@@ -59,7 +59,7 @@ class LoadedSweep:
         return self.base.loaded.kernel.catalog  # type: ignore[no-any-return]
 
     def locate(self, error: RequestError) -> RequestError:
-        """The error of a searcher, shown at what its `option` names: a leaf, its own option, a key of the file."""
+        """The error of a searcher, shown at what its `option` names: a leaf, an option of its own, a key at the top."""
         option = error.option or ""
         places: list[KeyPath] = [("searcher", option), (option,), ("searcher",)]
         at = self.space.leaves.get(option) or next((place for place in places if place in self.origin.places), None)
