@@ -324,5 +324,9 @@ def test_the_command_prints_what_came_of_it(maze, folder):
     assert "open in a browser: out/report.html" in lines
     said = done.stderr.splitlines()
     assert "folder of the sweep: out" in said
-    assert [line.split(":")[0] for line in said if line.startswith("[")] == ["[1/3] trial 0", "[2/3] trial 1", "[3/3] trial 2"]
+    assert [line.split(":")[0] for line in said if line.startswith("[")] == [
+        "[1/3] trial 0",
+        "[2/3] trial 1",
+        "[3/3] trial 2",
+    ]
     assert json.loads(Path("out/trials/0000/seed-1/run.json").read_text())["experiment"]["trainer"]["n_epochs"] == 1
