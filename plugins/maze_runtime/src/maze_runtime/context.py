@@ -194,7 +194,7 @@ class RunContext:
         Args:
             n_epochs: epochs of this call; None: until the trainer's own budget is used up.
             callbacks: see the run between epochs, besides those of the experiment: names, tables, functions of a
-                `RunInProgress`, or `Callback`s.
+                `RunInProgress`, or instances of `Callback`.
             seeds: of a run each.
             n_parallel: runs at a time; None: as many as there are processors.
 

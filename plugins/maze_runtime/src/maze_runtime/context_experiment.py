@@ -34,7 +34,7 @@ class _Start:
     """What arguments are laid over.
 
     Attributes:
-        tables: of the experiment, in which components may be `Selection`s.
+        tables: of the experiment, in which components may be instances of `Selection`.
         origin: what error messages call them.
     """
 

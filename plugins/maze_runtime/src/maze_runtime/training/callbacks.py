@@ -131,7 +131,7 @@ def named_callbacks(
     """Callbacks with names of their own: those that the experiment selects, then those from Python.
 
     Args:
-        given: names, tables, `Selection`s, or callbacks themselves.
+        given: names, tables, instances of `Selection`, or callbacks themselves.
 
     Raises:
         RequestError: something is no callback.
