@@ -48,7 +48,7 @@ def test_the_plugin_file_gives_its_component(folder):
 
 @pytest.mark.parametrize("item", OVERRIDES)
 def test_every_override_works(folder, item):
-    assert len(OVERRIDES) == 5
+    assert len(OVERRIDES) == 6
     path = folder / "experiment.toml"
     path.write_text(TOML[0])
     assert load_experiment(path, overrides=[item.strip("'")]).overrides == (item.strip("'"),)
