@@ -10,7 +10,7 @@ from maze_kernel.config import describe
 from maze_kernel.config.load import experiment_from_mapping
 
 README = (Path(__file__).parents[2] / "plugins/maze_wrappers/README.md").read_text()
-SECTIONS = {part.partition("`")[0]: part for part in README.split("\n### `")[1:]}
+SECTIONS = {part.partition("`")[0]: part for part in README.partition("\n## Presets")[0].split("\n### `")[1:]}
 
 
 def test_every_wrapper_has_its_section(kernel):
