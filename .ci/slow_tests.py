@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARED = ("docs", "integration", "numbers", "packaging", "reliability")
 """Folders of tests that concern every distribution."""
 LEARNING = "learning"
-"""Folder of the longest ones: they run when one of its files is touched, after all others."""
+"""Folder of the longest ones, which run after all others; so do files elsewhere whose names end like this."""
 TURNS = 8
 """Days until each of the other files has had its turn."""
 HOURS = 4
@@ -67,9 +67,9 @@ def chosen(files: Sequence[str], changed: Iterable[str], day: int) -> list[str]:
     """
     folders = touched_folders(changed)
     touched = [file for file in files if Path(file).parts[1] in folders]
-    own = [file for file in touched if Path(file).parts[1] not in (*SHARED, LEARNING)]
+    learning = [file for file in touched if Path(file).parts[1] == LEARNING or Path(file).stem.endswith(LEARNING)]
     shared = [file for file in touched if Path(file).parts[1] in SHARED]
-    learning = [file for file in touched if Path(file).parts[1] == LEARNING]
+    own = [file for file in touched if file not in (*shared, *learning)]
     others = [file for file in files if file not in touched]
     start = day % len(shared) if shared else 0
     turn = [file for index, file in enumerate(others) if index % TURNS == day % TURNS]

@@ -39,6 +39,11 @@ def test_every_file_has_its_turn_in_eight_days(changed):
     assert set(itertools.chain.from_iterable(days)) == set(FILES)
 
 
+def test_learning_comes_last_wherever_it_lies():
+    files = ["tests/maze_gym/test_gym_learning.py", *OWN, *SHARED]
+    assert slow_tests.chosen(files, ["plugins/maze_gym/src/maze_gym/envs.py"], 0)[-1] == files[0]
+
+
 def test_pages_call_for_the_tests_of_pages_and_the_build_for_all_shared_ones():
     assert slow_tests.touched_folders(["docs/how-to/export.md", "CHANGELOG.md"]) == {"docs"}
     for path in ("constraints.txt", "tests/conftest.py", ".ci/run", "examples/cartpole_ppo.toml"):
