@@ -69,7 +69,8 @@ class TrainingRun:
         max_seconds: wall-clock budget of this and of what it resumes together.
         verbosity: −1 silent, 0 normal, 1 tables of statistics.
         extra_loggers: besides those of the experiment.
-        callbacks: besides those of the experiment: names, tables, functions of a `RunInProgress`, or instances of `Callback`.
+        callbacks: besides those of the experiment: names, tables, functions of a `RunInProgress`, or instances of
+            `Callback`.
         on_run_dir: called with the run directory before anything else is built.
 
     Attributes:
