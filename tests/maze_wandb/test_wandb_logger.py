@@ -182,3 +182,22 @@ def test_where_nobody_listens_the_run_is_whole_and_can_be_sent_afterwards(tmp_pa
     tables = '[{use = "csv"}, {use = "wandb", mode = "offline"}]'
     train(tmp_path, "--resume", run_dir, "--set", f"loggers={tables}")
     assert [row[EPOCH_TAG] for row in history(run_dir)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_run_that_a_killed_process_still_holds_is_waited_for(tmp_path, monkeypatch):
+    import wandb
+
+    begin, refusals = wandb.init, ["run ID toy is in use", "run ID toy is in use"]
+
+    def init(**arguments):
+        if refusals:
+            raise RuntimeError(refusals.pop())
+        return begin(**arguments)
+
+    monkeypatch.setattr(wandb, "init", init)
+    run_dir = store_run(tmp_path / "run")
+    writer = logger(run_dir, mode="offline", upload_model=False)
+    writer.write(record(1))
+    writer.close(DONE)
+    assert refusals == []
+    assert [row[EPOCH_TAG] for row in history(run_dir)] == [1]

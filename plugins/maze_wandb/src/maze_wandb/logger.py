@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from maze_wandb.options import WandbOptions
 
 AXIS = "env_steps"
 """What the horizontal axis of every statistic counts."""
+_RETRY_SECONDS = 0.5
 _EXIT_CODES = {"done": 0, "stopped early": 0}
 
 
@@ -57,14 +59,13 @@ class _WandbRun:
         self._options = options
 
     def open(self, run: RunFacts, run_id: str) -> Opened:
-        import wandb
 
         folder = run.run_dir.resolve()
         online = self._is_online()
         if not online:  # what is synced later must not fall together with what an online part of the run has sent
             run_id = f"{run_id}-offline"
         last = 0 if online else last_epoch_offline(folder, run_id)
-        self._run: Any = wandb.init(
+        self._run: Any = self._begin(
             project=self._project,
             entity=self._options.entity or None,
             name=self._options.name or folder.name,
@@ -112,6 +113,19 @@ class _WandbRun:
                 artifact.add_file(str(file), path)
             self._run.log_artifact(artifact, aliases=["best"])
         self._run.finish(exit_code=_EXIT_CODES.get(outcome.status, 1))
+
+    def _begin(self, **arguments: Any) -> Any:
+        """`wandb.init`; W&B's own process outlives a killed one for a moment and keeps the run until then."""
+        import wandb
+
+        until = time.monotonic() + 0.8 * self._options.timeout_seconds
+        while True:
+            try:
+                return wandb.init(**arguments)
+            except Exception as error:
+                if "is in use" not in str(error) or time.monotonic() > until:
+                    raise
+            time.sleep(_RETRY_SECONDS)
 
     def _is_online(self) -> bool:
         """Whether there is a key, where it is not said; nobody is asked for one."""
