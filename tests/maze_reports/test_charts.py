@@ -154,6 +154,17 @@ def test_every_trial_is_a_line_over_the_axes_that_apply(trials):
     assert strengths["trial 0: 1"] == 1.0 > strengths["trial 1: 3"]
 
 
+def test_axes_are_called_by_the_last_word_that_tells_them_apart():
+    parameters = {"trainer.n_optimization_epochs": 3, "trainer[ppo].lr": 0.1, "trainer[sac].lr": 0.2}
+    picture = parsed(
+        parallel_coordinates([Trial(name="trial 0", parameters=parameters, value=1.0)], value_name="value")
+    )
+    shown = [name.text for name in of_class(picture, "name")]
+    assert shown == ["n_optimization_epochs", "trainer[ppo].lr", "trainer[sac].lr", "value"]
+    heights = [float(name.get("y")) for name in of_class(picture, "name")]
+    assert heights[0] == heights[2] > heights[1] == heights[3]
+
+
 def test_a_slice_has_the_trials_with_that_parameter_and_a_value(trials):
     found = {name: parsed(svg) for name, svg in slices(trials, value_name="value")}
     assert {name: len(of_class(picture, "point")) for name, picture in found.items()} == {"use": 2, "lr": 2, "clip": 1}

@@ -66,7 +66,7 @@ def parallel_coordinates(trials: Sequence[Trial], *, value_name: str, minimize: 
         minimize: less is better.
     """
     names = _names(trials)
-    top, bottom = 44.0, _HEIGHT - 16.0
+    top, bottom = 54.0, _HEIGHT - 16.0
     axes = [_axis(name, [t.parameters[name] for t in trials if name in t.parameters], bottom, top) for name in names]
     values = [trial.value for trial in trials if trial.value is not None]
     axes.append(ParameterAxis(name=value_name, scale=scale_of(values, bottom, top), choices=()))
@@ -82,8 +82,10 @@ def parallel_coordinates(trials: Sequence[Trial], *, value_name: str, minimize: 
         if trial.value is not None:
             points.append((float(places[-1]), axes[-1].place(trial.value)))
         parts.append(_trial_line(trial, points, _strength(trial, values, minimize)))
-    for x, axis in zip(places, axes, strict=True):
-        parts += _axis_parts(float(x), axis, top, bottom)
+    shown = _brief([axis.name for axis in axes])
+    for index, (x, axis) in enumerate(zip(places, axes, strict=True)):
+        # Every other name stands higher, so that long ones do not meet.
+        parts += _axis_parts(float(x), axis, shown[index], (top, bottom), top - 24 - 12 * (index % 2))
     return drawing.picture(parts, title="parameters and value of every trial", height=_HEIGHT, width=width)
 
 
@@ -140,8 +142,15 @@ def _trial_line(trial: Trial, points: Sequence[tuple[float, float]], strength: f
     return f'<g opacity="{0.25 + 0.75 * max(strength, 0.0) ** 2:.2f}">{line}</g>'
 
 
-def _axis_parts(x: float, axis: ParameterAxis, top: float, bottom: float) -> list[str]:
-    parts = [drawing.line(x, top, x, bottom, "axis"), drawing.text(x, top - 24, axis.name[-18:], classes="name")]
+def _brief(names: Sequence[str]) -> list[str]:
+    """The last word of each name where that tells it from the others, else its end."""
+    last = [name.rpartition(".")[2] for name in names]
+    return [word if last.count(word) == 1 else name[-22:] for word, name in zip(last, names, strict=True)]
+
+
+def _axis_parts(x: float, axis: ParameterAxis, name: str, ends: tuple[float, float], name_y: float) -> list[str]:
+    top, bottom = ends
+    parts = [drawing.line(x, top, x, bottom, "axis"), drawing.text(x, name_y, name[-24:], classes="name")]
     return parts + [
         drawing.text(x + 5, place + 4, words, anchor="start", classes="halo") for place, words in axis.marks()
     ]
