@@ -68,6 +68,28 @@ def test_seeds_learn_as_in_subprocesses(load, on_ray, tmp_path, one_thread, trai
     assert found["ray"][0] != found["ray"][1]
 
 
+@pytest.mark.slow
+def test_a_sweep_comes_to_what_it_comes_to_in_subprocesses(load, on_ray, tmp_path):
+    from maze_sweeps import sweep
+
+    loaded = load(None, n_epochs=1)
+    found = {}
+    for workers in (on_ray(count=2, cpus_per_worker=0.5), {"use": "subprocess", "count": 2}):
+        mapping = {
+            "n_trials": 3,
+            "metric": "train_BaseEnvEvents/reward/mean",
+            "searcher": {"use": "grid"},
+            "workers": workers,
+            "space": {"trainer": {"lr": {"values": [1e-4, 1e-3, 1e-2]}}},
+        }
+        result = sweep(mapping, experiment=loaded, out=tmp_path / workers["use"], silent=True)
+        assert [trial.state for trial in result.trials] == ["done"] * 3
+        folder = tmp_path / workers["use"]
+        assert (folder / "table.csv").read_text().count("done") == 3
+        found[workers["use"]] = [weights(folder / "trials" / f"000{number}", 1, epoch=1) for number in range(3)]
+    assert found["ray"] == found["subprocess"]
+
+
 def test_runs_whose_workers_would_find_no_place_are_refused_before_anything_starts(load, on_ray, tmp_path):
     with pytest.raises(RequestError, match="2 runs at a time with 2 workers each") as caught:
         train_series(load(on_ray(count=2), IMPALA), [0, 1, 2], path=tmp_path / "series", options=PAIR)
