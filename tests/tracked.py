@@ -68,7 +68,9 @@ def rich_record(epoch):
 
 def begin_training(folder, *arguments, **environment):
     """`maze train ...` in a process of its own."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    # A process of W&B that serves this one, and outlives its children, would keep what a killed child had begun.
+    inherited = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}
+    environment = {**inherited, "OMP_NUM_THREADS": "1", **environment}
     command = [*MAZE, "train", *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
