@@ -1,7 +1,8 @@
 """What workers and Ray itself print: workers' lines go to the terminal with actor and node, Ray's to the log.
 
 The log is Python's, the logger `maze.ray`; a run that is trained writes what arrives there to its `log.txt`, workers'
-lines too.
+lines too. A line that several workers print within five seconds comes once, with their number behind it, unless Ray's
+RAY_DEDUP_LOGS is 0.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ def print_lines(data: dict[str, Any], file: Any = None, *_how: Any) -> None:
     lines = [str(line) for line in data.get("lines", ())]
     if data.get("pid") in ("raylet", "autoscaler", "gcs_server"):
         for line in lines:
-            _LOG.info("%s: %s", data["pid"], line)
+            _LOG.info("%s: %s", data["pid"], _COLOUR.sub("", line))
         return
     who = data.get("actor_name") or data.get("task_name") or "worker"
     for line in lines:
         text = f"[{who}, process {data.get('pid')} on {data.get('ip')}] {line}"
         print(text, file=file or sys.stderr)
-        _LOG.debug(text)
+        _LOG.debug(_COLOUR.sub("", text))
