@@ -20,7 +20,7 @@ def test_without_an_address_the_request_is_wrong(tmp_path, monkeypatch):
 def test_a_password_stays_out_of_files_and_messages(tmp_path):
     context = LoggerContext(run_dir=Path(tmp_path), name="toy", n_epochs=9, max_env_steps=0)
     logger = MlflowLogger(context, MlflowOptions(tracking_uri="http://me:secret@127.0.0.1:9/x?token=secret"))
-    assert logger._tracking._place == "MLflow at http://127.0.0.1:9/x, experiment toy"
+    assert logger._place == "MLflow at http://127.0.0.1:9/x, experiment toy"
 
 
 @pytest.mark.parametrize(

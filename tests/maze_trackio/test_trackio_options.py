@@ -10,7 +10,7 @@ def test_the_project_is_the_experiment_unless_it_is_named(tmp_path):
     context = LoggerContext(run_dir=tmp_path, name="toy", n_epochs=9, max_env_steps=0)
     for project, place in (("", "toy"), ("walkers", "walkers")):
         logger = TrackioLogger(context, TrackioOptions(project=project))
-        assert logger._tracking._place == f"trackio, project {place}"
+        assert logger._place == f"trackio, project {place}"
 
 
 def test_the_logger_and_the_list_of_plugins_import_no_trackio():

@@ -14,7 +14,7 @@ def test_the_project_is_the_experiment_unless_it_is_named(tmp_path):
         (WandbOptions(), "toy"),
         (WandbOptions(project="walkers", entity="lab"), "lab/walkers"),
     ):
-        assert WandbLogger(context, options)._tracking._place.endswith(f"project {place}")
+        assert WandbLogger(context, options)._place.endswith(f"project {place}")
 
 
 def test_modes_are_checked():

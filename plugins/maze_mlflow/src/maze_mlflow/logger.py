@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome
+from maze_kernel.contracts.logger import LoggerContext, Outcome
 from maze_kernel.errors import RequestError
 from maze_mlflow.options import MlflowOptions
 from maze_runtime.run.tracked_run import EPOCH_TAG, RunFacts, TrackedEpoch
@@ -33,7 +33,7 @@ _BATCH = {"metrics": 1000, "params": 100, "tags": 100}
 _STATUS = {"done": "FINISHED", "stopped early": "FINISHED", "interrupted": "KILLED"}
 
 
-class MlflowLogger:
+class MlflowLogger(Tracking):
     """One run on the server, which a resumed run continues."""
 
     def __init__(self, context: LoggerContext, options: MlflowOptions) -> None:
@@ -46,21 +46,13 @@ class MlflowLogger:
                 help="start one with: mlflow server",
             )
         experiment = options.experiment or context.name
-        self._tracking = Tracking(
+        super().__init__(
             context,
             _MlflowRun(uri, experiment, options),
             place=f"MLflow at {_without_password(uri)}, experiment {experiment}",
             timeout_seconds=options.timeout_seconds,
             upload_model=options.upload_model,
         )
-
-    def write(self, record: EpochRecord) -> None:
-        """One epoch."""
-        self._tracking.write(record)
-
-    def close(self, outcome: Outcome) -> None:
-        """The outcome and the best model."""
-        self._tracking.close(outcome)
 
 
 class _MlflowRun:

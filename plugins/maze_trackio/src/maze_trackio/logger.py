@@ -9,32 +9,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome
+from maze_kernel.contracts.logger import LoggerContext, Outcome
 from maze_runtime.run.tracked_run import EPOCH_TAG, RunFacts, TrackedEpoch
 from maze_runtime.run.tracking import Opened, Tracking
 from maze_trackio.options import TrackioOptions
 
 
-class TrackioLogger:
+class TrackioLogger(Tracking):
     """One run in the database, which a resumed run continues."""
 
     def __init__(self, context: LoggerContext, options: TrackioOptions) -> None:
         project = options.project or context.name
-        self._tracking = Tracking(
+        super().__init__(
             context,
             _TrackioRun(project, options),
             place=f"trackio, project {project}",
             timeout_seconds=options.timeout_seconds,
             upload_model=options.upload_model,
         )
-
-    def write(self, record: EpochRecord) -> None:
-        """One epoch."""
-        self._tracking.write(record)
-
-    def close(self, outcome: Outcome) -> None:
-        """The outcome and the best model."""
-        self._tracking.close(outcome)
 
 
 class _TrackioRun:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome
+from maze_kernel.contracts.logger import LoggerContext, Outcome
 from maze_runtime.run.tracked_run import EPOCH_TAG, RunFacts, TrackedEpoch
 from maze_runtime.run.tracking import Opened, Tracking
 from maze_wandb.options import WandbOptions
@@ -28,27 +28,19 @@ _RETRY_SECONDS = 0.5
 _EXIT_CODES = {"done": 0, "stopped early": 0}
 
 
-class WandbLogger:
+class WandbLogger(Tracking):
     """One run, which a resumed run continues."""
 
     def __init__(self, context: LoggerContext, options: WandbOptions) -> None:
         project = options.project or context.name
         owned = f"{options.entity}/{project}" if options.entity else project
-        self._tracking = Tracking(
+        super().__init__(
             context,
             _WandbRun(project, options),
             place=f"W&B ({options.mode}), project {owned}",
             timeout_seconds=options.timeout_seconds,
             upload_model=options.upload_model,
         )
-
-    def write(self, record: EpochRecord) -> None:
-        """One epoch."""
-        self._tracking.write(record)
-
-    def close(self, outcome: Outcome) -> None:
-        """The outcome and the best model."""
-        self._tracking.close(outcome)
 
 
 class _WandbRun:

@@ -63,7 +63,7 @@ class Tracker(Protocol):
 
 
 class Tracking:
-    """What a logger does for a tracker; it has its methods `write` and `close`.
+    """The logger of a tracker; those of plugins inherit from it and say which tracker it is.
 
     The tracker is opened with the first epoch. Epochs that it holds already, because the run was resumed before them,
     are skipped; those before the resume that it lacks are read from the files of the `csv` logger.
