@@ -52,6 +52,19 @@ def test_a_team_that_changes_in_size(learn, learner, critic):
     assert best(learn, "ChangingTeam", learner, {"critic": critic}) == ChangingTeam().best_return
 
 
+def test_a_team_that_changes_in_size_learns_from_replay(learn):
+    options = {
+        "epoch_length": 100,
+        "batch_size": 64,
+        "initial_buffer_size": 500,
+        "n_epochs": 8,
+        "lr": 3e-3,
+        "gamma": 0.5,
+    }
+    learner = {"use": "sac", **options, "target_entropy_multiplier": 0.1, "entropy_coef_lr": 0.01}
+    assert best(learn, "ChangingTeam", learner) == ChangingTeam().best_return
+
+
 @pytest.mark.parametrize("critic", ["shared-state", "step-state", "delta-state"])
 def test_options_out_of_step(learn, learner, critic):
     assert best(learn, "Hierarchy", {**learner, "gamma": 0.8}, {"critic": critic}) == 10.0

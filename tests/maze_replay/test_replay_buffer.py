@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from maze_kernel.errors import RequestError
 from maze_replay.replay import ReplayBuffer, Transitions
 
 OBSERVATION = spaces.Dict({"x": spaces.Box(-np.inf, np.inf, (2,), np.float32)})
@@ -173,3 +174,69 @@ def test_episodes_longer_than_a_ring_are_refused():
     with pytest.raises(ValueError, match="7 rows"):
         make_buffer(1, 7).add_episodes(0, transitions, ends)
     make_buffer(1, 8).add_episodes(0, transitions, ends)
+
+
+@pytest.mark.parametrize("n_rings", [1, 3])
+@pytest.mark.parametrize("n_steps", [0, 7, 30, 33, 200])
+def test_divided_rings_go_on_and_lose_no_more_than_where_they_were_cut(n_rings, n_steps):
+    """Two halves of every ring: full and wrapped, filled in part, or empty; an odd number of rows loses its oldest."""
+    stream, rng, buffer = Stream(n_rings), np.random.default_rng(1), make_buffer(n_rings, 65 * n_rings)
+    stream.begin(buffer)
+    stream.advance(buffer, n_steps)
+    before = buffer.n_transitions
+    buffer.divide()
+    assert (buffer.n_rings, buffer.n_rows) == (2 * n_rings, 32)
+    assert before - 2 * n_rings <= buffer.n_transitions == np.count_nonzero(buffer._valid) <= before
+    stream.rings = 2 * stream.rings
+    for _ in range(80):
+        stream.advance(buffer)
+        check(buffer, stream, rng)
+
+
+def test_every_transition_of_a_divided_ring_has_one_place():
+    stream, buffer = Stream(1), make_buffer(1, 64)
+    stream.begin(buffer)
+    stream.advance(buffer, 200)
+    before = {float(x) for x in buffer._observation["x"][0, buffer._valid[0], 0]}
+    where = {(0, row): float(buffer._observation["x"][0, row, 0]) for row in range(64)}
+    moved = buffer.divide()
+    after = {float(x) for x in buffer._observation["x"][buffer._valid][:, 0]}
+    assert after <= before
+    assert len(before - after) <= 1
+    places = {moved(*at): number for at, number in where.items()}
+    assert len(places) == 64
+    assert all(buffer._observation["x"][*at, 0] == number for at, number in places.items())
+
+
+def test_rings_are_divided_until_they_are_too_short():
+    buffer = make_buffer(1, 16)
+    buffer.divide()
+    buffer.divide()
+    with pytest.raises(RequestError, match="too small for a team"):
+        buffer.divide()
+
+
+@pytest.mark.parametrize("n_divisions", [0, 1, 2])
+def test_a_divided_buffer_is_restored_into_any_other(n_divisions):
+    stream, buffer, other = Stream(2), make_buffer(2, 130), make_buffer(2, 130)
+    stream.begin(buffer)
+    stream.advance(buffer, 100)
+    buffer.divide()
+    for _ in range(n_divisions):
+        other.divide()
+    other.load_state_dict(buffer.state_dict())
+    assert (other.n_rings, other.n_rows, other.n_transitions) == (buffer.n_rings, buffer.n_rows, buffer.n_transitions)
+    one, two = (each.sample(200, np.random.default_rng(3)).columns() for each in (buffer, other))
+    for name, column in one.items():
+        np.testing.assert_array_equal(column, two[name])
+
+
+def test_what_is_stored_can_be_stored_elsewhere():
+    stream, buffer, elsewhere = Stream(2), make_buffer(2, 64), make_buffer(1, 256)
+    stream.begin(buffer)
+    stream.advance(buffer, 200)
+    for ring in range(2):
+        elsewhere.add_episodes(0, *buffer.stored(ring))
+    assert elsewhere.n_transitions == buffer.n_transitions > 30
+    numbers = [{float(x) for x in each._observation["x"][each._valid][:, 0]} for each in (buffer, elsewhere)]
+    assert numbers[0] == numbers[1] == check(elsewhere, stream, np.random.default_rng(0))

@@ -33,6 +33,8 @@ CREWS = {
     "agents out of step": {"pick": 2, "place": 1},
     "agents that leave": {"pick": 3, "place": 2},
     "divided rewards": {"pick": 1, "place": 2},
+    "a team that changes": {"pick": -1, "place": 1},
+    "divided among a team": {"pick": -1, "place": -1},
 }
 
 
@@ -56,7 +58,8 @@ class Wanderer:
         self.episodes = []
 
     def reset(self, *, seed=None, options=None):
-        self.present = [ActorID(key, agent) for key, n in CREWS[self.crew].items() for agent in range(n)]
+        self.present = [ActorID(key, agent) for key, n in CREWS[self.crew].items() for agent in range(abs(n))]
+        self.n_seen = len(self.present)
         self.decisions, self.turn, self.sub_rewards = [], [], []
         self.episodes.append({"decisions": self.decisions, "end": None})
         return self._next(), {}
@@ -64,6 +67,7 @@ class Wanderer:
     def _next(self):
         """Who is next and what is seen."""
         if not self.turn:
+            self._welcome()
             self.turn = list(self.present)
             if self.crew == "agents out of step":
                 self.turn = [self.present[i] for i in self.rng.integers(len(self.present), size=3)]
@@ -72,10 +76,18 @@ class Wanderer:
         self.episodes[-1]["last"] = (self.actor, float(self.count))
         return {"x": np.array([self.count, self.count], np.float32)}
 
+    def _welcome(self):
+        """Where a policy key has a changing number of agents, up to three new ones come."""
+        growing = [key for key, count in CREWS[self.crew].items() if count < 0]
+        for _ in range(int(self.rng.integers(4)) if growing and len(self.present) < 7 else 0):
+            self.present.append(ActorID(growing[self.rng.integers(len(growing))], 10 * self.n_seen))
+            self.n_seen += 1
+
     def step(self, action):
         reward, who, seen = float(self.rng.normal()), *self.episodes[-1]["last"]
         self.flat_end = not self.turn
-        self.done = self.crew == "agents that leave" and len(self.present) > 1 and self.rng.random() < 0.15
+        leaving = self.crew in ("agents that leave", "a team that changes", "divided among a team")
+        self.done = leaving and len(self.present) > 1 and self.rng.random() < 0.15
         end = self.rng.choice([None, "terminated", "truncated"], p=[0.85, 0.08, 0.07])
         row = {"actor": who, "seen": seen, "action": int(action["a"]), "reward": reward}
         self.decisions.append(row | {"gamma": GAMMA if self.flat_end else 1.0, "done": self.done})
@@ -84,7 +96,7 @@ class Wanderer:
         if self.done:
             self.present.remove(who)
         if self.flat_end:
-            if self.crew == "divided rewards":
+            if self.crew.startswith("divided"):
                 self.divided = self.rng.normal(size=len(self.sub_rewards)).astype(np.float32)
                 for decision, share in zip(self.decisions[-len(self.divided) :], self.divided, strict=True):
                     decision["reward"] = float(share)

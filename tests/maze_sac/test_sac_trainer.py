@@ -2,7 +2,6 @@
 
 import math
 
-import attrs
 import numpy as np
 import pytest
 import torch
@@ -24,6 +23,7 @@ ENVS = {
     "multi-discrete": {"use": IDENTITY, "kind": "multi-discrete"},
     "masked": {"use": "maze_testing.environments:MaskedDict"},
     "mixed": {"use": f"{__file__.rsplit('/', 1)[-1][:-3]}:Mixed"},
+    "team": {"use": "maze_testing.structured_environments:ChangingTeam"},
     "two keys": {"use": f"{__file__.rsplit('/', 1)[-1][:-3]}:TwoKeys"},
 }
 
@@ -156,7 +156,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(make_train
     assert not torch.equal(weights(runs[0]), weights(runs[2]))
 
 
-@pytest.mark.parametrize("kind", ["continuous", "two keys"])
+@pytest.mark.parametrize("kind", ["continuous", "two keys", "team"])
 def test_workers_collect_what_is_learnt_from_on_any_pool(make_trainer, kind):
     learnt = []
     for pool in ("inline", "maze_testing.by_value_pool:ByValuePool"):
@@ -250,13 +250,11 @@ def test_networks_of_single_agents_are_refused(make_trainer):
         make_trainer(env=pair, trainer=SMALL, model={**MODEL, "separate_agent_nets": ["agent"]})
 
 
-def test_changing_numbers_of_agents_are_refused(assemble):
-    assembly = assemble(**tables("continuous"))
-    changing = attrs.evolve(TwoKeys.structured_spaces, agent_counts={"sign": 1, "size": -1})
-    context = attrs.evolve(assembly.trainer_context(), spaces=changing)
-    with pytest.raises(SpaceError, match="'size' changes") as refusal:
-        assembly.make_trainer(context)
-    assert "ppo" in refusal.value.help
+def test_a_buffer_too_small_for_a_team_is_refused_when_the_team_has_grown(make_trainer):
+    trainer = make_trainer(**tables("team", replay_buffer_size=12))
+    with pytest.raises(RequestError, match="too small for a team") as refusal:
+        trainer.train_epoch()
+    assert "replay_buffer_size" in refusal.value.help
 
 
 def test_a_distribution_without_gradients_is_refused(make_trainer, monkeypatch):

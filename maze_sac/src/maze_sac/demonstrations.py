@@ -91,7 +91,7 @@ class DemonstrationMemory:
             self._kept[key].load_state_dict(part["kept"])
 
     def _make_kept(self, key: PolicyKey, n_rows: int) -> ReplayBuffer:
-        n_agents = self._spaces.agent_counts[key]
+        n_agents = max(1, self._spaces.agent_counts[key])
         return ReplayBuffer(self._spaces.observation[key], self._spaces.action[key], n_agents, n_agents * n_rows)
 
 

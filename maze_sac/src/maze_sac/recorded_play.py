@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import attrs
 import numpy as np
 
 from maze_kernel.contracts.env import PolicyKey
@@ -30,26 +32,52 @@ def add_episodes(
     Args:
         episodes: of the training environment, outside of its transforms.
         replay: policy key to a buffer whose first `n_agents` rings are free or may be overwritten.
-        n_agents: policy key to agents.
+        n_agents: policy key to agents; −1: their number changes, and the first ring takes them one behind the other.
         gamma: discount of a flat step.
     """
-    series = {key: ActorSeries(replay[key], 1, n_agents[key]) for key in replay}
+    fixed = {key: ActorSeries(replay[key], 1, count) for key, count in n_agents.items() if count > 0}
     for episode in filter(len, episodes):
-        _play(episode, series, n_agents, gamma)
-        for own in series.values():
+        teams = {}
+        for key, count in n_agents.items():
+            if count < 0 and len(episode.decisions_of(key)):
+                episode, teams[key] = _team(episode, key, replay[key])
+        _play(episode, fixed | teams, n_agents, gamma)
+        for own in fixed.values():
             own.begin_episodes()
+        for key, team in teams.items():
+            for ring in range(team.replay.n_rings):
+                replay[key].add_episodes(0, *team.replay.stored(ring))
 
 
 def rows_needed(episodes: Sequence[Episode], n_agents: Mapping[PolicyKey, int]) -> dict[PolicyKey, int]:
     """Rows of the longest ring of each policy key that `add_episodes` fills, at most."""
     needed = {}
     for key, count in n_agents.items():
-        rows = np.zeros(count, np.int64)
-        for episode in episodes:
-            n_decisions = np.bincount(episode.agent_id[episode.decisions_of(key)], minlength=count)
-            rows += n_decisions + (n_decisions > 0)
+        rows = np.zeros(max(1, count), np.int64)
+        for episode in filter(len, episodes):
+            agents = episode.agent_id[episode.decisions_of(key)]
+            n_decisions = np.bincount(
+                np.unique(agents, return_inverse=True)[1] if count < 0 else agents, minlength=max(0, count)
+            )
+            used = n_decisions + (n_decisions > 0)
+            rows += used if count > 0 else used.sum()
         needed[key] = int(rows.max())
     return needed
+
+
+def _team(episode: Episode, key: PolicyKey, replay: ReplayBuffer) -> tuple[Episode, ActorSeries]:
+    """The episode with the agents of a policy key numbered from 0, and an empty series that has a ring for each."""
+    where = episode.decisions_of(key)
+    agents, number = np.unique(episode.agent_id[where], return_inverse=True)
+    agent_id = episode.agent_id.copy()
+    final: dict[str, Any] = {}
+    agent_id[where] = number
+    if episode.final_key == key and episode.final_agent is not None:
+        known = np.flatnonzero(agents == episode.final_agent).tolist()
+        final = {"final_agent": known[0]} if known else {"final_key": None}
+    n_rows = int(np.bincount(number).max()) + 2
+    series = ActorSeries(replay.like(len(agents), len(agents) * n_rows), 1, len(agents))
+    return attrs.evolve(episode, agent_id=agent_id, **final), series
 
 
 def _play(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
-from maze_kernel.errors import RequestError, SpaceError
+from maze_kernel.errors import RequestError
 from maze_replay.replay import Transitions
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.capabilities import ActionValueModel
@@ -35,12 +35,11 @@ class SACTrainer:
     """Soft actor-critic, of every policy key of an environment at once.
 
     Raises:
-        SpaceError: the number of agents of a policy key changes, or it has a head SAC cannot serve.
+        SpaceError: a policy key has a head SAC cannot serve.
         RequestError: the device does not exist, or the model has no Q networks, or one network an agent.
     """
 
     def __init__(self, context: TrainerContext, options: SACOptions) -> None:
-        _require_fixed_agents(context)
         self.options = options
         device = resolve_device(options.device)
         model: Any = context.make_model()
@@ -193,18 +192,6 @@ class SACTrainer:
     def close(self) -> None:
         """Close the training environments."""
         self._experience.close()
-
-
-def _require_fixed_agents(context: TrainerContext) -> None:
-    changing = [key for key, count in context.spaces.agent_counts.items() if count < 1]
-    if changing:
-        raise SpaceError(
-            f"the number of agents of policy key {changing[0]!r} changes, and sac keeps a part of its memory for each",
-            received=f"agents {dict(context.spaces.agent_counts)}",
-            expected="a fixed number of agents for every policy key",
-            owner=OWNER,
-            help="use a trainer that learns from whole rollouts: ppo or a2c; or es",
-        )
 
 
 def _require_action_values(model: Any) -> None:

@@ -28,7 +28,7 @@ def take_step(vector_env: VectorEnv, policy: Policy, last: Tick) -> TakenStep:
 class TransitionStore:
     """Keeps every actor's transitions of the steps taken in a batch, wherever they were taken.
 
-    Flat and structured environments with a fixed number of agents a policy key.
+    Flat and structured environments, also with a number of agents that changes.
 
     Args:
         spaces: of the environments.
@@ -38,7 +38,7 @@ class TransitionStore:
         report: takes rewards and ends of every tick, e.g. `EpisodeReturns.add_step`.
 
     Attributes:
-        replay: policy key to its buffer; a ring an environment and agent.
+        replay: policy key to its buffer; a ring an environment and agent, see `ActorSeries`.
     """
 
     def __init__(
@@ -55,7 +55,8 @@ class TransitionStore:
         self._series: dict[PolicyKey, ActorSeries] = {}
         for key in spaces.policy_keys:
             n_agents = spaces.agent_counts[key]
-            replay = ReplayBuffer(spaces.observation[key], spaces.action[key], n_envs * n_agents, size)
+            n_rings = n_envs * max(1, n_agents)
+            replay = ReplayBuffer(spaces.observation[key], spaces.action[key], n_rings, size)
             self._series[key] = ActorSeries(replay, n_envs, n_agents)
         self.replay = {key: series.replay for key, series in self._series.items()}
         self._flat_steps = _FlatSteps(n_envs)
@@ -70,6 +71,8 @@ class TransitionStore:
 
     def look_again(self) -> None:
         """What the environments show was overwritten in the buffers; the next step brings it again."""
+        for series in self._series.values():
+            series.begin_episodes()
         self._is_seen = False
 
     def add(self, step: TakenStep) -> int:

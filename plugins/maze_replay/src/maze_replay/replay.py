@@ -9,12 +9,12 @@ reward until the actor's next decision and the discount of what comes after. The
 
 A truncated episode adds one row that only holds its final observation; a terminated one needs none, for its discount
 is 0. The row behind the newest transition is pending: it holds the observation of the next decision. Rows that are no
-transition are not valid and never drawn.
+transition are not valid and never drawn. Where more actors come than there are rings, each ring is divided in two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -22,6 +22,8 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.contracts.vector import ArrayDict
+from maze_kernel.errors import RequestError
+from maze_replay.division import divide_rings
 
 MIN_ROWS = 4
 """Rows a ring has at least: two transitions, a final and a pending observation."""
@@ -72,14 +74,10 @@ class ReplayBuffer:
     """
 
     def __init__(self, observation: spaces.Dict, action: spaces.Dict, n_rings: int, size: int) -> None:
-        self.n_rings = n_rings
-        self.n_rows = max(MIN_ROWS, -(-size // n_rings))
+        self._spaces = observation, action
+        self._undivided = n_rings, max(MIN_ROWS, -(-size // n_rings))
         self.n_transitions = 0
-        self._observation = self._allocate(observation)
-        self._action = self._allocate(action)
-        self._reward = np.zeros((n_rings, self.n_rows), np.float32)
-        self._discount = np.zeros((n_rings, self.n_rows), np.float32)
-        self._valid = np.zeros((n_rings, self.n_rows), bool)
+        self._set_rings(*self._undivided)
         self._cursor = np.zeros(n_rings, np.int64)
         self._filled = np.zeros(n_rings, np.int64)
         self._bootstraps = np.zeros(n_rings, bool)
@@ -101,6 +99,55 @@ class ReplayBuffer:
         self.n_transitions += len(rings)
         self._bootstraps[rings] = discount > 0.0
         self._advance(rings)
+
+    def divide(self) -> Callable[[int, int], tuple[int, int] | None]:
+        """Make two rings of each, half as long: ring r becomes 2r, with its newer rows, and 2r + 1, with the others.
+
+        One transition is lost where the two parts met.
+
+        Returns:
+            Ring and row to ring and row: where it went; None: it was given up.
+
+        Raises:
+            RequestError: the rings would be too short.
+        """
+        half = self.n_rows // 2
+        if half < MIN_ROWS:
+            raise RequestError(
+                "the replay buffer is too small for a team of this size",
+                received=f"{self.n_rows} rows for each of {self.n_rings} actors",
+                expected=f"{MIN_ROWS} rows an actor, where twice as many share them",
+                owner="maze-replay",
+                help="raise trainer.replay_buffer_size",
+            )
+        division = divide_rings(self._filled, self._cursor, self.n_rows)
+        kept, columns = division.place >= 0, self._columns()
+        self._set_rings(2 * self.n_rings, half)
+        for name, column in self._columns().items():
+            column.reshape(-1, *column.shape[2:])[division.place[kept]] = columns[name][kept]
+        self._bootstraps = np.stack([self._bootstraps, np.zeros_like(self._bootstraps)], axis=1).reshape(-1)
+        self._filled = np.maximum(np.stack([division.newer, division.older], axis=1).reshape(-1) - 1, 0)
+        self._cursor = self._filled.copy()
+        self._valid[np.arange(self.n_rings), self._cursor] = False
+        self.n_transitions = int(np.count_nonzero(self._valid))
+
+        def moved(ring: int, row: int) -> tuple[int, int] | None:
+            place = int(division.place[ring, row])
+            return None if place < 0 else divmod(place, half)
+
+        return moved
+
+    def stored(self, ring: int) -> tuple[Transitions, np.ndarray]:
+        """The transitions of a ring in order of time, and (n,) bool where series end, as `add_episodes` takes them."""
+        start = 0 if self._filled[ring] < self.n_rows else int(self._cursor[ring]) + 1
+        rows = (start + np.arange(self.n_rows)) % self.n_rows
+        rows = ring * self.n_rows + rows[self._valid[ring, rows]]
+        ends = (self._discount.reshape(-1)[rows] == 0.0) | ~self._valid.reshape(-1)[self._following(rows)]
+        return self._transitions(rows, rows, self._reward.reshape(-1)[rows], self._discount.reshape(-1)[rows]), ends
+
+    def like(self, n_rings: int, size: int) -> ReplayBuffer:
+        """An empty one of the same spaces."""
+        return ReplayBuffer(*self._spaces, n_rings, size)
 
     def pending_row(self, ring: int) -> int:
         """Where the next transition of a ring will be stored."""
@@ -175,6 +222,10 @@ class ReplayBuffer:
             reward = np.where(goes_on, reward + discount * self._reward.reshape(-1)[following], reward)
             discount = np.where(goes_on, discount * self._discount.reshape(-1)[following], discount)
             last = np.where(goes_on, following, last)
+        return self._transitions(rows, last, reward, discount)
+
+    def _transitions(self, rows: np.ndarray, last: np.ndarray, reward: np.ndarray, discount: np.ndarray) -> Transitions:
+        """Decisions at flat indices (B,), each followed by what is behind `last` (B,)."""
         return Transitions(
             observation=_take(self._observation, rows),
             action=_take(self._action, rows),
@@ -219,7 +270,13 @@ class ReplayBuffer:
         return {"columns": columns, **{name: array.copy() for name, array in self._positions().items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned into a buffer of the same size."""
+        """Restore what `state_dict` returned into a buffer of the same size, however often either was divided."""
+        n_rings, n_rows = self._undivided
+        n_stored = len(np.asarray(state["cursor"]))
+        if n_stored != self.n_rings:
+            self._set_rings(n_stored, n_rows // (n_stored // n_rings))
+            self._cursor, self._filled = (np.zeros(n_stored, np.int64) for _ in range(2))
+            self._bootstraps = np.zeros(n_stored, bool)
         for name, array in self._columns().items():
             stored = np.asarray(state["columns"][name])
             array[:, : stored.shape[1]] = stored
@@ -239,6 +296,13 @@ class ReplayBuffer:
 
     def _positions(self) -> ArrayDict:
         return {"cursor": self._cursor, "filled": self._filled, "bootstraps": self._bootstraps}
+
+    def _set_rings(self, n_rings: int, n_rows: int) -> None:
+        """Empty columns; positions are the caller's."""
+        self.n_rings, self.n_rows = n_rings, n_rows
+        self._observation, self._action = (self._allocate(space) for space in self._spaces)
+        self._reward, self._discount = (np.zeros((n_rings, n_rows), np.float32) for _ in range(2))
+        self._valid = np.zeros((n_rings, n_rows), bool)
 
     def _allocate(self, space: spaces.Dict) -> ArrayDict:
         return {

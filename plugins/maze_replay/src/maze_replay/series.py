@@ -9,14 +9,13 @@ import numpy as np
 
 from maze_kernel.contracts.vector import FinalObservation, Group
 from maze_replay.replay import ReplayBuffer
+from maze_replay.seats import Seats
 
 
 class _Provisional(NamedTuple):
     """A stored transition that holds rewards of sub-steps `begin` to `end` of an unfinished flat step, discounted."""
 
     env: int
-    ring: int
-    row: int
     begin: int
     end: int
     discount: float
@@ -30,24 +29,29 @@ class ActorSeries:
     the discount of what follows is the product of all γ_k. A flat environment is the case of one actor, who decides
     at every tick.
 
+    Where the number of agents changes, whoever arrives takes a free ring of its environment, and leaves it behind when
+    it is done. If there is none, all rings of the replay buffer are divided in two.
+
     Args:
-        replay: with a ring an environment and agent; that of environment i and agent j is i · A + j.
+        replay: with a ring an environment and agent; that of environment i and agent j is i · A + j. Where the number
+            of agents changes, with N rings or as many as it was divided into.
         n_envs: N.
-        n_agents: A.
+        n_agents: A; −1: it changes.
     """
 
     def __init__(self, replay: ReplayBuffer, n_envs: int, n_agents: int) -> None:
         self.replay = replay
-        self._n_agents = n_agents
-        self._open = np.zeros((n_envs, n_agents), bool)
-        self._reward = np.zeros((n_envs, n_agents), np.float64)
-        self._discount = np.zeros((n_envs, n_agents), np.float64)
-        self._sub_step = np.zeros((n_envs, n_agents), np.int64)
-        self._provisional: list[_Provisional] = []
-        self._all = np.arange(n_envs * n_agents)
+        self._n_envs = n_envs
+        self._seats = Seats(n_envs, replay.n_rings // n_envs) if n_agents < 0 else None
+        # By ring and row: what overwrites a row is provisional itself, or is changed by nothing.
+        self._provisional: dict[tuple[int, int], _Provisional] = {}
+        self._make_room(n_agents if self._seats is None else self._seats.n_seats)
 
     def begin_episodes(self) -> None:
         """All environments are reset; decisions without a successor are forgotten."""
+        if self._seats is not None:
+            self._seats.reset(self.replay.n_rings // self._n_envs)
+            self._make_room(self._seats.n_seats)
         self._open.fill(False)
         self._provisional.clear()
         self.replay.cut(self._all)
@@ -57,6 +61,8 @@ class ActorSeries:
         self.begin_flat_steps(env_index)
         given_up = np.zeros(len(self._open), bool)
         given_up[env_index] = True
+        if self._seats is not None:
+            self._seats.leave_all(env_index)
         rings = self._all[np.repeat(given_up, self._n_agents)]
         self._flat(self._open)[rings] = False
         self.replay.cut(rings)
@@ -68,6 +74,7 @@ class ActorSeries:
             group: who sees what.
             sub_step: (N,) int64, how many decisions the present flat step has had.
         """
+        self._take_seats(group)
         rings = self._rings(group.env_index, group.agent_id)
         waiting = rings[self._flat(self._open)[rings]]
         if len(waiting):
@@ -104,9 +111,9 @@ class ActorSeries:
         """
         until = np.concatenate([[0.0], changes.cumsum()])
         self._reward[env] += self._discount[env] * (until[-1] - until[self._sub_step[env]])
-        for row in self._provisional:
+        for (ring, place), row in self._provisional.items():
             if row.env == env:
-                self.replay.add_reward(row.ring, row.row, row.discount * (until[row.end] - until[row.begin]))
+                self.replay.add_reward(ring, place, row.discount * (until[row.end] - until[row.begin]))
 
     def pass_time(self, reward: np.ndarray, gamma: np.ndarray | float) -> None:
         """A tick's rewards (N,) and discounts γ_k (N,), or one for all, reach every decision that waits."""
@@ -118,12 +125,15 @@ class ActorSeries:
         self._sub_step[env_index] = 0
         if self._provisional:
             begun = set(env_index.tolist())
-            self._provisional = [row for row in self._provisional if row.env not in begun]
+            self._provisional = {at: row for at, row in self._provisional.items() if row.env not in begun}
 
     def leave(self, group: Group, actor_done: np.ndarray, sub_step: np.ndarray) -> None:
         """Those of a group's actors who are done, by environment (N,), end their series without a bootstrap."""
         left = actor_done[group.env_index]
-        self._terminate(self._rings(group.env_index[left], group.agent_id[left]), sub_step)
+        env_index, agent_id = group.env_index[left], group.agent_id[left]
+        self._terminate(self._rings(env_index, agent_id), sub_step)
+        if self._seats is not None:
+            self._seats.leave(env_index, agent_id)
 
     def end_episodes(self, terminated: np.ndarray, truncated: np.ndarray, final: FinalObservation | None) -> None:
         """Episodes ended, (N,) bool each; `final` has the last observations of actors of this key.
@@ -134,21 +144,26 @@ class ActorSeries:
         self.begin_flat_steps(np.flatnonzero(terminated | truncated))
         self._terminate(self._all[np.repeat(terminated, self._n_agents)], None)
         cut = truncated & ~terminated
-        if not cut.any():
-            return
-        if final is not None:
-            self._truncate(final, cut)
-        rest = np.repeat(cut, self._n_agents)
-        self._flat(self._open)[rest] = False
-        self.replay.cut(self._all[rest])
+        if cut.any():
+            if final is not None:
+                self._truncate(final, cut)
+            rest = np.repeat(cut, self._n_agents)
+            self._flat(self._open)[rest] = False
+            self.replay.cut(self._all[rest])
+        if self._seats is not None:
+            self._seats.leave_all(np.flatnonzero(terminated | truncated))
 
     def _truncate(self, final: FinalObservation, cut: np.ndarray) -> None:
-        rings = self._rings(final.env_index, final.agent_id)
-        chosen = cut[final.env_index] & self._flat(self._open)[rings]
-        if chosen.any():
-            rings = rings[chosen]
-            self._complete(rings, None)
-            self.replay.observe(rings, {name: array[chosen] for name, array in final.observation.items()})
+        chosen = cut[final.env_index]
+        if self._seats is not None:  # who never decided has no ring
+            chosen &= self._seats.holds(final.env_index, final.agent_id)
+        agent_id = None if final.agent_id is None else final.agent_id[chosen]
+        rings = self._rings(final.env_index[chosen], agent_id)
+        waits = self._flat(self._open)[rings]
+        if waits.any():
+            chosen[chosen] = waits
+            self._complete(rings[waits], None)
+            self.replay.observe(rings[waits], {name: array[chosen] for name, array in final.observation.items()})
 
     def _terminate(self, rings: np.ndarray, sub_step: np.ndarray | None) -> None:
         rings = rings[self._flat(self._open)[rings]]
@@ -172,9 +187,39 @@ class ActorSeries:
             ring, env = int(rings[i]), int(envs[i])
             discount = float(self._flat(self._discount)[ring])
             row = self.replay.pending_row(ring)
-            self._provisional.append(_Provisional(env, ring, row, int(begin[i]), int(sub_step[env]), discount))
+            self._provisional[ring, row] = _Provisional(env, int(begin[i]), int(sub_step[env]), discount)
+
+    def _make_room(self, n_agents: int) -> None:
+        """Empty columns for so many actors of an environment."""
+        shape = (self._n_envs, n_agents)
+        self._n_agents = n_agents
+        self._open = np.zeros(shape, bool)
+        self._reward, self._discount = (np.zeros(shape, np.float64) for _ in range(2))
+        self._sub_step = np.zeros(shape, np.int64)
+        self._all = np.arange(self._n_envs * n_agents)
+
+    def _take_seats(self, group: Group) -> None:
+        """Give rings to those who have none."""
+        if self._seats is None:
+            return
+        while not self._seats.take(group.env_index, group.agent_id):
+            self._divide(self._seats)
+
+    def _divide(self, seats: Seats) -> None:
+        """Twice as many rings: those of each actor become the ones with even numbers."""
+        moved = self.replay.divide()
+        seats.divide()
+        before = self._open, self._reward, self._discount, self._sub_step
+        self._make_room(seats.n_seats)
+        for column, own in zip((self._open, self._reward, self._discount, self._sub_step), before, strict=True):
+            column[:, ::2] = own
+        rows = ((moved(*at), row) for at, row in self._provisional.items())
+        self._provisional = {at: row for at, row in rows if at is not None}
 
     def _rings(self, env_index: np.ndarray, agent_id: np.ndarray | None) -> np.ndarray:
+        if self._seats is not None:
+            assert agent_id is not None
+            return self._seats.rings(env_index, agent_id)
         if self._n_agents == 1 or agent_id is None:
             return env_index
         rings: np.ndarray = env_index * self._n_agents + agent_id
