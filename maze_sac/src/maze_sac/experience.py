@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from maze_kernel.contracts.env import PolicyKey
-from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.trainer import TrainerContext
 from maze_kernel.contracts.vector import FinalObservation, Group
 from maze_replay.collector import TransitionStore
@@ -18,8 +17,8 @@ from maze_runtime.models.capabilities import ActionValueModel
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.masking import MaskError
 from maze_runtime.rollout.episode_statistics import EpisodeReturns
-from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_sac.demonstrations import DemonstrationMemory
+from maze_sac.initial_policy import InitialPolicy
 from maze_sac.options import SACOptions
 from maze_sac.play import make_play
 
@@ -43,9 +42,8 @@ class Experience:
         self._seeds = context.seeds
         self._vector_env = context.make_vector_env()
         network = self._network = context.make_policy(model, 0)
-        random = RandomPolicy(PolicyContext(spaces=context.spaces))
-        initial = random if options.initial_sampling_policy == "random" else network
-        self._play = make_play(self._vector_env, network, initial, parameters, options.n_rollout_steps)
+        self._initial = InitialPolicy(options.initial_sampling_policy, network, context, self._vector_env)
+        self._play = make_play(self._vector_env, network, self._initial, parameters, options.n_rollout_steps)
         spaces = context.spaces
         self._statistics = EpisodeReturns(self._vector_env.n_envs)
         self._store = TransitionStore(
@@ -140,3 +138,4 @@ class Experience:
     def close(self) -> None:
         """Close the environments."""
         self._vector_env.close()
+        self._initial.close()

@@ -73,5 +73,5 @@ class SACOptions:
     """Keep demonstrations beside the replay buffer, so that new transitions never overwrite them."""
     demonstration_fraction: float = attrs.field(default=0.0, validator=between(0.0, 1.0))
     """Part of every batch that is drawn from kept demonstrations; 0: all transitions are equally likely."""
-    initial_sampling_policy: Literal["random", "policy"] = "random"
-    """Who collects them: uniformly random actions, or the untrained policy."""
+    initial_sampling_policy: Literal["random", "policy"] | Annotated[Selection, "policy"] = "random"
+    """Who collects them: uniformly random actions, the untrained policy, or any policy as a table: `{ use = "my_package.module:Class" }` and its options."""  # noqa: E501

@@ -14,6 +14,7 @@ from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.collector import OnlyCollects, innermost, make_buffer
 from maze_runtime.rollout.remote_collector import RemoteCollector
 from maze_runtime.rollout.taken_steps import ticks_of
+from maze_sac.initial_policy import InitialPolicy
 
 
 class Play(Protocol):
@@ -48,7 +49,8 @@ class LocalPlay:
         for policy in (self._network, self._initial):
             policy.seed(policy_seed)
         self._tick = self._vector_env.reset([[seed] for seed in env_seeds])
-        self._network.begin_episodes(np.arange(self._vector_env.n_envs))
+        for policy in (self._network, self._initial):
+            policy.begin_episodes(np.arange(self._vector_env.n_envs))
 
     def steps(self, n_steps: int, *, initial: bool) -> Iterator[TakenStep]:
         """See `Play`; arrays of a step are overwritten by the one after the next."""
@@ -106,7 +108,7 @@ class RemotePlay:
 
 
 def make_play(
-    vector_env: VectorEnv, network: Policy, initial: Policy, parameters: FlatParameters, n_steps: int
+    vector_env: VectorEnv, network: Policy, initial: InitialPolicy, parameters: FlatParameters, n_steps: int
 ) -> Play:
     """Steps in this process, or rollouts of workers where nobody can step.
 
@@ -114,5 +116,5 @@ def make_play(
         RequestError: workers cannot collect with these wrappers or this policy.
     """
     if isinstance(innermost(vector_env), OnlyCollects):
-        return RemotePlay(vector_env, network, parameters, n_steps, initial_at_random=initial is not network)
-    return LocalPlay(vector_env, network, initial)
+        return RemotePlay(vector_env, network, parameters, n_steps, initial_at_random=initial.is_random)
+    return LocalPlay(vector_env, network, initial.policy)
