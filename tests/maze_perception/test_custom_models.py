@@ -162,10 +162,87 @@ def test_wrong_networks_say_what_is_wrong(make_model, changes, words):
         assert word in caught.value.render()
 
 
-def test_without_a_network_the_table_is_named(make_model):
-    with pytest.raises(MazeError, match="critic") as caught:
-        make_model(spaces_of(), {"use": "custom", "policy": {"use": f"{HERE}:Policy"}})
-    assert "[model.critic]" in caught.value.render()
+def test_without_any_network_of_yours_the_table_is_refused(make_model):
+    with pytest.raises(MazeError, match="no network of yours") as caught:
+        make_model(spaces_of(), {"use": "custom"})
+    assert 'use = "auto"' in caught.value.render()
+
+
+@pytest.mark.parametrize("action", [{"action": spaces.Discrete(3)}, {"kind": spaces.Discrete(2), "force": VECTOR}])
+@pytest.mark.parametrize("missing", ["policy", "critic"])
+def test_what_is_not_given_is_the_network_of_auto(make_model, missing, action):
+    """The same sizes, initial gains, frequencies and masks."""
+    structured = spaces_of({"x": VECTOR, "y": spaces.Discrete(2)}, action)
+    custom = {key: value for key, value in table(default={"hidden_units": [5]}).items() if key != missing}
+    check_model(lambda: make_model(structured, custom, seed=3), structured)
+    role = {"policy": "policies", "critic": "critics"}[missing]
+    model, auto = make_model(structured, custom), make_model(structured, {"use": "auto", "hidden_units": [5]})
+
+    def shapes(of):
+        return {name: tuple(t.shape) for name, t in of.state_dict().items() if name.startswith(role)}
+
+    assert shapes(model) == shapes(auto)
+    if missing == "policy":
+        observation = {"x": torch.randn(6, 4), "y": torch.arange(6) % 2}
+        assert all(float(logits.detach().std()) < 0.1 for logits in model.logits("0", observation).values())
+
+
+def test_a_default_critic_reads_what_the_policy_gives_besides(make_model):
+    custom = {key: value for key, value in table({"kwargs": {"shares": True, "units": 5}}).items() if key != "critic"}
+    model = make_model(spaces_of(), {**custom, "default": {"hidden_units": [7]}})
+    policy, critic = model.network_graphs()
+    assert critic.n_parameters == policy.n_parameters + ((4 + 5) * 7 + 7) + (7 + 1)
+    model.value("0", {"x": torch.randn(2, 4)}).sum().backward()
+    assert all(p.grad is not None for name, p in model.named_parameters() if "body" in name)
+
+
+def test_default_policies_start_with_frequencies_and_masks(make_model):
+    structured = spaces_of({"x": VECTOR, "action_mask": spaces.MultiBinary(3)})
+    default = {"action_frequencies": {"action": [0.7, 0.2, 0.1]}}
+    model = make_model(structured, {"use": "custom", "critic": f"{HERE}:Critic", "default": default})
+    observation = {"x": torch.zeros(1, 4), "action_mask": torch.tensor([[1, 1, 0]])}
+    probabilities = model.logits("0", observation)["action"].softmax(-1)[0].tolist()
+    np.testing.assert_allclose(probabilities, [0.7 / 0.9, 0.2 / 0.9, 0.0], atol=1e-6)
+
+
+@pytest.mark.parametrize(("action", "n_values"), [(spaces.Discrete(3), 3), (VECTOR, 1)])
+def test_default_critics_of_a_custom_policy_value_actions(kernel, action, n_values):
+    structured = spaces_of(action={"action": action})
+    context = ModelContext(spaces=structured, catalog=kernel.catalog, critic="state-action")
+    chosen = {"use": "custom", "policy": f"{HERE}:Policy"}
+    model = kernel.catalog.build(select(kernel, "model", chosen), context)
+    encoder = model.action_value_critic("0").action_encoder
+    taken = None if n_values == 3 else encoder.encode({"action": torch.zeros(2, 4)})
+    values = model.action_value_critic("0")({"x": torch.randn(2, 4)}, taken)
+    assert values.shape == ((2, 2, 3) if n_values == 3 else (2, 2))
+    assert not torch.equal(values[0], values[1])
+
+
+def test_how_a_network_is_called_may_be_said(make_model):
+    class Unaware(nn.Linear):
+        def forward(self, observation):
+            return {"action": super().forward(observation["x"])}
+
+    model = make_model(spaces_of(), {"use": "custom", "policy": {"use": Unaware(4, 3), "inputs": "dict"}})
+    assert model.logits("0", {"x": torch.randn(2, 4)})["action"].shape == (2, 3)
+
+
+def test_a_module_itself_is_copied_for_every_key_and_refused_as_twins(kernel, make_model):
+    module = nn.Linear(4, 1)
+    structured = StructuredSpaces(
+        observation={"one": spaces.Dict(x=VECTOR), "two": spaces.Dict(x=VECTOR)},
+        action={"one": spaces.Dict(a=spaces.Discrete(2)), "two": spaces.Dict(b=spaces.Discrete(3))},
+        agent_counts={"one": 1, "two": 1},
+    )
+    model = make_model(structured, {"use": "custom", "critic": module})
+    critics = [p for name, p in model.named_parameters() if name.startswith("critics.") and name.endswith("weight")]
+    assert len(critics) == 2
+    assert all(torch.equal(own, module.weight) and own is not module.weight for own in critics)
+    context = ModelContext(spaces=spaces_of(), catalog=kernel.catalog, critic="state-action")
+    with pytest.raises(MazeError, match="twin critics"):
+        kernel.catalog.build(select(kernel, "model", {"use": "custom", "critic": module}), context)
+    with pytest.raises(MazeError, match="constructed already"):
+        make_model(structured, {"use": "custom", "critic": {"use": module, "kwargs": {"bias": False}}})
 
 
 CODE = "no_such_package:Thing"

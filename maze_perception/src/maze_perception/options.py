@@ -239,8 +239,8 @@ class ConcatOptions:
 
 
 @attrs.frozen(kw_only=True)
-class AutoOptions:
-    """Options of the `auto` model, which a run without `[model]` uses."""
+class DefaultStackOptions:
+    """What the networks of `auto` are made of; in `custom` those that no table names."""
 
     hidden_units: tuple[int, ...] = attrs.field(default=(64, 64), validator=UNITS)
     """Units a layer of the dense block of vectors, of each network."""
@@ -250,42 +250,89 @@ class AutoOptions:
     """Observations (T, D) whose rows are steps in the order of time: a `gru-last-step` reads each. Without it numbers of two dimensions are flattened or, with a mask `<name>_mask` (T,), a set."""  # noqa: E501
     recurrence: BlockSelection | None = None
     """Block after these stacks, e.g. a `gru` with stateful = true, of each network."""
-    critic: CriticKind = "shared-state"
-    """Kind of critic, as in `concat`."""
-    separate_agent_nets: tuple[str, ...] = ()
-    """Policy keys whose agents have networks of their own, as in `concat`."""
     init: Initialisation = "orthogonal"
     """Initial weights, as in `concat`."""
     action_frequencies: dict[str, tuple[float, ...]] = attrs.field(factory=dict)
     """Action head to how often each choice is taken before training, as in `concat`."""
+
+
+@attrs.frozen(kw_only=True)
+class AutoOptions(DefaultStackOptions):
+    """Options of the `auto` model, which a run without `[model]` uses."""
+
+    critic: CriticKind = "shared-state"
+    """Kind of critic, as in `concat`."""
+    separate_agent_nets: tuple[str, ...] = ()
+    """Policy keys whose agents have networks of their own, as in `concat`."""
     distributions: tuple[DistributionRule, ...] = ()
     """Distributions of action heads in place of the defaults; later entries are more specific."""
 
 
+def _is_network(_instance: object, _attribute: attrs.Attribute[Any], value: Any) -> None:
+    if not isinstance(value, str) and not callable(value):
+        raise ValueError(
+            f"a network is no {type(value).__name__}: give a torch.nn.Module, its class or its import path"
+        )
+
+
 @attrs.frozen(kw_only=True)
 class NetworkOptions:
-    """A network of the `custom` model: a class of torch.nn.Module by import path."""
+    """A network of the `custom` model: a class of torch.nn.Module by import path, or from Python."""
 
-    use: str
+    use: Annotated[str, "or an object"] = attrs.field(validator=_is_network)
     """"package.module:Class". Its constructor may take `obs_shapes`, and `action_logits_shapes` (policies) or
-    `output_shapes` (critics): name to shape of one sample."""
+    `output_shapes` (critics): name to shape of one sample. From Python also a class, a function that makes a
+    torch.nn.Module, or one itself, which is copied with its weights."""
     kwargs: dict[str, Any] = attrs.field(factory=dict)
     """Further keyword arguments of its constructor."""
+    inputs: Literal["auto", "dict", "tensors"] = "auto"
+    """How `forward` is called: with a "dict" of tensors by name, or with the "tensors" one behind the other; "auto":
+    with a dict where the constructor takes `obs_shapes`."""
+
+
+Network = NetworkOptions | Annotated[str, "or an object"]
+"""A network with its options, or what is its `use`."""
+
+
+def _network(name: str, value: Any) -> NetworkOptions | None:
+    try:
+        return value if value is None or isinstance(value, NetworkOptions) else NetworkOptions(use=value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _policy(value: Any) -> NetworkOptions | None:
+    return _network("policy", value)
+
+
+def _critic(value: Any) -> NetworkOptions | None:
+    return _network("critic", value)
+
+
+def _policies(value: Any) -> dict[str, NetworkOptions | None]:
+    return {key: _network(f"policies.{key}", own) for key, own in value.items()}
+
+
+def _critics(value: Any) -> dict[str, NetworkOptions | None]:
+    return {key: _network(f"critics.{key}", own) for key, own in value.items()}
 
 
 @attrs.frozen(kw_only=True)
 class CustomOptions:
-    """Options of the `custom` model: networks by import path."""
+    """Options of the `custom` model: policy, critic, or both are networks of your own."""
 
-    policy: NetworkOptions | None = None
-    """The policy: observations to the logits of every action head."""
-    critic: NetworkOptions | None = None
+    policy: Network | None = attrs.field(default=None, converter=_policy)
+    """The policy: observations to the logits of every action head. A table, or its `use` alone; absent: the default
+    policy."""
+    critic: Network | None = attrs.field(default=None, converter=_critic)
     """The critic: observations, and what the policy gives besides logits, to `value`. Trainers that value actions get
-    two of them, which may read `taken_action` too."""
-    policies: dict[str, NetworkOptions] = attrs.field(factory=dict)
+    two of them, which may read `taken_action` too. A table, or its `use` alone; absent: the default critic."""
+    policies: dict[str, Network] = attrs.field(factory=dict, converter=_policies)
     """Policy key to its policy, in place of `policy`."""
-    critics: dict[str, NetworkOptions] = attrs.field(factory=dict)
+    critics: dict[str, Network] = attrs.field(factory=dict, converter=_critics)
     """Policy key to its critic, in place of `critic`."""
+    default: DefaultStackOptions = attrs.field(factory=DefaultStackOptions)
+    """What policies and critics that are not given are made of, as in `auto`."""
     critic_kind: CriticKind = "step-state"
     """What the values of the critics mean in structured environments, as in `concat`; each policy key has one."""
     distributions: tuple[DistributionRule, ...] = ()

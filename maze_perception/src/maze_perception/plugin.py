@@ -124,5 +124,5 @@ def maze_models() -> Iterable[ModelComponent]:
         name="custom",
         target="maze_perception.models.custom:make_custom_model",
         options="maze_perception.options:CustomOptions",
-        summary="Policy and critic networks of your own, by import path.",
+        summary="Policy, critic, or both are networks of your own; the other is a default network.",
     )

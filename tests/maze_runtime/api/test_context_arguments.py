@@ -7,12 +7,15 @@ from pathlib import Path
 import gymnasium
 import pytest
 import tomli
+import torch
 
 from maze_kernel import MazeError
 from maze_kernel.config import load_experiment
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, ExperimentError, RequestError
+from maze_kernel.loader import Kernel
 from maze_runtime.context import RunContext
+from maze_runtime.run.assembly import Assembly
 
 FILE = """name = "small"
 seed = 3
@@ -165,6 +168,84 @@ def test_an_import_path_that_the_caller_gives_is_imported(monkeypatch):
     assert rewards(RunContext.load("one", env={"use": "my_envs:make_env"})) == rewards(context)
 
 
+# Networks from Python
+
+
+class Linear(torch.nn.Module):
+    """A policy that knows its shapes, so its `forward` gets a dict."""
+
+    def __init__(self, *, obs_shapes, action_logits_shapes):
+        super().__init__()
+        (size,), (n_logits,) = obs_shapes["observation"], action_logits_shapes["action"]
+        self.linear = torch.nn.Linear(size, n_logits)
+
+    def forward(self, observation):
+        return {"action": self.linear(observation["observation"])}
+
+
+def value_network():
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+
+
+def trained_weights(model, **arguments):
+    context = RunContext(experiment="small.toml", model=model, silent=True, **arguments)
+    return context.train(n_epochs=1).model.state_dict(), context
+
+
+def test_a_module_its_class_or_its_import_path_is_the_policy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "my_networks", sys.modules[__name__])
+    path = {"use": "custom", "policy": "my_networks:Linear"}
+    weights, _ = trained_weights(Linear)
+    sizes = {name: tensor.shape for name, tensor in weights.items()}
+    assert [tuple(shape) for name, shape in sizes.items() if name.startswith("policies.")] == [(2, 4), (2,)]
+    assert sum(1 for name in sizes if name.startswith("critics.")) == 6
+    for same in (
+        "my_networks:Linear",
+        path,
+        {**path, "policy": {"use": "my_networks:Linear"}},
+        {**path, "policy": Linear},
+    ):
+        others, _ = trained_weights(same)
+        assert all(torch.equal(tensor, others[name]) for name, tensor in weights.items())
+
+
+def test_a_module_is_copied_with_its_weights_and_never_changed():
+    module = torch.nn.Linear(4, 2)
+    before = module.weight.detach().clone()
+    fresh = Assembly(RunContext(experiment="small.toml", model=module).loaded, Kernel.installed()).make_model()
+    assert torch.equal(next(fresh.policies.parameters()), before)
+    weights, context = trained_weights(module)
+    assert not torch.equal(weights["policies.key_0.blocks.Linear_block.module.weight"], before)
+    assert torch.equal(module.weight, before)
+    assert context.train(n_epochs=1).epochs == 2
+
+
+def test_a_critic_alone_stands_beside_the_default_policy():
+    tables = {"use": "custom", "critic": value_network, "default": {"hidden_units": [8]}}
+    weights, _ = trained_weights(tables)
+    policy = [tuple(tensor.shape) for name, tensor in weights.items() if name.startswith("policies.")]
+    critic = [tuple(tensor.shape) for name, tensor in weights.items() if name.startswith("critics.")]
+    assert policy == [(8, 4), (8,), (2, 8), (2,)]
+    assert critic == [(8, 4), (8,), (1, 8), (1,)]
+
+
+def test_a_run_whose_network_lives_in_python_is_opened_with_it_and_goes_on():
+    _, context = trained_weights(Linear, run_dir="one")
+    opened = RunContext.load("one", model=Linear, silent=True)
+    assert rewards(opened) == rewards(context)
+    assert opened.train(n_epochs=1).epochs == 2
+    with pytest.raises(RequestError, match=r'RunContext\.load\("one", model=…\)') as caught:
+        RunContext.load("one")
+    assert "Linear" in caught.value.render()
+
+
+def test_a_network_from_python_plays_in_workers():
+    _, context = trained_weights(Linear)
+    alone = context.rollout(n_episodes=4, seed=3)
+    together = context.rollout(n_episodes=4, seed=3, n_workers=2)
+    assert [e.total_reward for e in alone.episodes] == [e.total_reward for e in together.episodes]
+
+
 # Several runs
 
 
@@ -224,6 +305,9 @@ class Thing:
     [
         ({"model": Thing}, "model= was given the class Thing"),
         ({"model": Thing()}, "model= was given an object of the class Thing"),
+        ({"model": {"use": "custom", "policy": 3}}, "model.policy has the wrong type"),
+        ({"model": {"use": "custom", "policy": Thing()}}, "policy: a network is no Thing"),
+        ({"model": {"use": "custom", "critic": {"use": Thing()}}}, "model.critic.use.*a network is no Thing"),
         ({"trainer": Thing}, "trainer= was given the class Thing"),
         ({"trainer": Thing()}, "trainer= was given an object of the class Thing"),
         ({"wrappers": [Halved]}, "wrappers= was given the class Halved"),

@@ -10,16 +10,18 @@ from maze_kernel.config import fields as f
 from maze_kernel.config.reading import Reader
 from maze_kernel.config.scalars import widens
 
+TOML_TYPES = (str, bool, int, float, list, tuple, Mapping, type(None))
+
 
 def fits(value: Any, annotation: Any, reader: Reader) -> bool:
     """Whether a value has the TOML shape of a type; its content is not looked at."""
     if f.selection_kind(annotation) is not None:
         return reader.python or isinstance(value, Mapping)
-    annotation, _ = f.strip_annotated(annotation)
+    annotation, remarks = f.strip_annotated(annotation)
     members = f.union_members(annotation)
     if members is not None:
         return any(fits(value, member, reader) for member in members)
-    if annotation in (Any, object):
+    if annotation in (Any, object) or (f.OR_OBJECT in remarks and not isinstance(value, TOML_TYPES)):
         return True
     if typing.get_origin(annotation) is Literal:
         return any(type(choice) is type(value) for choice in typing.get_args(annotation))

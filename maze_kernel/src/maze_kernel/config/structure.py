@@ -21,10 +21,8 @@ from maze_kernel.config.problems import show_value
 from maze_kernel.config.reading import INVALID, Reader, Scope
 from maze_kernel.config.scalars import checked_number, checked_text, structure_literal, structure_scalar
 from maze_kernel.config.selecting import inline_field, select_component, structure_inline
-from maze_kernel.config.shapes import fits, names_itself
+from maze_kernel.config.shapes import TOML_TYPES, fits, names_itself
 from maze_kernel.errors import RequestError
-
-_TOML_TYPES = (str, bool, int, float, list, tuple, Mapping, type(None))
 
 
 def structure(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
@@ -38,7 +36,7 @@ def structure(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
     if kind is not None:
         return structure_selection(value, kind, scope, reader)
     annotation, remarks = f.strip_annotated(annotation)
-    if f.OR_OBJECT in remarks and reader.python and not isinstance(value, _TOML_TYPES):
+    if f.OR_OBJECT in remarks and reader.python and not isinstance(value, TOML_TYPES):
         return value
     if annotation in (Any, object):
         return _structure_plain(value, scope, reader)

@@ -156,7 +156,7 @@ def _shared_critic(
         {name: spaces_.observation[key][source] for key, own in joined.sources.items() for name, source in own.items()}
     )
     latent = graph.require_vector(template.shared_critic_body(graph, observation, tuple(joined.shapes), WHO))
-    value = _add_linear(graph, "value", latent, 1, VALUE_HEAD_GAIN)
+    value = add_linear(graph, "value", latent, 1, VALUE_HEAD_GAIN)
     return SharedStateCritic(graph.build({"value": value}), joined)
 
 
@@ -181,12 +181,12 @@ def _action_value_networks(
     body = GraphBuilder(encoder.shapes, template.init)
     latent = body.require_vector(template.policy_body(body, observation, features))
     biases = head_biases(action, template.action_frequencies)
-    policy = body.build(_add_heads(body, latent, distribution, masks, biases))
-    twins = [_q_network(encoder, action_encoder, observation, features, template) for _ in range(N_TWINS)]
+    policy = body.build(add_heads(body, latent, distribution, masks, biases))
+    twins = [q_network(encoder, action_encoder, observation, features, template) for _ in range(N_TWINS)]
     return KeyNetworks(encoder=encoder, policy=policy, critic=ActionValueCritic(encoder, action_encoder, twins))
 
 
-def _q_network(
+def q_network(
     encoder: ObservationEncoder,
     action_encoder: ActionEncoder,
     observation: spaces.Dict,
@@ -200,7 +200,7 @@ def _q_network(
     else:
         graph, n_values = GraphBuilder({**encoder.shapes, TAKEN_ACTION: (action_encoder.size,)}, template.init), 1
         latent = template.action_value_body(graph, observation, features, TAKEN_ACTION)
-    value = _add_linear(graph, "value", graph.require_vector(latent), n_values, VALUE_HEAD_GAIN)
+    value = add_linear(graph, "value", graph.require_vector(latent), n_values, VALUE_HEAD_GAIN)
     return graph.build({"value": value})
 
 
@@ -229,14 +229,14 @@ def _key_networks(
         shared, policy_graph, critic_graph = None, body, GraphBuilder(shapes, template.init)
         if with_critic:
             critic_latent = critic_graph.require_vector(template.critic_body(critic_graph, observation, features))
-    policy = policy_graph.build(_add_heads(policy_graph, latent, distribution, masks, biases))
+    policy = policy_graph.build(add_heads(policy_graph, latent, distribution, masks, biases))
     if not with_critic:
         return KeyNetworks(encoder=encoder, policy=policy, critic=None, shared=shared)
-    value = _add_linear(critic_graph, "value", critic_latent, 1, VALUE_HEAD_GAIN)
+    value = add_linear(critic_graph, "value", critic_latent, 1, VALUE_HEAD_GAIN)
     return KeyNetworks(encoder=encoder, policy=policy, critic=critic_graph.build({"value": value}), shared=shared)
 
 
-def _add_heads(
+def add_heads(
     graph: GraphBuilder,
     latent: str,
     distribution: ProductDistribution,
@@ -246,7 +246,7 @@ def _add_heads(
     """Linear heads, with initial biases where there are any, masked where there is a mask; returns head name to key."""
     outputs = {}
     for head, (n_logits,) in distribution.logits_shapes().items():
-        outputs[head] = _add_linear(graph, f"{head}_logits", latent, n_logits, POLICY_HEAD_GAIN)
+        outputs[head] = add_linear(graph, f"{head}_logits", latent, n_logits, POLICY_HEAD_GAIN)
         if head in biases:
             graph.set_bias(f"{head}_logits", biases[head])
         if head in masks:
@@ -255,6 +255,7 @@ def _add_heads(
     return outputs
 
 
-def _add_linear(graph: GraphBuilder, name: str, latent: str, units: int, gain: float) -> str:
+def add_linear(graph: GraphBuilder, name: str, latent: str, units: int, gain: float) -> str:
+    """A linear layer behind the vector `latent`; returns the key of its output."""
     options = LinearOutputOptions(output_units=units)
     return graph.add(name, lambda *keys: LinearOutput(*keys, options), (latent,), f"model/{name}", gain)

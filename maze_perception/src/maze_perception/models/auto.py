@@ -31,13 +31,18 @@ from maze_runtime.models.actor_critic import StructuredActorCritic
 def make_auto_model(context: ModelContext, options: AutoOptions | None = None) -> StructuredActorCritic:
     """The target of the model `auto`, which a run without `[model]` uses."""
     options = options or AutoOptions()
-    _check_sequences(context, options.sequences)
-    model = assemble(context, _AutoTemplate(options, context.catalog), options.distributions)
+    check_sequences(context, options.sequences)
+    model = assemble(context, AutoTemplate(options, context.catalog), options.distributions)
     model.notes = tuple(_notes(context, options))
     return model
 
 
-def _check_sequences(context: ModelContext, names: Iterable[str]) -> None:
+def check_sequences(context: ModelContext, names: Iterable[str]) -> None:
+    """Refuse names of sequences that are no observations of two dimensions.
+
+    Raises:
+        RequestError: names the first one.
+    """
     shapes: dict[str, set[tuple[int, ...]]] = {}
     for observation in context.spaces.observation.values():
         for name, space in observation.spaces.items():
@@ -67,7 +72,9 @@ def _notes(context: ModelContext, options: AutoOptions) -> Iterator[str]:
 
 
 @attrs.frozen
-class _AutoTemplate:
+class AutoTemplate:
+    """The layers of `auto`."""
+
     options: AutoOptions
     catalog: Any
 
@@ -87,7 +94,7 @@ class _AutoTemplate:
     def separate_agent_nets(self) -> tuple[str, ...]:
         return self.options.separate_agent_nets
 
-    def of(self, policy_key: PolicyKey) -> _AutoTemplate:
+    def of(self, policy_key: PolicyKey) -> AutoTemplate:
         return self
 
     def shares_body(self, observation: spaces.Dict, features: tuple[str, ...]) -> bool:

@@ -1,39 +1,57 @@
-"""The `custom` model: policy and critic networks are classes of the user's, by import path.
+"""The `custom` model: policy, critic, or both are networks of the user's.
 
 What surrounds them stays Maze's: encoding of observations, masks, distributions, twins. No class needs a base of ours.
+A network that is not given is that of `auto`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
+import attrs
+import numpy as np
 import torch
+from gymnasium import spaces
+from torch import nn
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ModelContext
 from maze_kernel.errors import RequestError
 from maze_perception.block import Shape
 from maze_perception.blocks.general import ActionMasking
+from maze_perception.graph import GraphBuilder
 from maze_perception.inference import InferenceBlock
-from maze_perception.models.assembly import N_TWINS, find_inputs
+from maze_perception.models.assembly import (
+    N_TWINS,
+    VALUE_HEAD_GAIN,
+    add_heads,
+    add_linear,
+    find_inputs,
+    q_network,
+)
+from maze_perception.models.auto import AutoTemplate, check_sequences
+from maze_perception.models.head_bias import head_biases
 from maze_perception.models.masks import action_distributions
 from maze_perception.models.user_network import UserNetwork
-from maze_perception.options import CustomOptions, NetworkOptions
+from maze_perception.options import AutoOptions, CustomOptions, DefaultStackOptions, NetworkOptions
 from maze_runtime.models.action_distribution import ProductDistribution
 from maze_runtime.models.action_encoding import ActionEncoder
 from maze_runtime.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
 from maze_runtime.models.actor_critic import KeyNetworks, StructuredActorCritic
+from maze_runtime.models.observation_encoding import ObservationEncoder
 
 
 def make_custom_model(context: ModelContext, options: CustomOptions) -> StructuredActorCritic:
     """The target of the model `custom`.
 
     Raises:
-        RequestError: no network for a policy key, a path that cannot be imported, or a constructor that refuses.
+        RequestError: no network at all, a path that cannot be imported, or a constructor that refuses.
         BlockError: a network that fails on zeros, or gives other tensors than it should.
     """
     spaces_ = context.spaces
     _check_keys(spaces_.policy_keys, options)
+    check_sequences(context, options.default.sequences)
     distributions = action_distributions(context, options.distributions)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(context.seed)
@@ -45,37 +63,108 @@ def make_custom_model(context: ModelContext, options: CustomOptions) -> Structur
 def _key_networks(
     context: ModelContext, options: CustomOptions, key: PolicyKey, distribution: ProductDistribution
 ) -> KeyNetworks:
-    """The user's policy and critic; what the policy gives besides logits runs once, for both."""
-    action = context.spaces.action[key]
-    masks, features, encoder = find_inputs(context.spaces.observation[key], action)
-    shapes = {name: tuple(encoder.shapes[name]) for name in features}
-    logits_shapes = distribution.logits_shapes()
-    policy = UserNetwork.build(_options_of(options, "policy", key), shapes, "action_logits_shapes", logits_shapes)
-    extra = {name: shape for name, shape in policy.found_shapes.items() if name not in logits_shapes}
-    masked = {mask: tuple(encoder.shapes[mask]) for mask in masks.values()}
-    critic_options = _options_of(options, "critic", key)
+    """Policy and critic, the user's or default ones; what the policy gives besides logits runs once, for both."""
+    parts = _Parts.of(context, options, key, distribution)
+    network = options.policies.get(key, options.policy)
+    if network is None:
+        return parts.joined(None, parts.default_policy(), {})
+    policy = UserNetwork.build(network, parts.shapes, "action_logits_shapes", distribution.logits_shapes())
+    extra = {name: shape for name, shape in policy.found_shapes.items() if name not in parts.logits_shapes}
+    if extra and not parts.values_actions:
+        shared = InferenceBlock({policy.name: policy}, parts.shapes, policy.out_keys)
+        logits = {UserNetwork.out_key(head): shape for head, shape in parts.logits_shapes.items()}
+        return parts.joined(shared, _policy({}, {**logits, **parts.masked}, parts.logits_shapes, parts.masks), extra)
+    inputs = {**parts.shapes, **parts.masked}
+    return parts.joined(None, _policy({policy.name: policy}, inputs, parts.logits_shapes, parts.masks), {})
 
-    if context.critic == "state-action":
-        encoded = ActionEncoder(action)
-        inputs = shapes if encoded.is_enumerable else {**shapes, TAKEN_ACTION: (encoded.size,)}
-        n_values = encoded.n_choices if encoded.is_enumerable else 1
-        twins = [_critic(critic_options, inputs, n_values) for _ in range(N_TWINS)]
-        return KeyNetworks(
-            encoder=encoder,
-            policy=_policy({policy.name: policy}, {**shapes, **masked}, logits_shapes, masks),
-            critic=ActionValueCritic(encoder, encoded, twins),
+
+@attrs.frozen
+class _Parts:
+    """What the networks of one policy key are made from.
+
+    Attributes:
+        network: the user's critic; None: the default one.
+        values_actions: whether the trainer asks for twins that value actions.
+        masks: head to observation.
+        features: the observations that networks read.
+    """
+
+    template: AutoTemplate
+    network: NetworkOptions | None
+    values_actions: bool
+    observation: spaces.Dict
+    action: spaces.Dict
+    distribution: ProductDistribution
+    masks: Mapping[str, str]
+    features: tuple[str, ...]
+    encoder: ObservationEncoder
+
+    @classmethod
+    def of(
+        cls, context: ModelContext, options: CustomOptions, key: PolicyKey, distribution: ProductDistribution
+    ) -> _Parts:
+        """Those of one policy key."""
+        stack = {field.name: getattr(options.default, field.name) for field in attrs.fields(DefaultStackOptions)}
+        observation, action = context.spaces.observation[key], context.spaces.action[key]
+        masks, features, encoder = find_inputs(observation, action)
+        return cls(
+            AutoTemplate(AutoOptions(**stack), context.catalog),
+            options.critics.get(key, options.critic),
+            context.critic == "state-action",
+            observation,
+            action,
+            distribution,
+            masks,
+            features,
+            encoder,
         )
-    critic = _critic(critic_options, {**shapes, **extra}, 1)
-    if not extra:
-        together = _policy({policy.name: policy}, {**shapes, **masked}, logits_shapes, masks)
-        return KeyNetworks(encoder=encoder, policy=together, critic=critic)
-    logits = {UserNetwork.out_key(head): shape for head, shape in logits_shapes.items()}
-    return KeyNetworks(
-        encoder=encoder,
-        policy=_policy({}, {**logits, **masked}, logits_shapes, masks),
-        critic=critic,
-        shared=InferenceBlock({policy.name: policy}, shapes, policy.out_keys),
-    )
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        """Encoded observation to shape."""
+        return {name: tuple(self.encoder.shapes[name]) for name in self.features}
+
+    @property
+    def masked(self) -> dict[str, Shape]:
+        """Mask to shape."""
+        return {mask: tuple(self.encoder.shapes[mask]) for mask in self.masks.values()}
+
+    @property
+    def logits_shapes(self) -> dict[str, Shape]:
+        """Head to shape of its logits."""
+        return self.distribution.logits_shapes()
+
+    def joined(self, shared: InferenceBlock | None, policy: InferenceBlock, extra: Mapping[str, Shape]) -> KeyNetworks:
+        """The networks with a critic, which reads what the policy gives besides logits, too."""
+        critic: nn.Module = self._twins() if self.values_actions else self._critic(extra)
+        return KeyNetworks(encoder=self.encoder, policy=policy, critic=critic, shared=shared)
+
+    def default_policy(self) -> InferenceBlock:
+        """The policy of `auto`, without what it shares with the critic where there is an image."""
+        graph = GraphBuilder(self.encoder.shapes, self.template.init)
+        latent = graph.require_vector(self.template.policy_body(graph, self.observation, self.features))
+        biases = head_biases(self.action, self.template.action_frequencies)
+        return graph.build(add_heads(graph, latent, self.distribution, self.masks, biases))
+
+    def _critic(self, extra: Mapping[str, Shape]) -> InferenceBlock:
+        if self.network is not None:
+            return _critic(self.network, {**self.shapes, **extra}, 1)
+        graph = GraphBuilder({**self.shapes, **extra}, self.template.init)
+        boxes = {name: spaces.Box(-np.inf, np.inf, shape) for name, shape in extra.items()}
+        observation = spaces.Dict({**self.observation.spaces, **boxes})
+        latent = graph.require_vector(self.template.critic_body(graph, observation, (*self.features, *extra)))
+        return graph.build({"value": add_linear(graph, "value", latent, 1, VALUE_HEAD_GAIN)})
+
+    def _twins(self) -> ActionValueCritic:
+        encoded = ActionEncoder(self.action)
+        if self.network is None:
+            build = partial(q_network, self.encoder, encoded, self.observation, self.features, self.template)
+            return ActionValueCritic(self.encoder, encoded, [build() for _ in range(N_TWINS)])
+        _refuse_one_module_for_twins(self.network)
+        inputs = self.shapes if encoded.is_enumerable else {**self.shapes, TAKEN_ACTION: (encoded.size,)}
+        n_values = encoded.n_choices if encoded.is_enumerable else 1
+        twins = [_critic(self.network, inputs, n_values) for _ in range(N_TWINS)]
+        return ActionValueCritic(self.encoder, encoded, twins)
 
 
 def _policy(
@@ -101,19 +190,25 @@ def _critic(options: NetworkOptions, shapes: Mapping[str, Shape], n_values: int)
     return InferenceBlock({network.name: network}, shapes, {"value": UserNetwork.out_key("value")})
 
 
-def _options_of(options: CustomOptions, role: str, key: PolicyKey) -> NetworkOptions:
-    own = options.policies if role == "policy" else options.critics
-    found: NetworkOptions | None = own.get(key, options.policy if role == "policy" else options.critic)
-    if found is None:
+def _refuse_one_module_for_twins(network: NetworkOptions) -> None:
+    if isinstance(network.use, nn.Module):
         raise RequestError(
-            f"the custom model has no {role} network" + (f" for policy key {key!r}" if own else ""),
-            expected=f'a table [model.{role}] with use = "package.module:Class"',
+            "one torch.nn.Module cannot be both of the twin critics, which must begin with different weights",
+            received=type(network.use).__qualname__,
+            expected="its class, or a function that makes one",
+            option="critic",
             owner="maze-perception",
         )
-    return found
 
 
 def _check_keys(policy_keys: tuple[PolicyKey, ...], options: CustomOptions) -> None:
+    if not (options.policy or options.critic or options.policies or options.critics):
+        raise RequestError(
+            "the custom model has no network of yours",
+            expected='policy = "package.module:Class" in [model], critic, or both',
+            owner="maze-perception",
+            help='leave [model] out, or write use = "auto", for default networks',
+        )
     for table, own in (("policies", options.policies), ("critics", options.critics)):
         for key in own:
             if key not in policy_keys:

@@ -1,7 +1,8 @@
-"""A network of the user's as a block: imported, constructed with the shapes it asks for, checked on zeros."""
+"""A network of the user's as a block: imported, constructed with the shapes it asks for or copied, checked on zeros."""
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +18,8 @@ from maze_perception.options import NetworkOptions
 class UserNetwork(PerceptionBlock):
     """A module of the user's, called with what it understands.
 
-    A class whose constructor takes `obs_shapes` gets a dict of tensors; another one the tensors, one behind the other.
+    Without further word a class whose constructor takes `obs_shapes` gets a dict of tensors; another one the tensors,
+    one behind the other.
 
     Args:
         module: the user's.
@@ -49,26 +51,16 @@ class UserNetwork(PerceptionBlock):
     def build(
         cls, options: NetworkOptions, in_shapes: Mapping[str, Shape], out_name: str, out_shapes: Mapping[str, Shape]
     ) -> UserNetwork:
-        """Import and construct the user's class; `out_name` is the argument that `out_shapes` is given as."""
-        make = _imported(options.use)
+        """Import, construct or copy the user's network; `out_name` is the argument that `out_shapes` is given as."""
         offered = {"obs_shapes": dict(in_shapes), out_name: dict(out_shapes)}
-        accepted = {name: value for name, value in offered.items() if _accepts(make, name)}
-        try:
-            module = make(**{**accepted, **options.kwargs})
-        except (TypeError, KeyError, IndexError, ValueError, AttributeError) as error:
-            raise RequestError(
-                f"{options.use!r} cannot be constructed: {type(error).__name__}: {error}",
-                received=", ".join(f"{name}={value!r}" for name, value in {**accepted, **options.kwargs}.items()),
-                owner="maze-perception",
-                help="its constructor may take obs_shapes and " + out_name + "; give the rest in kwargs",
-            ) from error
-        if not isinstance(module, nn.Module):
-            raise RequestError(
-                f"{options.use!r} does not make a torch.nn.Module",
-                received=type(module).__name__,
-                owner="maze-perception",
-            )
-        return cls(module, in_shapes, out_shapes, takes_dict="obs_shapes" in accepted)
+        make = _imported(options.use) if isinstance(options.use, str) else options.use
+        if isinstance(make, nn.Module):
+            module, takes_shapes = _copy(make, options), _accepts(type(make), "obs_shapes")
+        else:
+            accepted = {name: value for name, value in offered.items() if _accepts(make, name)}
+            module, takes_shapes = _made(make, {**accepted, **options.kwargs}, out_name), "obs_shapes" in accepted
+        takes_dict = takes_shapes if options.inputs == "auto" else options.inputs == "dict"
+        return cls(module, in_shapes, out_shapes, takes_dict=takes_dict)
 
     def forward(self, inputs: TensorDict) -> TensorDict:
         """(B, ...) tensors by name to (B, ...) tensors by `out_keys`: what it gives besides keeps its name."""
@@ -119,6 +111,35 @@ class UserNetwork(PerceptionBlock):
                     help="return what the critic shall share under a name of its own",
                 )
         return {**{name: tuple(shape) for name, shape in out_shapes.items()}, **extra}
+
+
+def _copy(module: nn.Module, options: NetworkOptions) -> nn.Module:
+    """A copy with its weights, so that training does not change what the caller holds."""
+    if options.kwargs:
+        raise RequestError(
+            f"kwargs are for a constructor, and {type(module).__qualname__} is constructed already",
+            received=", ".join(options.kwargs),
+            owner="maze-perception",
+        )
+    return copy.deepcopy(module)
+
+
+def _made(make: Any, arguments: Mapping[str, Any], out_name: str) -> nn.Module:
+    named = getattr(make, "__qualname__", None) or type(make).__qualname__
+    try:
+        module = make(**arguments)
+    except (TypeError, KeyError, IndexError, ValueError, AttributeError) as error:
+        raise RequestError(
+            f"{named} cannot be constructed: {type(error).__name__}: {error}",
+            received=", ".join(f"{name}={value!r}" for name, value in arguments.items()),
+            owner="maze-perception",
+            help="its constructor may take obs_shapes and " + out_name + "; give the rest in kwargs",
+        ) from error
+    if not isinstance(module, nn.Module):
+        raise RequestError(
+            f"{named} does not make a torch.nn.Module", received=type(module).__name__, owner="maze-perception"
+        )
+    return module
 
 
 def _imported(path: str) -> Any:

@@ -49,7 +49,8 @@ class RunContext:
         env: a component's name or table, a Gymnasium id or instance, or a factory of Maze or Gymnasium environments.
         trainer, model, wrappers, policies of `rollout`: a component's name, its table (`use` and options), an
             instance of its options class, or, but for the trainer, the object itself. None: those of the experiment,
-            and without one the default trainer and the default model.
+            and without one the default trainer and the default model. As `model` also a torch.nn.Module or its class:
+            the policy network, beside the default critic.
         overrides: experiment values by dotted path or as nested tables, e.g. `{"vector.n_envs": 4}`.
         seed: of all randomness; None: the experiment's, 0 without one.
         run_dir: directory of the run; None: `runs/<name>/<UTC time>-<4 hex>/`.

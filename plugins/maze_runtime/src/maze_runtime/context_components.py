@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from gymnasium.spaces import Space
 
+from maze_kernel.components import load_attribute
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.selection import Selection
@@ -24,6 +25,8 @@ _METHODS = {
     "policy": ("act", "begin_episodes", "seed"),
 }
 """What an object given in place of a component must have."""
+OWN_NETWORKS = "custom"
+"""The model whose option `policy` takes a network from Python."""
 
 
 def component_table(kernel: Kernel, kind: str, value: Any) -> Any:
@@ -40,11 +43,32 @@ def component_table(kernel: Kernel, kind: str, value: Any) -> Any:
             return _selection(entry, value)
     if kind == "env":
         return _env(kernel, value)
+    if kind == "model" and is_bare_network(_imported(kernel, value)):
+        return {"use": OWN_NETWORKS, "policy": value}
     if isinstance(value, str):
         return {"use": value}
     if value is not None and not isinstance(value, (bool, int, float, list, tuple)):
         _refuse_what_does_not_fit(kernel, kind, value)
     return value
+
+
+def is_bare_network(value: Any) -> bool:
+    """Whether it is a torch.nn.Module, or a class of them, and by itself no model: it lacks what trainers ask for."""
+    from torch import nn
+
+    is_class = isinstance(value, type)
+    is_module = issubclass(value, nn.Module) if is_class else isinstance(value, nn.Module)
+    return is_module and not all(hasattr(value, name) for name in _METHODS["model"])
+
+
+def _imported(kernel: Kernel, value: Any) -> Any:
+    """What an import path names, where it can be imported; anything else as it is."""
+    if not isinstance(value, str) or ":" not in value or kernel.catalog.names_plugin(value):
+        return value
+    try:
+        return load_attribute(value)
+    except (ImportError, AttributeError, ValueError):
+        return value  # refused with its reason when the experiment is checked
 
 
 def set_paths(tables: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,7 +97,8 @@ def _refuse_what_does_not_fit(kernel: Kernel, kind: str, value: Any) -> None:
     elif kind == "wrapper" and (is_class or not isinstance(value, Transform)):
         expected = "a wrapper's name, its table, or a Transform"
     elif kind in _METHODS and (is_class or missing):
-        expected = f"a {kind}'s name, its table, or an object with {', '.join(_METHODS[kind])}"
+        network = "a torch.nn.Module or its class as the policy network, " if kind == "model" else ""
+        expected = f"a {kind}'s name, its table, {network}or an object with {', '.join(_METHODS[kind])}"
     else:
         return
     named = value if hasattr(value, "__qualname__") else type(value)

@@ -172,10 +172,22 @@ def _require_given(stored: StoredRun, components: Mapping[str, Any], kernel: Ker
     for name in KINDS:
         table = stored.resolved.get(name, {})
         for part in table if isinstance(table, list) else [table]:
-            use = str(part.get("use", ""))
-            if name not in components and ":" in use and not kernel.catalog.names_plugin(use):
+            outside = None if name in components else _outside(part, kernel)
+            if outside is not None:
                 raise RequestError(
                     f"the {KINDS[name]} of run {stored.path} lives in Python, which its directory does not hold",
-                    received=f"{name} {use}",
+                    received=f"{name} {outside}",
                     help=f'give it again: RunContext.load("{stored.path}", {name}=…)',
                 )
+
+
+def _outside(table: Any, kernel: Kernel) -> str | None:
+    """What a stored table names that lives in Python: an import path or the description of an object, or None."""
+    if not isinstance(table, Mapping):
+        return None
+    use = table.get("use")
+    if "python-object" in table:
+        return str(table["python-object"])
+    if isinstance(use, str) and ":" in use and not kernel.catalog.names_plugin(use):
+        return use
+    return next((found for value in table.values() if (found := _outside(value, kernel))), None)

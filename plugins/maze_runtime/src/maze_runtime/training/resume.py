@@ -55,7 +55,8 @@ def stored_experiment(
     described = {
         key: stored.resolved[key]
         for key in given
-        if key in stored.resolved and _is_object(getattr(loaded.experiment, key))
+        if key in stored.resolved
+        and (_is_object(getattr(loaded.experiment, key)) or _holds_object(loaded.resolved[key]))
     }
     return attrs.evolve(loaded, path=str(stored.path / "experiment.toml"), resolved={**loaded.resolved, **described})
 
@@ -64,6 +65,15 @@ def _is_object(selected: Any) -> bool:
     """Whether a component, or one of several, was given as an object from Python."""
     parts = selected if isinstance(selected, tuple) else (selected,)
     return any(part is not None and part.instance is not None for part in parts)
+
+
+def _holds_object(table: Any) -> bool:
+    """Whether an option of a table is an object from Python."""
+    if isinstance(table, Mapping):
+        return any(map(_holds_object, table.values()))
+    if isinstance(table, (list, tuple)):
+        return any(map(_holds_object, table))
+    return not isinstance(table, (str, int, float, type(None)))
 
 
 def _without_options_of_mode(resolved: Mapping[str, Any], overrides: Sequence[str]) -> Mapping[str, Any]:
