@@ -201,6 +201,119 @@ def test_the_critic_can_share_the_embedding_or_have_its_own_size(make_model):
     assert [tuple(parameter.shape) for parameter in wide.critics.parameters()] == [(16, 4), (16,), (1, 16), (1,)]
 
 
+TWO_BLOCKS = {
+    "use": "concat",
+    "blocks": {"a": {"use": "dense", "hidden_units": [5]}, "b": {"use": "dense", "hidden_units": [3]}},
+    "hidden": {"use": "dense", "hidden_units": [6]},
+}
+A, B, HIDDEN = 4 * 5 + 5, 4 * 3 + 3, 8 * 6 + 6
+
+
+@pytest.mark.parametrize(
+    ("up_to", "n_shared", "n_critic"),
+    [
+        ("a", A, B + HIDDEN + 7),
+        (["a"], A, B + HIDDEN + 7),
+        (["a", "b"], A + B, HIDDEN + 7),
+        ("concatenation", A + B, HIDDEN + 7),
+        ("hidden", A + B + HIDDEN, 7),
+    ],
+)
+def test_the_embedding_is_shared_up_to_a_named_block(make_model, up_to, n_shared, n_critic):
+    structured = flat({"a": VECTOR, "b": VECTOR}, {"action": DISCRETE})
+    model = make_model(structured, {**TWO_BLOCKS, "critic": {"share_embedding": up_to}})
+    sizes = [sum(p.numel() for p in part.parameters()) for part in (model.shared, model.critics)]
+    assert sizes == [n_shared, n_critic]
+    alone = make_model(structured, TWO_BLOCKS)
+    observation = observe(structured)
+    for ours, theirs in zip(
+        [*model.shared.parameters(), *model.policies.parameters()], alone.policies.parameters(), strict=True
+    ):
+        ours.data.copy_(theirs.data)
+    torch.testing.assert_close(model.logits("0", observation), alone.logits("0", observation))
+    arrays = model.numpy_logits("0")({name: part.numpy() for name, part in observation.items()})
+    np.testing.assert_allclose(arrays["action"], model.logits("0", observation)["action"].detach(), atol=1e-5)
+    model.value("0", observation).sum().backward()
+    assert all(p.grad is not None for p in [*model.shared.parameters(), *model.critics.parameters()])
+    policy, critic = model.network_graphs()
+    assert critic.n_parameters == n_shared + n_critic
+    assert {block.name for block in policy.blocks} == {"a_a", "b_b", "concatenation", "hidden", "action_logits"}
+
+
+def test_the_critic_may_have_blocks_of_its_own_behind_what_is_shared(make_model):
+    structured = flat({"a": VECTOR, "b": VECTOR}, {"action": DISCRETE})
+    critic = {"share_embedding": "concatenation", "hidden": {"use": "dense", "hidden_units": [20]}}
+    model = make_model(structured, {**TWO_BLOCKS, "critic": critic})
+    assert [tuple(p.shape) for p in model.critics.parameters()] == [(20, 8), (20,), (1, 20), (1,)]
+
+
+@pytest.mark.parametrize(
+    ("critic", "words"),
+    [
+        ({"share_embedding": "c"}, ["'c'", "concatenation", "hidden"]),
+        ({"share_embedding": "recurrence"}, ["'recurrence'", "a_a"]),
+        ({"share_embedding": 3}, ["share_embedding", "3"]),
+        ({"share_embedding": "hidden", "hidden": {"use": "dense"}}, ["hidden", "never be used"]),
+        ({"share_embedding": "a", "blocks": {"a": {"use": "dense"}}}, ["blocks.a", "never be used"]),
+        ({"share_embedding": True, "hidden": {"use": "dense"}}, ["hidden", "never be used"]),
+    ],
+)
+def test_what_cannot_be_shared_is_said(make_model, critic, words):
+    structured = flat({"a": VECTOR, "b": VECTOR}, {"action": DISCRETE})
+    with pytest.raises(MazeError) as caught:
+        make_model(structured, {**TWO_BLOCKS, "critic": critic})
+    for word in words:
+        assert word in caught.value.render()
+
+
+SEQUENCES = {"a": spaces.Box(-1, 1, (3, 4)), "b": spaces.Box(-1, 1, (3, 2)), "c": VECTOR}
+LAST_STEP = {"use": "lstm-last-step", "hidden_size": 7}
+
+
+def sequence_table(**more):
+    blocks = {name: {"use": "dense", "hidden_units": [5 + i]} for i, name in enumerate("abc")}
+    return {"use": "concat", "blocks": blocks, "recurrence": LAST_STEP, **more}
+
+
+@pytest.mark.parametrize("hidden", [None, {"use": "dense", "hidden_units": [9]}])
+def test_recurrence_reads_concatenated_sequences(kernel_with_blocks, hidden):
+    """What each step gives is joined with the vectors, which stand at every step; compared with the parts in turn."""
+    structured = flat(SEQUENCES, {"action": DISCRETE})
+    table = sequence_table(**({} if hidden is None else {"hidden": hidden}))
+    context = ModelContext(spaces=structured, catalog=kernel_with_blocks.catalog, seed=2)
+    model = kernel_with_blocks.catalog.build(select(kernel_with_blocks, "model", table), context)
+    policy = model.policies["key_0"]
+    assert policy.shapes["model/concatenation"] == (3, 5 + 6 + 7)
+    assert policy.shapes["model/recurrence"] == (7,)
+    observation = observe(structured)
+    parts = {name: policy.blocks[f"{name}_{name}_block"] for name in "abc"}
+    steps = []
+    for t in range(3):
+        one = {name: (x if name == "c" else x[:, t]) for name, x in observation.items()}
+        joined = torch.cat([parts[name].layers(one[name]) for name in "abc"], -1)
+        steps.append(joined if hidden is None else policy.blocks["hidden_block"].layers(joined))
+    _, final = policy.blocks["recurrence_block"].layers(torch.stack(steps, 1))
+    logits = policy.blocks["action_logits_block"].linear(final)
+    torch.testing.assert_close(model.logits("0", observation)["action"], logits)
+    assert model.value("0", observation).shape == (len(logits),)
+
+
+@pytest.mark.parametrize(
+    ("observation", "changes", "words"),
+    [
+        ({**SEQUENCES, "b": spaces.Box(-1, 1, (2, 2))}, {}, ["number of steps", "b_b", "gru-last-step"]),
+        (SEQUENCES, {"recurrence": {"use": "lstm"}}, ["does not give a vector", "recurrence"]),
+    ],
+)
+def test_sequences_that_do_not_fit_are_named(kernel_with_blocks, observation, changes, words):
+    context = ModelContext(spaces=flat(observation, {"action": DISCRETE}), catalog=kernel_with_blocks.catalog)
+    selection = select(kernel_with_blocks, "model", {**sequence_table(), **changes})
+    with pytest.raises(MazeError) as caught:
+        kernel_with_blocks.catalog.build(selection, context)
+    for word in words:
+        assert word in caught.value.render()
+
+
 def test_shared_layers_run_once(make_model):
     structured = flat({"observation": VECTOR}, {"action": DISCRETE})
     model = make_model(structured, {**CONCAT, "critic": {"use": "shared-state", "share_embedding": True}})

@@ -41,6 +41,10 @@ GRAPH = flat_spaces(
     ),
     spaces.Dict(action=spaces.Discrete(2)),
 )
+HISTORIES = flat_spaces(
+    spaces.Dict(a=spaces.Box(-1, 1, (3, 4)), b=spaces.Box(-1, 1, (3, 2)), c=spaces.Box(-1, 1, (4,))),
+    spaces.Dict(action=spaces.Discrete(2)),
+)
 VECTOR_BLOCK = 4 * 64 + 64 + 64 * 64 + 64
 FIRST_ROUND, SECOND_ROUND = (2 + 6) * 64 + 64 + (3 + 64) * 64 + 64, 192 * 64 + 64 + 128 * 64 + 64
 EXPECTED = [
@@ -49,6 +53,7 @@ EXPECTED = [
     (SEVERAL, 2 * (4 * 32 + 32) + 25 * 64 + 64 + 128 * 64 + 64 + 64 * 2 + 2),
     (SET, 4 * (4 * 4 + 4) + 2 * VECTOR_BLOCK + (4 + 128) * 2 + 2),
     (GRAPH, FIRST_ROUND + SECOND_ROUND + 2 * (64 * 64 + 64) + 64 * 2 + 2),
+    (HISTORIES, 2 * (4 * 32 + 32) + 2 * 32 + 32 + 4 * 32 * (96 + 32) + 2 * 4 * 32 + 32 * 2 + 2),
     (PLAIN, 32 * 2 + 2),  # the rest is shared
     (PLAIN, 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2),
     (PLAIN, 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2),

@@ -198,7 +198,9 @@ class TestNetworksOfSingleAgents:
             model.logits("cut", rows("cut", 2))
 
 
-def test_sharing_the_embedding_gives_each_policy_key_a_value_head(build):
-    model = build({**CONCAT, "critic": {"share_embedding": True}})
+@pytest.mark.parametrize("up_to", [True, "concatenation"])
+def test_sharing_the_embedding_gives_each_policy_key_a_value_head(build, up_to):
+    table = {**CONCAT, "critic": {"share_embedding": up_to}}
+    model = build(table)
     assert {name.split(".")[1] for name in names(model) if name.startswith("critics")} == {"key_select", "key_cut"}
-    check_model(lambda: build({**CONCAT, "critic": {"share_embedding": True}}), SPACES)
+    check_model(lambda: build(table), SPACES)

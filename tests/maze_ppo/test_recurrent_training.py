@@ -55,7 +55,7 @@ ENVS = [
 
 
 @pytest.mark.parametrize("env", ENVS, ids=["sequential", "native"])
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("shared", [False, True, "feature"])
 def test_the_replay_gives_the_logits_the_policy_acted_on(everything, env, shared):
     trainer = trainer_of(everything, env=env, model={**MODEL, "critic": {"share_embedding": shared}})
     acted = []

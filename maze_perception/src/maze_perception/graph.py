@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,10 +24,12 @@ class GraphBuilder:
     Args:
         inputs: name to shape of one sample.
         init: how linear and convolution layers are initialised.
+        given: names of blocks whose outputs are among the inputs, because another network runs them.
     """
 
-    def __init__(self, inputs: Mapping[str, Shape], init: str = "torch") -> None:
+    def __init__(self, inputs: Mapping[str, Shape], init: str = "torch", given: Iterable[str] = ()) -> None:
         self.inputs = dict(inputs)
+        self.given = frozenset(given)
         self.shapes: dict[str, Shape] = dict(inputs)
         self._init = init
         self._blocks: dict[str, nn.Module] = {}
@@ -44,6 +46,8 @@ class GraphBuilder:
         Raises:
             MazeError: the block cannot be built for its inputs; names the block and who gives the inputs.
         """
+        if name in self.given:
+            return out_key
         in_shapes = [self.shapes[key] for key in in_keys]
         try:
             block = build(in_keys, (out_key,), in_shapes)
@@ -83,9 +87,45 @@ class GraphBuilder:
             )
         return key
 
+    def require_steps(self, key: str, other: str) -> None:
+        """Refuse sequences (T, D) of different lengths.
+
+        Raises:
+            BlockError: names the blocks that give them.
+        """
+        if self.shapes[key][0] != self.shapes[other][0]:
+            raise BlockError(
+                f"{self._source(key)} gives another number of steps than {self._source(other)}",
+                received=f"{key!r} {self.shapes[key]} and {other!r} {self.shapes[other]}",
+                expected="sequences (T, D) of one length T, which are joined step by step",
+                help='reduce each to a vector of its own, for example with "gru-last-step"',
+            )
+
     def build(self, outputs: Sequence[str] | Mapping[str, str]) -> InferenceBlock:
         """The module that gives `outputs`."""
         return InferenceBlock(self._blocks, self.inputs, outputs)
+
+    def split(self, names: Iterable[str]) -> tuple[InferenceBlock, GraphBuilder, GraphBuilder]:
+        """Cut behind some blocks.
+
+        Returns:
+            A module of these blocks and all that they read from, which gives every tensor of its own; a builder with
+            the other blocks added so far, and an empty one for another network behind the same module.
+
+        Raises:
+            BlockError: there is no block of one of the names.
+        """
+        names = tuple(names)
+        for name in names:
+            if name not in self._blocks:
+                raise BlockError(f"there is no block {name!r} to share", expected=f"one of {', '.join(self._blocks)}")
+        shared = self.build([key for key, name in self._producers.items() if name in names])
+        tensors = [key for key, name in self._producers.items() if name in shared.order]
+        inputs = {**self.inputs, **{key: self.shapes[key] for key in tensors}}
+        rest = GraphBuilder(inputs, self._init, shared.order)
+        rest._blocks = {name: block for name, block in self._blocks.items() if name not in shared.order}
+        rest._producers, rest.shapes = self._producers, self.shapes
+        return self.build(tensors), rest, GraphBuilder(inputs, self._init, shared.order)
 
     def _source(self, key: str) -> str:
         return f"block {self._producers[key]!r}" if key in self._producers else f"observation {key!r}"

@@ -180,8 +180,9 @@ class CriticOptions:
     "step-state": a network a policy key, each actor valued for itself; "delta-state": a network a policy key, the
     first decision of a flat step valued, at the others what they change. Flat environments see no difference. Trainers
     that value actions get twin Q networks of the same blocks in its place."""
-    share_embedding: bool = False
-    """Use the policy's blocks up to the last hidden layer, with a linear value head of its own."""
+    share_embedding: bool | str | tuple[str, ...] = False
+    """Use the policy's blocks: all of them, with a linear value head of its own, or those up to the blocks of these
+    names, of `[model.blocks]` or "concatenation", "hidden" and "recurrence", and the critic's own behind them."""
     blocks: dict[str, BlockSelection] = attrs.field(factory=dict)
     """Blocks that replace the policy's of the same name."""
     hidden: BlockSelection | None = None
@@ -218,7 +219,7 @@ class ConcatOptions:
     """Block to what it reads together, in its order: observations, or other blocks of this table. Blocks that no
     other one reads go to the concatenation."""
     hidden: BlockSelection | None = None
-    """Block after the concatenation."""
+    """Block after the concatenation. Sequences (T, D) are concatenated step by step, vectors repeated at every step."""
     recurrence: BlockSelection | None = None
     """Block after `hidden`."""
     policies: dict[str, PolicyOptions] = attrs.field(factory=dict)

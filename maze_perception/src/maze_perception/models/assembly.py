@@ -70,6 +70,10 @@ class Template(Protocol):
         """Whether policy and critic read one body, the policy's."""
         ...
 
+    def shared_blocks(self, observation: spaces.Dict, features: tuple[str, ...]) -> tuple[str, ...]:
+        """Where they do not: the blocks of the policy's graph up to which they do; empty: they share nothing."""
+        ...
+
 
 def assemble(context: ModelContext, template: Template, rules: Iterable[DistributionRule]) -> StructuredActorCritic:
     """The actor-critic of a template; its initial weights depend on `context.seed` only."""
@@ -92,7 +96,7 @@ def assemble(context: ModelContext, template: Template, rules: Iterable[Distribu
             }
             return StructuredActorCritic(spaces_, distributions, networks, critic_kind="state-action")
         inputs = {key: find_inputs(spaces_.observation[key], space) for key, space in spaces_.action.items()}
-        shares = {key: template.of(key).shares_body(spaces_.observation[key], inputs[key][1]) for key in inputs}
+        shares = {key: _shares(template.of(key), spaces_.observation[key], inputs[key][1]) for key in inputs}
         one_critic = template.critic_kind == "shared-state" and len(inputs) > 1 and not any(shares.values())
         networks = {
             key: _agents_networks(
@@ -114,6 +118,11 @@ def assemble(context: ModelContext, template: Template, rules: Iterable[Distribu
     return StructuredActorCritic(
         spaces_, distributions, networks, critic_kind=template.critic_kind, shared_critic=shared_critic
     )
+
+
+def _shares(template: Template, observation: spaces.Dict, features: tuple[str, ...]) -> bool:
+    """Whether policy and critic have a part in common."""
+    return template.shares_body(observation, features) or bool(template.shared_blocks(observation, features))
 
 
 def _separate_agents(spaces_: StructuredSpaces, keys: Iterable[PolicyKey]) -> dict[PolicyKey, int]:
@@ -226,7 +235,10 @@ def _key_networks(
         policy_graph = GraphBuilder({**latent_shape, **mask_shapes}, template.init)
         critic_graph, critic_latent = GraphBuilder(latent_shape, template.init), latent
     else:
+        up_to = template.shared_blocks(observation, features)
         shared, policy_graph, critic_graph = None, body, GraphBuilder(shapes, template.init)
+        if up_to:
+            shared, policy_graph, critic_graph = body.split(up_to)
         if with_critic:
             critic_latent = critic_graph.require_vector(template.critic_body(critic_graph, observation, features))
     policy = policy_graph.build(add_heads(policy_graph, latent, distribution, masks, biases))

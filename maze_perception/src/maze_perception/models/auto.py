@@ -100,6 +100,9 @@ class AutoTemplate:
     def shares_body(self, observation: spaces.Dict, features: tuple[str, ...]) -> bool:
         return any(is_image(observation[name]) for name in features)
 
+    def shared_blocks(self, observation: spaces.Dict, features: tuple[str, ...]) -> tuple[str, ...]:
+        return ()
+
     def critic_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
         return self.policy_body(graph, observation, features)
 

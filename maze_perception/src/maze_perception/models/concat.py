@@ -12,14 +12,17 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ModelContext
 from maze_kernel.errors import RequestError
 from maze_kernel.selection import Selection
+from maze_perception.blocks.combining import RepeatToMatch
 from maze_perception.blocks.general import Concatenation
 from maze_perception.graph import BuildBlock, GraphBuilder
 from maze_perception.models.assembly import assemble
 from maze_perception.models.wiring import add_wired, check_wiring, wired_observations
-from maze_perception.options import ConcatenationOptions, ConcatOptions
+from maze_perception.options import ConcatenationOptions, ConcatOptions, RepeatToMatchOptions
 from maze_runtime.models.actor_critic import StructuredActorCritic
 
 IGNORE = "ignore"
+FIXED_BLOCKS = ("concatenation", "hidden", "recurrence")
+"""Blocks that are in no table of names."""
 
 
 def make_concat_model(context: ModelContext, options: ConcatOptions) -> StructuredActorCritic:
@@ -36,6 +39,9 @@ def make_concat_model(context: ModelContext, options: ConcatOptions) -> Structur
             expected="false: Q networks share nothing with the policy",
             owner="maze-perception",
         )
+    own = options.critic.blocks or options.critic.hidden
+    if options.critic.share_embedding is True and own:
+        raise _not_its_own("[model.critic] blocks" if options.critic.blocks else "[model.critic] hidden")
     return assemble(context, _ConcatTemplate(options, context.catalog), options.distributions)
 
 
@@ -79,7 +85,30 @@ class _ConcatTemplate:
         return _ConcatTemplate(options_of(self.options, policy_key), self.catalog)
 
     def shares_body(self, observation: spaces.Dict, features: tuple[str, ...]) -> bool:
-        return self.options.critic.share_embedding
+        return self.options.critic.share_embedding is True
+
+    def shared_blocks(self, observation: spaces.Dict, features: tuple[str, ...]) -> tuple[str, ...]:
+        """The blocks that `share_embedding` names.
+
+        Raises:
+            RequestError: one of them is none.
+        """
+        named = self.options.critic.share_embedding
+        names = () if isinstance(named, bool) else (named,) if isinstance(named, str) else named
+        return tuple(block for name in names for block in self._blocks_called(name, features))
+
+    def _blocks_called(self, name: str, features: tuple[str, ...]) -> list[str]:
+        """What the graph calls a block of `[model.blocks]`, of which every observation has its own, or another one."""
+        if name in FIXED_BLOCKS:
+            return [name]
+        if name in self.options.inputs:
+            return [name]
+        found = [f"{one}_{name}" for one in unwired(features, self.options) if block_of(one, self.options) == name]
+        if not found:
+            raise _unknown(
+                f"[model.critic] share_embedding names the block {name!r}", {*self.options.blocks, *FIXED_BLOCKS}
+            )
+        return found
 
     def policy_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
         return self._body(graph, features, self.options.blocks, self.options.hidden)
@@ -98,6 +127,11 @@ class _ConcatTemplate:
 
     def _critic_body(self, graph: GraphBuilder, features: tuple[str, ...], extra: tuple[str, ...]) -> str:
         critic = self.options.critic
+        own = [("hidden", "hidden")] if critic.hidden is not None else []
+        own += [(f"blocks.{name}", block) for name in critic.blocks for block in self._blocks_called(name, features)]
+        for place, block in own if graph.given else ():
+            if block in graph.given:
+                raise _not_its_own(f"[model.critic] {place}")
         blocks, hidden = {**self.options.blocks, **critic.blocks}, critic.hidden or self.options.hidden
         return self._body(graph, features, blocks, hidden, extra=extra)
 
@@ -146,7 +180,7 @@ class _ConcatTemplate:
         latents += extra
         latent = latents[0]
         if len(latents) > 1:
-            latent = add_concatenation(graph, [graph.require_vector(key) for key in latents])
+            latent = add_concatenation(graph, _joinable(graph, latents))
         for name, selection in (("hidden", hidden), ("recurrence", self.options.recurrence)):
             if selection is not None:
                 latent = graph.add(name, self._builder(selection), (latent,), f"model/{name}")
@@ -154,6 +188,27 @@ class _ConcatTemplate:
 
     def _builder(self, selection: Selection) -> BuildBlock:
         return lambda in_keys, out_keys, in_shapes: self.catalog.build(selection, in_keys, out_keys, in_shapes)
+
+
+def _joinable(graph: GraphBuilder, keys: list[str]) -> list[str]:
+    """Vectors as they are; beside sequences (T, D) those are joined step by step, and vectors repeated at every step.
+
+    Raises:
+        BlockError: something else, or sequences of different lengths.
+    """
+    sequences = [key for key in keys if len(graph.shapes[key]) == 2]
+    if not sequences:
+        return [graph.require_vector(key) for key in keys]
+    for key in sequences:
+        graph.require_steps(key, sequences[0])
+    options = RepeatToMatchOptions()
+
+    def repeated(key: str) -> str:
+        name = f"{key.removeprefix('model/')}_repeated"
+        inputs = (graph.require_vector(key), sequences[0])
+        return graph.add(name, lambda *arguments: RepeatToMatch(*arguments, options), inputs, f"model/{name}")
+
+    return [key if key in sequences else repeated(key) for key in keys]
 
 
 def add_concatenation(graph: GraphBuilder, keys: list[str], name: str = "concatenation") -> str:
@@ -225,6 +280,14 @@ def _check_modalities(
         known = {*options.blocks, *(block for own in options.policies.values() for block in own.blocks), IGNORE}
         if block not in known:
             raise _unknown(f"[{table}.modalities] names the block {block!r}", known)
+
+
+def _not_its_own(place: str) -> RequestError:
+    return RequestError(
+        f"{place} would never be used: the critic shares that block with the policy",
+        owner="maze-perception",
+        help="take it out, or let share_embedding name a block before it",
+    )
 
 
 def _unknown(what: str, known: set[str]) -> RequestError:
