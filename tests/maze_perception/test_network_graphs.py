@@ -5,13 +5,18 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
+from torch import nn
 
 from maze_drawing.mermaid import mermaid
 from maze_drawing.network_drawing import draw
 from maze_kernel.config.load import select
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.model import ModelContext
+from maze_perception.blocks.dense import Dense
+from maze_perception.inference import InferenceBlock
+from maze_perception.options import DenseOptions
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.models.graph_building import named_graphs
 
@@ -117,3 +122,117 @@ def test_mermaid_names_blocks_tensors_and_arrows(make_model):
     assert 'n0b1 -->|"2"| n0o0' in lines
     declared = set(re.findall(r"^\s+(n\d[iob]\d+)[(\[]", text, re.M))
     assert set(re.findall(r"n\d[iob]\d+", text)) == declared
+
+
+class Attending(nn.Module):
+    """A convolution, an attention whose inner projections are one layer, a shared layer, a parameter of its own."""
+
+    def __init__(self, *, obs_shapes, action_logits_shapes):
+        super().__init__()
+        self.look = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2))
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.body = nn.Linear(4, 6)
+        self.back = nn.Linear(6, 6)
+        self.scale = nn.Parameter(torch.ones(6))
+        self.heads = nn.ModuleDict({name: nn.Linear(6, n) for name, (n,) in action_logits_shapes.items()})
+
+    def forward(self, observation):
+        items = self.look(observation["grid"].unsqueeze(1)).flatten(2).transpose(1, 2)
+        latent = self.back(self.body(self.attention(items, items, items)[0].mean(1)).tanh())
+        latent = self.back(latent + observation["x"].sum(-1, keepdim=True)) * self.scale
+        return {name: head(latent) for name, head in self.heads.items()}
+
+
+GRID = flat_spaces(
+    spaces.Dict(grid=spaces.Box(-1, 1, (8, 8)), x=VECTOR), spaces.Dict(action=spaces.Discrete(2), more=VECTOR)
+)
+
+
+def test_the_layers_of_a_network_of_ones_own_are_drawn(make_model):
+    """With their parameters, what they read through functions between them, and how often they run."""
+    model = make_model(GRID, {"use": "custom", "policy": Attending})
+    policy, _ = model.network_graphs()
+    blocks = {block.name.removeprefix("Attending."): block for block in policy.blocks}
+    assert list(blocks) == [
+        "look.0",
+        "look.2",
+        "attention",
+        "body",
+        "back",
+        "back (2)",
+        "heads.action",
+        "heads.more",
+        "Attending",
+    ]
+    assert policy.n_parameters == count(model.policies)
+    assert blocks["attention"].n_parameters == 4 * 4 * 4 + 4 * 4
+    assert (blocks["back"].n_parameters, blocks["back (2)"].n_parameters) == (42, 0)
+    assert blocks["Attending"].n_parameters == 6  # `scale`, which belongs to no layer
+    assert blocks["look.0"].in_keys == ("grid",)
+    assert blocks["look.2"].in_keys == blocks["look.0"].out_keys
+    assert set(blocks["back (2)"].in_keys) == {*blocks["back"].out_keys, "x"}
+    assert blocks["heads.action"].out_keys == ("network/action",)
+    assert policy.shapes[blocks["look.0"].out_keys[0]] == (4, 6, 6)
+    assert policy.shapes[blocks["look.2"].out_keys[0]] == (4, 3, 3)
+    assert set(policy.inputs) == {"grid", "x"}
+    texts = texts_of(draw(policy, "policy").to_svg())
+    assert any(text.startswith("MultiheadAttention · 80 · ") for text in texts)
+
+
+class Shared(nn.Module):
+    """Perception blocks inside a module; what is shared leaves one of them, the logits are no block's own output."""
+
+    def __init__(self, *, obs_shapes, action_logits_shapes):
+        super().__init__()
+        options = DenseOptions(hidden_units=(7,))
+        block = Dense(("x",), ("latent",), (obs_shapes["x"],), options)
+        self.net = InferenceBlock({"dense": block}, {"x": obs_shapes["x"]}, ["latent"])
+        self.head = nn.Linear(7, 1)
+
+    def forward(self, observation):
+        latent = self.net(observation)["latent"]
+        value = self.head(latent)
+        return {"action": torch.cat([value, -value], -1), "latent": latent}
+
+
+def test_perception_blocks_inside_are_blocks_and_the_rest_is_one_box(make_model):
+    structured = flat_spaces(
+        spaces.Dict(x=VECTOR, action_mask=spaces.MultiBinary(2)), spaces.Dict(action=spaces.Discrete(2))
+    )
+    model = make_model(structured, {"use": "custom", "policy": Shared})
+    policy, critic = model.network_graphs()
+    kinds = [(block.name, block.kind) for block in policy.blocks]
+    assert kinds == [
+        ("Shared.net.blocks.dense_block", "Dense"),
+        ("Shared.head", "Linear"),
+        ("Shared", "Shared"),
+        ("action_masking", "ActionMasking"),
+    ]
+    dense, head, rest, masking = policy.blocks
+    assert (dense.out_keys, head.in_keys, rest.in_keys) == (("latent",), ("latent",), head.out_keys)
+    assert (rest.out_keys, masking.in_keys) == (("network/action",), ("network/action", "action_mask"))
+    assert critic.blocks[0] == dense
+    assert critic.n_parameters == count(model.shared) + count(model.critics)
+    assert any("latent" in block.in_keys for block in critic.blocks[2:])
+
+
+def test_watching_a_network_changes_nothing_of_it(make_model):
+    model = make_model(GRID, {"use": "custom", "policy": Attending})
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    state = torch.get_rng_state()
+    model.network_graphs()
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_a_block_around_a_module_shows_its_layers(make_model):
+    structured = flat_spaces(spaces.Dict(observation=VECTOR), spaces.Dict(action=spaces.Discrete(2)))
+    block = {"use": "torch-model", "module": f"{__name__}:two_layers"}
+    policy, _ = make_model(structured, {"use": "concat", "blocks": {"net": block}}).network_graphs()
+    assert [block.name for block in policy.blocks] == ["observation_net.0", "observation_net.2", "action_logits"]
+    assert policy.blocks[1].out_keys == policy.blocks[2].in_keys
+
+
+def two_layers():
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8))

@@ -64,18 +64,19 @@ class InferenceBlock(nn.Module):
             self._explain(inputs, error)
             raise
 
-    def block_nodes(self) -> tuple[BlockNode, ...]:
-        """The blocks as they are drawn, in the order in which they run."""
-        return tuple(
-            BlockNode(
-                name=name,
-                kind=type(block).__name__,
-                in_keys=block.in_keys,
-                out_keys=block.out_keys,
-                n_parameters=count_parameters(block),
-            )
-            for name, block in zip(self.order, self._in_order, strict=True)
-        )
+    def block_graph(self) -> tuple[tuple[BlockNode, ...], dict[str, Shape]]:
+        """The blocks as they are drawn, in the order in which they run, and the shape of every tensor.
+
+        A block may have a method `inner_blocks(name)` that gives both for what is inside it.
+        """
+        nodes: list[BlockNode] = []
+        shapes = dict(self.shapes)
+        for name, block in zip(self.order, self._in_order, strict=True):
+            inner = getattr(block, "inner_blocks", None)
+            own, within = ((_node(name, block),), {}) if inner is None else inner(name)
+            nodes += own
+            shapes |= within
+        return tuple(nodes), shapes
 
     def make_mirror(self) -> Mirror | None:
         """All blocks in NumPy, or None where one of them has no such form."""
@@ -141,6 +142,16 @@ def shape_error(block: str, key: str, received: Shape | None, expected: Shape, p
         received=f"{received} from {source}" if received is not None else f"nothing from {source}",
         expected=f"{expected}, leading batch dimensions apart",
         help=f"compare the output of {source} with the input of block {block!r}",
+    )
+
+
+def _node(name: str, block: Any) -> BlockNode:
+    return BlockNode(
+        name=name,
+        kind=type(block).__name__,
+        in_keys=block.in_keys,
+        out_keys=block.out_keys,
+        n_parameters=count_parameters(block),
     )
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from maze_kernel.components import load_attribute
 from maze_perception.block import BlockError, PerceptionBlock, TensorDict
+from maze_perception.inner_blocks import Inner, inner_blocks
 from maze_perception.options import FunctionalOptions, TorchModelOptions
 
 
@@ -64,6 +65,10 @@ class TorchModel(PerceptionBlock):
         ]
         outputs = named(self, self.module(*flat))
         return {key: tensor.reshape(*leading, *tensor.shape[1:]) for key, tensor in outputs.items()}
+
+    def inner_blocks(self, name: str) -> Inner:
+        """Its layers as they are drawn, and the shapes between them."""
+        return inner_blocks(name, self, self.module)
 
 
 def import_callable(block: str, path: str) -> Any:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from maze_kernel.components import load_attribute
 from maze_kernel.errors import RequestError
 from maze_perception.block import BlockError, PerceptionBlock, Shape, TensorDict, run_on_zeros
+from maze_perception.inner_blocks import Inner, inner_blocks
 from maze_perception.options import NetworkOptions
 
 
@@ -70,6 +71,10 @@ class UserNetwork(PerceptionBlock):
     def out_shapes(self) -> tuple[Shape, ...]:
         """Shapes of one sample, in the order of `out_keys`."""
         return tuple(self.found_shapes.values())
+
+    def inner_blocks(self, name: str) -> Inner:
+        """Its layers as they are drawn, and the shapes between them."""
+        return inner_blocks(name, self, self.module)
 
     def _key_of(self, name: str) -> str:
         return self.out_key(name) if name in self._required else name

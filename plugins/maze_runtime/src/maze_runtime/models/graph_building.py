@@ -1,6 +1,6 @@
 """The graphs of a model's networks: made of its modules, and collected under names.
 
-Networks that are built from blocks say so by a method `block_nodes`; any other module is one block.
+Networks that are built from blocks say so by a method `block_graph`; any other module is one block.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def graph_of(
     """The graph of modules that run one after the other, each on all tensors so far.
 
     Args:
-        modules: with `block_nodes`, `shapes` and `outputs` as `maze_perception.inference.InferenceBlock` has them; a
+        modules: with `block_graph` and `outputs` as `maze_perception.inference.InferenceBlock` has them; a
             module without them becomes one block from all inputs to `outputs`.
         shapes: of what the environment gives.
         outputs: names that the last module returns.
@@ -47,9 +47,10 @@ def graph_of(
     known = dict(shapes)
     named: Mapping[str, str] = {}
     for module in modules:
-        if hasattr(module, "block_nodes"):
-            blocks += module.block_nodes()
-            known |= {key: tuple(shape) for key, shape in module.shapes.items()}
+        if hasattr(module, "block_graph"):
+            nodes, inner_shapes = module.block_graph()
+            blocks += nodes
+            known |= {key: tuple(shape) for key, shape in inner_shapes.items()}
             named = module.outputs
         else:
             named = {name: f"model/{name}" for name in outputs}
