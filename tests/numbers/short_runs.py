@@ -1,7 +1,9 @@
 """One short run of each trainer through `maze train`, reduced to digests of all the numbers it left behind.
 
 The digests were taken before the kernel was split into distributions and have to stay what they are: a move, a rename
-or a refactoring changes no learning curve, no statistic and no weight. Run this file to print the digests of this tree.
+or a refactoring changes no learning curve, no statistic and no weight. A statistic that is new counts in no digest:
+those that count are named in `statistics.json`, run by run. Run this file to print the digests of this tree, and with
+`--names` to print the statistics that its runs write.
 """
 
 import csv
@@ -16,6 +18,7 @@ from safetensors import safe_open
 
 ROOT = Path(__file__).parents[2]
 DIGESTS = Path(__file__).with_name("digests.json")
+STATISTICS = Path(__file__).with_name("statistics.json")
 
 COMMON = ('loggers=[{use="csv"}]', "evaluation.n_episodes=4", "evaluation.every_epochs=1", "trainer.patience=0")
 NORMALISED = 'wrappers=[{use="observation-normalization"}, {use="return-normalization"}]'
@@ -41,7 +44,7 @@ RUNS = {
         "cutting2d_structured.toml",
         (
             'trainer={use="sac", max_env_steps=200, epoch_length=20, initial_buffer_size=64, batch_size=32}',
-            'model={use="auto"}',
+            'model={use="auto", sequences=["inventory"]}',
             "vector.n_envs=4",
         ),
     ),
@@ -64,7 +67,7 @@ RUNS = {
         "cutting2d_structured.toml",
         (
             'trainer={use="es", n_epochs=2, n_rollouts_per_update=4, patience=0}',
-            'model={use="auto"}',
+            'model={use="auto", sequences=["inventory"]}',
             'wrappers=[{use="time-limit", max_episode_steps=40}]',
         ),
     ),
@@ -86,19 +89,23 @@ def maze(*arguments, cwd):
 
 
 def play(name, folder):
-    """Train `RUNS[name]` in `folder`; returns its digests."""
+    """Train `RUNS[name]` in `folder`; returns its run directory."""
     example, overrides = RUNS[name]
     if name.startswith(RECORDED):
         _record_demonstrations(folder)
     out = folder / name
     sets = [item for override in (*COMMON, *overrides) for item in ("--set", override)]
     maze("train", ROOT / "examples" / example, *sets, "--out", out, cwd=folder)
-    return digests(out)
+    return out
 
 
-def digests(run):
-    """Of a run directory: its learning curves, its last weights, and the statistics its wrappers keep."""
-    statistics = [row for file in sorted((run / "statistics").glob("*.csv")) for row in _deterministic_rows(file)]
+def digests(run, names):
+    """Of a run directory: its learning curves, its last weights, and the statistics its wrappers keep.
+
+    Args:
+        names: of the statistics that count, a list a CSV file, as `statistics_names` gives them.
+    """
+    statistics = [row for row in _rows(run) if row[2] in names[row[1]]]
     state = json.loads((run / "checkpoints" / "last" / "state.json").read_text())
     assert statistics
     return {
@@ -107,6 +114,14 @@ def digests(run):
         "rewards": [row[-1] for row in statistics if row[1:3] == ["eval", "BaseEnvEvents/reward/mean"]],
         "epoch": state["epoch"],
     }
+
+
+def statistics_names(run):
+    """The statistics of a run directory that depend on no clock, by CSV file, sorted."""
+    names = {}
+    for row in _rows(run):
+        names.setdefault(row[1], set()).add(row[2])
+    return {file: sorted(tags) for file, tags in names.items()}
 
 
 def machine():
@@ -124,6 +139,11 @@ def _record_demonstrations(folder):
         maze("train", ROOT / "examples" / example, *sets, "--out", folder / "expert", cwd=folder)
         recording = folder / "trajectories" / "cartpole"
         maze("rollout", folder / "expert", "--episodes", 5, "--record-to", recording, cwd=folder)
+
+
+def _rows(run):
+    for file in sorted((run / "statistics").glob("*.csv")):
+        yield from _deterministic_rows(file)
 
 
 def _deterministic_rows(file):
@@ -148,15 +168,18 @@ def _digest(*parts):
     return digest.hexdigest()[:16]
 
 
-def main(names):
+def main(arguments):
     import tempfile
 
+    names = [argument for argument in arguments if argument != "--names"] or RUNS
+    recorded = json.loads(STATISTICS.read_text())
+    results = {}
     with tempfile.TemporaryDirectory() as folder:
-        runs = {}
-        for name in names or RUNS:
-            runs[name] = play(name, Path(folder))
-            print(name, runs[name], file=sys.stderr, flush=True)
-        print(json.dumps({"machine": machine(), "runs": runs}, indent=2))
+        for name in names:
+            run = play(name, Path(folder))
+            results[name] = statistics_names(run) if "--names" in arguments else digests(run, recorded[name])
+            print(name, results[name], file=sys.stderr, flush=True)
+    print(json.dumps(results if "--names" in arguments else {"machine": machine(), "runs": results}, indent=2))
 
 
 if __name__ == "__main__":

@@ -2,15 +2,18 @@
 
 A difference means that something computes another thing than before, or draws its random numbers in another order.
 Where that is intended, say so in the commit and write the digests anew:
-`python tests/numbers/short_runs.py > tests/numbers/digests.json`.
+`python tests/numbers/short_runs.py > tests/numbers/digests.json`. A statistic that did not exist before changes none.
 """
 
 import json
 
+import numpy as np
 import pytest
 import short_runs
+from safetensors.numpy import save_file
 
 RECORDED = json.loads(short_runs.DIGESTS.read_text())
+STATISTICS = json.loads(short_runs.STATISTICS.read_text())
 
 pytestmark = pytest.mark.slow
 
@@ -22,10 +25,36 @@ def folder(tmp_path_factory):
 
 def test_every_run_has_its_digests():
     assert set(RECORDED["runs"]) == set(short_runs.RUNS)
+    assert set(STATISTICS) == set(short_runs.RUNS)
 
 
 @pytest.mark.parametrize("name", short_runs.RUNS)
 def test_the_numbers_are_those_from_before_the_move(name, folder):
     if short_runs.machine() != RECORDED["machine"]:
         pytest.skip(f"digests were taken with {RECORDED['machine']}, here is {short_runs.machine()}")
-    assert short_runs.play(name, folder) == RECORDED["runs"][name]
+    run = short_runs.play(name, folder)
+    assert short_runs.digests(run, STATISTICS[name]) == RECORDED["runs"][name]
+
+
+def test_a_new_statistic_changes_no_digest_and_a_missing_one_does(tmp_path):
+    names = {"train": ["A/loss"]}
+
+    def digest(*rows):
+        run = _run_with(tmp_path, rows)
+        return short_runs.digests(run, names)["statistics"]
+
+    recorded = digest("1,8,0.1,A/loss,0.5")
+    assert digest("1,8,0.1,A/entropy,0.25", "1,8,0.1,A/loss,0.5") == recorded
+    assert digest("1,8,0.1,A/loss,0.5", "2,16,0.2,A/loss,0.5") != recorded
+    assert short_runs.statistics_names(tmp_path) == names
+
+
+def _run_with(folder, rows):
+    """A run directory with these rows in its one CSV file, and with a checkpoint."""
+    checkpoint = folder / "checkpoints" / "last"
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    (folder / "statistics").mkdir(exist_ok=True)
+    (folder / "statistics" / "train.csv").write_text("\n".join(["epoch,env_steps,wall_seconds,tag,value", *rows]))
+    (checkpoint / "state.json").write_text('{"epoch": 1}')
+    save_file({"weight": np.zeros(1)}, checkpoint / "model.safetensors")
+    return folder
