@@ -140,6 +140,9 @@ def test_structured_environments_are_imitated_key_by_key(cutting):
         assert heads
         for tag in heads:
             assert last[tag] >= first[tag]
+        for name in ("policy_loss", "policy_entropy", "policy_grad_norm"):
+            assert last[f"ImitationEvents/{name}/{key}"] > 0.0
+        assert f"ValidationEvents/policy_loss/{key}" in last
     assert last["ImitationEvents/policy_loss"] < 0.7 * first["ImitationEvents/policy_loss"]
     trainer.close()
 

@@ -235,6 +235,13 @@ def test_all_policy_keys_move_and_steps_are_flat_steps(make_trainer):
     assert all(not torch.equal(after[name], tensor) for name, tensor in before.items())
 
 
+def test_every_policy_key_has_a_gradient_norm_of_its_own(make_trainer):
+    structured = {"env": {"use": "maze_testing.structured_environments:Hierarchy"}, "model": {"use": "auto"}}
+    statistics = make_trainer(**structured).train_epoch()
+    own = [statistics[f"ESEvents/gradient_norm/{key}"] for key in ("manager", "worker")]
+    assert np.linalg.norm(own) == pytest.approx(statistics["ESEvents/gradient_norm"], rel=1e-4)
+
+
 def test_networks_of_single_agents_are_refused(make_trainer):
     with pytest.raises(RequestError, match="networks of their own"):
         make_trainer(env={"use": STRUCTURED + "Pair"}, model={"use": "auto", "separate_agent_nets": ["agent"]})

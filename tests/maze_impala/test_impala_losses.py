@@ -25,8 +25,8 @@ def test_losses_against_numpy(data):
     x, y, weight = data
     a, b, keep = x.numpy(), y.numpy(), weight.numpy().astype(bool)
     mean = lambda values: values[keep].mean()  # noqa: E731
-    assert float(losses.policy_gradient_loss(x, y, weight)) == pytest.approx(-mean(a * b))
-    assert float(losses.value_loss(x, y, weight)) == pytest.approx(mean((b - a) ** 2))
+    assert float(losses.weighted_mean(losses.policy_gradient_losses(x, y), weight)) == pytest.approx(-mean(a * b))
+    assert float(losses.weighted_mean(losses.value_losses(x, y), weight)) == pytest.approx(mean((b - a) ** 2))
     assert float(losses.approximate_kl(x, weight)) == pytest.approx(mean(np.exp(a) - 1 - a))
     expected = 1 - (b - a)[keep].var() / b[keep].var()
     assert float(losses.explained_variance(x, y, weight)) == pytest.approx(expected)
@@ -35,14 +35,14 @@ def test_losses_against_numpy(data):
 def test_gradients_against_finite_differences(data):
     x, y, weight = data
     x.requires_grad_()
-    for loss in (losses.policy_gradient_loss, losses.value_loss):
-        assert torch.autograd.gradcheck(lambda value, loss=loss: loss(value, y, weight), (x,))
+    for loss in (losses.policy_gradient_losses, losses.value_losses):
+        assert torch.autograd.gradcheck(lambda value, loss=loss: losses.weighted_mean(loss(value, y), weight), (x,))
 
 
 def test_rows_without_weight_have_no_gradient(data):
     x, y, weight = data
     x.requires_grad_()
-    losses.value_loss(x, y, weight).backward()
+    losses.weighted_mean(losses.value_losses(x, y), weight).backward()
     assert (x.grad[weight == 0] == 0).all()
     assert (x.grad[weight == 1] != 0).all()
 
@@ -136,6 +136,7 @@ def test_the_loss_of_a_batch_is_what_its_parts_say():
     assert named["policy_loss"] == pytest.approx(of_policy)
     assert named["value_loss"] == pytest.approx(of_value)
     assert named["entropy"] == pytest.approx(entropy)
+    assert float(statistics[len(STATISTICS)]) == pytest.approx(value.mean())
     assert named["importance_ratio"] == pytest.approx(float(ratio.exp().mean()))
     assert named["clip_fraction"] == pytest.approx(float((ratio > 0).double().mean()))
 

@@ -133,6 +133,13 @@ def test_the_loss_is_the_sum_over_policy_keys_of_means_over_their_decisions(lear
     assert float(loss.detach()) == pytest.approx(0.7 * means[:, 0].sum() + 0.4 * means[:, 1].sum(), abs=1e-4)
     named = dict(zip(update.STATISTICS, statistics.tolist(), strict=False))
     assert [named["policy_loss"], named["value_loss"]] == pytest.approx(of_rows.tolist(), abs=1e-4)
+    by_key = statistics[len(update.STATISTICS) + 1 :].reshape(2, len(update.KEY_STATISTICS))
+    values = {
+        key: [value for walk in walks for k, value in enumerate(walk.values) if walk.key(k) == key] for key in sums
+    }
+    assert list(sums) == list(trainer.model.distributions)
+    np.testing.assert_allclose(by_key[:, :2], means, atol=1e-4)
+    np.testing.assert_allclose(by_key[:, 3], [np.mean(values[key]) for key in sums], atol=1e-4)
 
 
 def test_a_delta_critic_learns_its_difference_alone(learner):
@@ -205,9 +212,10 @@ def test_filling_up_for_compiled_code_changes_no_loss_and_no_gradient(learner):
     results = []
     for fixed_size in (False, True):
         batch = make_structured_batch(trainer._buffer, trainer.model, CPU, **how, fixed_size=fixed_size)
-        loss, _ = update.structured_loss(ImpalaOptions())(trainer.model, batch, torch.tensor([1.0, 0.5, 0.01]))
+        loss, statistics = update.structured_loss(ImpalaOptions())(trainer.model, batch, torch.tensor([1.0, 0.5, 0.01]))
         gradients = torch.autograd.grad(loss, list(trainer.model.parameters()))
-        results.append(torch.cat([loss.detach()[None], *(gradient.reshape(-1) for gradient in gradients)]))
+        parts = [loss[None], statistics, *(gradient.reshape(-1) for gradient in gradients)]
+        results.append(torch.cat(parts).detach())
         sizes = [len(own.agent_id) for own in batch.decisions.values()]
         assert fixed_size == all(size % 16 == 0 for size in sizes)
     torch.testing.assert_close(*results)

@@ -151,7 +151,8 @@ def test_masks_and_dict_actions(make_trainer):
 
 def test_statistics_have_the_documented_tags(make_trainer):
     statistics = make_trainer(trainer={"n_rollout_steps": 32}).train_epoch()
-    learner = "policy_loss value_loss entropy approx_kl explained_variance grad_norm learning_rate"
+    learner = "policy_loss value_loss entropy approx_kl explained_variance learning_rate value"
+    learner += " grad_norm policy_grad_norm critic_grad_norm"
     own = "importance_ratio clip_fraction policy_lag/mean policy_lag/min policy_lag/max actor_restarts"
     assert {f"ActorCriticEvents/{name}" for name in learner.split()} <= set(statistics)
     assert {f"ImpalaEvents/{name}" for name in own.split()} <= set(statistics)

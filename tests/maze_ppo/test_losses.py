@@ -22,13 +22,13 @@ def test_clipped_policy_loss_matches_equation_7(columns):
     for log_ratio, advantage in zip(columns["log_ratio"], columns["advantages"], strict=True):
         ratio = np.exp(log_ratio)
         total += min(ratio * advantage, min(max(ratio, 0.8), 1.2) * advantage)
-    result = losses.clipped_policy_loss(tensor(columns["log_ratio"]), tensor(columns["advantages"]), 0.2)
-    assert float(result) == pytest.approx(-total / 17, rel=1e-12)
+    result = losses.clipped_policy_losses(tensor(columns["log_ratio"]), tensor(columns["advantages"]), 0.2)
+    assert float(result.mean()) == pytest.approx(-total / 17, rel=1e-12)
 
 
 def test_policy_gradient_loss(columns):
-    result = losses.policy_gradient_loss(tensor(columns["log_ratio"]), tensor(columns["advantages"]))
-    assert float(result) == pytest.approx(-np.mean(columns["log_ratio"] * columns["advantages"]), rel=1e-12)
+    result = losses.policy_gradient_losses(tensor(columns["log_ratio"]), tensor(columns["advantages"]))
+    assert float(result.mean()) == pytest.approx(-np.mean(columns["log_ratio"] * columns["advantages"]), rel=1e-12)
 
 
 @pytest.mark.parametrize("clip_range", [0.0, 0.3])
@@ -40,7 +40,7 @@ def test_value_loss(columns, clip_range):
             error = max(error, (old + np.clip(value - old, -clip_range, clip_range) - target) ** 2)
         total += error
     arguments = [tensor(columns[name]) for name in ("value", "returns", "old_value")]
-    assert float(losses.value_loss(*arguments, clip_range)) == pytest.approx(total / 17, rel=1e-12)
+    assert float(losses.value_losses(*arguments, clip_range).mean()) == pytest.approx(total / 17, rel=1e-12)
 
 
 def test_normalized_advantages_have_mean_0_and_deviation_1(columns):
@@ -57,8 +57,9 @@ def test_weight_zero_equals_leaving_the_row_out(columns):
     normalized = losses.normalize_advantages(tensor(advantages), weight)
     reference = losses.normalize_advantages(tensor(advantages[kept]))
     np.testing.assert_allclose(normalized[kept], reference, rtol=1e-12)
-    weighted = losses.clipped_policy_loss(tensor(log_ratio), normalized, 0.2, weight)
-    assert float(weighted) == pytest.approx(float(losses.clipped_policy_loss(tensor(log_ratio[kept]), reference, 0.2)))
+    weighted = losses.weighted_mean(losses.clipped_policy_losses(tensor(log_ratio), normalized, 0.2), weight)
+    of_kept = losses.clipped_policy_losses(tensor(log_ratio[kept]), reference, 0.2)
+    assert float(weighted) == pytest.approx(float(of_kept.mean()))
     assert float(losses.approximate_kl(tensor(log_ratio), weight)) == pytest.approx(
         float(losses.approximate_kl(tensor(log_ratio[kept])))
     )
@@ -86,10 +87,10 @@ def test_gradients_match_finite_differences(columns, clip_range):
 
     def total(log_ratio, value):
         return (
-            losses.clipped_policy_loss(log_ratio, advantages, 0.2)
-            + 0.5 * losses.value_loss(value, returns, old, clip_range)
-            + losses.policy_gradient_loss(log_ratio, advantages)
-        )
+            losses.clipped_policy_losses(log_ratio, advantages, 0.2)
+            + 0.5 * losses.value_losses(value, returns, old, clip_range)
+            + losses.policy_gradient_losses(log_ratio, advantages)
+        ).mean()
 
     assert torch.autograd.gradcheck(total, (log_ratio, value), eps=1e-7, atol=1e-6)
 
@@ -99,7 +100,7 @@ def test_gradients_match_finite_differences(columns, clip_range):
 def test_beyond_the_clipping_range_a_positive_advantage_has_no_gradient_however_large_the_ratio(log_ratio, advantage):
     """Equation 7: min(r A, (1 + eps) A) is (1 + eps) A there, a constant."""
     row = torch.tensor([log_ratio, 0.0], requires_grad=True)
-    loss = losses.clipped_policy_loss(row, torch.tensor([advantage, advantage]), 0.2)
+    loss = losses.clipped_policy_losses(row, torch.tensor([advantage, advantage]), 0.2).mean()
     loss.backward()
     assert loss.item() == pytest.approx(-(1.2 + 1.0) * advantage / 2, rel=1e-6)
     np.testing.assert_allclose(row.grad, [0.0, -advantage / 2], rtol=1e-6)
@@ -109,9 +110,9 @@ def test_a_negative_advantage_is_punished_in_proportion_to_the_ratio_however_lar
     """Equation 7 has no clipping there: loss and gradient are |A| r, and infinite where float32 ends."""
     for log_ratio in (0.0, 1.0, 40.0, 80.0):
         row = torch.tensor([log_ratio], requires_grad=True)
-        losses.clipped_policy_loss(row, torch.tensor([-0.5]), 0.2).backward()
+        losses.clipped_policy_losses(row, torch.tensor([-0.5]), 0.2).mean().backward()
         assert row.grad.item() == pytest.approx(0.5 * np.exp(log_ratio), rel=1e-5)
-    assert losses.clipped_policy_loss(torch.tensor([89.0]), torch.tensor([-0.5]), 0.2).item() == np.inf
+    assert losses.clipped_policy_losses(torch.tensor([89.0]), torch.tensor([-0.5]), 0.2).item() == np.inf
 
 
 def test_approximate_kl_is_finite_for_every_ratio_and_unchanged_in_the_normal_range():

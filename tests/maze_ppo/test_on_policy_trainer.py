@@ -1,5 +1,6 @@
 """Training as a user sees it: the same seed gives the same weights, a restored trainer goes on, nothing is lost."""
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -57,10 +58,30 @@ def test_rows_that_only_reset_enter_no_count(make_trainer):
 
 def test_statistics_have_the_documented_tags(make_trainer):
     statistics = make_trainer(trainer=ALGORITHMS[0]).train_epoch()
-    wanted = "policy_loss value_loss entropy clip_fraction approx_kl grad_norm explained_variance learning_rate"
+    wanted = "policy_loss value_loss entropy clip_fraction approx_kl grad_norm explained_variance learning_rate value"
     assert {f"ActorCriticEvents/{name}" for name in wanted.split()} <= set(statistics)
+    assert not any(tag.count("/") > 1 for tag in statistics if tag.startswith("ActorCriticEvents"))
     assert {"Timing/rollout_seconds", "Timing/update_seconds", "Timing/env_steps_per_second"} <= set(statistics)
     assert all(np.isfinite(value) for value in statistics.values())
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda options: options["use"])
+def test_norms_of_policy_and_critic_are_parts_of_the_whole(make_trainer, algorithm):
+    trainer = make_trainer(trainer={**algorithm, "epoch_length": 1, "n_rollout_steps": 4, "max_grad_norm": 1e-3})
+    if algorithm["use"] == "ppo":
+        trainer.options = attrs.evolve(trainer.options, n_optimization_epochs=1, batch_size=1000)
+    statistics = trainer.train_epoch()
+    whole, policy, critic = (
+        statistics[f"ActorCriticEvents/{name}"] for name in ("grad_norm", "policy_grad_norm", "critic_grad_norm")
+    )
+    assert min(policy, critic) > 0.0
+    assert whole**2 == pytest.approx(policy**2 + critic**2, rel=1e-4)
+
+
+def test_a_policy_that_is_not_trained_has_no_gradient(make_trainer):
+    statistics = make_trainer(trainer={**ALGORITHMS[0], "critic_burn_in_epochs": 1}).train_epoch()
+    assert statistics["ActorCriticEvents/policy_grad_norm"] == 0.0
+    assert statistics["ActorCriticEvents/critic_grad_norm"] == pytest.approx(statistics["ActorCriticEvents/grad_norm"])
 
 
 def test_burn_in_trains_the_critic_alone(make_trainer):

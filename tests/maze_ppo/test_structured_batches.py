@@ -127,7 +127,13 @@ def test_the_loss_is_the_sum_of_what_each_policy_key_loses(collected, algorithm,
             total, statistics = algorithm.loss(trainer.model, part, coefficients)
             alone = [algorithm.loss(trainer.model, batch, coefficients) for batch in part.by_key().values()]
             torch.testing.assert_close(total, torch.stack([own for own, _ in alone]).sum())
-            torch.testing.assert_close(statistics, torch.stack([own for _, own in alone]).mean(dim=0))
+            own = torch.stack([own for _, own in alone])
+            n_together = own.shape[1]
+            torch.testing.assert_close(statistics[:n_together], own.mean(dim=0))
+            by_key = dict(zip(trainer.model.distributions, statistics[n_together:].split(3), strict=True))
+            for key, terms in zip(part.by_key(), own[:, :3], strict=True):
+                torch.testing.assert_close(by_key.pop(key), terms)
+            assert all(bool(absent.isnan().all()) for absent in by_key.values())
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])

@@ -39,6 +39,23 @@ def test_a_restored_trainer_goes_on_bit_for_bit(assemble, kind, options):
     check_trainer(lambda: assembly.make_trainer(assembly.trainer_context()))
 
 
+@pytest.mark.parametrize("options", [PPO, A2C], ids=["ppo", "a2c"])
+@pytest.mark.parametrize("kind", ["shared critic", "step critic"])
+def test_every_policy_key_has_statistics_of_its_own(make_trainer, kind, options):
+    trainer = make_trainer(**tables(kind, trainer=options, env={"use": PLACE + "Hierarchy"}))
+    statistics = trainer.train_epoch()
+    keys = tuple(trainer.model.distributions)
+    for name in ("policy_loss", "value_loss", "entropy", "value", "explained_variance", "policy_grad_norm"):
+        own = [statistics[f"ActorCriticEvents/{name}/{key}"] for key in keys]
+        assert np.isfinite(own).all()
+        assert len(set(own)) == len(keys)
+    for name in ("policy_loss", "value_loss", "entropy"):
+        own = [statistics[f"ActorCriticEvents/{name}/{key}"] for key in keys]
+        assert statistics[f"ActorCriticEvents/{name}"] == pytest.approx(np.mean(own), rel=1e-4)
+    has_own_critics = kind == "step critic"
+    assert all((f"ActorCriticEvents/critic_grad_norm/{key}" in statistics) == has_own_critics for key in keys)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["shared critic", "own networks"])
 def test_processes_train_and_repeat(make_trainer, kind):

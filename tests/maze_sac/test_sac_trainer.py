@@ -242,6 +242,10 @@ def test_policy_keys_have_statistics_and_temperatures_of_their_own(make_trainer)
         parts = [statistics[f"SACEvents/{name}/{key}"] for key in ("sign", "size")]
         assert statistics[f"SACEvents/{name}"] == pytest.approx(np.mean(parts), rel=1e-5)
     assert statistics["SACEvents/entropy/sign"] != statistics["SACEvents/entropy/size"]
+    for name in ("critic_grad_norm", "policy_grad_norm"):
+        parts = [statistics[f"SACEvents/{name}/{key}"] for key in ("sign", "size")]
+        # Of one update |g|² is the sum over the keys of theirs; a mean over updates lies between them
+        assert max(parts) <= statistics[f"SACEvents/{name}"] <= sum(parts)
 
 
 def test_networks_of_single_agents_are_refused(make_trainer):

@@ -157,6 +157,7 @@ class ToyTrainer:
         return {
             "ActorCriticEvents/policy_loss": -total,
             "BaseEnvEvents/reward/mean": total,
+            "BaseEnvEvents/episode_count": self.epoch,
             "ToyEvents/epoch": self.epoch,
         }
 

@@ -52,7 +52,8 @@ def measure(
 ) -> dict[str, float]:
     """Means over all decisions of `batches`: "policy_loss", "policy_entropy" and "METRIC/HEAD" of each head.
 
-    Heads of environments with several policy keys are named "METRIC/KEY/HEAD". The model's weights stay as they are.
+    With several policy keys each has its own "policy_loss/KEY" and "policy_entropy/KEY", and its heads are named
+    "METRIC/KEY/HEAD". The model's weights stay as they are.
     """
     sums: dict[str, float] = {}
     counts: dict[str, float] = {}
@@ -74,6 +75,8 @@ def _row_statistics(
     policy_loss, entropy = objective.rows_and_entropy(logits, rows.action)
     statistics = {"policy_loss": policy_loss, "policy_entropy": entropy}
     place = "" if len(spaces.policy_keys) == 1 else f"{key}/"
+    if place:
+        statistics |= {f"policy_loss/{key}": policy_loss, f"policy_entropy/{key}": entropy}
     for head, distribution in model.distributions[key].heads.items():
         metrics = head_metrics(spaces.action[key][head], distribution, logits[head], rows.action[head])
         statistics |= {f"{name}/{place}{head}": values for name, values in metrics.items()}

@@ -28,6 +28,7 @@ from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.models.flat_parameters import train_policy_only
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
+from maze_runtime.training.gradient_norms import actor_critic_parts
 from maze_runtime.training.gradient_step import GradientStep
 
 MEASURED_BATCHES = 10
@@ -78,6 +79,7 @@ class BCTrainer:
             epsilon=options.adam_epsilon,
             max_grad_norm=options.max_grad_norm,
             compiled=options.compile,
+            norms_of={name: own for name, own in actor_critic_parts(model).items() if "/" in name},
         )
         self._make_data(demonstrations)
         self._counters = Counters(options, context.progress)
@@ -139,7 +141,7 @@ class BCTrainer:
             self._counters.report(index / n_updates, self._step.phase())
 
     def _checked(self, statistics: Tensor, places: list[tuple[int, int]]) -> Tensor:
-        """The statistics (n, 2) of an epoch's updates.
+        """The statistics (n, S) of an epoch's updates.
 
         Raises:
             NonFiniteError: one is NaN or infinite; carries its minibatch.
@@ -156,7 +158,8 @@ class BCTrainer:
     def _summary(self, means: list[float], recent: deque[Batch]) -> Statistics:
         model, objectives, spaces = self.model, self._objectives, self._context.spaces
         trained = measure(model, objectives, spaces, recent)
-        trained |= dict(zip(("policy_loss", "policy_grad_norm"), means, strict=True))
+        norms = (name if "/" in name else "policy_grad_norm" for name in self._step.norms)
+        trained |= dict(zip(("policy_loss", *norms), means, strict=True))
         trained |= {
             "policy_l2_norm": float(torch.linalg.vector_norm(self._step.flat.data)),
             "learning_rate": self._counters.scheduled(self.options.lr),

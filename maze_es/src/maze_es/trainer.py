@@ -22,6 +22,7 @@ from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.models.network_policy import require_sampling
 from maze_runtime.rollout.episode_statistics import summarize_episodes
 from maze_runtime.training.counters import Counters
+from maze_runtime.training.gradient_norms import GradientNorms, actor_critic_parts
 
 
 class EvolutionTrainer:
@@ -39,6 +40,11 @@ class EvolutionTrainer:
         refuse_agent_networks(self.model, "maze-es")
         require_sampling(self.model, "maze-es")
         self._flat = policy_parameters(self.model)
+        by_key = actor_critic_parts(self.model)
+        self._norms = GradientNorms(
+            self._flat,
+            {name.replace("policy_grad_norm", "gradient_norm"): own for name, own in by_key.items() if "/" in name},
+        )
         self._optimizer = make_optimizer(len(self._flat.data), options.optimizer)
         self._population = self._make_population()
         self._rng = np.random.default_rng()
@@ -129,6 +135,7 @@ class EvolutionTrainer:
         self._flat.data.copy_(torch.from_numpy(updated))
         return {
             "gradient_norm": float(np.linalg.norm(ascent)),
+            **self._norms.named(torch.from_numpy(ascent)),
             "update_norm": float(np.linalg.norm(change)),
             "weight_norm": float(np.linalg.norm(updated)),
             "noise_stddev": noise_stddev,

@@ -14,16 +14,19 @@ def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
     return (values * weight).sum() / weight.sum().clamp(min=1.0)
 
 
-def policy_gradient_loss(log_prob: Tensor, advantages: Tensor, weight: Tensor) -> Tensor:
-    """From log pi(a|x), with gradient, and V-trace advantages. Source: Espeholt et al. 2018, section 4.2."""
+def policy_gradient_losses(log_prob: Tensor, advantages: Tensor) -> Tensor:
+    """Of each row, from log pi(a|x), with gradient, and V-trace advantages.
+
+    Source: Espeholt et al. 2018, section 4.2.
+    """
     # L = −E[rho_t log pi(a_t|x_t) (r_t + gamma v_{t+1} − V(x_t))]
-    return -weighted_mean(log_prob * advantages, weight)
+    return -log_prob * advantages
 
 
-def value_loss(value: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
-    """Mean squared error against V-trace targets. Source: Espeholt et al. 2018, section 4.2."""
+def value_losses(value: Tensor, targets: Tensor) -> Tensor:
+    """Squared errors against V-trace targets. Source: Espeholt et al. 2018, section 4.2."""
     # L = E[(v_t − V(x_t))²]
-    return weighted_mean((targets - value).square(), weight)
+    return (targets - value).square()
 
 
 def approximate_kl(log_ratio: Tensor, weight: Tensor) -> Tensor:

@@ -13,20 +13,22 @@ from maze_impala.batch import BatchBuffer, VTraceBatch, make_batch
 from maze_impala.options import ImpalaOptions
 from maze_impala.rollout_queue import RolloutQueue
 from maze_impala.structured_batch import StructuredVTraceBatch, make_structured_batch
-from maze_impala.update import STATISTICS, impala_loss, structured_loss
+from maze_impala.update import KEY_STATISTICS, STATISTICS, impala_loss, structured_loss
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.models.network_policy import require_sampling
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
+from maze_runtime.training.gradient_norms import actor_critic_parts
 from maze_runtime.training.gradient_step import GradientStep
 from maze_runtime.training.loss_terms import loss_coefficients
 from maze_runtime.training.non_finite import non_finite_update
+from maze_runtime.training.step_statistics import StepStatistics, names_by_key
 
 OWNER = "maze-impala"
-LEARNER = ("policy_loss", "value_loss", "entropy", "approx_kl", "explained_variance", "grad_norm", "learning_rate")
-"""Statistics that every actor-critic has; the others are those of `ImpalaEvents`."""
+OWN = ("importance_ratio", "clip_fraction")
+"""Statistics of `ImpalaEvents`; the others are those that every actor-critic has."""
 
 
 class ImpalaTrainer:
@@ -48,7 +50,10 @@ class ImpalaTrainer:
             epsilon=options.adam_epsilon,
             max_grad_norm=options.max_grad_norm,
             compiled=options.compile,
+            norms_of=actor_critic_parts(self.model),
         )
+        further = ("value", *names_by_key(KEY_STATISTICS, self.model))
+        self._columns = StepStatistics(STATISTICS, further, self._gradient_step.norms)
         self._device = self._gradient_step.flat.data.device
         self._buffer = BatchBuffer(spaces, options.n_rollout_steps, options.actors_batch_size)
         self._queue = RolloutQueue(context, options, self.model)
@@ -90,7 +95,7 @@ class ImpalaTrainer:
         rate = self._counters.scheduled(self.options.lr, index / self.options.epoch_length)
         coefficients = loss_coefficients(self.options, self._counters.epoch, self._device)
         statistics = self._gradient_step(rate, batch, coefficients)
-        if not bool(statistics.isfinite().all()):
+        if not self._columns.are_finite(statistics):
             columns = {**self._buffer.arrays(), "bootstrap": batch.bootstrap.cpu().numpy()}
             raise non_finite_update(f"update {index + 1} of epoch {self._counters.epoch + 1}", columns, owner=OWNER)
         self._version += 1
@@ -105,10 +110,10 @@ class ImpalaTrainer:
         return make_structured_batch(*to, **how, fixed_size=options.compile)
 
     def _summary(self, statistics: list[Tensor], lags: np.ndarray, timer: EpochTimer, n_steps: int) -> Statistics:
-        values = dict(zip(STATISTICS, torch.stack(statistics).mean(dim=0).tolist(), strict=True))
+        values = self._columns.means(torch.stack(statistics))
         values["learning_rate"] = self._counters.scheduled(self.options.lr)
-        events = {name: value for name, value in values.items() if name not in LEARNER}
-        events |= {
+        events = {
+            **{name: values.pop(name) for name in OWN},
             "policy_lag/mean": float(lags.mean()),
             "policy_lag/min": int(lags.min()),
             "policy_lag/max": int(lags.max()),
@@ -117,7 +122,7 @@ class ImpalaTrainer:
         compile_seconds = self._gradient_step.take_compile_seconds()
         return {
             **self._queue.drain(),
-            **{f"ActorCriticEvents/{name}": values[name] for name in LEARNER},
+            **{f"ActorCriticEvents/{name}": value for name, value in values.items()},
             **{f"ImpalaEvents/{name}": value for name, value in events.items()},
             **timer.statistics(compile_seconds=compile_seconds, env_steps=n_steps),
         }

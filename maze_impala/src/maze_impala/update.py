@@ -24,16 +24,18 @@ STATISTICS = (
     "importance_ratio",
     "clip_fraction",
     "explained_variance",
-    "grad_norm",
 )
-"""What a gradient step returns, in this order."""
+"""What the loss of a batch reports, in this order, and behind it the mean value."""
+
+KEY_STATISTICS = ("policy_loss", "value_loss", "entropy", "value")
+"""What it reports behind them of each policy key where there are several; NaN for a key without a decision."""
 
 LARGEST_LOG_RATIO = 50.0
 """In statistics: V-trace cuts what is larger, so a ratio beyond float32 must not look like a failure of the update."""
 
 
 def impala_loss(policy_key: str, options: ImpalaOptions) -> LossFunction:
-    """The loss of one batch of a flat environment; its statistics are those of `STATISTICS` without the gradient norm.
+    """The loss of one batch of a flat environment; its statistics are those of `STATISTICS`, then the mean value.
 
     Source: Espeholt et al. 2018, section 4.2.
     """
@@ -56,7 +58,8 @@ def impala_loss(policy_key: str, options: ImpalaOptions) -> LossFunction:
 def structured_loss(options: ImpalaOptions) -> LossFunction:
     """The loss of one batch of a structured environment: the sum of the losses of all policy keys.
 
-    Each is a mean over the decisions of its key; the statistics are means over all decisions.
+    Each is a mean over the decisions of its key. `STATISTICS` and the value are means over all decisions, and what
+    follows them, `KEY_STATISTICS`, over those of a key.
     """
 
     def loss(model: Any, batch: StructuredVTraceBatch, coefficients: Tensor) -> tuple[Tensor, Tensor]:
@@ -71,9 +74,36 @@ def structured_loss(options: ImpalaOptions) -> LossFunction:
         # Σ_k mean_k = K (Σ share · term) / Σ share, with K keys and share 1 / M_k
         total = len(batch.decisions) * weighted_loss(coefficients, *_terms(learner, corrected, batch.share))
         terms = _terms(learner, corrected, batch.weight)
-        return total, torch.stack((*(term.detach() for term in terms), *statistics))
+        described = torch.stack((*(term.detach() for term in terms), *statistics))
+        if len(model.distributions) == 1:
+            return total, described
+        with torch.no_grad():
+            by_key = _means_by_key(tuple(model.distributions), learner, corrected, batch)
+        return total, torch.cat([described, by_key])
 
     return loss
+
+
+def _means_by_key(
+    policy_keys: tuple[str, ...], learner: Learner, corrected: VTrace, batch: StructuredVTraceBatch
+) -> Tensor:
+    """`KEY_STATISTICS` of each key, key by key, (4 K,)."""
+    columns = torch.stack(
+        (
+            losses.policy_gradient_losses(learner.log_prob, corrected.advantages),
+            losses.value_losses(learner.value, corrected.targets),
+            learner.entropy,
+            learner.value,
+        )
+    )
+    means, first = {}, 0
+    for key, own in batch.decisions.items():
+        # share is 1 / M_k for the decisions of key k
+        is_own = (batch.order >= first) & (batch.order < first + own.n_rows())
+        means[key] = (columns * batch.share * is_own).sum(1)
+        first += own.n_rows()
+    absent = columns.new_full((len(KEY_STATISTICS),), float("nan"))
+    return torch.cat([means.get(key, absent) for key in policy_keys])
 
 
 class Learner(NamedTuple):
@@ -104,16 +134,16 @@ def _correct(
 def _terms(learner: Learner, corrected: VTrace, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Policy loss, value loss and entropy: means over decisions by weight."""
     return (
-        losses.policy_gradient_loss(learner.log_prob, corrected.advantages, weight),
-        losses.value_loss(learner.value, corrected.targets, weight),
+        losses.weighted_mean(losses.policy_gradient_losses(learner.log_prob, corrected.advantages), weight),
+        losses.weighted_mean(losses.value_losses(learner.value, corrected.targets), weight),
         losses.weighted_mean(learner.entropy, weight),
     )
 
 
 def _describe(
     log_ratio: Tensor, value: Tensor, targets: Tensor, weight: Tensor, threshold: float
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """KL divergence, mean importance ratio, part of the ratios that are cut, explained variance."""
+) -> tuple[Tensor, ...]:
+    """KL divergence, mean importance ratio, part of the ratios that are cut, explained variance, mean value."""
     log_ratio = log_ratio.clamp(max=LARGEST_LOG_RATIO)
     ratio = log_ratio.exp()
     cut = (ratio > threshold).to(ratio.dtype) if threshold > 0.0 else torch.zeros_like(ratio)
@@ -122,4 +152,5 @@ def _describe(
         losses.weighted_mean(ratio, weight),
         losses.weighted_mean(cut, weight),
         losses.explained_variance(value, targets, weight),
+        losses.weighted_mean(value, weight),
     )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from maze_kernel.contracts.trainer import TrainerContext
 from maze_ppo.batch import Minibatch
-from maze_ppo.losses import normalize_advantages, policy_gradient_loss, value_loss, weighted_mean
+from maze_ppo.losses import normalize_advantages, policy_gradient_losses, value_losses, weighted_mean
 from maze_ppo.options import A2COptions
 from maze_ppo.trainer import OnPolicyTrainer
 from maze_runtime.training.loss_terms import weighted_loss
@@ -26,29 +26,35 @@ class A2C:
     Source: Mnih et al. 2016, algorithm S3.
 
     Attributes:
-        statistics: names of what a gradient step returns: what `loss` reports, then the gradient norm.
+        statistics: names of what `loss` reports of all decisions together.
     """
 
-    statistics = ("policy_loss", "value_loss", "entropy", "grad_norm")
+    statistics = ("policy_loss", "value_loss", "entropy")
 
     def __init__(self, options: A2COptions) -> None:
         self._options = options
 
     def update(self, trainer: OnPolicyTrainer) -> list[Tensor]:
-        """Collect one rollout and learn from it; returns the statistics of the one gradient step, (4,)."""
+        """Collect one rollout and learn from it; returns the statistics of the one gradient step."""
         rollout = trainer.collect()
         batch = trainer.estimate(rollout)
         # One step down the gradient of `loss`.
         return [trainer.step(batch.whole())]
 
     def loss(self, model: Any, minibatch: Minibatch, coefficients: Tensor) -> tuple[Tensor, Tensor]:
-        """What a rollout is to minimise, (), and what is reported of it, (3,)."""
+        """What a rollout is to minimise, (), and what is reported of it.
+
+        (3,), and behind them `KEY_STATISTICS` of each policy key where there are several.
+        """
         advantages, weight = minibatch.advantages, minibatch.mean_weight()
         if self._options.normalize_advantages:
             advantages = normalize_advantages(advantages, minibatch.weight)
         new = minibatch.evaluate(model)
-        of_policy = policy_gradient_loss(new.log_prob, advantages, weight)
-        of_value = value_loss(new.value, minibatch.returns, minibatch.value, 0.0, weight)
-        entropy = weighted_mean(new.entropy, weight)
-        mean = weighted_loss(coefficients, of_policy, of_value, entropy)
-        return minibatch.sum_over_policies(mean), torch.stack((of_policy, of_value, entropy)).detach()
+        of_policy = policy_gradient_losses(new.log_prob, advantages)
+        of_value = value_losses(new.value, minibatch.returns, minibatch.value, 0.0)
+        columns = (of_policy, of_value, new.entropy)
+        terms = [weighted_mean(column, weight) for column in columns]
+        mean = weighted_loss(coefficients, *terms)
+        with torch.no_grad():
+            statistics = minibatch.with_means_by_key(torch.stack(terms), columns, tuple(model.distributions))
+        return minibatch.sum_over_policies(mean), statistics.detach()

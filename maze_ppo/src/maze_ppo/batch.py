@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,6 +16,9 @@ from maze_runtime.rollout.advantages import generalized_advantages
 from maze_runtime.rollout.buffer import RolloutBuffer
 
 TensorDict = dict[str, Tensor]
+
+KEY_STATISTICS = ("policy_loss", "value_loss", "entropy")
+"""What gradient steps report of each policy key where there are several."""
 
 
 class Evaluation(NamedTuple):
@@ -64,6 +67,16 @@ class Minibatch(Protocol):
 
     def sum_over_policies(self, mean: Tensor) -> Tensor:
         """The sum over policy keys of what `mean` () is the mean of."""
+        ...
+
+    def with_means_by_key(
+        self, statistics: Tensor, columns: Sequence[Tensor], policy_keys: tuple[PolicyKey, ...]
+    ) -> Tensor:
+        """`statistics` (S,), and behind them the means of (B,) columns over each of several policy keys.
+
+        (S + K C,) with C columns, key by key in the order of `policy_keys`; NaN for a key without a decision here. With
+        one policy key nothing is added.
+        """
         ...
 
 
@@ -121,6 +134,12 @@ class FlatBatch(NamedTuple):
     def sum_over_policies(self, mean: Tensor) -> Tensor:
         """See `Minibatch`: there is one."""
         return mean
+
+    def with_means_by_key(
+        self, statistics: Tensor, columns: Sequence[Tensor], policy_keys: tuple[PolicyKey, ...]
+    ) -> Tensor:
+        """See `Minibatch`: there is one key."""
+        return statistics
 
     def map(self, function: Callable[[Tensor], Tensor]) -> FlatBatch:
         """Apply a function of one tensor to every column."""

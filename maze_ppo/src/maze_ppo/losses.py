@@ -23,10 +23,8 @@ def normalize_advantages(advantages: Tensor, weight: Tensor | None = None) -> Te
     return centred / (weighted_mean(centred.square(), weight).sqrt() + 1e-8)
 
 
-def clipped_policy_loss(
-    log_ratio: Tensor, advantages: Tensor, clip_range: float, weight: Tensor | None = None
-) -> Tensor:
-    """PPO's clipped surrogate, to be minimised.
+def clipped_policy_losses(log_ratio: Tensor, advantages: Tensor, clip_range: float) -> Tensor:
+    """PPO's clipped surrogate of each decision, (B,), whose mean is to be minimised.
 
     With a positive advantage the gradient is zero beyond 1 + epsilon, for every ratio. With a negative one loss and
     gradient grow with the ratio without bound, as in the paper: beyond float32 they are infinite.
@@ -35,27 +33,28 @@ def clipped_policy_loss(
         log_ratio: (B,) log pi(a|s) − log pi_old(a|s).
         advantages: (B,).
         clip_range: epsilon.
-        weight: (B,) or None.
 
     Source: Schulman et al. 2017, equation 7.
     """
     # For A ≥ 0 the minimum below is the clipped branch long before; with an infinite ratio its gradient would be 0 · ∞
     ratio = torch.where(advantages < 0.0, log_ratio, log_ratio.clamp(max=LARGEST_LOG_RATIO)).exp()
     # L = −E[min(r A, clip(r, 1 − eps, 1 + eps) A)]
-    surrogate = torch.minimum(ratio * advantages, ratio.clamp(1.0 - clip_range, 1.0 + clip_range) * advantages)
-    return -weighted_mean(surrogate, weight)
+    return -torch.minimum(ratio * advantages, ratio.clamp(1.0 - clip_range, 1.0 + clip_range) * advantages)
 
 
-def policy_gradient_loss(log_prob: Tensor, advantages: Tensor, weight: Tensor | None = None) -> Tensor:
-    """A2C's policy loss from (B,) log-probabilities and advantages. Source: Mnih et al. 2016, algorithm S3."""
+def policy_gradient_losses(log_prob: Tensor, advantages: Tensor) -> Tensor:
+    """A2C's policy loss of each decision, (B,). Source: Mnih et al. 2016, algorithm S3.
+
+    Args:
+        log_prob: (B,).
+        advantages: (B,).
+    """
     # L = −E[log pi(a|s) A]
-    return -weighted_mean(log_prob * advantages, weight)
+    return -log_prob * advantages
 
 
-def value_loss(
-    value: Tensor, returns: Tensor, old_value: Tensor, clip_range: float, weight: Tensor | None = None
-) -> Tensor:
-    """Mean squared error of (B,) values against (B,) returns.
+def value_losses(value: Tensor, returns: Tensor, old_value: Tensor, clip_range: float) -> Tensor:
+    """Squared errors of (B,) values against (B,) returns.
 
     With a positive `clip_range` the larger of the errors of the value and of the value clipped to within that
     range of `old_value` counts, decision by decision.
@@ -64,7 +63,7 @@ def value_loss(
     if clip_range > 0.0:
         clipped = old_value + (value - old_value).clamp(-clip_range, clip_range)
         error = torch.maximum(error, (clipped - returns).square())
-    return weighted_mean(error, weight)
+    return error
 
 
 def approximate_kl(log_ratio: Tensor, weight: Tensor | None = None) -> Tensor:

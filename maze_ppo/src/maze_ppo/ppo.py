@@ -9,7 +9,7 @@ from torch import Tensor
 
 from maze_kernel.contracts.trainer import TrainerContext
 from maze_ppo.batch import Minibatch
-from maze_ppo.losses import approximate_kl, clipped_policy_loss, normalize_advantages, value_loss, weighted_mean
+from maze_ppo.losses import approximate_kl, clipped_policy_losses, normalize_advantages, value_losses, weighted_mean
 from maze_ppo.options import PPOOptions
 from maze_ppo.trainer import OnPolicyTrainer
 from maze_runtime.training.loss_terms import weighted_loss
@@ -24,16 +24,16 @@ class PPO:
     """Proximal policy optimisation. Source: Schulman et al. 2017, algorithm 1.
 
     Attributes:
-        statistics: names of what a gradient step returns: what `loss` reports, then the gradient norm.
+        statistics: names of what `loss` reports of all decisions together.
     """
 
-    statistics = ("policy_loss", "value_loss", "entropy", "clip_fraction", "approx_kl", "grad_norm")
+    statistics = ("policy_loss", "value_loss", "entropy", "clip_fraction", "approx_kl")
 
     def __init__(self, options: PPOOptions) -> None:
         self._options = options
 
     def update(self, trainer: OnPolicyTrainer) -> list[Tensor]:
-        """Collect one rollout and learn from it; returns the statistics of every gradient step, (6,) each."""
+        """Collect one rollout and learn from it; returns the statistics of every gradient step."""
         options = self._options
         rollout = trainer.collect()
         batch = trainer.estimate(rollout)
@@ -47,7 +47,10 @@ class PPO:
         return statistics
 
     def loss(self, model: Any, minibatch: Minibatch, coefficients: Tensor) -> tuple[Tensor, Tensor]:
-        """What a minibatch is to minimise, (), and what is reported of it, (5,); equation 9."""
+        """What a minibatch is to minimise, (), and what is reported of it; equation 9.
+
+        (5,), and behind them `KEY_STATISTICS` of each policy key where there are several.
+        """
         options = self._options
         advantages, weight = minibatch.advantages, minibatch.mean_weight()
         if options.normalize_advantages:
@@ -55,14 +58,16 @@ class PPO:
         new = minibatch.evaluate(model)
         # log r = log pi(a|s) − log pi_old(a|s)
         log_ratio = new.log_prob - minibatch.log_prob
-        of_policy = clipped_policy_loss(log_ratio, advantages, options.clip_range, weight)
-        of_value = value_loss(new.value, minibatch.returns, minibatch.value, options.value_clip_range, weight)
-        entropy = weighted_mean(new.entropy, weight)
-        mean = weighted_loss(coefficients, of_policy, of_value, entropy)
+        of_policy = clipped_policy_losses(log_ratio, advantages, options.clip_range)
+        of_value = value_losses(new.value, minibatch.returns, minibatch.value, options.value_clip_range)
+        columns = (of_policy, of_value, new.entropy)
+        terms = [weighted_mean(column, weight) for column in columns]
+        mean = weighted_loss(coefficients, *terms)
         with torch.no_grad():
             clipped = ((log_ratio.exp() - 1.0).abs() > options.clip_range).to(log_ratio.dtype)
             clip_fraction, kl = weighted_mean(clipped, weight), approximate_kl(log_ratio, weight)
-            statistics = torch.stack((of_policy, of_value, entropy, clip_fraction, kl))
+            statistics = torch.stack((*terms, clip_fraction, kl))
+            statistics = minibatch.with_means_by_key(statistics, columns, tuple(model.distributions))
         return minibatch.sum_over_policies(mean), statistics.detach()
 
     def _mean_kl(self, statistics: list[Tensor]) -> float:

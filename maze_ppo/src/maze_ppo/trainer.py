@@ -12,19 +12,22 @@ from torch import Tensor
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_kernel.errors import NonFiniteError
-from maze_ppo.batch import Minibatch, RolloutBatch
+from maze_ppo.batch import KEY_STATISTICS, Minibatch, RolloutBatch
 from maze_ppo.estimation import make_estimator
 from maze_ppo.experience import RolloutSource
 from maze_ppo.losses import explained_variance
 from maze_ppo.options import OnPolicyOptions
+from maze_ppo.structured_batch import StructuredBatch
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
+from maze_runtime.training.gradient_norms import actor_critic_parts
 from maze_runtime.training.gradient_step import GradientStep
 from maze_runtime.training.loss_terms import loss_coefficients
 from maze_runtime.training.non_finite import non_finite_update
+from maze_runtime.training.step_statistics import StepStatistics, names_by_key
 
 
 class OnPolicyAlgorithm(Protocol):
@@ -32,7 +35,7 @@ class OnPolicyAlgorithm(Protocol):
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """Names of what a gradient step returns: what `loss` reports, then the gradient norm."""
+        """Names of what `loss` reports of all decisions together."""
         ...
 
     def update(self, trainer: OnPolicyTrainer) -> list[Tensor]:
@@ -41,7 +44,10 @@ class OnPolicyAlgorithm(Protocol):
 
     @property
     def loss(self) -> Callable[[Any, Minibatch, Tensor], tuple[Tensor, Tensor]]:
-        """`(model, minibatch, coefficients (3,)) -> (loss (), statistics)`; see `loss_coefficients`."""
+        """`(model, minibatch, coefficients (3,)) -> (loss (), statistics)`; see `loss_coefficients`.
+
+        The statistics are those that are named, and behind them what `Minibatch.with_means_by_key` adds.
+        """
         ...
 
 
@@ -74,7 +80,10 @@ class OnPolicyTrainer:
             epsilon=options.adam_epsilon,
             max_grad_norm=options.max_grad_norm,
             compiled=options.compile,
+            norms_of=actor_critic_parts(self.model),
         )
+        by_key = names_by_key(KEY_STATISTICS, self.model)
+        self._columns = StepStatistics(algorithm.statistics, by_key, self._gradient_step.norms)
         flat = self._gradient_step.flat
         self._device = flat.data.device
         self._source = RolloutSource(context, self.model, flat, options.n_rollout_steps)
@@ -109,7 +118,7 @@ class OnPolicyTrainer:
         return self._batch
 
     def step(self, minibatch: Minibatch) -> Tensor:
-        """Take a gradient step on the algorithm's loss; returns its statistics and the gradient norm, (S,)."""
+        """Take a gradient step on the algorithm's loss; returns its statistics and the gradient norms, (S,)."""
         return self._gradient_step(self._learning_rate, minibatch, self._coefficients)
 
     # What the loop asks of a trainer
@@ -138,7 +147,7 @@ class OnPolicyTrainer:
             for index in range(self.options.epoch_length):
                 self._update_index = index
                 of_update = self._algorithm.update(self)
-                if not bool(torch.stack(of_update).isfinite().all()):
+                if not self._columns.are_finite(torch.stack(of_update)):
                     raise self._non_finite("the loss or its gradient")
                 statistics += of_update
                 self._timer.lap("update_seconds")
@@ -172,10 +181,11 @@ class OnPolicyTrainer:
         return non_finite_update(where, columns, owner="maze-ppo", what=what)
 
     def _summary(self, statistics: Tensor, n_steps: int) -> Statistics:
-        learner = dict(zip(self._algorithm.statistics, statistics.mean(dim=0).tolist(), strict=True))
-        batch = self._batch
-        rows = slice(None) if batch.weight is None else batch.weight > 0
-        learner["explained_variance"] = float(explained_variance(batch.value[rows], batch.returns[rows]))
+        learner = self._columns.means(statistics)
+        learner |= _of_critic(self._batch)
+        if self._columns.further and isinstance(self._batch, StructuredBatch):
+            for key, own in self._batch.by_key().items():
+                learner |= {f"{name}/{key}": value for name, value in _of_critic(own).items()}
         learner["learning_rate"] = self._counters.scheduled(self.options.lr)
         compile_seconds = self._gradient_step.take_compile_seconds()
         return {
@@ -183,3 +193,10 @@ class OnPolicyTrainer:
             **{f"ActorCriticEvents/{name}": value for name, value in learner.items()},
             **self._timer.statistics(compile_seconds=compile_seconds, env_steps=n_steps),
         }
+
+
+def _of_critic(batch: RolloutBatch) -> dict[str, float]:
+    """How high a rollout was valued when it was made, and how well."""
+    rows = slice(None) if batch.weight is None else batch.weight > 0
+    value, returns = batch.value[rows], batch.returns[rows]
+    return {"explained_variance": float(explained_variance(value, returns)), "value": float(value.mean())}

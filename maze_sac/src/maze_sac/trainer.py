@@ -149,7 +149,10 @@ class SACTrainer:
             self._counters.report(iteration / self.options.epoch_length, phase)
 
     def _summary(self, statistics: Tensor, timer: EpochTimer, n_steps: int) -> Statistics:
-        learner = self._named(statistics.mean(dim=0))
+        n_usual = len(self._update.keys) * len(STATISTICS) + len(NORMS)
+        # How torch adds up a column depends on how many stand beside it: the last digits of these are always the same
+        usual, of_keys = (part.contiguous().mean(dim=0) for part in statistics.tensor_split([n_usual], dim=1))
+        learner = self._named(torch.cat([usual, of_keys]))
         learner |= {
             "learning_rate": self._counters.scheduled(self.options.lr),
             "buffer_size": self._experience.n_transitions,
@@ -164,10 +167,10 @@ class SACTrainer:
 
     def _named(self, numbers: Tensor) -> dict[str, float]:
         """Statistics by tag: means over the policy keys, and behind a slash those of each key if there are several."""
-        keys = self._update.keys
-        by_key = numbers[: -len(NORMS)].reshape(len(keys), len(STATISTICS))
+        keys, norms = self._update.keys, self._update.norms
+        by_key = numbers[: -len(norms)].reshape(len(keys), len(STATISTICS))
         named = dict(zip(STATISTICS, by_key.mean(dim=0).tolist(), strict=True))
-        named |= dict(zip(NORMS, numbers[-len(NORMS) :].tolist(), strict=True))
+        named |= dict(zip(norms, numbers[-len(norms) :].tolist(), strict=True))
         for key, row in zip(keys, by_key.tolist(), strict=True):
             if len(keys) > 1:
                 named |= {f"{name}/{key}": value for name, value in zip(STATISTICS, row, strict=True)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from maze_runtime.models.capabilities import ActionValueModel
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.training.bounded_compilation import BoundedCompilation
 from maze_runtime.training.flat_adam import AdamState, FlatAdam, compile_update
+from maze_runtime.training.gradient_norms import GradientNorms
 from maze_sac import losses
 from maze_sac.heads import ActionHeads
 from maze_sac.objectives import Losses, Numbers, Objectives, Policies, TensorDict, TransitionBatch, Values
@@ -25,7 +26,7 @@ STATISTICS = ("critic_loss", "policy_loss", "q_value", "entropy", "entropy_coef"
 """What an update returns of each policy key, in this order."""
 
 NORMS = ("critic_grad_norm", "policy_grad_norm")
-"""What it returns behind them, of all keys together."""
+"""What it returns behind them, of all keys together; and behind these, of each key where there are several."""
 
 
 class _PolicyLogits(nn.Module):
@@ -93,6 +94,7 @@ class Update:
             "alpha": FlatAdam(alpha_flat, epsilon=1e-8),
         }
         self._optimizers["alpha"].learning_rate.fill_(options.entropy_coef_lr)
+        self._norms_by_key = self._make_norms_by_key(model, critics)
         self._options = options
         self._count = 0
         self._learning_rate = 0.0
@@ -101,7 +103,10 @@ class Update:
         self._functional = self._compiled_update() if options.compile else None
 
     def __call__(self, learning_rate: float, batches: Mapping[PolicyKey, TransitionBatch]) -> Tensor:
-        """Update on a batch of each key; returns `STATISTICS` of each key and `NORMS`, (5 K + 2,)."""
+        """Update on a batch of each key; returns `STATISTICS` of each key and `NORMS`, of each key, too.
+
+        (5 K + 2,) with one key, (7 K + 2,) with several.
+        """
         if learning_rate != self._learning_rate:
             self._learning_rate = learning_rate
             self._optimizers["critic"].learning_rate.fill_(learning_rate)
@@ -119,16 +124,18 @@ class Update:
         self.critic_flat.grad.zero_()
         critic_loss, of_critics = losses_of.critics(self._critics, targets)
         critic_loss.backward(inputs=self.critic_flat.parameters)  # type: ignore[no-untyped-call]
+        own_norms = [norm for norms in self._norms_by_key[:1] for norm in norms()]
         critic_norm = self._optimizers["critic"].step()
         self.policy_flat.grad.zero_()
         policy_loss, of_policies = losses_of.policies(self._policy, self._critics, alpha)
         policy_loss.backward(inputs=self.policy_flat.parameters)  # type: ignore[no-untyped-call]
+        own_norms += [norm for norms in self._norms_by_key[1:] for norm in norms()]
         policy_norm = self._optimizers["policy"].step()
         if self._options.entropy_tuning:
             gradient = losses.temperature_gradient(_entropies(of_policies), self._target_entropy)
             self._optimizers["alpha"].flat.grad.copy_(gradient)
             self._optimizers["alpha"].step()
-        return _statistics(of_critics, of_policies, alpha, critic_norm, policy_norm)
+        return _statistics(of_critics, of_policies, alpha, critic_norm, policy_norm, own_norms)
 
     def _run_compiled(self, batches: Mapping[PolicyKey, TransitionBatch]) -> Tensor:
         functional = self._functional
@@ -154,6 +161,21 @@ class Update:
         torch.autograd.grad(critic_loss, list(critics.parameters()), allow_unused=True)
         policy_loss, _ = losses_of.policies(policy, critics, alpha)
         torch.autograd.grad(policy_loss, list(policy.parameters()), allow_unused=True)
+
+    def _make_norms_by_key(self, model: Any, critics: Mapping[PolicyKey, Any]) -> list[GradientNorms]:
+        """Of the Q networks' gradient and of the policies'; none for one key, or a model that does not tell them."""
+        if len(self.keys) == 1 or not hasattr(model, "parameters_by_key"):
+            return []
+        policies = model.parameters_by_key()["policy"]
+        return [
+            GradientNorms(self.critic_flat, {f"{NORMS[0]}/{key}": critics[key].parameters() for key in self.keys}),
+            GradientNorms(self.policy_flat, {f"{NORMS[1]}/{key}": policies[key] for key in self.keys}),
+        ]
+
+    @property
+    def norms(self) -> tuple[str, ...]:
+        """The names of what an update returns behind the `STATISTICS` of each key."""
+        return (*NORMS, *(name for norms in self._norms_by_key for name in norms.names))
 
     @property
     def is_compiled(self) -> bool:
@@ -200,15 +222,20 @@ def _entropies(of_policies: Numbers) -> Tensor:
 
 
 def _statistics(
-    of_critics: Numbers, of_policies: Numbers, alpha: Tensor, critic_norm: Tensor, policy_norm: Tensor
+    of_critics: Numbers,
+    of_policies: Numbers,
+    alpha: Tensor,
+    critic_norm: Tensor,
+    policy_norm: Tensor,
+    own_norms: Sequence[Tensor],
 ) -> Tensor:
-    """(5 K + 2,): `STATISTICS` key by key, then `NORMS`."""
+    """`STATISTICS` key by key, `NORMS`, and norms of single keys."""
     numbers: list[Tensor] = []
     for (critic_loss, q_value), (policy_loss, entropy), coefficient in zip(
         of_critics, of_policies, alpha.unbind(), strict=True
     ):
         numbers += [critic_loss, policy_loss, q_value, entropy, coefficient]
-    return torch.stack([*numbers, critic_norm, policy_norm])
+    return torch.stack([*numbers, critic_norm, policy_norm, *own_norms])
 
 
 def _functional_update(update: Update) -> Callable[..., Tensor]:
@@ -219,6 +246,7 @@ def _functional_update(update: Update) -> Callable[..., Tensor]:
     steps = [update._optimizers[name].functional() for name in ("critic", "policy", "alpha")]
     target_entropy, tuning = update._target_entropy, update._options.entropy_tuning
     moves_targets, tau = update._moves_targets, update._options.tau
+    norms_by_key = update._norms_by_key
 
     def with_policy(parameters: Any) -> Policies:
         named = dict(zip(policy_names, parameters, strict=True))
@@ -239,7 +267,9 @@ def _functional_update(update: Update) -> Callable[..., Tensor]:
             return losses_of.critics(with_critics(parameters), targets)
 
         gradient, (_, of_q) = grad_and_value(critic_loss, has_aux=True)(tuple(split_critic(of_critic[0])))
-        critic_norm = steps[0](*of_critic, _flatten(gradient))
+        flat = _flatten(gradient)
+        own_norms = [norm for norms in norms_by_key[:1] for norm in norms(flat)]
+        critic_norm = steps[0](*of_critic, flat)
         if moves_targets:  # in the same loop over the parameters
             target_theta.lerp_(of_critic[0], tau)
         values = with_critics(tuple(split_critic(of_critic[0])))
@@ -248,10 +278,12 @@ def _functional_update(update: Update) -> Callable[..., Tensor]:
             return losses_of.policies(with_policy(parameters), values, alpha)
 
         gradient, (_, of_pi) = grad_and_value(policy_loss, has_aux=True)(tuple(split_policy(of_policy[0])))
-        policy_norm = steps[1](*of_policy, _flatten(gradient))
+        flat = _flatten(gradient)
+        own_norms += [norm for norms in norms_by_key[1:] for norm in norms(flat)]
+        policy_norm = steps[1](*of_policy, flat)
         if tuning:
             steps[2](*of_alpha, losses.temperature_gradient(_entropies(of_pi), target_entropy))
-        return _statistics(of_q, of_pi, alpha, critic_norm, policy_norm)
+        return _statistics(of_q, of_pi, alpha, critic_norm, policy_norm, own_norms)
 
     return run
 

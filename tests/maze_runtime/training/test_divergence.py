@@ -66,6 +66,14 @@ def test_rewards_that_explode_are_named_once(kernel, tmp_path, trainer):
     assert "return-normalization" in line
 
 
+def test_a_part_of_a_gradient_may_grow_where_the_whole_does_not():
+    said = []
+    watch = DivergenceWatch(said.append)
+    for epoch, norm in enumerate([1e-3, 1e-3, 10.0]):
+        watch.see(epoch, {"ActorCriticEvents/grad_norm": 20.0, "ActorCriticEvents/policy_grad_norm": norm})
+    assert said == []
+
+
 def test_a_norm_that_is_always_small_or_vanishes_is_sane():
     said = []
     watch = DivergenceWatch(said.append)

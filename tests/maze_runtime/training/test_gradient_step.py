@@ -53,6 +53,19 @@ def test_steps_equal_torch_adam(compiled, max_grad_norm):
         np.testing.assert_allclose(ours.detach(), theirs.detach(), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("compiled", COMPILED)
+def test_norms_of_parts_are_those_of_their_parameters_before_the_gradient_is_cut(compiled):
+    model, reference = network(), network()
+    first, second = model[0], model[2]
+    parts = {"weights": [first.weight, second.weight], "first": first.parameters(), "none": []}
+    step = GradientStep(model, squared_error, epsilon=1e-8, max_grad_norm=1e-3, compiled=compiled, norms_of=parts)
+    assert step.norms == ("grad_norm", "weights", "first")
+    squared_error(reference, *data())[0].backward()
+    gradients = [own.grad.numpy().reshape(-1) for own in reference.parameters()]
+    expected = [np.concatenate([gradients[i] for i in own]) for own in ((0, 1, 2, 3), (0, 2), (0, 1))]
+    np.testing.assert_allclose(step(0.01, *data())[1:], [np.linalg.norm(own) for own in expected], rtol=1e-4)
+
+
 @pytest.mark.parametrize("max_grad_norm", [0.0, 0.3])
 def test_steps_are_the_same_where_torch_lacks_its_private_kernel(monkeypatch, max_grad_norm):
     usual, other = network(), network()

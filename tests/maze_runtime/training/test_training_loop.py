@@ -144,6 +144,20 @@ def test_a_resumed_run_equals_the_uninterrupted_one(toy, stop_after):
     assert CheckpointStore(part).pointed("best") == CheckpointStore(whole).pointed("best")
 
 
+def test_totals_count_the_whole_run_also_after_a_resume(toy):
+    toy.train("a", "trainer.n_epochs=2")
+    result = toy.resume("a", "trainer.n_epochs=5")
+    written = rows(result.run_dir, "train")
+    totals = {
+        name: [float(value) for _, tag, value in written if tag == f"BaseEnvEvents/{name}"]
+        for name in ("episode_count", "total_episode_count", "total_step_count")
+    }
+    assert len(totals["total_episode_count"]) == 5
+    assert totals["total_episode_count"] == np.cumsum(totals["episode_count"]).tolist()
+    assert totals["total_episode_count"][-1] > totals["episode_count"][-1]
+    assert totals["total_step_count"][-1] == result.env_steps
+
+
 def test_resuming_a_finished_run_does_nothing(toy):
     toy.train("a", "trainer.n_epochs=4")
     before = final_files(toy.folder / "a", 4)

@@ -33,6 +33,7 @@ class LogStatsEvents:
     @define_epoch_stats(np.mean, output_name="mean")
     @define_epoch_stats(min, output_name="min")
     @define_epoch_stats(max, output_name="max")
+    @define_epoch_stats(np.median, output_name="median")
     @define_epoch_stats(len, output_name="count")
     @define_stats_grouping("name")
     def episode_length(self, name: str | None, value: int) -> None:

@@ -35,6 +35,7 @@ class BaseEnvEvents:
     @define_epoch_stats(np.std, output_name="std")
     @define_epoch_stats(min, output_name="min")
     @define_epoch_stats(max, output_name="max")
+    @define_epoch_stats(np.median, output_name="median")
     @define_episode_stats(None)
     @define_stats_grouping("name")
     def kpi(self, name: str, value: float) -> None:

@@ -166,6 +166,14 @@ class StructuredActorCritic(nn.Module):
         """State without the critics, names as in `state_dict()`: load it with `strict=False`."""
         return {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("critics.")}
 
+    def parameters_by_key(self) -> dict[str, dict[PolicyKey, list[nn.Parameter]]]:
+        """See `GroupsParameters`."""
+        policies = {
+            key: [*(self._shared[key].parameters() if key in self._shared else ()), *policy.parameters()]
+            for key, policy in self._policy.items()
+        }
+        return {"policy": policies, "critic": {key: list(own.parameters()) for key, own in self._critic.items()}}
+
     def make_policy(self, seed: int) -> Policy:
         """A policy that samples from the distributions; a model with another acting rule overrides it."""
         return NetworkPolicy(self, seed)  # type: ignore[arg-type]

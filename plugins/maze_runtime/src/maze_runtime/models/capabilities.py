@@ -39,6 +39,18 @@ class EvaluatesKeysTogether(Protocol):
         ...
 
 
+@runtime_checkable
+class GroupsParameters(Protocol):
+    """What a model may offer beside `ActorCritic`: which of its parameters serve which policy key, for statistics."""
+
+    def parameters_by_key(self) -> dict[str, dict[PolicyKey, list[torch.nn.Parameter]]]:
+        """By role, "policy" or "critic", and policy key.
+
+        Layers that both roles share are the policy's; what serves several keys is left out.
+        """
+        ...
+
+
 class ActionValues(Protocol):
     """Twin Q networks of one policy key, a `torch.nn.Module`.
 

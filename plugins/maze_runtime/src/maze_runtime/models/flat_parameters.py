@@ -56,6 +56,16 @@ class FlatParameters:
         """Views of `flat` (P,) in the shapes of the parameters."""
         return [flat[part].view(parameter.shape) for part, parameter in zip(self._slices, self.parameters, strict=True)]
 
+    def slices_of(self, parameters: Iterable[nn.Parameter]) -> list[slice]:
+        """Where those of `parameters` that are taken stand in the flat tensor, as few slices as there can be."""
+        wanted = {id(parameter) for parameter in parameters}
+        slices: list[slice] = []
+        for part, parameter in zip(self._slices, self.parameters, strict=True):
+            if id(parameter) in wanted:
+                follows = bool(slices) and slices[-1].stop == part.start
+                slices.append(slice(slices.pop().start, part.stop) if follows else part)
+        return slices
+
 
 def _slices(parameters: Iterable[Tensor]) -> Iterable[slice]:
     start = 0

@@ -87,5 +87,6 @@ def summarize_episodes(returns: np.ndarray, lengths: np.ndarray) -> dict[str, An
             "BaseEnvEvents/reward/max": float(returns.max()),
             "BaseEnvEvents/reward/median": float(np.median(returns)),
             "BaseEnvEvents/episode_length/mean": float(lengths.mean()),
+            "BaseEnvEvents/episode_length/median": float(np.median(lengths)),
         }
     return statistics

@@ -41,6 +41,8 @@ class LoopState:
     """Evaluations since the best one."""
     wall_seconds: float = 0.0
     """Training time of this run before it was resumed."""
+    n_episodes: int = 0
+    """Training episodes that have finished."""
     training_events: list[str] = attrs.field(factory=list)
     """The order of event statistics, see `EpochAggregator.order`."""
     evaluation_events: list[str] = attrs.field(factory=list)

@@ -31,7 +31,7 @@ class DivergenceWatch:
     def see(self, epoch: int, statistics: Mapping[str, Any]) -> None:
         """Take the training statistics of an epoch."""
         for tag, value in statistics.items():
-            name = tag.rpartition("/")[2]
+            group, _, name = tag.rpartition("/")
             if name == "approx_kl" and value > LARGEST_KL:
                 self._say(
                     "kl",
@@ -40,6 +40,8 @@ class DivergenceWatch:
                     " trainer.target_kl where the trainer has it",
                 )
             elif name.endswith(("grad_norm", "gradient_norm")):
+                if name != "grad_norm" and f"{group}/grad_norm" in statistics:
+                    continue  # a part of that one; small parts may grow a thousandfold where the whole does not
                 self._see_norm(epoch, tag, float(value))
 
     def _see_norm(self, epoch: int, tag: str, norm: float) -> None:

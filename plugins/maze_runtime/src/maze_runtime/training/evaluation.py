@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 MEAN_REWARD = "BaseEnvEvents/reward/mean"
 """What selects the best model where neither experiment nor trainer says anything else."""
 
+EPISODE_COUNT = "BaseEnvEvents/episode_count"
+
 EPISODE_TAGS = (
     MEAN_REWARD,
     "BaseEnvEvents/reward/std",
@@ -42,7 +44,8 @@ EPISODE_TAGS = (
     "BaseEnvEvents/reward/max",
     "BaseEnvEvents/reward/median",
     "BaseEnvEvents/episode_length/mean",
-    "BaseEnvEvents/episode_count",
+    "BaseEnvEvents/episode_length/median",
+    EPISODE_COUNT,
 )
 """What every evaluation measures, and so what `[evaluation] metric` may always name."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch.func import functional_call, grad_and_value
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.training.bounded_compilation import BoundedCompilation
 from maze_runtime.training.flat_adam import AdamState, FlatAdam, compile_update
+from maze_runtime.training.gradient_norms import GradientNorms
 
 LossFunction = Callable[..., tuple[Tensor, Tensor]]
 """`(model, *tensors) -> (loss (), statistics (S,))`."""
@@ -45,6 +46,10 @@ class GradientStep:
             that the compiler refuses, is run eagerly, with a warning that says why.
         parameters: those of the model that are trained, for several optimisers on one model or to leave a part alone;
             None: all that need a gradient. The loss sees the others as constants.
+        norms_of: parts of these by the names of their gradient norms, which every step returns as well.
+
+    Attributes:
+        norms: the names of what a step returns behind the loss function's statistics.
     """
 
     def __init__(
@@ -56,8 +61,11 @@ class GradientStep:
         max_grad_norm: float,
         compiled: bool,
         parameters: Iterable[nn.Parameter] | None = None,
+        norms_of: Mapping[str, Iterable[nn.Parameter]] | None = None,
     ) -> None:
         self.flat = FlatParameters(model, parameters)
+        self._part_norms = GradientNorms(self.flat, norms_of or {})
+        self.norms = ("grad_norm", *self._part_norms.names)
         self.adam = FlatAdam(self.flat, epsilon=epsilon, max_grad_norm=max_grad_norm)
         self._inputs = None if parameters is None else self.flat.parameters
         self._compilation = BoundedCompilation() if compiled else None
@@ -66,7 +74,10 @@ class GradientStep:
         self._run = self._compiled_step() if compiled else self._eager_step
 
     def __call__(self, learning_rate: float, *inputs: Any) -> Tensor:
-        """Take one step; returns the loss function's statistics with the gradient norm appended, (S + 1,)."""
+        """Take one step; returns the loss function's statistics, the gradient norm and those of its parts.
+
+        (S + len(norms),)
+        """
         self.adam.learning_rate.fill_(learning_rate)
         return self._run(*inputs)
 
@@ -74,7 +85,8 @@ class GradientStep:
         self.flat.grad.zero_()
         loss, statistics = self._loss(self._model, *inputs)
         loss.backward(inputs=self._inputs)  # type: ignore[no-untyped-call]
-        return torch.cat([statistics, self.adam.step()[None]])
+        of_parts = self._part_norms()
+        return torch.cat([statistics, torch.stack([self.adam.step(), *of_parts])])
 
     def _compiled_step(self) -> Callable[..., Tensor]:
         step: Callable[..., Tensor] = compile_update(_functional_step(self), self.flat.data.device)
@@ -133,6 +145,6 @@ def _functional_step(step: GradientStep) -> Callable[..., Tensor]:
         gradients, (_, statistics) = grad_and_value(loss, has_aux=True)(tuple(split(state[0])))
         gradient = torch.cat([part.reshape(-1) for part in gradients])
         norm = update(*state, gradient)
-        return torch.cat([statistics, norm[None]])
+        return torch.cat([statistics, torch.stack([norm, *step._part_norms(gradient)])])
 
     return run

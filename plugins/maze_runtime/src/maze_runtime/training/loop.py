@@ -23,7 +23,7 @@ from maze_runtime.training.checkpoint import Checkpoint, LoopState, require_fini
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.divergence import DivergenceWatch
 from maze_runtime.training.epoch_beginning import EpochBeginning
-from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator, Metric
+from maze_runtime.training.evaluation import EPISODE_COUNT, MEAN_REWARD, Evaluator, Metric
 from maze_runtime.training.interruption import Interruption, LeaveEpoch
 from maze_runtime.training.run_files import save_normalization
 from maze_runtime.training.run_in_progress import RunInProgress
@@ -136,12 +136,23 @@ class Loop:
         try:
             with interruption.epoch(may_leave=self._beginning.is_known):
                 self.state.epoch += 1
-                return {**self.trainer.train_epoch(), **self.assembly.drain_event_statistics()}
+                train = {**self.trainer.train_epoch(), **self.assembly.drain_event_statistics()}
         except LeaveEpoch:
             self.state.epoch = epoch
             self._beginning.go_back()
             self.loggers.note(f"epoch {epoch + 1} was cut short: it begins again when the run goes on")
             return None
+        self.state.n_episodes += int(train.get(EPISODE_COUNT, 0))
+        return train | self._totals()
+
+    def _totals(self) -> Statistics:
+        """Of the whole run so far; nothing where no environment is stepped."""
+        if not self.trainer.env_steps:
+            return {}
+        return {
+            "BaseEnvEvents/total_step_count": self.trainer.env_steps,
+            "BaseEnvEvents/total_episode_count": self.state.n_episodes,
+        }
 
     def _start_segment(self) -> None:
         """Everything random begins anew from (run seed, epoch), so that a resumed run takes the same path."""
