@@ -242,7 +242,7 @@ def _resolve(target: str, role: str, owner: str) -> Any:
         return load_attribute(target)
     except MazeError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(
             f"the {role} {target!r} cannot be imported: {type(error).__name__}: {error}",
             owner=owner,

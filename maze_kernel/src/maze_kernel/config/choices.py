@@ -92,23 +92,15 @@ def fields_of_entry(catalog: Any, entry: Any, *, location: Location | None = Non
     Raises:
         RequestError: its options class or its target cannot be imported.
     """
-    owner = str(entry.plugin)
     try:
         options_class = catalog.options_class(entry)
+        target = catalog.load(entry) if options_class is None else None
     except MazeError as error:
-        if error.location is not None:
-            raise
-        error.location = location
+        error.location = error.location or location
         raise
-    except (Exception, SystemExit) as error:
-        raise _broken(entry.component.options or "", owner, error, location) from error
     if options_class is not None:
         return fields_of_class(options_class)
-    try:
-        target = load_attribute(entry.component.target)
-    except (Exception, SystemExit) as error:
-        raise _broken(entry.component.target, owner, error, location) from error
-    return target_fields(target, entry.component.target, owner=owner, location=location)
+    return target_fields(target, entry.component.target, owner=str(entry.plugin), location=location)
 
 
 def target_fields(target: Any, use: str, *, owner: str, location: Location | None) -> OptionFields:
@@ -165,16 +157,6 @@ def _import_failed(use: str, error: BaseException, location: Location | None) ->
         location=location,
         received=one_line(error),
         help=f"python -c 'import {use.partition(':')[0]}' shows the whole traceback",
-    )
-
-
-def _broken(target: str, owner: str, error: BaseException, location: Location | None) -> RequestError:
-    return RequestError(
-        f"{target} cannot be imported",
-        location=location,
-        received=one_line(error),
-        owner=owner,
-        help=f"report it to the authors of {owner}, or choose another component",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
+from typing import TypeVar
 
 import attrs
 
@@ -12,6 +13,7 @@ from maze_kernel.errors import Location
 
 _WIDEST_LINE = 140
 COMMAND_LINE = "command line"
+T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
@@ -63,17 +65,15 @@ class Origin:
 
     def order(self, path: KeyPath) -> tuple[int, int]:
         """Sorts problems: by place in the file, then by override."""
-        override = self._override(path)
+        override = _nearest(self.overrides, path)
         if override is not None:
             return 1, override.order
-        place = self._place(path)
+        place = _nearest(self.places, path)
         return 0, place.key.start if place is not None else 0
 
     def giver(self, path: KeyPath) -> str | None:
         """What stands beneath the file and gave the value there; None where file or override did."""
-        if self._override(path) is not None:
-            return None
-        return next((self.beneath[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.beneath), None)
+        return None if _nearest(self.overrides, path) else _nearest(self.beneath, path)
 
     def span(self, span: Span) -> Location:
         """A stretch of the file; one that runs over several lines is shown to the end of its first."""
@@ -86,28 +86,21 @@ class Origin:
         return excerpt(self.file, line, column + 1, source, length)
 
     def _locate(self, path: KeyPath, *, at_value: bool) -> Location:
-        override = self._override(path)
+        override = _nearest(self.overrides, path)
         if override is not None:
             return override.location(override.value if at_value else override.key)
         if giver := self.giver(path):
             return Location(file=giver)
-        place = self._place(path)
+        place = _nearest(self.places, path)
         if place is None:
             return Location(file=self.file) if self.python else Location(file=self.file, line=1, column=1)
         exact = path in self.places
         return self.span(place.value if at_value and exact else place.key)
 
-    def _override(self, path: KeyPath) -> OverrideText | None:
-        for depth in range(len(path), 0, -1):
-            if path[:depth] in self.overrides:
-                return self.overrides[path[:depth]]
-        return None
 
-    def _place(self, path: KeyPath) -> Place | None:
-        for depth in range(len(path), 0, -1):
-            if path[:depth] in self.places:
-                return self.places[path[:depth]]
-        return None
+def _nearest(found: Mapping[KeyPath, T], path: KeyPath) -> T | None:
+    """What stands at a path, or at the innermost table around it that there is something for."""
+    return next((found[path[:n]] for n in range(len(path), 0, -1) if path[:n] in found), None)
 
 
 def excerpt(file: str, line: int | None, column: int, source: str, length: int = 1) -> Location:
