@@ -10,7 +10,13 @@ import tomli
 
 from maze_kernel.config import load_experiment, to_toml
 from maze_kernel.config.description import ABSENT_TEXT, REQUIRED_TEXT, options_of
-from maze_kernel.config.experiment import CheckpointOptions, EvaluationOptions, Experiment, PluginOptions, VectorOptions
+from maze_kernel.config.experiment import (
+    CheckpointOptions,
+    EvaluationOptions,
+    Experiment,
+    PluginOptions,
+    VectorOptions,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "experiment-file.md"
 TEXT = PAGE.read_text()

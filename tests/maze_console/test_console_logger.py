@@ -1,5 +1,6 @@
 import io
 
+import attrs
 import pytest
 from rich.console import Console
 
@@ -45,6 +46,19 @@ def test_plain_lines_when_piped():
     assert lines[2] == "epoch 2/4  200 steps  50 steps/s  reward 8  best 10 (epoch 1)  4s left"
     assert lines[3] == "done: all 4 epochs done; best 10 in epoch 1"
     assert "\x1b" not in file.getvalue()
+
+
+def test_evaluators_with_a_name_are_shown_with_it():
+    logger, file = make(terminal=False)
+    beside = {"BaseEnvEvents/reward/mean": 10.0, "hard/BaseEnvEvents/reward/mean": 2.5}
+    logger.write(attrs.evolve(record(1, 10.0), evaluation=beside))
+    logger.write(record(2, 8.0))
+    assert file.getvalue().splitlines()[0].split("  ")[2:4] == ["reward 10", "hard 2.5"]
+    live, screen = make(terminal=True)
+    live.write(attrs.evolve(record(1, 10.0), evaluation=beside))
+    live.close(Outcome(status="done", reason="all"))
+    assert "hard" in screen.getvalue()
+    assert "2.5" in screen.getvalue()
 
 
 def test_the_live_view_shows_budget_speed_reward_and_best():

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import attrs
 
 from maze_kernel.config.paths import check_run_name
+from maze_kernel.errors import RequestError
 from maze_kernel.selection import Selection
-from maze_kernel.validators import at_least
+from maze_kernel.validators import at_least, each, matches
 
 AUTO_MODE = "auto"
 """What `[vector] mode` says where no vector mode is selected: native where the environment has it, else sequential."""
@@ -25,18 +26,42 @@ class VectorOptions:
     """How they are stepped: "auto" (native where the environment has it, else sequential), "native", "sequential", "subprocess", "workers" or another installed mode; options of the mode stand beside it."""  # noqa: E501
 
 
+def _check_evaluator(options: Any, _attribute: object, metric: str | None) -> None:
+    """Attrs validator of a metric: `hard/BaseEnvEvents/reward/mean` is measured where there is an evaluator `hard`."""
+    name, _, tag = (metric or "").removeprefix("-").removeprefix("eval_").partition("/")
+    if "Events/" in tag and name not in options.evaluators:
+        known = ", ".join(options.evaluators) or "none"
+        raise RequestError(
+            f"no evaluator is called {name!r}", help=f"add [evaluation.evaluators.{name}]; known: {known}"
+        )
+
+
 @attrs.frozen(kw_only=True)
-class EvaluationOptions:
-    """Evaluation of the weights just trained, on environments of its own."""
+class EvaluatorOptions:
+    """Episodes that are played with the weights just trained."""
 
     n_episodes: int = attrs.field(default=8, validator=at_least(0))
-    """Episodes an evaluation, the same ones every time; 0: no evaluation, the training reward selects."""
+    """Episodes an evaluation, the same ones every time; 0: none, and where that is `[evaluation]` itself the training reward selects."""  # noqa: E501
     deterministic: bool = True
     """Take the mode of each distribution instead of sampling."""
     every_epochs: int = attrs.field(default=1, validator=at_least(1))
     """Evaluate each so many epochs; the last epoch always."""
-    metric: str | None = None
-    """Statistic to maximise, or to minimise where a minus stands before it, for the best model and for patience; unset: what the trainer says, which is the mean reward of the evaluation as a rule."""  # noqa: E501
+    env: Annotated[Selection, "env"] | None = None
+    """The environment that is played; without it that of training."""
+    wrappers: tuple[Annotated[Selection, "wrapper"], ...] | None = None
+    """Wrappers around it, the first one innermost; without them those of training."""
+
+
+@attrs.frozen(kw_only=True)
+class EvaluationOptions(EvaluatorOptions):
+    """Evaluation of the weights just trained, on environments of its own."""
+
+    metric: str | None = attrs.field(default=None, validator=_check_evaluator)
+    """Statistic to maximise, or to minimise where a minus stands before it, for the best model and for patience; `NAME/` before it for one of `[evaluation.evaluators.NAME]`; unset: what the trainer says, which is the mean reward of the evaluation as a rule."""  # noqa: E501
+    evaluators: dict[str, EvaluatorOptions] = attrs.field(
+        factory=dict, validator=each(matches("(?!evaluation$)[A-Za-z][A-Za-z0-9-]*"))
+    )
+    """Further evaluations, a table `[evaluation.evaluators.NAME]` each; `NAME/` stands before their statistics."""
 
 
 @attrs.frozen(kw_only=True)

@@ -193,7 +193,7 @@ def _construct(options_class: type, values: dict[str, Any], scope: Scope, reader
 
 
 def _structure_union(value: Any, annotation: Any, members: tuple[Any, ...], scope: Scope, reader: Reader) -> Any:
-    fitting = [member for member in members if fits(value, member, reader)]
+    fitting = [member for member in members if len(members) == 1 or fits(value, member, reader)]
     if not fitting:
         return complaints.wrong_type(value, annotation, scope, reader)
     fitting = [member for member in fitting if names_itself(value, member)] or fitting

@@ -61,6 +61,8 @@ class RunView:
     phase: str = "start"
     epoch_fraction: float = 0.0
     rewards: deque[float] = attrs.field(factory=lambda: deque(maxlen=_HISTORY))
+    others: dict[str, float] = attrs.field(factory=dict)
+    """The reward of the last evaluation by each evaluator with a name."""
     last_mark: tuple[float, int] | None = None
     start_fraction: float | None = None
     start_seconds: float | None = None
@@ -73,6 +75,9 @@ class RunView:
         if reward is not None:
             self.reward = float(reward)
             self.rewards.append(float(reward))
+        for tag, value in record.evaluation.items():
+            if tag.endswith(f"/{_REWARD}"):
+                self.others[tag.removesuffix(f"/{_REWARD}")] = float(value)
         if record.is_best:
             self.best, self.best_epoch = record.best_metric, record.epoch
 
@@ -111,6 +116,7 @@ class RunView:
             parts.append(f"{self.rate:,.0f} steps/s")
         if self.reward is not None:
             parts.append(f"reward {self.reward:.4g}")
+        parts += [f"{name} {reward:.4g}" for name, reward in self.others.items()]
         if self.best is not None:
             parts.append(f"best {self.best:.4g} (epoch {self.best_epoch})")
         left = self.seconds_left(record.wall_seconds)
@@ -141,6 +147,8 @@ def live_panel(view: RunView, wall_seconds: float) -> Table:
     grid.add_row("speed", rate if left is None else f"{rate}   {duration(left)} left")
     if view.reward is not None:
         grid.add_row("reward", Text(f"{view.reward:.4g}  {sparkline(list(view.rewards))}"))
+    for name, reward in view.others.items():
+        grid.add_row(name, f"{reward:.4g}")
     if view.best is not None:
         grid.add_row("best", f"{view.best:.4g} in epoch {view.best_epoch}")
     return grid

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -24,6 +25,7 @@ from maze_runtime.playing.acting import SingleEnvActor
 from maze_runtime.playing.roll_out import RolloutOptions, RolloutResult, roll_out
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.directory import encode_json_lenient
+from maze_runtime.run.evaluators import MAIN, with_n_episodes
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.evaluation import Evaluator
 from maze_runtime.training.train import TrainingResult, train
@@ -277,12 +279,13 @@ class RunContext:
         record_dir: Path | str | None = None,
         events_dir: Path | str | None = None,
         profile: bool = False,
+        evaluator: str | None = None,
         on_error: Literal["raise", "record"] = "raise",
     ) -> RolloutResult:
         """Play episodes with the trained policy, or with `policy`.
 
         Args:
-            n_episodes, seed, deterministic, n_workers, video_dir, record_dir, events_dir, profile: see
+            n_episodes, seed, deterministic, n_workers, video_dir, record_dir, events_dir, profile, evaluator: see
                 `RolloutOptions`.
             policy: a name, a table, or an object with the methods of `Policy`; None: the trained policy.
             checkpoint: "best", "last" or "epoch-N".
@@ -302,6 +305,7 @@ class RunContext:
             video_dir=None if video_dir is None else Path(video_dir),
             events_dir=None if events_dir is None else Path(events_dir),
             profile=profile,
+            evaluator=evaluator,
             record_dir=None if record_dir is None else Path(record_dir),
         )
         who: dict[str, Any] = {"checkpoint": self.checkpoint(checkpoint)} if policy is None else {}
@@ -312,18 +316,23 @@ class RunContext:
             raise_first_error(result)
         return result
 
-    def evaluate(self, n_episodes: int | None = None, *, checkpoint: str = "best") -> dict[str, Any]:
-        """Statistics of the evaluation episodes, the same ones as during training, by tag."""
-        loaded = self._loaded
-        if n_episodes is not None:
-            evaluation = attrs.evolve(loaded.experiment.evaluation, n_episodes=n_episodes)
-            loaded = attrs.evolve(loaded, experiment=attrs.evolve(loaded.experiment, evaluation=evaluation))
+    def evaluate(
+        self, n_episodes: int | None = None, *, checkpoint: str = "best", evaluator: str = MAIN
+    ) -> dict[str, Any]:
+        """Statistics of the evaluation episodes, the same ones as during training, by tag.
+
+        Args:
+            n_episodes: None: as many as the evaluator plays while training.
+            checkpoint: "best", "last" or "epoch-N".
+            evaluator: one of `[evaluation.evaluators]`; "evaluation" is what `[evaluation]` itself says.
+
+        Raises:
+            RequestError: there is no such evaluator or checkpoint.
+        """
+        loaded = self._loaded if n_episodes is None else with_n_episodes(self._loaded, evaluator, n_episodes)
         assembly, model = self._restored(loaded, self.checkpoint(checkpoint))
-        evaluator = Evaluator(assembly)
-        try:
-            return dict(evaluator(model))
-        finally:
-            evaluator.close()
+        with closing(Evaluator(assembly, name=evaluator)) as playing_episodes:
+            return dict(playing_episodes(model))
 
     def compute_action(
         self,

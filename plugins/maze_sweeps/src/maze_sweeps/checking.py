@@ -8,7 +8,8 @@ from typing import Any
 from maze_kernel.config.positions import KeyPath
 from maze_kernel.config.problems import Problems
 from maze_kernel.errors import RequestError
-from maze_runtime.training.evaluation import Metric
+from maze_runtime.run.evaluators import evaluators_of
+from maze_runtime.training.metric import Metric
 from maze_sweeps.base_experiment import BaseExperiment
 from maze_sweeps.space import Choice, Draw, Leaf, Values
 from maze_sweeps.space_reading import SpaceText
@@ -50,7 +51,7 @@ def check_metric(metric: Metric, at: KeyPath, base: BaseExperiment, problems: Pr
         error.received = None
         problems.add_error(at, error)
         return
-    if base.loaded.experiment.evaluation.n_episodes == 0 and not metric.of_training:
+    if evaluators_of(base.loaded.experiment)[metric.evaluator].n_episodes == 0 and not metric.of_training:
         problems.add(
             at,
             f"no evaluation reports {metric.tag}: the experiment evaluates no episodes",

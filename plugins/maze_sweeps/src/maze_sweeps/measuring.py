@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from maze_kernel.catalog import nearest
 from maze_kernel.errors import MazeError, RequestError
-from maze_runtime.training.evaluation import unknown_metric
+from maze_runtime.training.metric import unknown_metric
 
 if TYPE_CHECKING:
     from maze_runtime.series.run_actor import RunReport

@@ -22,7 +22,7 @@ from maze_kernel.config.source import files_beside, parse_toml, read_toml
 from maze_kernel.config.structure import structure_options
 from maze_kernel.errors import ExperimentError, MazeError, RequestError
 from maze_kernel.loader import Kernel
-from maze_runtime.training.evaluation import MEAN_REWARD, Metric
+from maze_runtime.training.metric import MEAN_REWARD, Metric
 from maze_sweeps.base_experiment import BaseExperiment, base_of_file, base_of_loaded, base_of_mapping
 from maze_sweeps.checking import check_metric, check_space
 from maze_sweeps.file import SweepFile
@@ -190,7 +190,8 @@ def _base(data: Mapping[str, Any], problems: Problems, folder: Path, overrides: 
 def _metric(data: Mapping[str, Any], base: BaseExperiment) -> Metric:
     given = data.get("metric")
     named = given if isinstance(given, str) else None
-    return Metric.parse(named or base.loaded.experiment.evaluation.metric or MEAN_REWARD)
+    experiment = base.loaded.experiment
+    return Metric.parse(named, experiment.evaluation.evaluators) if named else Metric.of_experiment(experiment)
 
 
 def _check_seeds(file: SweepFile, problems: Problems) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from maze_kernel.cli.experiments import Overrides, read_experiment
 from maze_kernel.errors import MazeError
+
+if TYPE_CHECKING:
+    from maze_runtime.playing.env_check import EnvReport
 
 
 def check_env(
@@ -17,18 +20,27 @@ def check_env(
     steps: Annotated[int, typer.Option("--steps", min=1, help="Decisions to take at random.")] = 1000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the first episode and of the actions.")] = 0,
 ) -> None:
-    """Build the environment of an experiment with its wrappers, and play it at random."""
+    """Build the environments of an experiment, those of its evaluators too, with their wrappers, and play at random."""
     from maze_runtime.env.tracebacks import ALONE
-    from maze_runtime.playing.env_check import check_environment
+    from maze_runtime.playing.env_check import check_environment, check_evaluators
+    from maze_runtime.run.evaluators import experiment_of
 
     loaded = read_experiment(file, tuple(overrides or ()))
     try:
         report = check_environment(loaded, loaded.kernel, n_steps=steps, seed=seed)
+        others = check_evaluators(loaded, loaded.kernel, n_steps=steps, seed=seed)
     except MazeError as error:
         if error.help == ALONE:
             error.help = "the traceback above ends where it happened"
         raise
+    typer.echo(f"{file}: {_shown(report, loaded.experiment.env.use)}")
+    for name, other in others.items():
+        use = experiment_of(loaded, name).experiment.env.use
+        typer.echo(f"{file}: evaluator {name}: {_shown(other, use)}")
+
+
+def _shown(report: EnvReport, use: str) -> str:
     n = len(report.returns)
     ended = f"{n} episode{'s' * (n != 1)} ended" if n else "no episode ended"
     mean = f", mean reward {sum(report.returns) / n:.6g}" if n else ""
-    typer.echo(f"{file}: {report.n_steps} decisions of env {loaded.experiment.env.use}: {ended}{mean}")
+    return f"{report.n_steps} decisions of env {use}: {ended}{mean}"

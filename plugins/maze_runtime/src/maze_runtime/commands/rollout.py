@@ -63,6 +63,14 @@ def rollout(
     events: Annotated[
         bool, typer.Option("--events", help="Write every event as CSV into RUN/events/TIME, or events/NAME/TIME.")
     ] = False,
+    evaluator: Annotated[
+        str | None,
+        typer.Option(
+            "--evaluator",
+            metavar="NAME",
+            help="Play in the environment of an evaluator, or of [evaluation].",
+        ),
+    ] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time goes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> int:
@@ -88,6 +96,7 @@ def rollout(
         record_dir=record_to,
         events_dir=events_to,
         profile=profile,
+        evaluator=evaluator,
     )
     run_dir = newest_run(source) if source.is_dir() else None
     result: RolloutResult

@@ -18,6 +18,7 @@ from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.batch_factory import wrap_batch
+from maze_runtime.run.evaluators import EvaluationSide, evaluators_of, plays_its_own
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -52,7 +53,27 @@ def check_environment(loaded: LoadedExperiment, kernel: Kernel, *, n_steps: int,
         MazeError: something cannot be built, does not fit, raises, or breaks its contract; an error of the
             environment names seed and step.
     """
-    assembly = Assembly(loaded, kernel)
+    return _check(Assembly(loaded, kernel), n_steps=n_steps, seed=seed)
+
+
+def check_evaluators(loaded: LoadedExperiment, kernel: Kernel, *, n_steps: int, seed: int) -> dict[str, EnvReport]:
+    """The same of the environments that evaluators have of their own, by evaluator; they also have to fit the policy.
+
+    Raises:
+        MazeError: as `check_environment`, or the policy of training cannot act there.
+    """
+    reports = {}
+    for name, options in evaluators_of(loaded.experiment).items():
+        if not plays_its_own(options):
+            continue
+        training = Assembly(loaded, kernel)
+        side = EvaluationSide(training, name)
+        side.check()
+        reports[name] = _check(Assembly(side.assembly.loaded, kernel), n_steps=n_steps, seed=seed)
+    return reports
+
+
+def _check(assembly: Assembly, *, n_steps: int, seed: int) -> EnvReport:
     batch = SequentialVectorEnv([assembly.env_factory(writes_files=False)])
     try:
         assembly.bind(assembly.transforms, batch.structured_spaces)

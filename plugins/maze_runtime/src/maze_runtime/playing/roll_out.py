@@ -22,6 +22,7 @@ from maze_runtime.playing import players as playing
 from maze_runtime.playing.recorder import make_recorder, select_brought
 from maze_runtime.rollout.runner import EpisodePlayer, play_episodes, summarize, summarize_events, summarize_seconds
 from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.evaluators import EvaluationSide, experiment_of
 from maze_runtime.run.loud_exit import loud_exit
 from maze_runtime.run.seeding import SeedTree
 from maze_runtime.workers.inline import InlinePool
@@ -64,6 +65,8 @@ class RolloutOptions:
     """Write every event of the episodes here, one CSV file an event."""
     profile: bool = False
     """Measure where the time goes: policy, simulation, conversions, each wrapper."""
+    evaluator: str | None = None
+    """Play in the environment of this evaluator, "evaluation" or one of `[evaluation.evaluators]`; None: in that of training."""  # noqa: E501
 
 
 @attrs.frozen(kw_only=True)
@@ -121,26 +124,33 @@ def roll_out(
         report: told what is estimated before the first one.
 
     Raises:
-        RequestError: the folder to record into is not empty, a wrapper does not fit the environment, or files are to be
-            written by workers that do not share those of this machine.
+        RequestError: the folder to record into is not empty, a wrapper does not fit the environment, files are to be
+            written by workers that do not share those of this machine, or the evaluator is not there or does not fit.
         PluginError: the wrapper that records is not installed.
     """
     if seeds is None:
         seeds = SeedTree(options.seed).seeds(options.n_episodes, "rollout")
-    assembly = Assembly(loaded, kernel)
+    assembly, side = Assembly(loaded, kernel), None
+    if options.evaluator is not None:
+        side = EvaluationSide(assembly, options.evaluator)
+        assembly = side.assembly
+    played = assembly.loaded
     with _pool(assembly, options) as pool:
         for folder, what in ((options.video_dir, "films"), (options.record_dir, "recordings")):
             if folder is not None:
                 require_shared_files(pool, f"{what} of episodes are files", PLAY_HERE)
         assembly.check(pool)
-    drawn = loaded  # policies and probes look at environments that draw nothing: a window is closed by any of them
+    drawn = played  # policies and probes look at environments that draw nothing: a window is closed by any of them
     if options.render or options.video_dir is not None:
-        drawn = playing.with_drawing(loaded, kernel, "rgb_array" if options.video_dir is not None else "human")
-    player_name, make_policy = _who_plays(loaded, kernel, checkpoint, policy)
+        drawn = playing.with_drawing(played, kernel, "rgb_array" if options.video_dir is not None else "human")
+    player_name, make_policy = _who_plays(loaded if checkpoint is not None else played, kernel, checkpoint, policy)
     recorder = None
     if options.record_dir is not None:
-        recorder = make_recorder(loaded, kernel, options.record_dir, player_name, seeds)
-    states = assembly.estimated_states(report) if checkpoint is None else checkpoint.transforms
+        recorder = make_recorder(played, kernel, options.record_dir, player_name, seeds)
+    if checkpoint is None:
+        states: Sequence[Mapping[str, Any]] = assembly.estimated_states(report)
+    else:
+        states = checkpoint.transforms if side is None else side.states_after(checkpoint.transforms)
     player = EpisodePlayer(
         make_env=playing.PlayingEnv(drawn, kernel, states, recorder, run_dir, _watch(options)),
         make_policy=make_policy,
@@ -205,6 +215,9 @@ def replay(
         RequestError: an episode was recorded without a seed, or workers do not share the files of this machine.
         PluginError: what reads recordings is not installed.
     """
+    if options.evaluator is not None:
+        loaded = experiment_of(loaded, options.evaluator)
+        options = attrs.evolve(options, evaluator=None)
     with _pool(Assembly(loaded, kernel), options) as pool:
         require_shared_files(pool, "the recording is read from files", PLAY_HERE)
     infos = _recorded_infos(loaded, kernel, recording)

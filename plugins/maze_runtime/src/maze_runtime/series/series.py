@@ -23,8 +23,8 @@ from maze_runtime.run.storage import Storage, replace_json
 from maze_runtime.series.bootstrap import ConfidenceInterval, bootstrap_interval, mean
 from maze_runtime.series.parallel_runs import ParallelRuns, RunEvent
 from maze_runtime.series.run_actor import RunReport, RunTask
-from maze_runtime.training.evaluation import MEAN_REWARD, Metric
 from maze_runtime.training.interruption import Interruption
+from maze_runtime.training.metric import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -250,7 +250,7 @@ class _Series:
     ) -> None:
         self._loaded = loaded
         self._runs = runs
-        self.metric = Metric.parse(loaded.experiment.evaluation.metric or MEAN_REWARD)
+        self.metric = Metric.of_experiment(loaded.experiment)
         self._options = options
         self._table = options.table
         self._waiting = list(seeds)

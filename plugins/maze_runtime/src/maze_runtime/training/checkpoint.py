@@ -46,6 +46,8 @@ class LoopState:
     training_events: list[str] = attrs.field(factory=list)
     """The order of event statistics, see `EpochAggregator.order`."""
     evaluation_events: list[str] = attrs.field(factory=list)
+    evaluators_events: dict[str, list[str]] = attrs.field(factory=dict)
+    """The same of evaluators with a name."""
 
 
 @attrs.frozen(kw_only=True)

@@ -20,9 +20,10 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.selection import Selection
 from maze_runtime.events.aggregation import EpochAggregator
 from maze_runtime.rollout.episode_statistics import summarize_episodes
-from maze_runtime.run.assembly import Assembly, load_transforms
+from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.batch_factory import wrap_batch
 from maze_runtime.run.env_factory import EnvFactory
+from maze_runtime.run.evaluators import MAIN, EvaluationSide, evaluators_of, load_statistics
 from maze_runtime.workers.repeatable import result_or_again
 
 if TYPE_CHECKING:
@@ -31,27 +32,11 @@ if TYPE_CHECKING:
     from maze_kernel.contracts.vector import VectorEnv
     from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, WorkerPool
     from maze_runtime.rollout.episodes import EpisodeResult
-
-MEAN_REWARD = "BaseEnvEvents/reward/mean"
-"""What selects the best model where neither experiment nor trainer says anything else."""
-
-EPISODE_COUNT = "BaseEnvEvents/episode_count"
-
-EPISODE_TAGS = (
-    MEAN_REWARD,
-    "BaseEnvEvents/reward/std",
-    "BaseEnvEvents/reward/min",
-    "BaseEnvEvents/reward/max",
-    "BaseEnvEvents/reward/median",
-    "BaseEnvEvents/episode_length/mean",
-    "BaseEnvEvents/episode_length/median",
-    EPISODE_COUNT,
-)
-"""What every evaluation measures, and so what `[evaluation] metric` may always name."""
+    from maze_runtime.training.metric import Metric
 
 
 def episode_statistics(results: Sequence[EpisodeResult]) -> Statistics:
-    """Statistics of finished episodes, keys as in `EPISODE_TAGS`."""
+    """Statistics of finished episodes, keys as in `maze_runtime.training.metric.EPISODE_TAGS`."""
     return summarize_episodes(
         np.array([result.total_reward for result in results], np.float64),
         np.array([result.length for result in results], np.int64),
@@ -59,22 +44,32 @@ def episode_statistics(results: Sequence[EpisodeResult]) -> Statistics:
 
 
 class Evaluator:
-    """Plays the evaluation episodes of one run.
+    """Plays the episodes of one of a run's evaluators.
 
     Args:
         assembly: of the run.
         pool: where the episodes are played in parallel; None: in this process.
+        name: of the evaluator; "evaluation" is what the table `[evaluation]` itself says.
 
     Attributes:
         events: of the episodes that were played.
+        every_epochs: how often it is asked.
+
+    Raises:
+        MazeError: its environment cannot be built, or does not fit the policy.
     """
 
-    def __init__(self, assembly: Assembly, pool: WorkerPool | None = None) -> None:
-        options = assembly.experiment.evaluation
-        self._assembly = assembly
-        self._seeds = assembly.seeds.seeds(options.n_episodes, "evaluation", "episodes")
+    def __init__(self, assembly: Assembly, pool: WorkerPool | None = None, name: str = MAIN) -> None:
+        self._side = EvaluationSide(assembly, name)
+        self._side.check(pool)
+        options = evaluators_of(assembly.experiment)[name]
+        path = ("evaluation",) if name == MAIN else ("evaluation", name)
+        self._training = assembly
+        self._assembly = self._side.assembly
+        self._seeds = assembly.seeds.seeds(options.n_episodes, *path, "episodes")
         self._deterministic = options.deterministic
-        self._policy_seed = assembly.seeds.seed("evaluation", "policy")
+        self._policy_seed = assembly.seeds.seed(*path, "policy")
+        self.every_epochs = options.every_epochs
         self._pool = pool
         self._group: ActorGroup | None = None
         self._version = 0
@@ -89,7 +84,7 @@ class Evaluator:
 
     def play(self, model: ActorCritic) -> list[EpisodeResult]:
         """The episodes themselves, in the order of their seeds."""
-        states = self._assembly.transform_states()
+        states = self._side.states(self._training.transform_states())
         if self._pool is None:
             if self._local is None:
                 self._local = self._player_factory()(model)
@@ -133,6 +128,61 @@ class Evaluator:
         return partial(EvaluationPlayer, make, self._assembly.transform_selections, self._assembly.policy_wrapper)
 
 
+class Evaluators:
+    """All evaluators of a run that play episodes, by name; "evaluation" is what the table `[evaluation]` itself says.
+
+    Statistics of the others have their name and a slash before their tags: "hard/BaseEnvEvents/reward/mean".
+
+    Args:
+        assembly: of the run.
+        pool: where episodes are played in parallel; None: in this process.
+
+    Raises:
+        MazeError: an environment cannot be built, or does not fit the policy.
+    """
+
+    def __init__(self, assembly: Assembly, pool: WorkerPool | None = None) -> None:
+        options = evaluators_of(assembly.experiment)
+        self._parts = {name: Evaluator(assembly, pool, name) for name, own in options.items() if own.n_episodes}
+
+    def due(self, epoch: int, last: bool) -> tuple[str, ...]:
+        """Who evaluates after an epoch; everybody after the last one."""
+        return tuple(name for name, one in self._parts.items() if last or epoch % one.every_epochs == 0)
+
+    def evaluate(self, due: Sequence[str], model: ActorCritic) -> Statistics:
+        """The statistics of some evaluators, in one mapping."""
+        found: dict[str, Any] = {}
+        for name in due:
+            prefix = "" if name == MAIN else f"{name}/"
+            found |= {f"{prefix}{tag}": value for tag, value in self._parts[name](model).items()}
+        return found
+
+    def value(self, metric: Metric, train: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> float | None:
+        """A metric's value this epoch; None in an epoch without it. Without its evaluator that of training is taken.
+
+        Raises:
+            RequestError: its evaluator took part, and there is no such statistic.
+        """
+        if metric.evaluator not in self._parts:
+            return metric.of(train, None)
+        return metric.of(train, evaluation) if evaluation or metric.of_training else None
+
+    def event_orders(self) -> dict[str, Any]:
+        """What a checkpoint's `LoopState` keeps of them."""
+        orders = {name: list(one.events.order) for name, one in self._parts.items()}
+        return {"evaluation_events": orders.pop(MAIN, []), "evaluators_events": orders}
+
+    def load_event_orders(self, main: Sequence[str], others: Mapping[str, Sequence[str]]) -> None:
+        """Restore what `event_orders` returned."""
+        for name, one in self._parts.items():
+            one.events.order = list(main if name == MAIN else others.get(name, ()))
+
+    def close(self) -> None:
+        """Close the evaluation environments."""
+        for one in self._parts.values():
+            one.close()
+
+
 class EvaluationPlayer:
     """Plays episodes with one model on environments that it keeps."""
 
@@ -144,6 +194,7 @@ class EvaluationPlayer:
         model: ActorCritic,
     ) -> None:
         self._make_vector_env = make_vector_env
+        self._selections = transforms
         self._transforms: list[Transform] = [build(selection) for selection in transforms]
         self._policy_wrapper = policy_wrapper
         self._model = model
@@ -158,7 +209,7 @@ class EvaluationPlayer:
 
         if self._vector_env is None:
             self._vector_env = wrap_batch(self._make_vector_env(len(seeds)), self._transforms, training=False)
-        load_transforms(self._transforms, states)
+        load_statistics(self._selections, self._transforms, states)
         module: Any = self._model
         was_training = module.training
         module.eval()
@@ -209,62 +260,3 @@ def _sequential(env_factory: EnvFactory, n_envs: int) -> VectorEnv:
     from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
     return SequentialVectorEnv([env_factory] * n_envs)
-
-
-@attrs.frozen
-class Metric:
-    """The statistic that selects the best model, looked up among an epoch's evaluation and training statistics."""
-
-    tag: str
-    minimize: bool = False
-
-    @classmethod
-    def parse(cls, text: str) -> Metric:
-        """A tag, with a minus before it where less is better."""
-        return cls(text.removeprefix("-"), text.startswith("-"))
-
-    @property
-    def of_training(self) -> bool:
-        """Whether every epoch has it, evaluated or not."""
-        return self.tag.startswith("train_")
-
-    def is_better(self, value: float, best: float | None) -> bool:
-        """Whether a value is finite and beats the best so far."""
-        if not np.isfinite(value) or best is None:
-            return bool(np.isfinite(value))
-        return value < best if self.minimize else value > best
-
-    def check_name(self) -> None:
-        """Refuse a misspelt base statistic before training starts; others are known after the first evaluation."""
-        is_base = self.tag.startswith("BaseEnvEvents/") and not self.tag.startswith("BaseEnvEvents/kpi/")
-        if is_base and self.tag not in EPISODE_TAGS:
-            raise unknown_metric(self.tag, EPISODE_TAGS)
-
-    def of(self, train: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> float | None:
-        """The value this epoch; None in an epoch without it.
-
-        Raises:
-            RequestError: an evaluation took place and there is no such statistic.
-        """
-        prefix, _, bare = self.tag.partition("_")
-        if prefix in ("train", "eval") and "Events/" in bare:
-            source = train if prefix == "train" else evaluation
-            value = None if source is None else source.get(bare)
-        else:
-            value = (train if evaluation is None else evaluation).get(self.tag)
-        if value is None and evaluation is not None:
-            raise unknown_metric(self.tag, [*evaluation, *(f"train_{tag}" for tag in train)])
-        return None if value is None else float(value)
-
-
-def unknown_metric(tag: str, known: Sequence[str]) -> Exception:
-    """The error that names the statistics closest to a misspelt one."""
-    from maze_kernel.catalog import nearest
-    from maze_kernel.errors import RequestError
-
-    return RequestError(
-        f"no statistic is called {tag!r}",
-        received=f"[evaluation] metric = {tag!r}",
-        nearest=nearest(tag, known),
-        help="name an evaluation statistic without its prefix, or a training one with 'train_'",
-    )

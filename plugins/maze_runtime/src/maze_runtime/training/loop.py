@@ -23,8 +23,9 @@ from maze_runtime.training.checkpoint import Checkpoint, LoopState, require_fini
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.divergence import DivergenceWatch
 from maze_runtime.training.epoch_beginning import EpochBeginning
-from maze_runtime.training.evaluation import EPISODE_COUNT, MEAN_REWARD, Evaluator, Metric
+from maze_runtime.training.evaluation import Evaluators
 from maze_runtime.training.interruption import Interruption, LeaveEpoch
+from maze_runtime.training.metric import EPISODE_COUNT, MEAN_REWARD, Metric
 from maze_runtime.training.run_files import save_normalization
 from maze_runtime.training.run_in_progress import RunInProgress
 
@@ -46,7 +47,7 @@ class Loop:
         *,
         assembly: Assembly,
         trainer: Trainer,
-        evaluator: Evaluator | None,
+        evaluators: Evaluators,
         store: CheckpointStore,
         loggers: FanOut,
         budget: Budget,
@@ -54,13 +55,13 @@ class Loop:
     ) -> None:
         self.assembly = assembly
         self.trainer = trainer
-        self.evaluator = evaluator
+        self.evaluators = evaluators
         self.store = store
         self.loggers = loggers
         self.budget = budget
         self.state = state or LoopState()
         selects: str = getattr(trainer, "metric", MEAN_REWARD)
-        self.metric = Metric.parse(assembly.experiment.evaluation.metric or selects)
+        self.metric = Metric.of_experiment(assembly.experiment, selects)
         self.metric.check_name()
         self._started = time.monotonic()
         self._best: Checkpoint | None = None
@@ -71,8 +72,7 @@ class Loop:
         self._beginning = EpochBeginning(store, trainer, assembly)
         self._divergence = DivergenceWatch(loggers.message)
         assembly.training_events.order = list(self.state.training_events)
-        if evaluator is not None:
-            evaluator.events.order = list(self.state.evaluation_events)
+        evaluators.load_event_orders(self.state.evaluation_events, self.state.evaluators_events)
 
     def run(self, interruption: Interruption) -> Outcome:
         """Train until a budget is used up, patience ends, or a signal arrives, which waits for one update at most.
@@ -160,17 +160,14 @@ class Loop:
         self.trainer.start_segment(self.state.epoch)
 
     def _evaluate(self, last: bool) -> Statistics | None:
-        if self.evaluator is None:
-            return None
-        if not last and self.state.epoch % self.assembly.experiment.evaluation.every_epochs:
+        due = self.evaluators.due(self.state.epoch, last)
+        if not due:
             return None
         self.loggers.progress(Progress(env_steps=self.trainer.env_steps, fraction=1.0, phase="evaluate"))
-        return self.evaluator(self.trainer.model)
+        return self.evaluators.evaluate(due, self.trainer.model)
 
     def _select(self, train: Statistics, evaluation: Statistics | None) -> bool:
-        if self.evaluator is not None and evaluation is None and not self.metric.of_training:
-            return False
-        value = self.metric.of(train, evaluation)
+        value = self.evaluators.value(self.metric, train, evaluation)
         if value is None:
             return False
         state = self.state
@@ -237,7 +234,7 @@ class Loop:
             self.state,
             wall_seconds=self._seconds(),
             training_events=list(self.assembly.training_events.order),
-            evaluation_events=[] if self.evaluator is None else list(self.evaluator.events.order),
+            **self.evaluators.event_orders(),
         )
         trainer = _copied(self.trainer.state_dict())
         return Checkpoint(

@@ -135,7 +135,8 @@ def _differences(old: Any, new: Any, path: str = "") -> list[str]:
             for found in _differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
         ]
     old, new = (list(value) if isinstance(value, tuple) else value for value in (old, new))
-    return [] if old == new else [path]
+    unsaid = old is None and new in ({}, [])  # a key that the version which began the run did not have
+    return [] if old == new or unsaid else [path]
 
 
 def _is_free(path: str) -> bool:

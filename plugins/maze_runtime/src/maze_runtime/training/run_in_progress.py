@@ -11,7 +11,7 @@ import attrs
 
 from maze_kernel.catalog import nearest
 from maze_kernel.errors import RequestError
-from maze_runtime.training.evaluation import Metric
+from maze_runtime.training.metric import Metric
 from maze_runtime.training.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from maze_runtime.run.assembly import Assembly
     from maze_runtime.run.fan_out import FanOut
     from maze_runtime.training.checkpoint import LoopState
-    from maze_runtime.training.evaluation import Evaluator
+    from maze_runtime.training.evaluation import Evaluators
 
 
 class LoopParts(Protocol):
@@ -29,7 +29,7 @@ class LoopParts(Protocol):
 
     assembly: Assembly
     trainer: Trainer
-    evaluator: Evaluator | None
+    evaluators: Evaluators
     loggers: FanOut
     state: LoopState
     metric: Metric
@@ -107,16 +107,15 @@ class RunInProgress:
         """A statistic of this epoch; None in an epoch without it.
 
         Args:
-            tag: an evaluation statistic without its prefix, or a training one with "train_".
+            tag: an evaluation statistic without its prefix, "NAME/" before it for that of an evaluator with a name, or
+                a training one with "train_".
 
         Raises:
             RequestError: an evaluation took place and there is no such statistic.
         """
-        record, metric = self.record, Metric(tag)
-        if self._loop.evaluator is not None and not record.evaluation and not metric.of_training:
-            return None
+        record, metric = self.record, Metric(tag, evaluators=self.metric.evaluators)
         try:
-            return metric.of(record.train, record.evaluation or None)
+            return self._loop.evaluators.value(metric, record.train, record.evaluation or None)
         except RequestError as error:
             error.received = repr(tag)
             raise

@@ -7,7 +7,7 @@ from typing import Any
 
 from maze_runtime.training.callback_options import StopAtOptions
 from maze_runtime.training.callbacks import Callback, CallbackContext
-from maze_runtime.training.evaluation import Metric
+from maze_runtime.training.metric import Metric
 from maze_runtime.training.run_in_progress import RunInProgress
 
 

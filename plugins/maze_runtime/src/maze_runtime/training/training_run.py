@@ -23,10 +23,11 @@ from maze_runtime.training.budget import Budget
 from maze_runtime.training.callbacks import CallbackContext, Callbacks, named_callbacks
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
 from maze_runtime.training.checkpoint_store import CheckpointStore
-from maze_runtime.training.evaluation import MEAN_REWARD, Evaluator, Metric
+from maze_runtime.training.evaluation import Evaluators
 from maze_runtime.training.initialization import initialize_from
 from maze_runtime.training.interruption import Interruption
 from maze_runtime.training.loop import Loop
+from maze_runtime.training.metric import Metric
 from maze_runtime.training.resume import restore
 from maze_runtime.training.run_directory import run_directory
 from maze_runtime.training.run_files import save_normalization, write_batch
@@ -201,7 +202,7 @@ class TrainingRun:
         loop = Loop(
             assembly=assembly,
             trainer=trainer,
-            evaluator=self._evaluator(self._pool()),
+            evaluators=self._evaluators(self._pool()),
             store=store,
             loggers=self._loggers,
             budget=Budget.of(partial(read_option, trainer.options), self._max_seconds),
@@ -258,12 +259,10 @@ class TrainingRun:
         self._stack.callback(pool.close)
         return pool if pool.is_parallel else None
 
-    def _evaluator(self, pool: WorkerPool | None) -> Evaluator | None:
-        if self._assembly.experiment.evaluation.n_episodes == 0:
-            return None
-        evaluator = Evaluator(self._assembly, pool)
-        self._stack.callback(evaluator.close)
-        return evaluator
+    def _evaluators(self, pool: WorkerPool | None) -> Evaluators:
+        evaluators = Evaluators(self._assembly, pool)
+        self._stack.callback(evaluators.close)
+        return evaluators
 
 
 def _check_place(assembly: Assembly, path: Path) -> None:
@@ -282,6 +281,6 @@ def _logger_context(assembly: Assembly, path: Path, epoch: int, verbosity: int) 
         n_epochs=budget.n_epochs,
         max_env_steps=budget.max_env_steps,
         resumed_epoch=epoch,
-        metric=experiment.evaluation.metric or MEAN_REWARD,
+        metric=Metric.of_experiment(experiment).tag,
         verbosity=verbosity,
     )

@@ -1,0 +1,123 @@
+"""The statistic that selects the best model, and which of a run's evaluators measures it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from maze_runtime.run.evaluators import MAIN
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import Experiment
+
+MEAN_REWARD = "BaseEnvEvents/reward/mean"
+"""What selects the best model where neither experiment nor trainer says anything else."""
+
+EPISODE_COUNT = "BaseEnvEvents/episode_count"
+
+EPISODE_TAGS = (
+    MEAN_REWARD,
+    "BaseEnvEvents/reward/std",
+    "BaseEnvEvents/reward/min",
+    "BaseEnvEvents/reward/max",
+    "BaseEnvEvents/reward/median",
+    "BaseEnvEvents/episode_length/mean",
+    "BaseEnvEvents/episode_length/median",
+    EPISODE_COUNT,
+)
+"""What every evaluation measures, and so what `[evaluation] metric` may always name."""
+
+
+@attrs.frozen
+class Metric:
+    """The statistic that selects the best model, looked up among an epoch's evaluation and training statistics.
+
+    Attributes:
+        tag: of the statistic, e.g. "BaseEnvEvents/reward/mean", or "hard/BaseEnvEvents/reward/mean" of an evaluator.
+        minimize: whether less is better.
+        evaluators: names of the run's evaluators beside the main one.
+    """
+
+    tag: str
+    minimize: bool = False
+    evaluators: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str, evaluators: Iterable[str] = ()) -> Metric:
+        """A tag, with a minus before it where less is better."""
+        return cls(text.removeprefix("-"), text.startswith("-"), tuple(evaluators))
+
+    @classmethod
+    def of_experiment(cls, experiment: Experiment, default: str = MEAN_REWARD) -> Metric:
+        """What the experiment names, else `default`."""
+        evaluation = experiment.evaluation
+        return cls.parse(evaluation.metric or default, evaluation.evaluators)
+
+    @property
+    def evaluator(self) -> str:
+        """Whose statistic it is, unless it is one of training."""
+        return self._whose(self.tag.removeprefix("eval_"))
+
+    def measured_in(self, evaluation: Mapping[str, Any] | None) -> bool:
+        """Whether its evaluator took part in an evaluation."""
+        return any(self._whose(tag) == self.evaluator for tag in evaluation or ())
+
+    def _whose(self, tag: str) -> str:
+        first, slash, _ = tag.partition("/")
+        return first if slash and first in self.evaluators else MAIN
+
+    @property
+    def of_training(self) -> bool:
+        """Whether every epoch has it, evaluated or not."""
+        return self.tag.startswith("train_")
+
+    def is_better(self, value: float, best: float | None) -> bool:
+        """Whether a value is finite and beats the best so far."""
+        if not np.isfinite(value) or best is None:
+            return bool(np.isfinite(value))
+        return value < best if self.minimize else value > best
+
+    def check_name(self) -> None:
+        """Refuse a misspelt base statistic before training starts; others are known after the first evaluation."""
+        prefix = "" if self.evaluator == MAIN else f"{self.evaluator}/"
+        tag = self.tag.removeprefix(prefix)
+        is_base = tag.startswith("BaseEnvEvents/") and not tag.startswith("BaseEnvEvents/kpi/")
+        rest = tag.partition("/")[2]
+        is_unknown = "Events/" in rest and not self.of_training  # of an evaluator that there is not
+        if (is_base and tag not in EPISODE_TAGS) or is_unknown:
+            known = [f"{name}/{base}" for name in self.evaluators for base in EPISODE_TAGS]
+            raise unknown_metric(self.tag, [*EPISODE_TAGS, *known])
+
+    def of(self, train: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> float | None:
+        """The value this epoch; None in an epoch without it, as where its evaluator took no part in the evaluation.
+
+        Raises:
+            RequestError: its evaluator took part and there is no such statistic.
+        """
+        if evaluation is not None and not self.measured_in(evaluation) and not self.of_training:
+            return None
+        prefix, _, bare = self.tag.partition("_")
+        if prefix in ("train", "eval") and "Events/" in bare:
+            source = train if prefix == "train" else evaluation
+            value = None if source is None else source.get(bare)
+        else:
+            value = (train if evaluation is None else evaluation).get(self.tag)
+        if value is None and evaluation is not None:
+            raise unknown_metric(self.tag, [*evaluation, *(f"train_{tag}" for tag in train)])
+        return None if value is None else float(value)
+
+
+def unknown_metric(tag: str, known: Sequence[str]) -> Exception:
+    """The error that names the statistics closest to a misspelt one."""
+    from maze_kernel.catalog import nearest
+    from maze_kernel.errors import RequestError
+
+    return RequestError(
+        f"no statistic is called {tag!r}",
+        received=f"[evaluation] metric = {tag!r}",
+        nearest=nearest(tag, known),
+        help="name an evaluation statistic without its prefix, or a training one with 'train_'",
+    )
