@@ -1,5 +1,7 @@
 """Ranks, gradient and optimisers against slow or independent versions."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,9 @@ from scipy.stats import rankdata
 
 from maze_es.losses import centered_ranks, gradient, pair_weights
 from maze_es.optimizers import make_optimizer
-from maze_es.options import AdamOptions, SGDOptions
+from maze_es.options import AdamOptions, SGDOptions, TorchOptimizerOptions
+from maze_kernel.errors import RequestError
+from maze_runtime.training.state_tree import flatten_state, unflatten_state
 
 
 def slow_ranks(returns):
@@ -74,7 +78,7 @@ def test_adam_equals_torch():
     theirs = torch.optim.Adam([parameter], lr=0.03, betas=(0.8, 0.95), eps=1e-8)
     for _ in range(20):
         grad = rng.normal(size=4).astype(np.float32)
-        weights += ours.step(grad, 0.03)
+        weights += ours.step(grad, 0.03, weights)
         parameter.grad = torch.from_numpy(grad)
         theirs.step()
     np.testing.assert_allclose(weights, parameter.detach().numpy(), rtol=1e-5)
@@ -82,14 +86,86 @@ def test_adam_equals_torch():
 
 def test_sgd_descends_the_mean_of_the_last_gradients():
     sgd = make_optimizer(1, SGDOptions(momentum=0.9))
-    changes = [float(sgd.step(np.ones(1, np.float32), 0.5)[0]) for _ in range(3)]
+    changes = [float(sgd.step(np.ones(1, np.float32), 0.5, np.zeros(1, np.float32))[0]) for _ in range(3)]
     assert changes == pytest.approx([-0.5 * (1 - 0.9**n) for n in (1, 2, 3)])
 
 
-@pytest.mark.parametrize("options", [AdamOptions(), SGDOptions()], ids=["adam", "sgd"])
+def of_torch(name, **kwargs):
+    return TorchOptimizerOptions(name=name, kwargs=kwargs)
+
+
+SOME = {
+    "adam": AdamOptions(),
+    "sgd": SGDOptions(),
+    "plain": of_torch("SGD"),
+    "momentum": of_torch("SGD", momentum=0.9, nesterov=True),
+    "rmsprop": of_torch("RMSprop", centered=True),
+    "adagrad": of_torch("Adagrad"),
+    "adamw": of_torch("AdamW", weight_decay=0.1),
+    "rprop": of_torch("Rprop"),
+    "asgd": of_torch("ASGD"),
+    "own": of_torch(f"{__name__}:Signs"),
+}
+
+
+class Signs(torch.optim.Optimizer):
+    """Steps by the sign of the gradient, counting its steps."""
+
+    def __init__(self, parameters, lr=1.0):
+        super().__init__(parameters, {"lr": lr})
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                state["n"] = state.get("n", 0) + 1
+                parameter.data -= group["lr"] * parameter.grad.sign() / state["n"]
+
+
+@pytest.mark.parametrize("options", SOME.values(), ids=SOME)
 def test_a_restored_optimizer_goes_on(options):
     rng, first, second = np.random.default_rng(0), make_optimizer(3, options), make_optimizer(3, options)
-    first.step(rng.normal(size=3).astype(np.float32), 0.01)
-    second.load_state_dict(first.state_dict())
-    grad = rng.normal(size=3).astype(np.float32)
-    np.testing.assert_array_equal(first.step(grad, 0.01), second.step(grad, 0.01))
+    weights = rng.normal(size=3).astype(np.float32)
+    for _ in range(2):
+        weights += first.step(rng.normal(size=3).astype(np.float32), 0.01, weights)
+    tree, tensors = flatten_state(first.state_dict())
+    second.load_state_dict(unflatten_state(json.loads(json.dumps(tree)), tensors))
+    for _ in range(2):
+        grad = rng.normal(size=3).astype(np.float32)
+        change = first.step(grad, 0.01, weights)
+        np.testing.assert_array_equal(change, second.step(grad, 0.01, weights))
+        assert np.any(change)
+        weights += change
+
+
+@pytest.mark.parametrize("name", ["RMSprop", "NAdam", "AdamW", "Adadelta"])
+def test_an_optimizer_of_torch_does_what_it_does_there(name):
+    rng, rates = np.random.default_rng(1), (0.1, 0.05, 0.2)
+    ours, weights = make_optimizer(4, of_torch(name)), rng.normal(size=4).astype(np.float32)
+    parameter = torch.nn.Parameter(torch.from_numpy(weights.copy()))
+    theirs = getattr(torch.optim, name)([parameter])
+    for rate in rates:
+        grad = rng.normal(size=4).astype(np.float32)
+        weights += ours.step(grad, rate, weights)
+        theirs.param_groups[0]["lr"] = rate
+        parameter.grad = torch.from_numpy(grad)
+        theirs.step()
+        np.testing.assert_allclose(weights, parameter.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (of_torch("RMSProp"), "no optimiser 'RMSProp'"),
+        (of_torch("LBFGS"), "LBFGS refuses to optimise"),
+        (of_torch("SGD", momentun=0.9), "momentun"),
+        (of_torch("lr_scheduler"), "no class"),
+        (of_torch("torch.nn:Linear"), "no class"),
+        (of_torch("no_such_package.at_all:Thing"), "no_such_package"),
+    ],
+)
+def test_what_cannot_optimise_is_refused(options, message):
+    with pytest.raises(RequestError, match=message) as caught:
+        make_optimizer(3, options)
+    assert caught.value.option == "optimizer"
+    assert caught.value.help

@@ -21,7 +21,9 @@ def weights(trainer):
 @pytest.mark.parametrize("mode", ["native", "sequential"])
 @pytest.mark.parametrize("noise", [{}, TABLE], ids=["seeded", "table"])
 @pytest.mark.parametrize(
-    "optimizer", [{"use": "adam", "step_size": {"start": 0.1}}, {"use": "sgd"}], ids=["adam", "sgd"]
+    "optimizer",
+    [{"use": "adam", "step_size": {"start": 0.1}}, {"use": "sgd"}, {"use": "torch", "name": "RMSprop"}],
+    ids=["adam", "sgd", "rmsprop"],
 )
 def test_a_restored_trainer_goes_on_bit_for_bit(assemble, mode, noise, optimizer):
     def make():

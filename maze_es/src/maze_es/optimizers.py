@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from maze_es.options import AdamOptions, SGDOptions
+from maze_es.options import AdamOptions, SGDOptions, TorchOptimizerOptions
 
 
 class Optimizer(Protocol):
     """Holds its running means; the weights stay with the caller."""
 
-    def step(self, gradient: np.ndarray, step_size: float) -> np.ndarray:
-        """What to add to the weights to descend `gradient`, both (P,) float32, at the `step_size` of this update."""
+    def step(self, gradient: np.ndarray, step_size: float, weights: np.ndarray) -> np.ndarray:
+        """What to add to the `weights` to descend `gradient`, all (P,) float32, at the `step_size` of this update."""
         ...
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -31,7 +31,7 @@ class Adam:
         self._square = np.zeros(n_weights, np.float32)
         self._n_steps = 0
 
-    def step(self, gradient: np.ndarray, step_size: float) -> np.ndarray:
+    def step(self, gradient: np.ndarray, step_size: float, weights: np.ndarray) -> np.ndarray:
         """See `Optimizer.step`."""
         options = self._options
         self._n_steps += 1
@@ -62,7 +62,7 @@ class SGD:
         self._options = options
         self._mean = np.zeros(n_weights, np.float32)
 
-    def step(self, gradient: np.ndarray, step_size: float) -> np.ndarray:
+    def step(self, gradient: np.ndarray, step_size: float, weights: np.ndarray) -> np.ndarray:
         """See `Optimizer.step`."""
         self._mean += np.float32(1.0 - self._options.momentum) * (gradient - self._mean)
         change: np.ndarray = -np.float32(step_size) * self._mean
@@ -77,6 +77,14 @@ class SGD:
         self._mean = np.array(state["mean"], np.float32)
 
 
-def make_optimizer(n_weights: int, options: AdamOptions | SGDOptions) -> Optimizer:
-    """The optimiser that its options name."""
+def make_optimizer(n_weights: int, options: AdamOptions | SGDOptions | TorchOptimizerOptions) -> Optimizer:
+    """The optimiser that its options name.
+
+    Raises:
+        RequestError: torch has no such optimiser, or it refuses its arguments.
+    """
+    if isinstance(options, TorchOptimizerOptions):
+        from maze_es.torch_optimizer import TorchOptimizer
+
+        return TorchOptimizer(n_weights, options)
     return Adam(n_weights, options) if isinstance(options, AdamOptions) else SGD(n_weights, options)

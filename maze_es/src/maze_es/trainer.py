@@ -123,7 +123,7 @@ class EvolutionTrainer:
         noise_stddev, step_size = map(self._counters.scheduled, (options.noise_stddev, options.optimizer.step_size))
         weights = pair_weights(centered_ranks(returns))
         ascent = gradient(weights, self._population.noise.vectors(indices), noise_stddev)
-        change = self._optimizer.step(np.float32(options.l2_penalty) * center - ascent, step_size)
+        change = self._optimizer.step(np.float32(options.l2_penalty) * center - ascent, step_size, center)
         updated = center + change
         if not np.isfinite(updated).all():
             raise NonFiniteError(
