@@ -156,7 +156,8 @@ ROWS = {
     ),
     "observation-normalization": Row(
         toml='strategy = "range-zero-one"\nstatistics = "estimated"\nn_estimation_steps = 20\naxis = [0]\n'
-        'clip_range = [0.0, 1.0]\nexclude = ["camera"]\nkeys = { speed = { strategy = "mean-zero-std-one" } }'
+        'clip_range = [0.0, 1.0]\nexclude = ["camera"]\nkeys = { "*" = { strategy = "mean-zero-std-one" } }\n'
+        'sampling_policy = { use = "random" }\nstatistics_from = "speed.json"'
     ),
 }
 SEEN = {"camera": (6, 4, 3), "gear": 3, "speed": (2,)}
@@ -169,6 +170,7 @@ def name(request, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "robot", sys.modules[__name__])
     text = f'{HEAD}\n[[wrappers]]\nuse = "{request.param}"\n{ROWS[request.param].toml}\n'
     Path("row.toml").write_text(text, encoding="utf-8")
+    Path("speed.json").write_text('{"speed": {"mean": 0.5, "std": 2.0}}', encoding="utf-8")
     return request.param
 
 

@@ -42,6 +42,11 @@ MISTAKES = {
         2,
         ["No module named 'my_strategies'", "beside the experiment file"],
     ),
+    "no file of statistics": (
+        'use = "observation-normalization"\nstatistics_from = "nowhere"',
+        2,
+        ["there are no statistics in nowhere", "option: statistics_from", 'help: write statistics_from = "RUN"'],
+    ),
     "nothing to stack": ('use = "observation-stack"\nkeys = ["speed"]', 2, ["'speed' to stack", "option: keys"]),
     "nothing to split": ('use = "split-actions"\nheads = { torque = { a = [0] } }', 2, ["there is no action 'torque'"]),
     "parts that miss elements": ('use = "split-actions"\nheads = { action = { a = [1] } }', 2, ["expected: 0 … 0"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import numpy as np
@@ -14,24 +14,27 @@ from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError
 from maze_wrappers.known_names import require_known
-from maze_wrappers.options import KeyNormalization, ObservationNormalizationOptions
+from maze_wrappers.options import EVERY_OTHER, KeyNormalization, ObservationNormalizationOptions
 from maze_wrappers.running_statistics import RunningMoments, RunningRange, RunningStatistics
+from maze_wrappers.scalings import Affine, Scaling, can_export, scaling_of
+from maze_wrappers.stored_statistics import give_stored, read_stored
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from maze_kernel.selection import Selection
+
 OWNER = "maze-wrappers: observation-normalization"
+_HELP_STORED = "exclude it, or give its statistics in [wrappers.keys]"
 Batches = Iterable[Mapping[PolicyKey, dict[str, np.ndarray]]]
 _STRATEGIES: dict[str, Any] = {"mean-zero-std-one": RunningMoments, "range-zero-one": RunningRange}
-
-_FAR = 1e4
-"""Offset over scale from which float32 loses more than three digits."""
 
 
 class ObservationNormalization(Transform):
     """x' = clip((x − offset) / scale) for every Box key that is not excluded; results are float32.
 
-    Statistics belong to the key's name and are shared by all policy keys that observe it.
+    Statistics belong to the key's name and are shared by all policy keys that observe it. A strategy of one's own may
+    put another function in the place of the division.
 
     Raises:
         RequestError: from `bind`, where a key of the options does not exist or an axis does not fit.
@@ -42,13 +45,17 @@ class ObservationNormalization(Transform):
         self.options = options
         self._names: tuple[str, ...] = ()
         self._running: dict[str, RunningStatistics] = {}
-        self._numbers: dict[str, _Numbers] = {}
+        self._scalings: dict[str, Scaling] = {}
         self._is_running = options.statistics == "running"
+        self._shapes: dict[str, tuple[int, ...]] = {}
         self._bound = False
         self._estimated = self._is_running
 
     def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
-        """The spaces seen from outside: Box keys become float32 with transformed and clipped bounds."""
+        """The spaces seen from outside: Box keys become float32 with transformed and clipped bounds.
+
+        Bounds that follow from estimated statistics are known when these are: bind again.
+        """
         boxes = _boxes(inner)
         self._check_names(boxes, inner)
         if not self._bound:
@@ -61,7 +68,7 @@ class ObservationNormalization(Transform):
 
     @property
     def estimation_steps(self) -> int:  # type: ignore[override]
-        """Wanted until "estimated" statistics are there."""
+        """Wanted until "estimated" statistics are there, or those of a file."""
         if self._estimated or (self._bound and all(running.count for running in self._running.values())):
             return 0
         return self.options.n_estimation_steps
@@ -82,6 +89,33 @@ class ObservationNormalization(Transform):
                 own.merge(running)
         self._estimated = True
         self._refresh()
+
+    @property
+    def sampling_policy(self) -> Selection | None:
+        """Who acts while statistics are estimated; None: the random policy."""
+        return self.options.sampling_policy
+
+    def take_stored_statistics(self) -> str | None:
+        """Take statistics from the file that the options name, unless there are some; says so.
+
+        Raises:
+            RequestError: there is no such file, or its statistics do not fit.
+        """
+        path = self.options.statistics_from
+        if path is None or any(running.count for running in self._running.values()):
+            return None
+        stored = read_stored(path, OWNER)
+        what = f"{path} has no statistics of the observation {{}}"
+        require_known(self._running, stored, what, option="statistics_from", owner=OWNER, help=_HELP_STORED)
+        for name, running in self._running.items():
+            give_stored(running, name, stored[name], self._shapes[name], OWNER)
+        self._estimated = True
+        self._refresh()
+        return f"statistics of {', '.join(self._running)} are those of {path}"
+
+    def exports(self, what: Literal["observation", "action"]) -> bool:
+        """Not where a strategy of one's own has no method `export`."""
+        return super().exports(what) and all(map(can_export, self._running.values()))
 
     @property
     def keeps_running_statistics(self) -> bool:
@@ -111,33 +145,24 @@ class ObservationNormalization(Transform):
         result = dict(observation)
         for name in self._names:
             if name in result:
-                result[name] = self._normalised(name, result[name])
+                result[name] = self._scaling_of(name).normalised(result[name])
         return result
 
     def export_observation(self, policy_key: PolicyKey, observation: dict[str, Tensor]) -> dict[str, Tensor]:
         """The statistics as they are now, as constants."""
-        import torch
-
         result = dict(observation)
         for name in self._names:
             if name in result:
-                numbers = self._numbers_of(name)
-                offset, scale = (
-                    torch.tensor(np.asarray(part, numbers.dtype)) for part in (numbers.offset, numbers.scale)
-                )
-                normalised = (result[name].to(offset.dtype) - offset) / scale
-                if numbers.clip is not None:
-                    normalised = normalised.clamp(*numbers.clip)
-                result[name] = normalised.float()
+                result[name] = self._scaling_of(name).export(result[name])
         return result
 
     def state_dict(self) -> dict[str, Any]:
         """Statistics by observation key; keys whose values are given by hand hold those."""
         estimated = {name: running.state_dict() for name, running in self._running.items() if running.count}
         manual = {
-            name: {"offset": numbers.offset, "scale": numbers.scale}
-            for name, numbers in self._numbers.items()
-            if name not in self._running
+            name: {"offset": scaling.offset, "scale": scaling.scale}
+            for name, scaling in self._scalings.items()
+            if name not in self._running and isinstance(scaling, Affine)
         }
         return {"estimated": estimated, "manual": manual}
 
@@ -156,29 +181,23 @@ class ObservationNormalization(Transform):
             self._estimated = True
         self._refresh()
 
-    def _normalised(self, name: str, value: np.ndarray) -> np.ndarray:
-        numbers = self._numbers_of(name)
-        normalised = (np.asarray(value, numbers.dtype) - numbers.offset) / numbers.scale
-        if numbers.clip is not None:
-            normalised = np.clip(normalised, *numbers.clip)
-        return np.asarray(normalised, np.float32)
-
-    def _numbers_of(self, name: str) -> _Numbers:
-        numbers = self._numbers.get(name)
-        if numbers is not None:
-            return numbers
+    def _scaling_of(self, name: str) -> Scaling:
+        scaling = self._scalings.get(name)
+        if scaling is not None:
+            return scaling
         if not self._is_running:
             raise EnvError(
                 f"the statistics of the observation {name!r} were never estimated",
                 owner=OWNER,
                 help="call maze_runtime.rollout.estimation.estimate_transforms first, or load a saved run",
             )
-        return _Numbers(np.zeros(()), np.ones(()), self._clip(name))
+        return Affine(np.zeros(()), np.ones(()), self._clip(name))
 
     def _add_key(self, name: str, box: spaces.Box) -> None:
         own = self._settings(name)
         manual = _given(own)
         self._names = (*self._names, name)
+        self._shapes[name] = box.shape
         if manual is None:
             running = self._running.setdefault(name, self._empty(name))
             if any(axis > len(box.shape) for axis in running.axis):
@@ -204,7 +223,7 @@ class ObservationNormalization(Transform):
                     help=f"give that many numbers in [wrappers.keys.{name}]",
                 )
         offset, scale = (part.reshape(()) if part.size == 1 else part for part in manual)
-        self._numbers[name] = _Numbers(offset, scale, self._clip(name))
+        self._scalings[name] = Affine(offset, scale, self._clip(name))
 
     def _empty(self, name: str) -> RunningStatistics:
         own = self._settings(name)
@@ -215,7 +234,7 @@ class ObservationNormalization(Transform):
         return statistics
 
     def _settings(self, name: str) -> KeyNormalization:
-        return self.options.keys.get(name, KeyNormalization())
+        return self.options.keys.get(name) or self.options.keys.get(EVERY_OTHER, KeyNormalization())
 
     def _clip(self, name: str) -> tuple[float, float] | None:
         return self._settings(name).clip_range or self.options.clip_range
@@ -223,7 +242,7 @@ class ObservationNormalization(Transform):
     def _refresh(self) -> None:
         for name, running in self._running.items():
             if running.count:
-                self._numbers[name] = _Numbers(*running.offset_and_scale, self._clip(name), moving=self._is_running)
+                self._scalings[name] = scaling_of(running, self._clip(name), moving=self._is_running)
 
     def _outer(self, space: spaces.Dict) -> spaces.Dict:
         outer = {name: self._outer_box(name, leaf) for name, leaf in space.spaces.items()}
@@ -232,10 +251,10 @@ class ObservationNormalization(Transform):
     def _outer_box(self, name: str, leaf: spaces.Space[Any]) -> spaces.Space[Any]:
         if name not in self._names or not isinstance(leaf, spaces.Box):
             return leaf
-        numbers = self._numbers.get(name)
+        scaling = self._scalings.get(name)
         low, high = np.full(leaf.shape, -np.inf), np.full(leaf.shape, np.inf)
-        if numbers is not None and not (self._is_running and name in self._running):
-            low, high = _bound(leaf.low, numbers), _bound(leaf.high, numbers)
+        if scaling is not None and not (self._is_running and name in self._running):
+            low, high = scaling.bounds(leaf.low, leaf.high)
         if (clip := self._clip(name)) is not None:
             low, high = np.clip(low, *clip), np.clip(high, *clip)
         return spaces.Box(low.astype(np.float32), high.astype(np.float32), leaf.shape, np.float32)
@@ -245,33 +264,8 @@ class ObservationNormalization(Transform):
         require_known(
             self.options.exclude, known, "there is no observation {} to exclude", option="exclude", owner=OWNER
         )
-        require_known(self.options.keys, boxes, "there is no observation {} to normalise", option="keys", owner=OWNER)
-
-
-class _Numbers:
-    """What one key is normalised with.
-
-    Fixed numbers are float32, unless the offset is so far from 0 that its rounding would show. Moving ones stay
-    float64: converting them at every step costs more than it saves.
-    """
-
-    def __init__(
-        self, offset: np.ndarray, scale: np.ndarray, clip: tuple[float, float] | None, *, moving: bool = False
-    ) -> None:
-        self.clip = clip
-        self.offset, self.scale = offset, scale
-        self.dtype: type = np.float64
-        if not moving and not np.any(np.abs(offset) > _FAR * scale):
-            self.dtype = np.float32
-            self.offset, self.scale = np.asarray(offset, np.float32), np.asarray(scale, np.float32)
-
-
-def _bound(bound: np.ndarray, numbers: _Numbers) -> np.ndarray:
-    """A transformed bound; infinity and the largest float stand for "unbounded" and stay as they are."""
-    values = bound.astype(np.float64)
-    unbounded = np.abs(values) >= np.finfo(np.float32).max
-    with np.errstate(over="ignore"):
-        return np.where(unbounded, values, (values - numbers.offset) / numbers.scale)
+        named = [name for name in self.options.keys if name != EVERY_OTHER]
+        require_known(named, boxes, "there is no observation {} to normalise", option="keys", owner=OWNER)
 
 
 def _given(settings: KeyNormalization) -> tuple[np.ndarray, np.ndarray] | None:

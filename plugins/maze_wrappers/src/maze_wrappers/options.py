@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import attrs
 
 from maze_kernel.config import inside_run_dir
+from maze_kernel.selection import Selection
 from maze_kernel.validators import above, at_least, between, each, optional
+
+EVERY_OTHER = "*"
+"""The entry of `keys` for those that have none of their own."""
 
 STRATEGIES = ("mean-zero-std-one", "range-zero-one")
 
@@ -63,11 +67,15 @@ class ObservationNormalizationOptions:
     """Options of `observation-normalization`."""
 
     strategy: str = attrs.field(default="mean-zero-std-one", validator=_strategy)
-    """"mean-zero-std-one": (x − mean) / std; "range-zero-one": (x − min) / (max − min); a divisor of 0 counts as 1. Or "package.module:Class", a class with the methods of `maze_wrappers.running_statistics.RunningStatistics`."""  # noqa: E501
+    """"mean-zero-std-one": (x − mean) / std; "range-zero-one": (x − min) / (max − min); a divisor of 0 counts as 1. Or "package.module:Class", a class with the methods of `maze_wrappers.running_statistics.RunningStatistics`, which may normalise by any function."""  # noqa: E501
     statistics: Literal["estimated", "running"] = "estimated"
     """"estimated": from random steps before training, then fixed; "running": updated by every training step, frozen in evaluation. Keys with values given by hand keep those."""  # noqa: E501
     n_estimation_steps: int = attrs.field(default=1000, validator=above(0))
-    """Environment steps of the random policy for "estimated", in all environments and workers together."""
+    """Environment steps of the sampling policy for "estimated", in all environments and workers together."""
+    sampling_policy: Annotated[Selection, "policy"] | None = None
+    """Who acts while statistics are estimated: a table with `use`, a policy by its name or "package.module:Class", and its options; unset: the random policy."""  # noqa: E501
+    statistics_from: str | None = None
+    """Take statistics from here instead of estimating them, or begin running ones with them: a run directory, or a JSON file with `mean` and `std`, or `min` and `max`, by observation key."""  # noqa: E501
     axis: tuple[int, ...] = (0,)
     """Axes of the stacked samples to take statistics over; axis 0 counts the samples. [0]: one value a feature; []: one value for everything."""  # noqa: E501
     clip_range: tuple[float, float] | None = attrs.field(default=None, validator=_ordered)
@@ -75,7 +83,7 @@ class ObservationNormalizationOptions:
     exclude: tuple[str, ...] = ()
     """Observation keys to leave alone. Discrete and binary keys and masks are always left alone."""
     keys: Mapping[str, KeyNormalization] = attrs.field(factory=dict)
-    """Settings of single keys, e.g. [wrappers.keys.observation]."""
+    """Settings of single keys, e.g. [wrappers.keys.observation]; those of [wrappers.keys."*"] are for all others."""
 
 
 @attrs.frozen(kw_only=True)

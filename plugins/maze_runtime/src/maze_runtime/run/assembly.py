@@ -142,11 +142,28 @@ class Assembly:
         """Give the training transforms the statistics they want before training, in the worker pool if there is one.
 
         Does nothing where they have them, e.g. after `load_transform_states`.
+
+        Raises:
+            MazeError: stored statistics cannot be read; shown at its place in the experiment.
         """
+        from maze_runtime.rollout.estimation import TakesStoredStatistics
+
+        taken = []
+        for selection, transform in zip(self.transform_selections, self.transforms, strict=True):
+            if isinstance(transform, TakesStoredStatistics):
+                with placed(selection):
+                    taken.append(transform.take_stored_statistics())
+        for line in filter(None, taken):
+            report(line)
+        wanted = any(transform.estimation_steps for transform in self.transforms)
+        if wanted:
+            self._estimate(report, progress)
+        if self._inner_spaces is not None and (wanted or any(taken)):  # bounds follow from statistics
+            self._spaces = self.bind(self.transforms, self._inner_spaces)
+
+    def _estimate(self, report: Callable[[str], None], progress: Callable[[float], None]) -> None:
         from maze_runtime.rollout.estimation import estimate_transforms
 
-        if not any(transform.estimation_steps for transform in self.transforms):
-            return
         make = partial(sequential_batch, self.env_factory(writes_files=False), self.experiment.vector.n_envs)
         seed = self.seeds.seed("estimation")
         if self.experiment.workers is None:

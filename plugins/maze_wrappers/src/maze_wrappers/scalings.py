@@ -1,0 +1,115 @@
+"""What `observation-normalization` does to one observation key: a shift and a division, or a function of one's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from maze_wrappers.running_statistics import RunningStatistics
+
+ClipRange = tuple[float, float] | None
+
+_FAR = 1e4
+"""Offset over scale from which float32 loses more than three digits."""
+
+
+class Scaling(Protocol):
+    """How the values of one key are normalised, with the statistics of a moment."""
+
+    def normalised(self, values: np.ndarray) -> np.ndarray:
+        """(…, *shape) to float32 of the same shape, clipped."""
+        ...
+
+    def bounds(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Between what values from `low` to `high` come to lie; before clipping."""
+        ...
+
+    def export(self, values: Tensor) -> Tensor:
+        """`normalised` in torch operations, with the statistics as constants."""
+        ...
+
+
+class Affine:
+    """x' = clip((x − offset) / scale).
+
+    Fixed numbers are float32, unless the offset is so far from 0 that its rounding would show. Moving ones stay
+    float64: converting them at every step costs more than it saves.
+    """
+
+    def __init__(self, offset: np.ndarray, scale: np.ndarray, clip: ClipRange, *, moving: bool = False) -> None:
+        self.clip = clip
+        self.offset, self.scale = offset, scale
+        self.dtype: type = np.float64
+        if not moving and not np.any(np.abs(offset) > _FAR * scale):
+            self.dtype = np.float32
+            self.offset, self.scale = np.asarray(offset, np.float32), np.asarray(scale, np.float32)
+
+    def normalised(self, values: np.ndarray) -> np.ndarray:
+        """See `Scaling.normalised`."""
+        normalised = (np.asarray(values, self.dtype) - self.offset) / self.scale
+        if self.clip is not None:
+            normalised = np.clip(normalised, *self.clip)
+        return np.asarray(normalised, np.float32)
+
+    def bounds(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rounded as observations are, so that none lies outside."""
+        return self._bound(low), self._bound(high)
+
+    def _bound(self, bound: np.ndarray) -> np.ndarray:
+        """Infinity and the largest float stand for "unbounded" and stay as they are."""
+        values = bound.astype(np.float64)
+        unbounded = np.abs(values) >= np.finfo(np.float32).max
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.where(unbounded, values, (np.asarray(bound, self.dtype) - self.offset) / self.scale)
+
+    def export(self, values: Tensor) -> Tensor:
+        """See `Scaling.export`."""
+        import torch
+
+        offset, scale = (torch.tensor(np.asarray(part, self.dtype)) for part in (self.offset, self.scale))
+        normalised = (values.to(offset.dtype) - offset) / scale
+        return (normalised if self.clip is None else normalised.clamp(*self.clip)).float()
+
+
+class OwnScaling:
+    """A strategy's own method `normalise`, clipped."""
+
+    def __init__(self, strategy: Any, clip: ClipRange) -> None:
+        self._strategy = strategy
+        self._clip = clip
+
+    def normalised(self, values: np.ndarray) -> np.ndarray:
+        """See `Scaling.normalised`."""
+        normalised = self._strategy.normalise(np.asarray(values, np.float64))
+        if self._clip is not None:
+            normalised = np.clip(normalised, *self._clip)
+        return np.asarray(normalised, np.float32)
+
+    def bounds(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What the strategy says; without its method `bounds` none are known."""
+        if not hasattr(self._strategy, "bounds"):
+            return np.full(low.shape, -np.inf), np.full(high.shape, np.inf)
+        found = self._strategy.bounds(low.astype(np.float64), high.astype(np.float64))
+        first, second = (np.broadcast_to(bound, low.shape) for bound in found)
+        return first, second
+
+    def export(self, values: Tensor) -> Tensor:
+        """See `Scaling.export`; `can_export` says whether it may be called."""
+        normalised: Tensor = self._strategy.export(values)
+        return (normalised if self._clip is None else normalised.clamp(*self._clip)).float()
+
+
+def scaling_of(statistics: RunningStatistics, clip: ClipRange, *, moving: bool) -> Scaling:
+    """What statistics come to: a strategy with a method `normalise` is asked itself."""
+    if hasattr(statistics, "normalise"):
+        return OwnScaling(statistics, clip)
+    return Affine(*statistics.offset_and_scale, clip, moving=moving)
+
+
+def can_export(statistics: RunningStatistics) -> bool:
+    """Whether its scaling has a form in torch."""
+    return not hasattr(statistics, "normalise") or hasattr(statistics, "export")
