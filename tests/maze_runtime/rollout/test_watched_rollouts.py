@@ -187,6 +187,18 @@ def test_a_maze_environment_is_shown_in_a_window(screen):
     assert screen[-1] is None
 
 
+def test_a_rollout_from_python_cuts_and_shows_episodes_as_the_command_does(screen):
+    context = RunContext(env={"use": f"{__name__}:drawn"}, silent=True)
+    result = context.rollout(1, policy="random", max_steps=2, render=True)
+    assert [episode.length for episode in result.episodes] == [2]
+    assert [frame.max() for frame in screen[:2]] == [10, 20]
+    assert screen[-1] is None
+    context.rollout(1, policy="random", max_steps=2)
+    assert sum(frame is None for frame in screen) == 1
+    with pytest.raises(ValueError, match="max_steps"):
+        context.rollout(1, policy="random", max_steps=0)
+
+
 def test_the_window_itself_shows_pictures_of_any_size(monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     pygame = pytest.importorskip("pygame")

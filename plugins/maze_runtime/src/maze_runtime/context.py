@@ -274,7 +274,9 @@ class RunContext:
         deterministic: bool = True,
         policy: Any = None,
         checkpoint: str = "best",
+        max_steps: int | None = None,
         n_workers: int | None = None,
+        render: bool = False,
         video_dir: Path | str | None = None,
         record_dir: Path | str | None = None,
         events_dir: Path | str | None = None,
@@ -285,8 +287,8 @@ class RunContext:
         """Play episodes with the trained policy, or with `policy`.
 
         Args:
-            n_episodes, seed, deterministic, n_workers, video_dir, record_dir, events_dir, profile, evaluator: see
-                `RolloutOptions`.
+            n_episodes, seed, deterministic, max_steps, n_workers, render, video_dir, record_dir, events_dir, profile,
+                evaluator: see `RolloutOptions`.
             policy: a name, a table, or an object with the methods of `Policy`; None: the trained policy.
             checkpoint: "best", "last" or "epoch-N".
             on_error: "raise" the error of an episode that fails when all are played, or "record" it in the result.
@@ -301,7 +303,9 @@ class RunContext:
             n_episodes=n_episodes,
             seed=seed,
             deterministic=deterministic,
+            max_steps=max_steps,
             n_workers=n_workers,
+            render=render,
             video_dir=None if video_dir is None else Path(video_dir),
             events_dir=None if events_dir is None else Path(events_dir),
             profile=profile,

@@ -15,7 +15,7 @@ import numpy as np
 
 from maze_kernel.config.load import select
 from maze_kernel.errors import RequestError
-from maze_kernel.validators import at_least
+from maze_kernel.validators import at_least, optional
 from maze_runtime.datasets.contract import DatasetContext
 from maze_runtime.events.log_files import write_event_files
 from maze_runtime.playing import players as playing
@@ -51,7 +51,7 @@ class RolloutOptions:
     """The seeds of all episodes follow from it."""
     deterministic: bool = True
     """Take the mode of each distribution instead of sampling."""
-    max_steps: int | None = None
+    max_steps: int | None = attrs.field(default=None, validator=optional(at_least(1)))
     """Cut episodes after so many steps."""
     n_workers: int | None = None
     """Workers of the experiment's pool, or of the default one, that play at the same time; 1: this process plays; None: the experiment's `[workers]`, or this process."""  # noqa: E501
