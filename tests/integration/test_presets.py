@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 import tomli
@@ -71,6 +72,47 @@ def test_pixels_become_four_small_grey_images_of_bytes(kernel):
     assert tick.groups["0"].observation[name].max() == 200
     batch.close()
     assert made.make_model().notes == (f"the model reads {name} (4, 84, 84) as an image",)
+
+
+class Grid(gymnasium.Env):
+    """What an agent of MiniGrid observes."""
+
+    observation_space = spaces.Dict(
+        image=spaces.Box(0, 255, (7, 7, 3), np.uint8), direction=spaces.Discrete(4), mission=spaces.Text(60)
+    )
+    action_space = spaces.Discrete(7)
+
+    def reset(self, *, seed=None, options=None):
+        image = np.broadcast_to(np.array([10, 5, 2], np.uint8), (7, 7, 3))
+        return {"image": image, "direction": 1, "mission": "go to the red ball"}, {}
+
+    def step(self, action):
+        return self.reset()[0], 1.0, False, False, {}
+
+
+def test_worlds_of_minigrid_become_numbers_and_words(kernel):
+    made = assembly(kernel, {"use": "gym", "id": Grid}, "minigrid")
+    batch = made.make_vector_env(1)
+    seen = batch.reset([[1]]).groups["0"].observation
+    batch.close()
+    assert {name: array.shape for name, array in seen.items()} == {
+        "direction": (1,), "image-flatten": (1, 147), "mission": (1, 20)
+    }  # fmt: skip
+    assert (seen["image-flatten"] == 1.0).all()
+    words = TABLES["minigrid"]["env"]["words"]
+    assert [words[number - 2] for number in seen["mission"][0] if number] == ["go", "to", "the", "red", "ball"]
+    assert made.make_model()
+
+
+def test_robots_have_observations_and_returns_scaled(kernel):
+    made = assembly(kernel, {"use": "gym", "id": "Pendulum-v1"}, "mujoco")
+    batch = made.make_vector_env(2, training=True)
+    batch.reset([[1], [2]])
+    for _ in range(30):
+        tick = batch.step({"0": {"action": np.zeros((2, 1), np.float32)}})
+    batch.close()
+    assert np.abs(tick.reward).max() < 2  # of returns with a deviation of 1, from rewards of −16 … 0
+    assert np.abs(tick.groups["0"].observation["observation"]).max() <= 10
 
 
 def test_vectors_are_normalised_and_memories_are_carried(kernel):

@@ -1,4 +1,4 @@
-"""Graph and Sequence observations become padded arrays with masks."""
+"""Graph, Sequence and Text observations become padded arrays."""
 
 import gymnasium
 import numpy as np
@@ -49,6 +49,18 @@ def test_a_sequence_becomes_items_and_a_mask(stack):
     assert decoded["observation_mask"].tolist() == [1, 1, 0]
 
 
+def test_a_text_becomes_the_numbers_of_its_words():
+    padding = Padding(max_words=6, words=("go", "to", "Ball"))
+    adapter = SpaceAdapter(spaces.Dict(mission=spaces.Text(60), speed=VECTOR), "observation", padding)
+    assert adapter.outer["mission"] == spaces.MultiDiscrete([5] * 6)
+    decoded = adapter.decode({"mission": "Go to the ball, to!", "speed": np.zeros(3, np.float32)})
+    assert decoded["mission"].tolist() == [2, 3, 1, 4, 3, 0]
+    assert adapter.outer.contains(decoded)
+    assert adapter.decode({"mission": "", "speed": np.zeros(3, np.float32)})["mission"].tolist() == [0] * 6
+    with pytest.raises(EnvError, match=r"words of 'mission' than .* max_words"):
+        adapter.decode({"mission": "a b c d e f g", "speed": np.zeros(3, np.float32)})
+
+
 def test_more_than_the_options_allow_is_an_error_that_names_the_option():
     adapter = SpaceAdapter(spaces.Sequence(VECTOR), "observation", PADDING)
     with pytest.raises(EnvError, match="max_items") as caught:
@@ -61,6 +73,7 @@ def test_more_than_the_options_allow_is_an_error_that_names_the_option():
     [
         (GRAPH, Padding(max_nodes=4), "max_edges"),
         (spaces.Sequence(VECTOR), Padding(), "max_items"),
+        (spaces.Text(9), PADDING, "max_words"),
         (spaces.Sequence(spaces.Box(0, 1, (2, 2))), PADDING, "one dimension"),
     ],
 )

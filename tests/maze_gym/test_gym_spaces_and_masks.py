@@ -228,7 +228,7 @@ def test_an_unknown_id_names_the_nearest_and_what_to_do():
         make_env(GymOptions(id="CartPol-v1"))
     assert "CartPole-v1" in caught.value.nearest
     with pytest.raises(RequestError, match="ale-py"):
-        make_env(GymOptions(id="ALE/Pong-v5"))
+        make_env(GymOptions(id="ALE/NoSuchGame-v5"))
     with pytest.raises(RequestError, match="kwargs"):
         make_env(GymOptions(id="CartPole-v1", kwargs={"colour": "red"}))
 

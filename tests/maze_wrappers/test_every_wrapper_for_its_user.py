@@ -50,11 +50,11 @@ class Robot(FlatEnv):
 
     def reset(self, *, seed=None, options=None):
         self.rng, self.steps = np.random.default_rng(seed), 0
-        return self.look(), {}
+        return self.look(), {"lives": 3}
 
     def step(self, action):
         self.steps += 1
-        return self.look(), 1.0, self.steps == 6, False, {}
+        return self.look(), 1.0, self.steps == 6, False, {"lives": 3 - self.steps // 2}
 
     def look(self):
         camera = self.rng.integers(0, 256, (6, 4, 3), dtype=np.uint8)
@@ -109,8 +109,12 @@ ROWS = {
         tells=("ObservationVisualizationEvents/observation/0/speed",),
     ),
     "time-limit": Row(toml="max_episode_steps = 4\ntraining_only = false", lasts=4),
-    "random-reset": Row(toml="min_skip = 2\nmax_skip = 2", lasts=4),
-    "step-skip": Row(toml='n_steps = 3\nmode = "noop"\nnoop = { steer = [0.0, 0.0, 0.0] }', lasts=2, pays=3.0),
+    "random-reset": Row(toml="min_skip = 2\nmax_skip = 2\nnoop = { steer = [0.0, 0.0, 0.0] }", lasts=4),
+    "first-actions": Row(toml="actions = [{ steer = [0.5, 0.5, 0.5] }]", lasts=5),
+    "life-loss": Row(toml='key = "lives"\ngo_on = false\ntraining_only = false', lasts=2),
+    "step-skip": Row(
+        toml='n_steps = 3\nmode = "noop"\nnoop = { steer = [0.0, 0.0, 0.0] }\nmax_of = 2', lasts=2, pays=3.0
+    ),
     "sorted-spaces": Row(toml=""),
     "no-dict-spaces": Row(
         toml='observation_key = "seen"\naction_key = "done"\nmasks = "join"',
@@ -143,7 +147,8 @@ ROWS = {
     "flatten": Row(toml='observation = "camera"\nn_dims = 2\nkeep_original = true', sees={"camera-flatten": (6, 12)}),
     "one-hot": Row(toml='observation = "gear"\nkeep_original = false', sees={"gear": None, "gear-one_hot": (3,)}),
     "resize-img": Row(
-        toml='observation = "camera"\nkeep_original = false\ntarget_size = [3, 5]\nchannels_first = false',
+        toml='observation = "camera"\nkeep_original = false\ntarget_size = [3, 5]\nchannels_first = false\n'
+        'method = "area"',
         sees={"camera": None, "camera-resize_img": (3, 5, 3)},
     ),
     "transpose": Row(

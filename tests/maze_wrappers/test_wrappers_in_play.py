@@ -21,6 +21,16 @@ _spec.loader.exec_module(machines)
 Machine, DiscreteMachine = machines.Machine, machines.DiscreteMachine
 
 
+class Mortal(Machine):
+    """With two lives."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], {"lives": 2}
+
+    def step(self, action):
+        return *super().step(action)[:4], {"lives": 2 - (self._left < 2)}
+
+
 class Drawn(Machine):
     """With pictures."""
 
@@ -68,7 +78,12 @@ CASES = {
     "time-limit": ({"max_episode_steps": 4}, Machine),
     "observation-stack": ({"n": 3, "keys": ["vector"], "keep_original": True}, Machine),
     "random-reset": ({"min_skip": 1, "max_skip": 5}, Machine),
-    "step-skip": ({"n_steps": 2, "mode": "noop"}, Machine),
+    "step-skip": ({"n_steps": 2, "mode": "noop", "max_of": 2}, Machine),
+    "first-actions": (
+        {"actions": [{"steer": [0.5, 1.0, 2.0], "pick": 1, "levers": [0, 1, 2], "lamps": [1, 0, 1]}]},
+        Machine,
+    ),
+    "life-loss": ({}, Mortal),
     "log-stats": ({}, Machine),
     "monitoring": ({"observations": True, "rewards": True}, Machine),
     "observation-visualization": ({}, Machine),

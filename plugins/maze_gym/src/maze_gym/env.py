@@ -21,7 +21,13 @@ from maze_runtime.env.outside import Outside, Reply
 
 def make_env(options: GymOptions) -> GymEnv:
     """The target of the component "gym"."""
-    padding = Padding(max_nodes=options.max_nodes, max_edges=options.max_edges, max_items=options.max_items)
+    padding = Padding(
+        max_nodes=options.max_nodes,
+        max_edges=options.max_edges,
+        max_items=options.max_items,
+        max_words=options.max_words,
+        words=options.words,
+    )
     return GymEnv(make_gym_env(options), action_mask=options.action_mask, padding=padding)
 
 
@@ -38,7 +44,7 @@ class GymEnv(FlatEnv):
     Args:
         env: the environment; closed with this one.
         action_mask: see `GymOptions.action_mask`.
-        padding: of Graph and Sequence observations.
+        padding: of Graph, Sequence and Text observations.
     """
 
     def __init__(

@@ -30,6 +30,10 @@ class GymOptions:
     """Edges of a Graph observation, at most."""
     max_items: int = attrs.field(default=0, validator=at_least(0))
     """Items of a Sequence observation, at most: it becomes `observation`, padded to this size, with `observation_mask`."""  # noqa: E501
+    max_words: int = attrs.field(default=0, validator=at_least(0))
+    """Words of a Text observation, at most: it becomes their numbers, 0 behind the last and 1 for unknown ones."""
+    words: tuple[str, ...] = ()
+    """The words that a Text observation may hold; the first has the number 2."""
 
 
 @attrs.frozen(kw_only=True)

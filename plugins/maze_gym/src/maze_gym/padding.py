@@ -1,11 +1,13 @@
-"""Graph and Sequence spaces as arrays of fixed size, with masks that say which rows exist.
+"""Graph, Sequence and Text spaces as arrays of fixed size, with masks that say which rows exist.
 
 A Graph called `x` becomes `x_nodes` (N, D), `x_node_mask` (N,), `x_edge_links` (E, 2) and, where edges have features,
-`x_edges` (E, F); a Sequence becomes `x` (T, D) and `x_mask` (T,). Rows that do not exist are zero, links −1.
+`x_edges` (E, F); a Sequence becomes `x` (T, D) and `x_mask` (T,). Rows that do not exist are zero, links −1. A Text
+becomes the numbers of its words, `x` (W,).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,11 +20,22 @@ from maze_kernel.errors import EnvError, SpaceError
 
 @attrs.frozen(kw_only=True)
 class Padding:
-    """How many rows are kept; 0: such a space is refused."""
+    """How many rows are kept; 0: such a space is refused. `words` are those that a text may hold, by number from 2."""
 
     max_nodes: int = 0
     max_edges: int = 0
     max_items: int = 0
+    max_words: int = 0
+    words: tuple[str, ...] = ()
+
+
+def is_padded(space: spaces.Space[Any]) -> bool:
+    """Whether values of this space differ in size; spaces of strings need not be `spaces.Text`."""
+    return isinstance(space, (spaces.Graph, spaces.Sequence)) or _is_text(space)
+
+
+def _is_text(space: spaces.Space[Any]) -> bool:
+    return space.dtype is not None and space.dtype.kind == "U"
 
 
 def padded_parts(
@@ -36,6 +49,10 @@ def padded_parts(
     if isinstance(space, spaces.Graph):
         _require(space, name, max_nodes=padding.max_nodes, max_edges=padding.max_edges)
         yield from _graph_parts(space, name, padding.max_nodes, padding.max_edges)
+    elif _is_text(space):
+        _require(space, name, max_words=padding.max_words)
+        words = _Words(name, padding)
+        yield name, words.outer, words.fill
     else:
         assert isinstance(space, spaces.Sequence)
         _require(space, name, max_items=padding.max_items)
@@ -102,6 +119,24 @@ class _Rows:
         return n_rows
 
 
+class _Words:
+    """The words of a text by number: 0 none, 1 one that is not known, 2 the first that is known."""
+
+    def __init__(self, name: str, padding: Padding) -> None:
+        self._what, self._max_words = f"words of {name!r}", padding.max_words
+        self._numbers = {word.lower(): number for number, word in enumerate(padding.words, start=2)}
+        self.outer = spaces.MultiDiscrete(np.full(padding.max_words, len(padding.words) + 2))
+
+    def fill(self, text: str) -> np.ndarray:
+        """Letters, digits and apostrophes make words; capitals do not matter. Returns (max_words,)."""
+        found = re.findall(r"[\w']+", text.lower())
+        if len(found) > self._max_words:
+            raise _too_many(self._what, len(found), "max_words", self._max_words)
+        padded = np.zeros(self._max_words, np.int64)
+        padded[: len(found)] = [self._numbers.get(word, 1) for word in found]
+        return padded
+
+
 class _Links:
     """Pairs of node numbers."""
 
@@ -127,7 +162,7 @@ def _require(space: spaces.Space[Any], name: str, **numbers: int) -> None:
             received=str(space),
             expected=" and ".join(f"{option} > 0" for option in numbers),
             owner="maze-gym",
-            help=f"set {missing[0]} in [env]: rows beyond those of an observation are padded and masked",
+            help=f"set {missing[0]} in [env]: what an observation has less than that is padded",
         )
 
 

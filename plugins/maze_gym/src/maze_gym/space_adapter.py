@@ -1,8 +1,8 @@
 """From Gymnasium spaces to Maze's: a flat Dict with one Box, Discrete, MultiDiscrete or MultiBinary a key.
 
 Nested Dict and Tuple spaces become joined keys (`camera_left`, `observation_0`), Discrete spaces start at 0, and
-float64 becomes float32: single values and arrays with a leading batch dimension alike. Graph and Sequence spaces become
-padded arrays (`maze_gym.padding`), of one environment at a time.
+float64 becomes float32: single values and arrays with a leading batch dimension alike. Graph, Sequence and Text spaces
+become padded arrays (`maze_gym.padding`), of one environment at a time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_gym.padding import Padding, padded_parts
+from maze_gym.padding import Padding, is_padded, padded_parts
 from maze_kernel.errors import SpaceError
 
 Path = tuple[str | int, ...]
@@ -40,7 +40,7 @@ class SpaceAdapter:
     Args:
         inner: the Gymnasium space of one environment.
         name: the key of a space that is neither Dict nor Tuple: "observation" or "action".
-        padding: how Graph and Sequence spaces are padded; None: they are refused.
+        padding: how Graph, Sequence and Text spaces are padded; None: they are refused.
 
     Raises:
         SpaceError: a part of the space has no fixed array form, or two parts get the same key.
@@ -103,7 +103,7 @@ def _leaves(space: spaces.Space[Any], name: str, path: Path, padding: Padding | 
         children = [(f"{prefix}{key}", key, child) for key, child in space.spaces.items()]
     elif isinstance(space, spaces.Tuple):
         children = [(f"{name}_{index}", index, child) for index, child in enumerate(space.spaces)]
-    elif isinstance(space, (spaces.Graph, spaces.Sequence)) and padding is not None:
+    elif padding is not None and is_padded(space):
         yield from (Leaf(key, path, outer, decode, None) for key, outer, decode in padded_parts(space, name, padding))
         return
     else:

@@ -159,6 +159,8 @@ class ResizeImgOptions(OneKeyOptions):
 
     target_size: tuple[int, int] = attrs.field(validator=each(above(0)))
     """Height and width of the outcome, e.g. [84, 84]."""
+    method: Literal["linear", "area"] = "linear"
+    """How pixels are weighed: "linear" falls off with the distance, "area" is the mean of what a new pixel covers."""
     channels_first: bool = False
     """The image is (C, H, W) rather than (H, W, C); one without channels is (H, W) either way."""
 
@@ -332,6 +334,8 @@ class RandomResetOptions:
     """Fewest random steps after a reset."""
     max_skip: int = attrs.field(default=30, validator=at_least(0))
     """Most random steps after a reset."""
+    noop: Mapping[str, Any] | None = None
+    """The action these steps take in place of random ones, by name, e.g. { action = 0 }."""
 
     def __attrs_post_init__(self) -> None:
         if self.min_skip > self.max_skip:
@@ -348,6 +352,32 @@ class StepSkipOptions:
     """Which actions the skipped steps take: "sticky" the decision's, "noop" those that change nothing."""
     noop: Mapping[str, Any] | None = None
     """The action that changes nothing, by name, for environments that do not say so themselves, e.g. { action = 0 }."""
+    max_of: int = attrs.field(default=1, validator=above(0))
+    """Box observations are the elementwise maximum over so many of the last of these steps; 2 for screens that flicker."""  # noqa: E501
+
+    def __attrs_post_init__(self) -> None:
+        if self.max_of > self.n_steps:
+            raise ValueError(f"max_of {self.max_of} is above n_steps {self.n_steps}")
+
+
+@attrs.frozen(kw_only=True)
+class LifeLossOptions:
+    """Options of `life-loss`."""
+
+    key: str = "lives"
+    """The number in `info` that falls when a life is lost."""
+    go_on: bool = True
+    """The next episode begins where the life was lost, unless the game was over; false: with a new game."""
+    training_only: bool = True
+    """Evaluation and rollouts play whole games."""
+
+
+@attrs.frozen(kw_only=True)
+class FirstActionsOptions:
+    """Options of `first-actions`."""
+
+    actions: tuple[Mapping[str, Any], ...]
+    """What to do after each reset, by name, e.g. [{ action = 1 }] for games that begin when a button is pressed."""
 
 
 @attrs.frozen(kw_only=True)

@@ -48,6 +48,8 @@ _WRAPPERS = (
     ),
     ("time-limit", "time_limit:TimeLimit", "Truncates episodes after a number of environment steps."),
     ("random-reset", "random_reset:RandomReset", "Begins episodes with a random number of random steps."),
+    ("first-actions", "first_actions:FirstActions", "Begins episodes with given actions."),
+    ("life-loss", "life_loss:LifeLoss", "Ends episodes where a life is lost."),
     ("step-skip", "step_skip:StepSkip", "Lets a decision count for several steps of the environment."),
     (
         "log-stats",
@@ -78,5 +80,16 @@ def maze_presets() -> Iterable[PresetComponent]:
     for name, file, summary in (
         ("vector-obs", "vector_obs", "Observations of numbers, shifted and scaled by running statistics."),
         ("pixel-obs", "pixel_obs", "One colour image: grey, 84 x 84, the last four together."),
+        (
+            "atari",
+            "atari",
+            "Games of ale-py as papers play them: four frames a step, grey, 84 x 84, the last four together.",
+        ),
+        ("mujoco", "mujoco", "Robots of MuJoCo: observations and returns scaled by running statistics."),
+        (
+            "minigrid",
+            "minigrid",
+            "Worlds of MiniGrid and BabyAI: the view as numbers from 0 to 1, the mission as words.",
+        ),
     ):
         yield PresetComponent(name=name, target=f"maze_wrappers.presets:{file}.toml", summary=summary)

@@ -13,19 +13,24 @@ from maze_kernel.contracts.vector import Group
 from maze_runtime.env.single import batch_of_one
 from maze_runtime.env.wrapper import EnvWrapper
 from maze_runtime.rollout.random_policy import RandomPolicy
+from maze_wrappers.given_actions import copied, given_actions
 from maze_wrappers.options import RandomResetOptions
 
 
 class RandomReset(EnvWrapper):
     """Takes a random number of random flat steps after every reset, which are no part of the episode.
 
-    Masks are respected. Should the episode end meanwhile, the environment is reset again and skipping begins anew.
+    Masks are respected. With `noop` that action is taken in place of random ones. Should the episode end meanwhile, the
+    environment is reset again and skipping begins anew.
     """
 
     def __init__(self, env: StructuredEnv, options: RandomResetOptions) -> None:
         super().__init__(env)
         self.options = options
         self._rng = np.random.default_rng()
+        self._noops = None
+        if options.noop is not None:
+            self._noops = given_actions(env.structured_spaces, options.noop, "noop", "maze-wrappers: random-reset")
         self._policy = RandomPolicy(PolicyContext(spaces=env.structured_spaces, seed=0))
 
     def reset(
@@ -52,6 +57,9 @@ class RandomReset(EnvWrapper):
 
     def _skip(self, observation: Observation) -> tuple[Observation, bool, dict[str, Any]]:
         key, agent = self.env.actor_id()
+        if self._noops is not None:
+            observation, _, terminated, truncated, info = self.env.step(copied(self._noops[key]))
+            return observation, bool(terminated or truncated), info
         group = Group(np.zeros(1, np.int64), np.array([agent]), batch_of_one(observation))
         action = {head: value[0] for head, value in self._policy.act(key, group).items()}
         observation, _, terminated, truncated, info = self.env.step(action)

@@ -21,6 +21,7 @@ OWNER = "maze-wrappers: resize-img"
 class ResizeImg(OneKey):
     """Linear interpolation, low-pass filtered where the image shrinks (a triangle as wide as the scale, as in Pillow).
 
+    Method "area" weighs pixels by how much of the new one they cover, as OpenCV's INTER_AREA where the image shrinks.
     Two matrix products an image, computed for the whole batch at once.
     """
 
@@ -29,6 +30,7 @@ class ResizeImg(OneKey):
     def __init__(self, options: ResizeImgOptions) -> None:
         super().__init__(options)
         self._target = options.target_size
+        self._weights = interpolation if options.method == "linear" else coverage
         self._channels_first = options.channels_first
         self._rows = self._columns = np.zeros((0, 0), np.float32)
         self._box = spaces.Box(0, 1, (), np.float32)
@@ -46,7 +48,7 @@ class ResizeImg(OneKey):
         self._has_channels = len(box.shape) == 3
         height, width = box.shape[-2:] if self._channels_first or not self._has_channels else box.shape[:2]
         self._rows, self._columns = (
-            interpolation(size, target) for size, target in zip((height, width), self._target, strict=True)
+            self._weights(size, target) for size, target in zip((height, width), self._target, strict=True)
         )
         self._low, self._high, self._dtype = box.low.min(), box.high.max(), np.dtype(box.dtype)
         if self._dtype.kind in "iu":
@@ -86,6 +88,14 @@ def interpolation(size: int, target: int) -> np.ndarray:
     distance = np.abs(np.arange(size) + 0.5 - centres[:, None]) / width
     weights = np.clip(1.0 - distance, 0.0, None)
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def coverage(size: int, target: int) -> np.ndarray:
+    """(target, size) weights: the share of each new pixel that lies on each old one; each row sums to 1."""
+    scale = size / target
+    new, old = np.arange(target)[:, None], np.arange(size)
+    overlap = np.minimum((new + 1) * scale, old + 1) - np.maximum(new * scale, old)
+    return (np.clip(overlap, 0.0, None) / scale).astype(np.float32)
 
 
 def exact(weights: np.ndarray) -> np.ndarray:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.contracts.capabilities import capability
-from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
-from maze_kernel.errors import RequestError
+from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredEnv
+from maze_kernel.errors import EnvError, RequestError
 from maze_runtime.env.conversion import ActionConversion
 from maze_runtime.env.maze_env import MazeEnv
 from maze_runtime.env.simulation import HasNoop
 from maze_runtime.env.wrapper import EnvWrapper
-from maze_wrappers.known_names import require_known
+from maze_wrappers.given_actions import copied, given_actions
 from maze_wrappers.options import StepSkipOptions
 
 OWNER = "maze-wrappers: step-skip"
@@ -26,7 +25,8 @@ class StepSkip(EnvWrapper):
     """After each flat step n_steps − 1 further ones are taken with the same actions, or with those that do nothing.
 
     Rewards are summed. Skipping ends with the episode, and where an actor is asked that has not decided in this flat
-    step.
+    step. With `max_of` above 1, Box observations are the elementwise maximum over the last of those that these flat
+    steps showed to the same actor.
 
     Raises:
         RequestError: `noop` is no action of the environment, or mode "noop" finds no action that changes nothing.
@@ -35,7 +35,9 @@ class StepSkip(EnvWrapper):
     def __init__(self, env: StructuredEnv, options: StepSkipOptions) -> None:
         super().__init__(env)
         self.options = options
-        self._noops = _noops(env.structured_spaces, options.noop) if options.noop is not None else None
+        self._noops = None
+        if options.noop is not None:
+            self._noops = given_actions(env.structured_spaces, options.noop, "noop", OWNER)
         if options.mode == "noop" and self._noops is None:
             _require_noops(env)
         self._decided: dict[ActorID, Action] = {}
@@ -50,26 +52,58 @@ class StepSkip(EnvWrapper):
 
     def step(self, action: Action) -> StepResult:
         """Take one decision, and at the end of a flat step the skipped ones."""
-        self._decided[self.env.actor_id()] = {head: np.copy(value) for head, value in action.items()}
+        self._decided[self.env.actor_id()] = copied(action)
         result = self.env.step(action)
         if not self.env.is_flat_step_end():
             return result
         self._actor_rewards = self.env.get_actor_rewards()
+        shown = self._shown(result)
         for _ in range(self.options.n_steps - 1):
             if result[2] or result[3] or self.env.actor_id() not in self._decided:
                 break
             result = self._skip(result)
+            shown += self._shown(result)
         self._decided = {}
-        return result
+        return (self._maximum(shown), *result[1:]) if shown else result
 
     def get_actor_rewards(self) -> Any | None:
         """Those of the first flat step and, where they have the same form, of the skipped ones."""
         return self._actor_rewards
 
+    def to_spaces(
+        self, policy_key: PolicyKey, maze_state: Any, maze_action: Any | None = None
+    ) -> tuple[Observation, Action | None]:
+        """A recorded state and action as they are seen outside.
+
+        Raises:
+            EnvError: an observation takes several states, with `max_of` above 1.
+        """
+        if self.options.max_of > 1:
+            raise EnvError(
+                "a recorded state cannot be mapped back: an observation is the maximum of several",
+                received=f"max_of = {self.options.max_of}",
+                owner=OWNER,
+                help="record observations and actions instead",
+            )
+        return super().to_spaces(policy_key, maze_state, maze_action)
+
     def clone_from(self, other: StepSkip) -> None:
         """Go on from where another one is."""
         super().clone_from(other)
         self._decided, self._actor_rewards = dict(other._decided), other._actor_rewards
+
+    def _shown(self, result: StepResult) -> list[tuple[ActorID, Observation]]:
+        """Who sees what, where that is still needed when the next step has overwritten it."""
+        if self.options.max_of == 1:
+            return []
+        return [(self.env.actor_id(), {name: np.copy(value)[()] for name, value in result[0].items()})]
+
+    def _maximum(self, shown: list[tuple[ActorID, Observation]]) -> Observation:
+        actor, last = shown[-1]
+        seen = [observation for who, observation in shown[-self.options.max_of :] if who == actor]
+        leaves = self.structured_spaces.observation[actor.step_key].spaces
+        boxes = [name for name in last if isinstance(leaves[name], spaces.Box) and not name.endswith("_mask")]
+        return {**last, **{name: np.maximum.reduce([observation[name] for observation in seen]) for name in boxes}}
 
     def _skip(self, result: StepResult) -> StepResult:
         """One more flat step, its rewards added to those of `result`."""
@@ -94,9 +128,9 @@ class StepSkip(EnvWrapper):
 
     def _repeated(self, actor: ActorID) -> Action:
         if self.options.mode == "sticky":
-            return {head: np.copy(value)[()] for head, value in self._decided[actor].items()}
+            return copied(self._decided[actor])
         if self._noops is not None:
-            return {head: np.copy(value)[()] for head, value in self._noops[actor.step_key].items()}
+            return copied(self._noops[actor.step_key])
         source = capability(self.env, HasNoop)  # type: ignore[type-abstract]
         assert source is not None, "asked for when it was built"
         return source.noop_action()
@@ -116,24 +150,3 @@ def _require_noops(env: StructuredEnv) -> None:
         owner=OWNER,
         help='give one, e.g. noop = { action = 0 }, or take mode = "sticky"',
     )
-
-
-def _noops(inner: StructuredSpaces, given: Mapping[str, Any]) -> dict[PolicyKey, Action]:
-    """The action that was given, for each policy key those of its names that it has."""
-    known = {head for space in inner.action.values() for head in space.spaces}
-    require_known(given, known, "there is no action {}", option="noop", owner=OWNER)
-    return {key: _noop(space, given) for key, space in inner.action.items()}
-
-
-def _noop(space: spaces.Dict, given: Mapping[str, Any]) -> Action:
-    action = {head: np.asarray(given[head], leaf.dtype)[()] for head, leaf in space.spaces.items() if head in given}
-    if not space.contains(action):
-        raise RequestError(
-            "noop is no action of the environment",
-            received=str(dict(given)),
-            expected=str(space),
-            option="noop",
-            owner=OWNER,
-            help="give a value for each name",
-        )
-    return action

@@ -1,0 +1,67 @@
+"""Episodes that end with the loss of a life."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maze_kernel.contracts.env import Action, Observation, StructuredEnv
+from maze_kernel.errors import RequestError
+from maze_runtime.env.wrapper import EnvWrapper
+from maze_wrappers.options import LifeLossOptions
+
+
+class LifeLoss(EnvWrapper):
+    """Sets `terminated` where a number in `info` has fallen at the end of a flat step.
+
+    With `go_on` the next episode begins where the life was lost, unless the game was over or a seed is given. Mnih et
+    al., "Human-level control through deep reinforcement learning", 2015, Methods.
+
+    Raises:
+        RequestError: from `reset`, where `info` holds no such number.
+    """
+
+    def __init__(self, env: StructuredEnv, options: LifeLossOptions) -> None:
+        super().__init__(env)
+        self.options = options
+        self._lives = 0
+        self._left: tuple[Observation, dict[str, Any]] | None = None
+        """Observation and info of a game that goes on."""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start a game, or go on with the one in which a life was lost."""
+        left, self._left = self._left, None
+        if left is not None and seed is None and options is None:
+            return left
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._lives = self._lives_in(info)
+        return observation, info
+
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Take one decision."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if self.env.is_flat_step_end() and not (terminated or truncated):
+            lives = self._lives_in(info)
+            terminated, self._lives = lives < self._lives, lives
+            if terminated and self.options.go_on:
+                self._left = ({name: np.copy(value)[()] for name, value in observation.items()}, info)
+        return observation, reward, terminated, truncated, info
+
+    def clone_from(self, other: LifeLoss) -> None:
+        """Go on from where another one is, with as many lives."""
+        super().clone_from(other)
+        self._lives, self._left = other._lives, other._left
+
+    def _lives_in(self, info: dict[str, Any]) -> int:
+        if self.options.key in info:
+            return int(info[self.options.key])
+        raise RequestError(
+            f"the environment counts no lives: info has no {self.options.key!r}",
+            received=", ".join(sorted(info)) or "nothing",
+            option="key",
+            owner="maze-wrappers: life-loss",
+            help="name the number in info that falls with each loss, or leave the wrapper away",
+        )
