@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import gymnasium
 import numpy as np
@@ -169,6 +170,26 @@ def test_cartpole_native_equals_its_transitions_one_by_one():
             steps[index] = 0
     assert truncations
     assert max(lengths) == 7
+
+
+class SmallerScreens(gymnasium.vector.VectorEnv):
+    """A batch that prepares what its single environments leave as it is."""
+
+    metadata: ClassVar = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+
+    def __init__(self, num_envs, **kwargs):
+        self.num_envs = num_envs
+        self.single_observation_space = gymnasium.spaces.Box(0, 255, (84, 84), np.uint8)
+        self.single_action_space = gymnasium.spaces.Discrete(2)
+
+
+def test_a_batch_that_shows_something_else_is_declined():
+    made = {"entry_point": lambda: gymnasium.make("CartPole-v1"), "vector_entry_point": SmallerScreens}
+    gymnasium.register("Screens-v0", **made)
+    try:
+        assert make_vector_env(2, GymOptions(id="Screens-v0")) is None
+    finally:
+        del gymnasium.registry["Screens-v0"]
 
 
 def test_a_batch_without_native_form_is_declined():

@@ -17,7 +17,7 @@ from gymnasium import error as gym_error
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
-from maze_gym.making import require_spec
+from maze_gym.making import make_gym_env, require_spec
 from maze_gym.masks import (
     INFO_KEY,
     MaskReader,
@@ -51,11 +51,22 @@ def make_vector_env(n_envs: int, options: GymOptions) -> NativeVectorEnv | None:
         env = gymnasium.make_vec(options.id, n_envs, vectorization_mode="vector_entry_point", **kwargs)
     except (TypeError, ImportError, gym_error.Error):
         return None
+    if not _is_batch_of(env, options):
+        env.close()
+        return None
     if options.action_mask == "method" or (options.action_mask == "auto" and mask_method(env) is not None):
         env.close()
         return None
     _speed_up_action_check(env.unwrapped)
     return NativeVectorEnv(env, action_mask=options.action_mask)
+
+
+def _is_batch_of(env: VectorEnv[Any, Any, Any], options: GymOptions) -> bool:
+    """Whether the batch has the spaces of the single environment: that of the Atari games prepares its frames itself."""
+    single = make_gym_env(options)
+    spaces_of_one = single.observation_space, single.action_space
+    single.close()
+    return spaces_of_one == (env.single_observation_space, env.single_action_space)
 
 
 class _BoundedOnce(spaces.MultiDiscrete):
