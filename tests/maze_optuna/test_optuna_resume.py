@@ -1,7 +1,9 @@
 """A sweep that goes on: as if undisturbed, no trial lost, none twice; and the studies of others are refused."""
 
+import errno
 import json
 import math
+import os
 import random
 import subprocess
 import sys
@@ -12,9 +14,10 @@ import optuna
 import pytest
 from searcher_checks import check_draw, end, past, play
 
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import MazeError, RequestError
 from maze_optuna.options import OptunaOptions
 from maze_optuna.searcher import OptunaSearcher
+from maze_optuna.storage import storing
 from maze_sweeps.space import Range, Space, Values
 
 PROGRAM = Path(__file__).with_name("killed_sweep.py")
@@ -263,6 +266,64 @@ class TestStorages:
         assert not lock.is_symlink()
         play(again, range(2, 4), trials)
         assert len(open_study(tmp_path, "journal").trials) == 4
+
+
+class TestStoragesThatFail:
+    def test_a_database_on_a_full_disk_is_named_and_the_sweep_goes_on(self, make_searcher, tmp_path):
+        first, trials = make_searcher(sampler="random", storage="sqlite"), []
+        play(first, range(3), trials)
+        with first._storage.backend.engine.connect() as connection:
+            n_pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {n_pages}")
+        with pytest.raises(MazeError, match=r"trial \d+ could not be stored in .*study\.db") as caught:
+            play(first, range(3, 30), trials)
+        assert "database or disk is full" in caught.value.received
+        assert f"free some disk space, then go on with: maze sweep --resume {tmp_path}" in caught.value.help
+        again = make_searcher(sampler="random", storage="sqlite")
+        again.restore(trials)
+        running = [trial.number for trial in trials if trial.state == "running"]
+        for number in running:
+            end(again, number, trials)
+        play(again, range(len(trials), 30), trials)
+        assert [stored[0] for stored in told(open_study(tmp_path, "sqlite"))] == [trial.state for trial in trials]
+        whole = []
+        (tmp_path / "whole").mkdir()
+        play(make_searcher(context={"folder": tmp_path / "whole"}, sampler="random"), range(30), whole)
+        assert [trial.draw for trial in trials] == [trial.draw for trial in whole]
+
+    def test_a_journal_on_a_full_disk_is_named(self, make_searcher, monkeypatch):
+        searcher = make_searcher(sampler="random")
+        searcher.propose(0)
+
+        def append_logs(*_):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(optuna.storages.journal.JournalFileBackend, "append_logs", append_logs)
+        with pytest.raises(MazeError, match=r"trial 0 could not be stored in .*study\.journal") as caught:
+            searcher.report(0, 1000, 1.0)
+        assert "No space left on device" in caught.value.received
+
+    def test_a_database_that_went_away_is_named_without_its_password(self, tmp_path):
+        with pytest.raises(MazeError) as caught, storing(3, "postgresql://me:s3cret@host/x", tmp_path):
+            raise optuna.exceptions.StorageInternalError("a guess") from OSError("postgresql://me:s3cret@host/x gone")
+        assert caught.value.what == "trial 3 could not be stored in postgresql://me:***@host/x"
+        assert caught.value.received == "OSError: postgresql://me:***@host/x gone"
+        assert "see to the database" in caught.value.help
+
+
+@pytest.mark.parametrize("storage", ["sqlite", "journal", "url"])
+def test_a_dry_run_proposes_the_same_and_leaves_nothing(make_searcher, tmp_path, storage):
+    database = tmp_path / "all.db"
+    folder = tmp_path / "dry"
+    folder.mkdir()
+    options = {"sampler": "tpe", "storage": f"sqlite:///{database}" if storage == "url" else storage}
+    dry = make_searcher(context={"folder": folder, "dry_run": True}, **options)
+    draws = [dry.propose(number) for number in range(14)]
+    assert not database.exists()
+    assert list(folder.iterdir()) == []
+    real = make_searcher(context={"folder": folder}, **options)
+    assert [real.propose(number) for number in range(14)] == draws
+    assert database.exists() == (storage == "url")
 
 
 def run_until(folder, storage, sampler, line):

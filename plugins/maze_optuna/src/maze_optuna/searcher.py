@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import optuna
@@ -18,7 +19,7 @@ from maze_optuna.leaves import describe_space, is_same, stored_draw, suggest
 from maze_optuna.options import OptunaOptions
 from maze_optuna.pruning import first_length, make_pruner
 from maze_optuna.sampling import check_sampler, make_sampler
-from maze_optuna.storage import StudyStorage, open_storage
+from maze_optuna.storage import StudyStorage, memory_storage, open_storage, storing
 from maze_optuna.study import create_study, reopen_study
 from maze_sweeps.contract import PastTrial, SearchContext
 from maze_sweeps.space import Draw
@@ -68,11 +69,12 @@ class OptunaSearcher:
         self._renew_pruner()
         stored = self._study.get_trials(deepcopy=False)
         for past in trials:
-            if past.number < len(stored):
-                self._check_same(past, stored[past.number])
-            else:
-                self._add(past)
-            self._catch_up(past)
+            with self._storing(past.number):
+                if past.number < len(stored):
+                    self._check_same(past, stored[past.number])
+                else:
+                    self._add(past)
+                self._catch_up(past)
         if unknown := [trial.number for trial in stored[len(trials) :] if trial.state.is_finished()]:
             raise RequestError(
                 f"{self._storage.shown} has a finished trial {unknown[0]}, which the sweep does not know",
@@ -86,6 +88,10 @@ class OptunaSearcher:
         """See `Searcher`."""
         if number >= self._context.n_trials:
             return None
+        with self._storing(number):
+            return self._propose(number)
+
+    def _propose(self, number: int) -> Draw:
         self._renew_pruner()
         self._study.sampler = make_sampler(self._options, self._context.seed, number)
         trial = self._unfinished(number) or self._study.ask()
@@ -100,6 +106,10 @@ class OptunaSearcher:
 
     def report(self, number: int, step: int, value: float) -> bool:
         """See `Searcher`. A step that was reported before, ahead of a resume, changes nothing."""
+        with self._storing(number):
+            return self._report(number, step, value)
+
+    def _report(self, number: int, step: int, value: float) -> bool:
         stored = self._stored(number)
         if stored.state.is_finished():
             return stored.state is TrialState.PRUNED
@@ -119,6 +129,10 @@ class OptunaSearcher:
 
     def finish(self, number: int, state: str, value: float | None) -> None:
         """See `Searcher`. A trial whose value is NaN has failed; one that is told a second time stays as it was."""
+        with self._storing(number):
+            self._finish(number, state, value)
+
+    def _finish(self, number: int, state: str, value: float | None) -> None:
         stored = self._stored(number)
         trial = self._trials.pop(number, None)
         if trial is None or stored.state.is_finished():
@@ -151,11 +165,15 @@ class OptunaSearcher:
 
     @property
     def _study(self) -> Study:
-        """Created at the first use, unless a resume has opened it."""
+        """Created at the first use, unless a resume has opened it; of a dry run nothing is left."""
         if self._opened is None:
-            self._storage = open_storage(self._options.storage, self._context.folder)
+            folder = None if self._context.dry_run else self._context.folder
+            self._storage = memory_storage() if folder is None else open_storage(self._options.storage, folder)
             self._opened = create_study(self._context, self._storage)
         return self._opened
+
+    def _storing(self, number: int) -> AbstractContextManager[None]:
+        return storing(number, self._options.storage, self._context.folder)
 
     def _renew_pruner(self) -> None:
         """Set the pruner, which may have to wait until a finished trial says how long trials are."""

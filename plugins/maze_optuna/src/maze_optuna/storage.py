@@ -8,12 +8,16 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
-from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.exceptions import StorageInternalError
+from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from sqlalchemy import URL
+from sqlalchemy.exc import SQLAlchemyError
 
 from maze_kernel.errors import MazeError, RequestError
 
@@ -76,6 +80,37 @@ def open_storage(storage: str, folder: Path) -> StudyStorage:
     return StudyStorage(backend=backend, shown=shown, is_own=name is not None)
 
 
+def memory_storage() -> StudyStorage:
+    """A storage that nothing is left of."""
+    return StudyStorage(backend=InMemoryStorage(), shown="memory", is_own=True)
+
+
+@contextmanager
+def storing(number: int, storage: str, folder: Path) -> Iterator[None]:
+    """Read and write what the study knows of a trial.
+
+    Args:
+        number: of the trial.
+        storage: the option of that name.
+        folder: of the sweep.
+
+    Raises:
+        MazeError: the storage failed: its disk is full, or the database does not answer.
+    """
+    try:
+        yield
+    except (StorageInternalError, SQLAlchemyError, OSError) as error:
+        name = _FILES.get(storage)
+        cause = error.__cause__ or error  # Optuna's own text guesses
+        raise MazeError(
+            f"trial {number} could not be stored in {folder / name if name else without_password(storage)}",
+            received=f"{type(cause).__name__}: {_first_line(cause, storage)}",
+            owner="searcher 'optuna'",
+            help=("free some disk space" if name else "see to the database")
+            + f", then go on with: maze sweep --resume {folder}; nothing that was trained is lost",
+        ) from None
+
+
 def without_password(url: str) -> str:
     """A URL as it may be shown.
 
@@ -85,7 +120,7 @@ def without_password(url: str) -> str:
     return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url)
 
 
-def _first_line(error: Exception, url: str) -> str:
+def _first_line(error: BaseException, url: str) -> str:
     line = (str(error).splitlines() or [""])[0].replace(url, without_password(url))
     password = re.search(r"://[^:/@]*:(.*)@", url)
     return line.replace(password[1], "***") if password and password[1] else line

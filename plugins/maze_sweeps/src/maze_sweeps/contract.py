@@ -28,6 +28,7 @@ class SearchContext:
         maximize: whether larger values are better.
         seed: what it draws follows from it and from the trials so far, also after a resume.
         folder: of the sweep, for what the searcher wants to store.
+        dry_run: the trials are only shown: nothing is reported, and nothing may be stored outside of `folder`.
     """
 
     name: str
@@ -36,6 +37,7 @@ class SearchContext:
     maximize: bool
     seed: int
     folder: Path
+    dry_run: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -14,6 +14,7 @@ from maze_kernel.errors import ExperimentError, MazeError, NonFiniteError, Reque
 from maze_runtime.series.run_actor import RunTask
 from maze_runtime.series.series import with_seed
 from maze_runtime.training.interruption import Interruption
+from maze_sweeps.disk import cannot_be_written, is_about_full_disk, writing
 from maze_sweeps.folder import write_best
 from maze_sweeps.measuring import is_about_metric, no_such_metric, value_of
 from maze_sweeps.ranking import best_first, best_trial
@@ -72,6 +73,7 @@ class SweepDriver:
 
         Raises:
             RequestError: the metric is none that the runs report.
+            MazeError: a file could not be written; the sweep can go on.
         """
         with self._interruption:
             for trial in self.trials.values():
@@ -236,6 +238,8 @@ class SweepDriver:
         trial, run = self.trials[key.number], self._run(key)
         if is_about_metric(self._sweep, error):
             raise error
+        if is_about_full_disk(error):  # it is running for trial.json, and so it goes on by a resume
+            raise cannot_be_written(f"trial {trial.number}, seed {run.seed} could not be written", self._folder, error)
         run.failures += 1
         run.error = error.what
         diverged = isinstance(error, NonFiniteError)
@@ -281,9 +285,13 @@ class SweepDriver:
     def _write_summary(self) -> None:
         """`table.csv`, and `best.toml` of the best trial so far."""
         minimize = self._sweep.metric.minimize
-        write_table(self._folder / "table.csv", list(self.trials.values()))
+        table = self._folder / "table.csv"
+        with writing("the table of the trials", table, self._folder):
+            write_table(table, list(self.trials.values()))
         best = best_trial(self.trials.values(), minimize)
         if best is not None and self._sweep.base.text:
             heading = f"trial {best.number} of sweep {self._sweep.name}: {self._sweep.metric.tag} {best.value:.6g}"
             base = self._sweep.base
-            write_best(self._folder, self._experiment(best).resolved, base.origin.file, heading)
+            resolved = self._experiment(best).resolved
+            with writing("the best experiment", self._folder / "best.toml", self._folder):
+                write_best(self._folder, resolved, base.origin.file, heading)

@@ -14,7 +14,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,9 @@ def locked(folder: Path) -> Iterator[None]:
                 received=stream.read().strip() or "by an unknown process",
                 help="wait until it ends, or stop it; what it has done is kept",
             ) from None
-        stream.truncate(0)
-        stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        stream.flush()
+        with suppress(OSError):  # on a full disk nobody learns who holds the lock
+            os.truncate(stream.fileno(), 0)
+            os.write(stream.fileno(), f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         yield
 
 
@@ -75,7 +75,11 @@ def create_folder(sweep: LoadedSweep, out: Path | None) -> Path:
 
 
 def write_record(path: Path, sweep: LoadedSweep, n_trials: int) -> None:
-    """Write `sweep.json`, which makes the folder a sweep."""
+    """Write `sweep.json`, which makes the folder a sweep.
+
+    Raises:
+        RequestError: the folder cannot be written.
+    """
     record = {
         "format": FORMAT,
         "name": sweep.name,
@@ -90,7 +94,10 @@ def write_record(path: Path, sweep: LoadedSweep, n_trials: int) -> None:
         "set": list(sweep.base.shared),
         "resolved": json.loads(encode_json_lenient(sweep.base.loaded.resolved)),
     }
-    replace_json(_STORAGE, path / "sweep.json", record)
+    try:
+        replace_json(_STORAGE, path / "sweep.json", record)
+    except OSError as error:
+        raise RequestError(f"the folder {path} cannot be written: {error}") from error
 
 
 def is_sweep(path: Path) -> bool:

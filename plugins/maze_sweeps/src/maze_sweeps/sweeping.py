@@ -153,7 +153,7 @@ def resume_sweep(
 
 
 def dry_run(loaded: LoadedSweep, n_trials: int | None = None) -> list[Mapping[str, Any]]:
-    """The settings of the trials that would run, checked; a searcher that learns hears of no value.
+    """The settings of the trials that would run, checked; a searcher that learns hears of no value. Nothing is kept.
 
     Raises:
         ExperimentError: a trial does not fit the experiment.
@@ -161,7 +161,7 @@ def dry_run(loaded: LoadedSweep, n_trials: int | None = None) -> list[Mapping[st
     wanted = loaded.file.n_trials if n_trials is None else n_trials
     draws: list[Draw] = []
     with tempfile.TemporaryDirectory() as folder:
-        searcher = _searcher(loaded, Path(folder), wanted)
+        searcher = _searcher(loaded, Path(folder), wanted, dry_run=True)
         try:
             while not wanted or len(draws) < wanted:
                 draw = searcher.propose(len(draws))
@@ -176,7 +176,7 @@ def dry_run(loaded: LoadedSweep, n_trials: int | None = None) -> list[Mapping[st
     return [loaded.space.space.settings(draw) for draw in draws]
 
 
-def _searcher(loaded: LoadedSweep, path: Path, n_trials: int) -> Searcher:
+def _searcher(loaded: LoadedSweep, path: Path, n_trials: int, *, dry_run: bool = False) -> Searcher:
     """What chooses the trials; every trial of a grid is checked before the first one starts."""
     context = SearchContext(
         name=loaded.name,
@@ -185,6 +185,7 @@ def _searcher(loaded: LoadedSweep, path: Path, n_trials: int) -> Searcher:
         maximize=not loaded.metric.minimize,
         seed=loaded.file.seed,
         folder=path.resolve(),
+        dry_run=dry_run,
     )
     selection = loaded.file.searcher or select(
         loaded.catalog,

@@ -20,6 +20,7 @@ from maze_kernel.errors import FormatError, RequestError
 from maze_runtime.run.storage import Storage, remove_leftovers, replace_json
 from maze_runtime.series.bootstrap import interquartile_mean
 from maze_sweeps.contract import PastTrial
+from maze_sweeps.disk import writing
 from maze_sweeps.items import set_items
 from maze_sweeps.space import Draw, Space
 
@@ -130,10 +131,15 @@ def objective(values: Sequence[float], kind: str, minimize: bool) -> float:
 
 
 def write_trial(folder: Path, trial: SweepTrial) -> None:
-    """Put `trial.json` into the folder of the sweep, whole or not at all."""
-    path = folder / "trials" / trial.folder_name
-    path.mkdir(parents=True, exist_ok=True)
-    replace_json(Storage(), path / "trial.json", _to_data(trial))
+    """Put `trial.json` into the folder of the sweep, whole or not at all.
+
+    Raises:
+        MazeError: it could not be written; what was there before still is.
+    """
+    file = folder / "trials" / trial.folder_name / "trial.json"
+    with writing(f"trial {trial.number}", file, folder):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_json(Storage(), file, _to_data(trial))
 
 
 def read_trials(folder: Path, space: Space) -> list[SweepTrial]:
