@@ -2,8 +2,8 @@
 
 The command line (docs/reference/cli.md), every option of every component (docs/reference/options.md), the hooks
 (docs/reference/hooks.md), the frame of the Python API (docs/api/), the plugin table of the README, the drawing of the
-parts (docs/figures/parts.svg), the JSON Schema beside the examples, and the code that the tutorial shows, which is that
-of the files it names, and the tables of options on the pages of the algorithms.
+parts (docs/figures/parts.svg), the JSON Schemas beside the examples, the code that the tutorial shows, which is that of
+the files it names, and the tables of options on the pages of the algorithms.
 """
 
 from __future__ import annotations
@@ -245,6 +245,7 @@ def filled_pages(kernel) -> dict[Path, str]:
 def generated() -> dict[Path, str]:
     """Every generated file and its content."""
     from maze_kernel.config import schema
+    from maze_sweeps.sweep_schema import sweep_schema
 
     kernel = first_party_kernel()
     failed = [f"{plugin.name}: {plugin.cause}" for plugin in kernel.plugins if plugin.status != "active"]
@@ -257,6 +258,7 @@ def generated() -> dict[Path, str]:
         ROOT / "docs/reference/hooks.md": hooks_page(),
         ROOT / "docs/figures/parts.svg": parts_drawing(),
         ROOT / "examples/maze.schema.json": f"{json.dumps(schema(kernel), indent=2, sort_keys=True)}\n",
+        ROOT / "examples/sweeps/sweep.schema.json": f"{json.dumps(sweep_schema(kernel), indent=2, sort_keys=True)}\n",
         readme: with_plugin_table(readme.read_text(encoding="utf-8"), plugin_table(kernel)),
         **api_pages(),
         **filled_pages(kernel),

@@ -36,7 +36,7 @@ _IMPORT_PATH = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-
 
 def schema(kernel: Kernel) -> Schema:
     """JSON Schema, draft 2020-12, of experiments for the plugins of a kernel."""
-    builder = _Builder(catalog=kernel.catalog)
+    builder = SchemaBuilder(catalog=kernel.catalog)
     root = builder.options(f.fields_of_class(Experiment), texts_of_class(Experiment))
     root["anyOf"] = [{"required": ["preset"]}, {"required": root.pop("required")}]  # a preset gives some of these
     for kind in COMPONENT_TYPES.keys() - {CommandComponent.kind, PresetComponent.kind}:  # policies, too
@@ -52,37 +52,40 @@ def schema(kernel: Kernel) -> Schema:
 
 @attrs.frozen
 class _Inline:
-    """A table that names its component by `key`, in the place of `use`, beside keys of its own."""
+    """A table that names its component by `key`, beside keys of its own."""
 
-    key: str
-    beside: dict[str, Schema]
+    key: str = "use"
+    beside: dict[str, Schema] = attrs.field(factory=dict)
+
+
+_USE = _Inline()
 
 
 @attrs.define(kw_only=True)
-class _Builder:
+class SchemaBuilder:
+    """Makes schemas of tables that share their `definitions`."""
+
     catalog: Any
     definitions: dict[str, Schema] = attrs.field(factory=dict)
 
     def options(
-        self, fields: f.OptionFields, texts: Texts, use: Schema | None = None, inline: _Inline | None = None
+        self, fields: f.OptionFields, texts: Texts, use: Schema | None = None, inline: _Inline = _USE
     ) -> Schema:
         """The table of a component (`use` given), be it one of its own or `inline`, or of an options class."""
-        key = "use" if inline is None else inline.key
-        properties: dict[str, Schema] = {} if inline is None else dict(inline.beside)
+        properties = dict(inline.beside)
         if use is not None:
-            properties[key] = use
+            properties[inline.key] = use
         for field in fields.fields:
             properties.setdefault(field.name, self._field(field, texts.fields.get(field.name, "")))
-        required = [key] * (use is not None) + [field.name for field in fields.fields if field.required]
+        required = [inline.key] * (use is not None) + [field.name for field in fields.fields if field.required]
         result: Schema = {"type": "object", "properties": properties, "additionalProperties": fields.extra}
         return {**result, "required": required} if required else result
 
     def _field(self, field: f.OptionField, text: str) -> Schema:
-        result = self.type_schema(field.annotation)
         bounds = schema_by(getattr(field.attribute, "validator", None))
         if f.union_members(field.annotation) is not None:
             bounds.pop("enum", None)
-        result = {**result, **bounds}
+        result = {**self.type_schema(field.annotation), **bounds}
         if text:
             result["description"] = text
         if not field.required and field.default is not None:
@@ -160,7 +163,7 @@ class _Builder:
             self.definitions[kind] = {"oneOf": self._branches(kind)}
         return {"$ref": f"#/$defs/{kind}"}
 
-    def _branches(self, kind: str, taken: Sequence[str] = (), inline: _Inline | None = None) -> list[Schema]:
+    def _branches(self, kind: str, taken: Sequence[str] = (), inline: _Inline = _USE) -> list[Schema]:
         """A schema for each component of a kind, and one for import paths; `taken` are names of something else."""
         entries = self.catalog.entries(kind)
         names = [entry.component.name for entry in entries]
@@ -171,14 +174,14 @@ class _Builder:
             name = entry.component.name
             uses = [entry.qualified_name] if names.count(name) > 1 else [name, entry.qualified_name]
             spellings += uses
-            definition = _definition_name(f"{kind}.{entry.qualified_name}" + (f".{inline.key}" if inline else ""))
+            definition = _definition_name(f"{kind}.{entry.qualified_name}{'' if inline is _USE else f'.{inline.key}'}")
             self.definitions[definition] = self._component(entry, uses, inline)
             if name == default:
                 self.definitions[definition]["required"].remove("use")
             branches.append({"$ref": f"#/$defs/{definition}"})
         return [*branches, _imported(kind, spellings, inline)]
 
-    def _component(self, entry: Any, uses: list[str], inline: _Inline | None = None) -> Schema:
+    def _component(self, entry: Any, uses: list[str], inline: _Inline) -> Schema:
         component = entry.component
         use: Schema = {"enum": uses, "description": f"{component.summary} ({entry.plugin})".strip()}
         try:
@@ -187,8 +190,7 @@ class _Builder:
             texts = texts_of_class(cls) if cls else texts_of_target(load_attribute(component.target))
         except MazeError as error:
             use["description"] += f" Its options cannot be read: {error.what}"
-            key = "use" if inline is None else inline.key
-            return {"type": "object", "properties": {key: use}, "required": [key]}
+            return {"type": "object", "properties": {inline.key: use}, "required": [inline.key]}
         return {**self.options(fields, texts, use, inline), "description": component.summary or texts.summary}
 
 
@@ -196,8 +198,7 @@ def _definition_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", ".", text)
 
 
-def _imported(kind: str, spellings: list[str], inline: _Inline | None) -> Schema:
-    key = "use" if inline is None else inline.key
+def _imported(kind: str, spellings: list[str], inline: _Inline) -> Schema:
     use: Schema = {
         "type": "string",
         "pattern": _IMPORT_PATH,
@@ -205,8 +206,7 @@ def _imported(kind: str, spellings: list[str], inline: _Inline | None) -> Schema
     }
     if spellings:
         use["not"] = {"enum": spellings}
-    properties = {key: use} if inline is None else {**inline.beside, key: use}
-    return {"type": "object", "properties": properties, "required": [key]}
+    return {"type": "object", "properties": {**inline.beside, inline.key: use}, "required": [inline.key]}
 
 
 def _is_json(value: Any) -> bool:

@@ -1,7 +1,8 @@
-"""`maze sweep`: try settings of an experiment, and find the best."""
+"""`maze sweep`: try settings of an experiment, and find the best; `maze sweep-schema`: for editors."""
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -71,6 +72,22 @@ def sweep(
         print(f"interrupted; go on with: maze sweep {name}--resume {result.path}")
         return EXIT_INTERRUPTED
     return EXIT_FAILED if result.best is None else EXIT_DONE
+
+
+def sweep_schema(
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write it to this file.")] = None,
+) -> None:
+    """Print the JSON Schema of sweep files, for editors."""
+    from maze_kernel.loader import Kernel
+    from maze_sweeps.sweep_schema import sweep_schema as schema_of
+
+    text = json.dumps(schema_of(Kernel.installed()), indent=2, sort_keys=True)
+    if out is None:
+        typer.echo(text)
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(f"{text}\n", encoding="utf-8")
+    typer.echo(f"wrote {out}; begin the file of a sweep with the line `#:schema {out}`", err=True)
 
 
 def _read(file: Path, items: tuple[str, ...]) -> LoadedSweep:

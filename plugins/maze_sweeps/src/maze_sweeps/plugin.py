@@ -1,4 +1,4 @@
-"""What this plugin provides: the command `sweep`, grids and random search."""
+"""What this plugin provides: the commands `sweep` and `sweep-schema`, grids and random search."""
 
 from __future__ import annotations
 
@@ -28,9 +28,14 @@ def maze_searchers() -> Iterable[SearcherComponent]:
 
 @hookimpl
 def maze_commands() -> Iterable[CommandComponent]:
-    """The command `sweep`."""
+    """Sweeps, and the schema of their files."""
     yield CommandComponent(
         name="sweep",
         target="maze_sweeps.commands:sweep",
         summary="Try settings of an experiment, in parallel, and find the best.",
+    )
+    yield CommandComponent(
+        name="sweep-schema",
+        target="maze_sweeps.commands:sweep_schema",
+        summary="Print the JSON Schema of sweep files, for editors.",
     )
