@@ -22,7 +22,9 @@ def test_a_run_keeps_what_workers_and_the_cluster_say():
     notes = []
     with LogNotes(notes.append):
         print_lines({"pid": 7, "ip": "192.0.2.3", "actor_name": "actor 3", "lines": ["one"]})
-        print_lines({"pid": 8, "ip": "192.0.2.3", "actor_name": "actor 4", "lines": ["one\x1b[32m [repeated 2x]\x1b[0m"]})
+        print_lines(
+            {"pid": 8, "ip": "192.0.2.3", "actor_name": "actor 4", "lines": ["one\x1b[32m [repeated 2x]\x1b[0m"]}
+        )
         print_lines({"pid": "raylet", "lines": ["a node is gone"]})
         print_of_client(-1, "\x1b[36m(actor 3 pid=7, ip=192.0.2.3)\x1b[0m two\n")
         print_of_client(-2, "\x1b[36m(raylet)\x1b[0m another one, too\n")

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from gymnasium.spaces import Dict
 
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import Group, TakenStep, Tick, VectorEnv
 from maze_replay.replay import ReplayBuffer
 from maze_replay.series import ActorSeries
+
+MakeReplay = Callable[[Dict, Dict, int, int], ReplayBuffer]
+"""`(observation space, action space, n_rings, size)` of a policy key to its buffer."""
 
 Report = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 """`(reward (N,), ended (N,), uncounted (N,))` of a tick; uncounted: void decisions, and those inside a flat step."""
@@ -36,6 +40,7 @@ class TransitionStore:
         gamma: discount a flat step.
         size: transitions that the buffer of each policy key holds.
         report: takes rewards and ends of every tick, e.g. `EpisodeReturns.add_step`.
+        make_replay: `ReplayBuffer`, or one that draws otherwise.
 
     Attributes:
         replay: policy key to its buffer; a ring an environment and agent, see `ActorSeries`.
@@ -49,6 +54,7 @@ class TransitionStore:
         gamma: float,
         size: int,
         report: Report = lambda _r, _e, _v: None,
+        make_replay: MakeReplay = ReplayBuffer,
     ) -> None:
         self._gamma = gamma
         self._report = report
@@ -56,7 +62,7 @@ class TransitionStore:
         for key in spaces.policy_keys:
             n_agents = spaces.agent_counts[key]
             n_rings = n_envs * max(1, n_agents)
-            replay = ReplayBuffer(spaces.observation[key], spaces.action[key], n_rings, size)
+            replay = make_replay(spaces.observation[key], spaces.action[key], n_rings, size)
             self._series[key] = ActorSeries(replay, n_envs, n_agents)
         self.replay = {key: series.replay for key, series in self._series.items()}
         self._flat_steps = _FlatSteps(n_envs)
@@ -138,17 +144,26 @@ class TransitionCollector:
         gamma: discount a flat step.
         size: transitions that the buffer of each policy key holds.
         report: see `TransitionStore`.
+        make_replay: likewise.
 
     Attributes:
         replay: policy key to its buffer; a ring an environment and agent.
     """
 
     def __init__(
-        self, vector_env: VectorEnv, *, gamma: float, size: int, report: Report = lambda _r, _e, _v: None
+        self,
+        vector_env: VectorEnv,
+        *,
+        gamma: float,
+        size: int,
+        report: Report = lambda _r, _e, _v: None,
+        make_replay: MakeReplay = ReplayBuffer,
     ) -> None:
         self._vector_env = vector_env
         spaces = vector_env.structured_spaces
-        self._store = TransitionStore(spaces, vector_env.n_envs, gamma=gamma, size=size, report=report)
+        self._store = TransitionStore(
+            spaces, vector_env.n_envs, gamma=gamma, size=size, report=report, make_replay=make_replay
+        )
         self.replay = self._store.replay
         self._tick: Tick | None = None
 

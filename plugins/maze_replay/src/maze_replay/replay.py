@@ -208,11 +208,19 @@ class ReplayBuffer:
         Args:
             size: B.
             rng: draws.
+            n_steps: see `read`.
+        """
+        return self.read(self._draw(size, rng), n_steps=n_steps)
+
+    def read(self, rows: np.ndarray, *, n_steps: int = 1) -> Transitions:
+        """The transitions of given rows.
+
+        Args:
+            rows: (B,) rings times `n_rows` plus positions, of valid rows.
             n_steps: decisions whose rewards are added up before the value of what follows; fewer where the episode ends
                 or the newest decision is reached. R = r_0 + γ_0 r_1 + γ_0 γ_1 r_2 + …, and the discount is the product
                 of all γ_k. Source: Sutton and Barto 2018, equation 7.1.
         """
-        rows = self._draw(size, rng)
         reward, discount = self._reward.reshape(-1).take(rows), self._discount.reshape(-1).take(rows)
         last = rows
         for _ in range(n_steps - 1):

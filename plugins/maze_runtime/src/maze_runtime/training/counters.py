@@ -35,13 +35,16 @@ class Counters:
             value: an option.
             part_of_epoch: how much of the running epoch is done, 0 to 1.
         """
-        used = budget_fraction(
+        return scheduled_value(value, self.used(part_of_epoch))
+
+    def used(self, part_of_epoch: float = 0.0) -> float:
+        """How much of the budget is used, 0 to 1; 0 without one."""
+        return budget_fraction(
             epoch=self.epoch + part_of_epoch,
             n_epochs=self._n_epochs,
             env_steps=self.env_steps,
             max_env_steps=self._max_env_steps,
         )
-        return scheduled_value(value, used)
 
     def report(self, part_of_epoch: float, phase: str) -> None:
         """Tell the live view what comes next.

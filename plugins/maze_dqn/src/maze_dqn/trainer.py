@@ -1,0 +1,203 @@
+"""The DQN trainer: act, store, draw, update."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maze_dqn.experience import OWNER, Experience, Sample
+from maze_dqn.options import DQNOptions
+from maze_dqn.update import STATISTICS, Batch, Update
+from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.trainer import Statistics, TrainerContext
+from maze_kernel.errors import RequestError, SpaceError
+from maze_runtime.models.agent_networks import refuse_agent_networks
+from maze_runtime.models.device import resolve_device, threads_for
+from maze_runtime.training.counters import Counters
+from maze_runtime.training.epoch_timer import EpochTimer
+from maze_runtime.training.non_finite import non_finite_update
+from maze_runtime.training.schedules import scheduled_value
+
+_PATIENCE = 100
+"""Environment steps a wanted transition after which the search for a silent policy key's first one is given up."""
+
+
+class DQNTrainer:
+    """Deep Q-learning, of every policy key of an environment at once.
+
+    Raises:
+        SpaceError: an action head does not choose, or the number of agents of a policy key changes.
+        RequestError: the device does not exist, or the model has one network an agent.
+    """
+
+    def __init__(self, context: TrainerContext, options: DQNOptions) -> None:
+        _require_fixed_agents(context)
+        self.options = options
+        self._device = resolve_device(options.device)
+        model: Any = context.make_model()
+        refuse_agent_networks(model, OWNER)
+        self.model = model.to(self._device)
+        self._context = context
+        self._update = Update(self.model, options)
+        self._experience = Experience(context, self.model, options)
+        self._rng = np.random.default_rng()
+        self._counters = Counters(options, context.progress)
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps so far."""
+        return self._counters.env_steps
+
+    def start_segment(self, epoch: int) -> None:
+        """Re-seed environments, exploration and batches from the run's seed and `epoch`."""
+        self._experience.start_segment(epoch)
+        self._rng = self._context.seeds.generator("replay", epoch)
+
+    def train_epoch(self) -> Statistics:
+        """Fill the buffer if it is the first epoch, then `epoch_length` iterations."""
+        options, timer, statistics = self.options, EpochTimer(), []
+        steps_before = self.env_steps
+        with threads_for(self._update.n_parameters, options.batch_size):
+            self._fill()
+            for i in range(options.epoch_length):
+                part = i / options.epoch_length
+                if i % 16 == 0:
+                    self._counters.report(part, self._update.phase)
+                self._experience.policy.epsilon = self._epsilon(part)
+                self._counters.env_steps += self._experience.collect(options.n_rollout_steps)
+                timer.lap("rollout_seconds")
+                statistics += [self._learn(part) for _ in range(options.num_batches_per_iter)]
+                timer.lap("update_seconds")
+        self._counters.epoch += 1
+        learner = torch.stack(statistics)
+        # Other devices than the CPU are asked once an epoch, so that no update waits for them.
+        if not bool(learner.isfinite().all()):
+            raise non_finite_update(f"update {self._update.n_updates} or before", None, owner=OWNER)
+        return self._summary(learner.mean(dim=0), timer, self.env_steps - steps_before)
+
+    def _epsilon(self, part_of_epoch: float) -> float:
+        used = self._counters.used(part_of_epoch) / self.options.exploration_fraction
+        return scheduled_value(self.options.epsilon, used)
+
+    def _fill(self) -> None:
+        """Before the first update act at random until there are `initial_buffer_size` transitions.
+
+        Half of what fits is enough; every policy key needs one.
+        """
+        if self._update.n_updates:
+            return
+        experience = self._experience
+        experience.policy.epsilon = 1.0
+        room = sum(buffer.n_rings * buffer.n_rows for buffer in experience.replay.values())
+        wanted = min(self.options.initial_buffer_size, room // 2)
+        while experience.n_transitions < wanted or not experience.is_ready:
+            before = self.env_steps
+            self._counters.env_steps += experience.collect(1)
+            if self.env_steps // 256 > before // 256:
+                self._counters.report(0.0, "rollout")
+            if self.env_steps > _PATIENCE * (wanted + 1):
+                raise _never_decided(experience, self.env_steps)
+
+    def _learn(self, part_of_epoch: float) -> Tensor:
+        """One update; its statistics."""
+        options, scheduled = self.options, self._counters.scheduled
+        drawn = self._experience.sample(self._rng, scheduled(options.importance_exponent, part_of_epoch))
+        batches = {key: self._batch(key, sample) for key, sample in drawn.items()}
+        statistics, errors = self._update(scheduled(options.lr, part_of_epoch), batches)
+        if self._device.type == "cpu" and not math.isfinite(statistics.sum().item()):
+            raise non_finite_update(f"update {self._update.n_updates}", _columns(drawn), owner=OWNER)
+        if options.prioritized:
+            self._experience.set_errors(drawn, dict(zip(drawn, errors.numpy(force=True), strict=True)))
+        return statistics
+
+    def _batch(self, key: PolicyKey, sample: Sample) -> Batch:
+        transitions, weights, _ = sample
+        observation, action, following = (
+            {name: torch.from_numpy(array).to(self._device) for name, array in columns.items()}
+            for columns in (transitions.observation, transitions.action, transitions.next_observation)
+        )
+        reward, discount, weight = (
+            torch.from_numpy(array).to(self._device) for array in (transitions.reward, transitions.discount, weights)
+        )
+        chosen = self._update.choices[key].encoder.encode(action)
+        return Batch(observation, chosen, reward, following, discount, weight)
+
+    def _summary(self, numbers: Tensor, timer: EpochTimer, n_steps: int) -> Statistics:
+        compile_seconds = self._update.take_compile_seconds()
+        n_updates = self.options.epoch_length * self.options.num_batches_per_iter
+        learner = self._named(numbers) | {
+            "epsilon": self._experience.policy.epsilon,
+            "learning_rate": self._counters.scheduled(self.options.lr),
+            "buffer_size": self._experience.n_transitions,
+            "n_updates": self._update.n_updates,
+        }
+        return {
+            **self._experience.drain(),
+            **{f"DQNEvents/{name}": value for name, value in learner.items()},
+            **timer.statistics(compile_seconds=compile_seconds, env_steps=n_steps, updates=n_updates),
+        }
+
+    def _named(self, numbers: Tensor) -> dict[str, float]:
+        """Statistics by tag: means over the policy keys, and behind a slash those of each key if there are several."""
+        keys = self._update.keys
+        by_key = numbers[:-1].reshape(len(keys), len(STATISTICS))
+        named = dict(zip(STATISTICS, by_key.mean(dim=0).tolist(), strict=True))
+        named["grad_norm"] = numbers[-1].item()
+        if len(keys) > 1:
+            for key, row in zip(keys, by_key.tolist(), strict=True):
+                named |= {f"{name}/{key}": value for name, value in zip(STATISTICS, row, strict=True)}
+        return named
+
+    def state_dict(self) -> dict[str, Any]:
+        """Optimiser, target network, replay buffers and counters."""
+        own = {"update": self._update.state_dict(), "experience": self._experience.state_dict()}
+        return {**own, **self._counters.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self._update.load_state_dict(state["update"])
+        self._experience.load_state_dict(state["experience"])
+        self._counters.load_state_dict(state)
+
+    def close(self) -> None:
+        """Close the training environments."""
+        self._experience.close()
+
+
+def _require_fixed_agents(context: TrainerContext) -> None:
+    changing = [key for key, count in context.spaces.agent_counts.items() if count < 1]
+    if changing:
+        raise SpaceError(
+            f"the number of agents of policy key {changing[0]!r} changes, and dqn keeps a part of its memory for each",
+            received=f"agents {dict(context.spaces.agent_counts)}",
+            expected="a fixed number of agents for every policy key",
+            owner=OWNER,
+            help="use a trainer that learns from whole rollouts: ppo or a2c; or es",
+        )
+
+
+def _columns(drawn: Mapping[PolicyKey, Sample]) -> dict[str, np.ndarray]:
+    """The arrays of a batch by name, for a report."""
+    return {
+        f"{key}.{name}" if len(drawn) > 1 else name: array
+        for key, sample in drawn.items()
+        for name, array in sample.transitions.columns().items()
+    }
+
+
+def _never_decided(experience: Experience, env_steps: int) -> RequestError:
+    silent = [key for key, buffer in experience.replay.items() if not buffer.n_transitions]
+    return RequestError(
+        f"policy key {', '.join(map(repr, silent))} made no two decisions one after the other"
+        if silent
+        else "too few transitions were collected",
+        received=f"{env_steps} environment steps with actions at random",
+        expected="transitions of every policy key before the first update",
+        owner=OWNER,
+        help="try a smaller initial_buffer_size or a larger replay_buffer_size",
+    )

@@ -1,0 +1,252 @@
+"""DQN as a user sees it: reproducible, resumable, with masks, several choices and policy keys."""
+
+import sys
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from maze_kernel.contracts.env import ActorID, StructuredEnv, StructuredSpaces
+from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
+from maze_runtime.models.masking import MaskError
+from maze_testing.environments import MaskedDict
+from maze_testing.trainers import check_trainer
+
+HERE = __file__.rsplit("/", 1)[-1][:-3]
+SMALL = {"use": "dqn", "epoch_length": 6, "batch_size": 16, "initial_buffer_size": 40, "replay_buffer_size": 200}
+MODEL = {"use": "auto", "hidden_units": [16]}
+IDENTITY = "maze_testing.environments:Identity"
+ENVS = {
+    "discrete": {"use": "gym", "id": "CartPole-v1"},
+    "multi-discrete": {"use": IDENTITY, "kind": "multi-discrete"},
+    "masked": {"use": "maze_testing.environments:MaskedDict"},
+    "two keys": {"use": f"{HERE}:Guess"},
+}
+EXTRAS = {"plain": {"double": False, "n_steps": 1}, "all": {"duelling": True, "prioritized": True}}
+
+
+class Guess(StructuredEnv):
+    """Two sub-steps a flat step: name the sign of a number, then say whether the name was right."""
+
+    structured_spaces = StructuredSpaces(
+        observation={
+            "name": spaces.Dict({"number": spaces.Box(-1.0, 1.0, (1,), np.float32)}),
+            "judge": spaces.Dict({"number": spaces.Box(-1.0, 1.0, (1,), np.float32), "named": spaces.Discrete(2)}),
+        },
+        action={
+            "name": spaces.Dict({"sign": spaces.Discrete(2)}),
+            "judge": spaces.Dict({"right": spaces.Discrete(2)}),
+        },
+        agent_counts={"name": 1, "judge": 1},
+    )
+
+    def __init__(self):
+        self._rng = np.random.default_rng()
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self._rng = np.random.default_rng(seed)
+        self._t, self._key = 0, "name"
+        return self._next(), {}
+
+    def _next(self):
+        self._number = self._rng.uniform(-1.0, 1.0)
+        return {"number": np.array([self._number], np.float32)}
+
+    def step(self, action):
+        if self._key == "name":
+            self._key, self._named = "judge", int(action["sign"])
+            return {"number": np.array([self._number], np.float32), "named": self._named}, 0.0, False, False, {}
+        right = self._named == int(self._number > 0)
+        reward = float(right) + float(int(action["right"]) == int(right))
+        self._key, self._t = "name", self._t + 1
+        return self._next(), reward, False, self._t % 8 == 0, {}
+
+    def actor_id(self):
+        return ActorID(self._key, 0)
+
+    def is_actor_done(self):
+        return False
+
+    def is_flat_step_end(self):
+        return self._key == "name"
+
+    def get_actor_rewards(self):
+        return None
+
+    def render(self):
+        return None
+
+    def close(self):
+        return None
+
+
+class NothingAllowedInTheEnd(MaskedDict):
+    """The last observation of a truncated episode allows nothing."""
+
+    def step(self, action):
+        observation, reward, ends, _, info = super().step(action)
+        if ends:
+            observation["pick_mask"][:] = 0
+        return observation, reward, False, ends, info
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch):
+    monkeypatch.setitem(sys.modules, HERE, sys.modules[__name__])
+
+
+def tables(kind="discrete", **options):
+    return {"env": ENVS[kind], "model": MODEL, "trainer": {**SMALL, **options}}
+
+
+def weights(trainer):
+    return torch.cat([parameter.detach().reshape(-1) for parameter in trainer.model.parameters()])
+
+
+@pytest.mark.parametrize("extras", list(EXTRAS))
+@pytest.mark.parametrize("kind", list(ENVS))
+def test_it_passes_the_conformance_of_trainers(assemble, kind, extras):
+    assembly = assemble(**tables(kind, **EXTRAS[extras]))
+    check_trainer(lambda: assembly.make_trainer(assembly.trainer_context()), n_epochs=2, off_policy=True)
+
+
+def test_the_first_epoch_fills_the_buffer_first(make_trainer):
+    trainer = make_trainer(**tables())
+    statistics = trainer.train_epoch()
+    assert trainer.env_steps == 40 + 6 * 2
+    assert statistics["DQNEvents/buffer_size"] == 52
+    assert statistics["DQNEvents/n_updates"] == 6
+    assert trainer.train_epoch()["DQNEvents/n_updates"] == 12
+
+
+def test_epsilon_falls_over_its_part_of_the_budget(make_trainer):
+    trainer = make_trainer(
+        **tables(max_env_steps=0, n_epochs=10, exploration_fraction=0.5, epsilon={"start": 0.8, "end": 0.2})
+    )
+    found = [trainer.train_epoch()["DQNEvents/epsilon"] for _ in range(8)]
+    # at the last iteration of each epoch, 5/6 of it
+    expected = [max(0.2, 0.8 - 0.6 * (epoch + 5 / 6) / 5) for epoch in range(8)]
+    np.testing.assert_allclose(found, expected)
+
+
+def test_evaluation_does_not_explore(assemble):
+    assembly = assemble(**tables(epsilon=1.0))
+    context = assembly.trainer_context()
+    trainer = assembly.make_trainer(context)
+    from maze_kernel.contracts.vector import Group
+
+    group = Group(np.arange(2), np.zeros(2, np.int64), {"observation": np.ones((2, 4), np.float32)})
+    policy = context.make_policy(trainer.model, 0)
+    acts = [policy.act("0", group, deterministic=True)["action"].tolist() for _ in range(8)]
+    assert all(act == acts[0] for act in acts)
+    trainer.close()
+
+
+def test_policy_keys_have_statistics_of_their_own(make_trainer):
+    statistics = make_trainer(**tables("two keys")).train_epoch()
+    for name in ("loss", "q_value", "td_error"):
+        parts = [statistics[f"DQNEvents/{name}/{key}"] for key in ("name", "judge")]
+        assert statistics[f"DQNEvents/{name}"] == pytest.approx(np.mean(parts), rel=1e-5)
+
+
+def test_errors_become_priorities(make_trainer):
+    trainer = make_trainer(**tables(prioritized=True))
+    trainer.train_epoch()
+    priorities = trainer._experience.replay["0"]._priorities.array
+    assert len(np.unique(priorities[priorities > 0])) > 10
+
+
+def test_numbers_are_refused(make_trainer):
+    with pytest.raises(SpaceError, match="cannot value the numbers") as refusal:
+        make_trainer(**{**tables(), "env": {"use": IDENTITY, "kind": "box"}})
+    assert "sac" in refusal.value.help
+
+
+def test_bits_alone_need_the_value_of_the_state(make_trainer):
+    bits = {"use": IDENTITY, "kind": "multi-binary"}
+    with pytest.raises(SpaceError, match="bits alone") as refusal:
+        make_trainer(**{**tables(), "env": bits})
+    assert "duelling" in refusal.value.help
+    make_trainer(**{**tables(duelling=True), "env": bits}).train_epoch()
+
+
+def test_networks_of_single_agents_are_refused(make_trainer):
+    pair = {"use": "maze_testing.structured_environments:Pair"}
+    with pytest.raises(RequestError, match="networks of their own"):
+        make_trainer(env=pair, trainer=SMALL, model={**MODEL, "separate_agent_nets": ["agent"]})
+
+
+def test_changing_numbers_of_agents_are_refused(assemble):
+    assembly = assemble(**tables())
+    changing = attrs.evolve(Guess.structured_spaces, agent_counts={"name": 1, "judge": -1})
+    with pytest.raises(SpaceError, match="'judge' changes"):
+        assembly.make_trainer(attrs.evolve(assembly.trainer_context(), spaces=changing))
+
+
+def test_a_truncated_observation_whose_mask_forbids_everything_is_refused(make_trainer):
+    trainer = make_trainer(env={"use": f"{HERE}:NothingAllowedInTheEnd"}, trainer=SMALL, model=MODEL)
+    with pytest.raises(MaskError, match=r"'pick'.*truncated"):
+        trainer.train_epoch()
+
+
+def test_a_non_finite_batch_stops_and_leaves_the_weights(make_trainer):
+    trainer = make_trainer(**tables())
+    trainer.train_epoch()
+    trainer._experience.replay["0"]._reward.fill(np.nan)
+    with pytest.raises(NonFiniteError) as failure:
+        trainer.train_epoch()
+    assert torch.isfinite(weights(trainer)).all()
+    assert np.isnan(failure.value.batch["reward"]).any()
+
+
+def test_rows_that_only_reset_are_not_stored(make_trainer):
+    """Native CartPole spends a row on every reset."""
+    trainer = make_trainer(**tables(replay_buffer_size=5000), vector={"n_envs": 4, "mode": "native"})
+    assert trainer.train_epoch()["DQNEvents/buffer_size"] == trainer.env_steps
+
+
+@pytest.mark.parametrize("kind", ["multi-discrete", "masked", "two keys"])
+def test_a_small_task_is_learnt(make_trainer, kind):
+    options = {
+        "epoch_length": 400,
+        "batch_size": 64,
+        "lr": 3e-3,
+        "n_steps": 1,
+        "gamma": 0.5,
+        "replay_buffer_size": 5000,
+    }
+    trainer = make_trainer(**tables(kind, **options, max_env_steps=3000, tau=0.05))
+    rewards = [trainer.train_epoch()["BaseEnvEvents/reward/mean"] for _ in range(4)]
+    assert rewards[-1] > GOOD[kind], rewards
+
+
+GOOD = {"multi-discrete": 7.3, "masked": 6.5, "two keys": 13.0}
+"""Mean reward with the last exploration in it."""
+
+
+@pytest.mark.slow
+def test_compiled_updates_come_to_the_same(make_trainer):
+    learnt = []
+    for compiled in (False, True):
+        trainer = make_trainer(**tables("two keys", duelling=True, prioritized=True, compile=compiled))
+        trainer.train_epoch()
+        learnt.append(weights(trainer))
+    torch.testing.assert_close(*learnt, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_memory_is_flat_once_the_replay_buffer_is_full(make_trainer, assert_flat):
+    trainer = make_trainer(**tables(prioritized=True))
+    assert_flat(trainer.train_epoch, warm_up=50, n=200)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_cuda_trains(make_trainer):
+    trainer = make_trainer(**tables(device="cuda", prioritized=True))
+    before = weights(trainer).clone()
+    trainer.train_epoch()
+    assert weights(trainer).is_cuda
+    assert not torch.equal(weights(trainer), before)
