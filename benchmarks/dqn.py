@@ -36,7 +36,11 @@ def ours(steps: int, *, n_envs: int = 1, **options: object) -> Contender:
             "initial_buffer_size": N_START,
             "epsilon": 0.05,
             "max_env_steps": 0,
-            "double": False, "n_steps": 1, "tau": 1.0, "target_update_interval": 250, **options,
+            "double": False,
+            "n_steps": 1,
+            "tau": 1.0,
+            "target_update_interval": 250,
+            **options,
         },
     }
     kernel = Kernel.installed()

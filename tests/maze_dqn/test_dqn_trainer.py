@@ -2,7 +2,6 @@
 
 import sys
 
-import attrs
 import numpy as np
 import pytest
 import torch
@@ -23,6 +22,7 @@ ENVS = {
     "multi-discrete": {"use": IDENTITY, "kind": "multi-discrete"},
     "masked": {"use": "maze_testing.environments:MaskedDict"},
     "two keys": {"use": f"{HERE}:Guess"},
+    "team": {"use": "maze_testing.structured_environments:ChangingTeam"},
 }
 EXTRAS = {"plain": {"double": False, "n_steps": 1}, "all": {"duelling": True, "prioritized": True}}
 
@@ -177,13 +177,6 @@ def test_networks_of_single_agents_are_refused(make_trainer):
     pair = {"use": "maze_testing.structured_environments:Pair"}
     with pytest.raises(RequestError, match="networks of their own"):
         make_trainer(env=pair, trainer=SMALL, model={**MODEL, "separate_agent_nets": ["agent"]})
-
-
-def test_changing_numbers_of_agents_are_refused(assemble):
-    assembly = assemble(**tables())
-    changing = attrs.evolve(Guess.structured_spaces, agent_counts={"name": 1, "judge": -1})
-    with pytest.raises(SpaceError, match="'judge' changes"):
-        assembly.make_trainer(attrs.evolve(assembly.trainer_context(), spaces=changing))
 
 
 def test_a_truncated_observation_whose_mask_forbids_everything_is_refused(make_trainer):

@@ -105,6 +105,21 @@ def test_a_restored_buffer_draws_the_same():
     np.testing.assert_array_equal(one.weights, two.weights)
 
 
+def test_priorities_go_with_their_rows_when_rings_are_divided():
+    buffer = filled(size=48)
+    rows = buffer.draw(200, np.random.default_rng(0)).rows
+    buffer.set_errors(rows, np.random.default_rng(1).random(len(rows)))
+    observed = buffer._observation["x"].reshape(-1)
+    priority = {observed[row]: buffer._priorities.array[row] for row in range(48) if buffer._valid.reshape(-1)[row]}
+    buffer.divide()
+    assert buffer.n_rings == 4
+    drawn = buffer.draw(500, np.random.default_rng(2))
+    total = sum(buffer._priorities.array)
+    assert buffer._priorities.total == pytest.approx(total)
+    for row, number in zip(drawn.rows, drawn.transitions.observation["x"][:, 0], strict=True):
+        assert buffer._priorities.array[row] == priority[number]
+
+
 def test_whole_episodes_can_be_drawn():
     source = filled(n_steps=5).draw(1, np.random.default_rng(0)).transitions
     buffer = PrioritizedReplayBuffer(OBSERVATION, ACTION, 2, 24)

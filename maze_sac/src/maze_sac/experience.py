@@ -9,14 +9,13 @@ import numpy as np
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import TrainerContext
-from maze_kernel.contracts.vector import FinalObservation, Group
 from maze_replay.collector import TransitionStore
 from maze_replay.replay import Transitions
 from maze_runtime.models.action_encoding import Choices
 from maze_runtime.models.capabilities import ActionValueModel
 from maze_runtime.models.flat_parameters import FlatParameters
-from maze_runtime.models.masking import MaskError
 from maze_runtime.rollout.episode_statistics import EpisodeReturns
+from maze_runtime.rollout.final_masks import check_final_masks
 from maze_sac.demonstrations import DemonstrationMemory
 from maze_sac.initial_policy import InitialPolicy
 from maze_sac.options import SACOptions
@@ -99,26 +98,8 @@ class Experience:
             n_env_steps += self._store.add(step)
             cut = step.tick.truncated & ~step.tick.terminated
             for key in self._choosing & step.tick.final_observation.keys():
-                self._check_masks(key, step.tick.final_observation[key], cut)
+                check_final_masks(self._network, key, step.tick.final_observation[key], cut, "maze-sac")
         return n_env_steps
-
-    def _check_masks(self, key: PolicyKey, final: FinalObservation, cut: np.ndarray) -> None:
-        """A target asks what the policy would do in the last observation of an episode that was cut; so this does."""
-        rows = np.flatnonzero(cut[final.env_index])
-        if not len(rows):
-            return
-        agent_id = np.zeros(len(rows), np.int64) if final.agent_id is None else final.agent_id[rows]
-        observation = {name: array[rows] for name, array in final.observation.items()}
-        try:
-            self._network.act(key, Group(final.env_index[rows], agent_id, observation), deterministic=True)
-        except MaskError as error:
-            raise MaskError(
-                f"{error.what} in the final observation of a truncated episode",
-                received=error.received,
-                expected="at least one allowed choice: a truncated episode would go on from there",
-                owner=f"environment {int(final.env_index[rows][0])}" if len(rows) == 1 else "maze-sac",
-                help="allow a choice there, or let the environment terminate the episode instead",
-            ) from None
 
     def drain(self) -> dict[str, Any]:
         """Statistics of the episodes finished since the last call."""

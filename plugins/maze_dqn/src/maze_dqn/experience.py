@@ -11,8 +11,7 @@ import numpy as np
 from maze_dqn.options import DQNOptions
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import TrainerContext
-from maze_kernel.contracts.vector import Tick
-from maze_replay.collector import TransitionStore, take_step
+from maze_replay.collector import TransitionCollector
 from maze_replay.prioritized import PrioritizedReplayBuffer
 from maze_replay.replay import ReplayBuffer, Transitions
 from maze_runtime.rollout.episode_statistics import EpisodeReturns
@@ -46,20 +45,18 @@ class Experience:
     def __init__(self, context: TrainerContext, model: Any, options: DQNOptions) -> None:
         self._context = context
         self._options = options
-        self._vector_env = context.make_vector_env()
         self.policy = EpsilonGreedy(context.make_policy(model, 0), context.spaces)
-        self._statistics = EpisodeReturns(self._vector_env.n_envs)
+        self._statistics = EpisodeReturns(context.n_envs)
         by_error = partial(PrioritizedReplayBuffer, alpha=options.priority_exponent)
-        self._store = TransitionStore(
-            context.spaces,
-            self._vector_env.n_envs,
+        self._collector = TransitionCollector(
+            context.make_vector_env(),
             gamma=options.gamma,
             size=options.replay_buffer_size,
             report=self._statistics.add_step,
             make_replay=by_error if options.prioritized else ReplayBuffer,
+            look_at_final=partial(check_final_masks, self.policy, owner=OWNER),
         )
-        self.replay = self._store.replay
-        self._tick: Tick | None = None
+        self.replay = self._collector.replay
         self._weights = np.ones(options.batch_size, np.float32)
 
     @property
@@ -74,26 +71,15 @@ class Experience:
 
     def start_segment(self, epoch: int) -> None:
         """Re-seed environments and exploration from the run's seed and `epoch`, and start new episodes."""
-        seeds, n_envs = self._context.seeds, self._vector_env.n_envs
+        seeds, n_envs = self._context.seeds, self._context.n_envs
         self.policy.seed(seeds.seed("act", epoch))
-        self._tick = self._vector_env.reset([[seed] for seed in seeds.seeds(n_envs, "train-envs", epoch)])
         self.policy.begin_episodes(np.arange(n_envs))
+        self._collector.reset([[seed] for seed in seeds.seeds(n_envs, "train-envs", epoch)])
         self._statistics.reset()
-        self._store.begin_episodes()
 
     def collect(self, n_steps: int) -> int:
         """Take decisions everywhere, `n_steps` times; returns the environment steps it took."""
-        return sum(self._step() for _ in range(n_steps))
-
-    def _step(self) -> int:
-        assert self._tick is not None, "start a segment first"
-        step = take_step(self._vector_env, self.policy, self._tick)
-        self._tick = step.tick
-        if step.tick.final_observation:
-            cut = step.tick.truncated & ~step.tick.terminated
-            for key, final in step.tick.final_observation.items():
-                check_final_masks(self.policy, key, final, cut, OWNER)
-        return self._store.add(step)
+        return self._collector.collect(self.policy, n_steps)
 
     def sample(self, rng: np.random.Generator, beta: float) -> dict[PolicyKey, Sample]:
         """A batch of every policy key."""
@@ -128,4 +114,4 @@ class Experience:
 
     def close(self) -> None:
         """Close the environments."""
-        self._vector_env.close()
+        self._collector.close()

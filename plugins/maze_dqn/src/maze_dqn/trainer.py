@@ -15,7 +15,7 @@ from maze_dqn.options import DQNOptions
 from maze_dqn.update import STATISTICS, Batch, Update
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
-from maze_kernel.errors import RequestError, SpaceError
+from maze_kernel.errors import RequestError
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.training.counters import Counters
@@ -31,12 +31,11 @@ class DQNTrainer:
     """Deep Q-learning, of every policy key of an environment at once.
 
     Raises:
-        SpaceError: an action head does not choose, or the number of agents of a policy key changes.
+        SpaceError: an action head holds numbers.
         RequestError: the device does not exist, or the model has one network an agent.
     """
 
     def __init__(self, context: TrainerContext, options: DQNOptions) -> None:
-        _require_fixed_agents(context)
         self.options = options
         self._device = resolve_device(options.device)
         model: Any = context.make_model()
@@ -167,18 +166,6 @@ class DQNTrainer:
     def close(self) -> None:
         """Close the training environments."""
         self._experience.close()
-
-
-def _require_fixed_agents(context: TrainerContext) -> None:
-    changing = [key for key, count in context.spaces.agent_counts.items() if count < 1]
-    if changing:
-        raise SpaceError(
-            f"the number of agents of policy key {changing[0]!r} changes, and dqn keeps a part of its memory for each",
-            received=f"agents {dict(context.spaces.agent_counts)}",
-            expected="a fixed number of agents for every policy key",
-            owner=OWNER,
-            help="use a trainer that learns from whole rollouts: ppo or a2c; or es",
-        )
 
 
 def _columns(drawn: Mapping[PolicyKey, Sample]) -> dict[str, np.ndarray]:

@@ -9,12 +9,15 @@ from gymnasium.spaces import Dict
 
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import Policy
-from maze_kernel.contracts.vector import Group, TakenStep, Tick, VectorEnv
+from maze_kernel.contracts.vector import FinalObservation, Group, TakenStep, Tick, VectorEnv
 from maze_replay.replay import ReplayBuffer
 from maze_replay.series import ActorSeries
 
 MakeReplay = Callable[[Dict, Dict, int, int], ReplayBuffer]
 """`(observation space, action space, n_rings, size)` of a policy key to its buffer."""
+
+LookAtFinal = Callable[[PolicyKey, FinalObservation, np.ndarray], None]
+"""Told what actors of a policy key saw last, and which environments (N,) cut their episodes, before it is stored."""
 
 Report = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 """`(reward (N,), ended (N,), uncounted (N,))` of a tick; uncounted: void decisions, and those inside a flat step."""
@@ -145,6 +148,7 @@ class TransitionCollector:
         size: transitions that the buffer of each policy key holds.
         report: see `TransitionStore`.
         make_replay: likewise.
+        look_at_final: for whoever refuses some observations to bootstrap from.
 
     Attributes:
         replay: policy key to its buffer; a ring an environment and agent.
@@ -158,8 +162,10 @@ class TransitionCollector:
         size: int,
         report: Report = lambda _r, _e, _v: None,
         make_replay: MakeReplay = ReplayBuffer,
+        look_at_final: LookAtFinal | None = None,
     ) -> None:
         self._vector_env = vector_env
+        self._look_at_final = look_at_final
         spaces = vector_env.structured_spaces
         self._store = TransitionStore(
             spaces, vector_env.n_envs, gamma=gamma, size=size, report=report, make_replay=make_replay
@@ -184,6 +190,10 @@ class TransitionCollector:
         assert self._tick is not None, "reset first"
         step = take_step(self._vector_env, policy, self._tick)
         self._tick = step.tick
+        if self._look_at_final is not None and step.tick.final_observation:
+            cut = step.tick.truncated & ~step.tick.terminated
+            for key, final in step.tick.final_observation.items():
+                self._look_at_final(key, final, cut)
         return self._store.add(step)
 
 

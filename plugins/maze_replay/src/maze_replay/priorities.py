@@ -19,7 +19,7 @@ class Priorities:
 
     @property
     def array(self) -> np.ndarray:
-        """All of them, (n and a few zeros,) float64; change them by `set` only."""
+        """All of them, (n and a few zeros,) float64; whoever writes into it calls `set_all` then."""
         return self._blocks.reshape(-1)
 
     @property
@@ -31,8 +31,13 @@ class Priorities:
         """Rows (k,) have these values now; of a row that occurs twice the last one counts."""
         self._blocks.reshape(-1)[rows] = values
         # Added up anew and not corrected: rounding does not pile up.
-        blocks = rows // self._width if len(rows) < len(self._sums) else slice(None)
+        blocks = rows // self._width
         self._sums[blocks] = self._blocks[blocks].sum(axis=1)
+
+    def set_all(self, values: np.ndarray) -> None:
+        """The first rows have these values now, (m,); the others stay."""
+        self._blocks.reshape(-1)[: len(values)] = values
+        self._sums[:] = self._blocks.sum(axis=1)
 
     def draw(self, size: int, rng: np.random.Generator) -> np.ndarray:
         """(size,) rows; row i has the probability of its part of the total.

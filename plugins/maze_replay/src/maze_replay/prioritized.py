@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 import numpy as np
 from gymnasium import spaces
 
+from maze_kernel.contracts.vector import ArrayDict
 from maze_replay.priorities import Priorities
 from maze_replay.replay import ReplayBuffer, Transitions
 
@@ -43,7 +44,6 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     ) -> None:
         super().__init__(observation, action, n_rings, size)
         self._alpha = alpha
-        self._priorities = Priorities(self.n_rings * self.n_rows)
         self._greatest = 1.0
 
     def store(self, rings: np.ndarray, reward: np.ndarray, discount: np.ndarray) -> None:
@@ -59,13 +59,19 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         known = self._priorities.array[rows]
         self._priorities.set(rows, np.where(self._valid[ring], np.maximum(known, self._greatest), 0.0))
 
+    def divide(self) -> Callable[[int, int], tuple[int, int] | None]:
+        """See `ReplayBuffer.divide`; priorities go with their rows."""
+        moved = super().divide()
+        self._priorities.set_all(np.where(self._valid, self._by_ring(), 0.0).reshape(-1))
+        return moved
+
     def draw(self, size: int, rng: np.random.Generator, *, n_steps: int = 1, beta: float = 1.0) -> Drawn:
         """A batch by priority.
 
         Args:
             size: B.
             rng: draws.
-            n_steps: see `ReplayBuffer.sample`.
+            n_steps: see `ReplayBuffer.read`.
             beta: how far the weights w_i = (N P(i))^−β, divided by the greatest of the batch, take back that some
                 transitions are drawn more often; 0: not at all, 1: wholly. Section 3.4.
         """
@@ -80,24 +86,26 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self._priorities.set(rows, np.where(self._valid.reshape(-1)[rows], values, 0.0))
         self._greatest = max(self._greatest, float(values.max()))
 
-    def _advance(self, rings: np.ndarray) -> None:
-        super()._advance(rings)
-        self._priorities.set(rings * self.n_rows + self._cursor[rings], 0.0)
-
     def state_dict(self) -> dict[str, Any]:
         """Copies of the rows in use, priorities included."""
-        state = super().state_dict()
-        depth = state["columns"]["valid"].shape[1]
-        return {**state, "priorities": self._by_ring()[:, :depth].copy(), "greatest": self._greatest}
+        return {**super().state_dict(), "greatest": self._greatest}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See `ReplayBuffer.load_state_dict`."""
         super().load_state_dict(state)
-        known = np.zeros((self.n_rings, self.n_rows))
-        stored = np.asarray(state["priorities"])
-        known[:, : stored.shape[1]] = stored
-        self._priorities.set(np.arange(known.size), known.reshape(-1))
+        self._priorities.set_all(np.where(self._valid, self._by_ring(), 0.0).reshape(-1))
         self._greatest = float(state["greatest"])
+
+    def _advance(self, rings: np.ndarray) -> None:
+        super()._advance(rings)
+        self._priorities.set(rings * self.n_rows + self._cursor[rings], 0.0)
+
+    def _set_rings(self, n_rings: int, n_rows: int) -> None:
+        super()._set_rings(n_rings, n_rows)
+        self._priorities = Priorities(n_rings * n_rows)
+
+    def _columns(self) -> ArrayDict:
+        return {**super()._columns(), "priority": self._by_ring()}
 
     def _by_ring(self) -> np.ndarray:
         return self._priorities.array[: self.n_rings * self.n_rows].reshape(self.n_rings, self.n_rows)
