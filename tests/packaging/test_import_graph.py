@@ -23,7 +23,7 @@ PROJECTS = sorted(
 DISTRIBUTIONS = {path.parent.name: path.parent for path in PROJECTS}
 LIBRARIES = {"maze_replay", "maze_testing", "maze_suite"}
 """Distributions that offer no component."""
-ALGORITHMS = {"maze_ppo", "maze_dqn", "maze_sac", "maze_impala", "maze_es", "maze_bc"}
+ALGORITHMS = {"maze_ppo", "maze_dqn", "maze_td3", "maze_sac", "maze_impala", "maze_es", "maze_bc"}
 IMPORTED_AS = {"PIL": "pillow", "imageio_ffmpeg": "imageio-ffmpeg", "mlflow": "mlflow-skinny"}
 """Third-party modules whose distribution has another name."""
 RLLIB_NEEDS = {"dm_tree", "lz4", "ormsgpack", "pyyaml", "scipy"}

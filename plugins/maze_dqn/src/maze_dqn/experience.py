@@ -59,16 +59,6 @@ class Experience:
         self.replay = self._collector.replay
         self._weights = np.ones(options.batch_size, np.float32)
 
-    @property
-    def n_transitions(self) -> int:
-        """Transitions that can be drawn, of all policy keys."""
-        return sum(replay.n_transitions for replay in self.replay.values())
-
-    @property
-    def is_ready(self) -> bool:
-        """Every policy key has transitions to draw."""
-        return all(replay.n_transitions for replay in self.replay.values())
-
     def start_segment(self, epoch: int) -> None:
         """Re-seed environments and exploration from the run's seed and `epoch`, and start new episodes."""
         seeds, n_envs = self._context.seeds, self._context.n_envs

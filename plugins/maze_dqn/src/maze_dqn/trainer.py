@@ -15,16 +15,13 @@ from maze_dqn.options import DQNOptions
 from maze_dqn.update import STATISTICS, Batch, Update
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
-from maze_kernel.errors import RequestError
+from maze_replay.filling import fill, n_transitions
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
 from maze_runtime.training.non_finite import non_finite_update
 from maze_runtime.training.schedules import scheduled_value
-
-_PATIENCE = 100
-"""Environment steps a wanted transition after which the search for a silent policy key's first one is given up."""
 
 
 class DQNTrainer:
@@ -84,23 +81,18 @@ class DQNTrainer:
         return scheduled_value(self.options.epsilon, used)
 
     def _fill(self) -> None:
-        """Before the first update act at random until there are `initial_buffer_size` transitions.
+        """Before the first update act at random until there are `initial_buffer_size` transitions."""
+        if not self._update.n_updates:
+            self._experience.policy.epsilon = 1.0
+            fill(self._experience.replay, self.options.initial_buffer_size, self._act, self._report_filling)
 
-        Half of what fits is enough; every policy key needs one.
-        """
-        if self._update.n_updates:
-            return
-        experience = self._experience
-        experience.policy.epsilon = 1.0
-        room = sum(buffer.n_rings * buffer.n_rows for buffer in experience.replay.values())
-        wanted = min(self.options.initial_buffer_size, room // 2)
-        while experience.n_transitions < wanted or not experience.is_ready:
-            before = self.env_steps
-            self._counters.env_steps += experience.collect(1)
-            if self.env_steps // 256 > before // 256:
-                self._counters.report(0.0, "rollout")
-            if self.env_steps > _PATIENCE * (wanted + 1):
-                raise _never_decided(experience, self.env_steps)
+    def _act(self) -> int:
+        n_steps = self._experience.collect(1)
+        self._counters.env_steps += n_steps
+        return n_steps
+
+    def _report_filling(self, _n_steps: int) -> None:
+        self._counters.report(0.0, "rollout")
 
     def _learn(self, part_of_epoch: float) -> Tensor:
         """One update; its statistics."""
@@ -132,7 +124,7 @@ class DQNTrainer:
         learner = self._named(numbers) | {
             "epsilon": self._experience.policy.epsilon,
             "learning_rate": self._counters.scheduled(self.options.lr),
-            "buffer_size": self._experience.n_transitions,
+            "buffer_size": n_transitions(self._experience.replay),
             "n_updates": self._update.n_updates,
         }
         return {
@@ -175,16 +167,3 @@ def _columns(drawn: Mapping[PolicyKey, Sample]) -> dict[str, np.ndarray]:
         for key, sample in drawn.items()
         for name, array in sample.transitions.columns().items()
     }
-
-
-def _never_decided(experience: Experience, env_steps: int) -> RequestError:
-    silent = [key for key, buffer in experience.replay.items() if not buffer.n_transitions]
-    return RequestError(
-        f"policy key {', '.join(map(repr, silent))} made no two decisions one after the other"
-        if silent
-        else "too few transitions were collected",
-        received=f"{env_steps} environment steps with actions at random",
-        expected="transitions of every policy key before the first update",
-        owner=OWNER,
-        help="try a smaller initial_buffer_size or a larger replay_buffer_size",
-    )

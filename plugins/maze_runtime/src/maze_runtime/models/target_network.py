@@ -29,8 +29,7 @@ class TargetNetwork(Generic[NetworkT]):
     @torch.no_grad()
     def follow(self, tau: float = 1.0) -> None:
         """θ' ← (1 − τ) θ' + τ θ; with τ = 1 the weights are copied."""
-        for target, trained in zip(self.network.parameters(), self._trained.parameters(), strict=True):
-            target.lerp_(trained, tau)
+        torch._foreach_lerp_(list(self.network.parameters()), list(self._trained.parameters()), tau)
         for copied, buffer in zip(self.network.buffers(), self._trained.buffers(), strict=True):
             copied.copy_(buffer)
 

@@ -1,0 +1,205 @@
+"""TD3 as a user sees it: resumable, exploring within bounds, honest about what it cannot train; DDPG as a setting."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from maze_kernel.contracts.env import ActorID, StructuredEnv, StructuredSpaces
+from maze_kernel.contracts.vector import Group
+from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
+from maze_td3.exploration import GaussianNoise
+from maze_testing.trainers import check_trainer
+
+HERE = __file__.rsplit("/", 1)[-1][:-3]
+SMALL = {"use": "td3", "epoch_length": 6, "batch_size": 16, "initial_buffer_size": 40, "replay_buffer_size": 200}
+MODEL = {"use": "auto", "hidden_units": [16]}
+IDENTITY = "maze_testing.environments:Identity"
+DDPG = {"twin": False, "policy_delay": 1, "target_noise": 0.0}
+ENVS = {
+    "pendulum": {"use": "gym", "id": "Pendulum-v1"},
+    "box": {"use": IDENTITY, "kind": "box"},
+    "two keys": {"use": f"{HERE}:Follow"},
+}
+
+
+class Follow(StructuredEnv):
+    """Two sub-steps a flat step: repeat a number, then say how far the repetition was off."""
+
+    structured_spaces = StructuredSpaces(
+        observation={
+            "repeat": spaces.Dict({"number": spaces.Box(-1.0, 1.0, (1,), np.float32)}),
+            "judge": spaces.Dict({"pair": spaces.Box(-1.0, 1.0, (2,), np.float32)}),
+        },
+        action={
+            "repeat": spaces.Dict({"said": spaces.Box(-1.0, 1.0, (1,), np.float32)}),
+            "judge": spaces.Dict({"error": spaces.Box(-2.0, 2.0, (1,), np.float32)}),
+        },
+        agent_counts={"repeat": 1, "judge": 1},
+    )
+
+    def __init__(self):
+        self._rng = np.random.default_rng()
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self._rng = np.random.default_rng(seed)
+        self._t, self._key = 0, "repeat"
+        return self._next(), {}
+
+    def _next(self):
+        self._number = self._rng.uniform(-1.0, 1.0)
+        return {"number": np.array([self._number], np.float32)}
+
+    def step(self, action):
+        if self._key == "repeat":
+            self._key, self._said = "judge", float(action["said"][0])
+            return {"pair": np.array([self._number, self._said], np.float32)}, 0.0, False, False, {}
+        off = self._said - self._number
+        reward = -abs(off) - abs(float(action["error"][0]) - off)
+        self._key, self._t = "repeat", self._t + 1
+        return self._next(), reward, False, self._t % 8 == 0, {}
+
+    def actor_id(self):
+        return ActorID(self._key, 0)
+
+    def is_actor_done(self):
+        return False
+
+    def is_flat_step_end(self):
+        return self._key == "repeat"
+
+    def get_actor_rewards(self):
+        return None
+
+    def render(self):
+        return None
+
+    def close(self):
+        return None
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch):
+    monkeypatch.setitem(sys.modules, HERE, sys.modules[__name__])
+
+
+def tables(kind="pendulum", **options):
+    return {"env": ENVS[kind], "model": MODEL, "trainer": {**SMALL, **options}}
+
+
+def weights(trainer):
+    return torch.cat([parameter.detach().reshape(-1) for parameter in trainer.model.parameters()])
+
+
+@pytest.mark.parametrize("options", [{}, DDPG], ids=["td3", "ddpg"])
+@pytest.mark.parametrize("kind", list(ENVS))
+def test_it_passes_the_conformance_of_trainers(assemble, kind, options):
+    assembly = assemble(**tables(kind, **options))
+    check_trainer(lambda: assembly.make_trainer(assembly.trainer_context()), n_epochs=2, off_policy=True)
+
+
+def test_the_first_epoch_fills_the_buffer_first(make_trainer):
+    trainer = make_trainer(**tables())
+    statistics = trainer.train_epoch()
+    assert trainer.env_steps == 40 + 6 * 2
+    assert statistics["TD3Events/buffer_size"] == 52
+    assert statistics["TD3Events/n_updates"] == 6
+
+
+def test_policy_keys_have_statistics_of_their_own(make_trainer):
+    statistics = make_trainer(**tables("two keys")).train_epoch()
+    for name in ("critic_loss", "q_value", "policy_loss"):
+        parts = [statistics[f"TD3Events/{name}/{key}"] for key in ("repeat", "judge")]
+        assert statistics[f"TD3Events/{name}"] == pytest.approx(np.mean(parts), rel=1e-5)
+    assert statistics["TD3Events/critic_grad_norm"] > 0
+    assert statistics["TD3Events/policy_grad_norm"] > 0
+
+
+class Middle:
+    """A policy that always says the same."""
+
+    def __init__(self, value):
+        self._value = np.array(value, np.float32)
+
+    def act(self, policy_key, group, *, deterministic=False):
+        assert deterministic
+        return {"a": np.repeat(self._value[None], len(group.env_index), axis=0)}
+
+    def seed(self, seed):
+        pass
+
+
+def test_noise_is_measured_in_half_widths_and_cut_to_the_bounds():
+    low, high = np.array([-2.0, -np.inf], np.float32), np.array([4.0, np.inf], np.float32)
+    box = spaces.Dict(a=spaces.Box(low, high))
+    policy = GaussianNoise(Middle([1.0, 7.0]), StructuredSpaces(observation={"0": spaces.Dict()}, action={"0": box}))
+    policy.seed(0)
+    group = Group(np.arange(4000), np.zeros(4000, np.int64), {})
+    policy.scale = 0.1
+    drawn = policy.act("0", group)["a"]
+    np.testing.assert_allclose(drawn.mean(0), [1.0, 7.0], atol=0.02)
+    np.testing.assert_allclose(drawn.std(0), [0.3, 0.1], rtol=0.05)
+    policy.scale = 5.0
+    assert (policy.act("0", group)["a"][:, 0].min(), policy.act("0", group)["a"][:, 0].max()) == (-2.0, 4.0)
+    np.testing.assert_array_equal(policy.act("0", group, deterministic=True)["a"], [[1.0, 7.0]] * 4000)
+
+
+def test_choices_are_refused(make_trainer):
+    with pytest.raises(SpaceError, match="cannot choose among the options") as refusal:
+        make_trainer(**{**tables(), "env": {"use": "gym", "id": "CartPole-v1"}})
+    assert "dqn" in refusal.value.help
+
+
+def test_networks_of_single_agents_are_refused(make_trainer):
+    pair = {"use": "maze_testing.structured_environments:Pair"}
+    with pytest.raises((RequestError, SpaceError)):
+        make_trainer(env=pair, trainer=SMALL, model={**MODEL, "separate_agent_nets": ["agent"]})
+
+
+def test_a_non_finite_batch_stops_and_leaves_the_weights(make_trainer):
+    trainer = make_trainer(**tables())
+    trainer.train_epoch()
+    trainer._collector.replay["0"]._reward.fill(np.nan)
+    with pytest.raises(NonFiniteError) as failure:
+        trainer.train_epoch()
+    assert torch.isfinite(weights(trainer)).all()
+    assert np.isnan(failure.value.batch["reward"]).any()
+
+
+def test_a_small_task_is_learnt(make_trainer):
+    options = {"epoch_length": 500, "batch_size": 64, "initial_buffer_size": 500, "replay_buffer_size": 5000}
+    model = {"use": "auto", "hidden_units": [64, 64], "non_lin": "relu"}
+    trainer = make_trainer(
+        **{**tables("two keys", **options, gamma=0.5, tau=0.02, exploration_noise=0.2), "model": model}
+    )
+    rewards = [trainer.train_epoch()["BaseEnvEvents/reward/mean"] for _ in range(2)]
+    # At random about −11; the noise of exploration alone costs 8 · 0.8 · (0.2 + 0.4) = 3.84.
+    assert rewards[-1] > -4.4, rewards
+
+
+@pytest.mark.slow
+def test_compiled_updates_come_to_the_same(make_trainer):
+    learnt = []
+    for compiled in (False, True):
+        trainer = make_trainer(**tables("two keys", compile=compiled))
+        trainer.train_epoch()
+        learnt.append(weights(trainer))
+    torch.testing.assert_close(*learnt, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_memory_is_flat_once_the_replay_buffer_is_full(make_trainer, assert_flat):
+    trainer = make_trainer(**tables())
+    assert_flat(trainer.train_epoch, warm_up=50, n=200)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_cuda_trains(make_trainer):
+    trainer = make_trainer(**tables(device="cuda"))
+    before = weights(trainer).clone()
+    trainer.train_epoch()
+    assert weights(trainer).is_cuda
+    assert not torch.equal(weights(trainer), before)
