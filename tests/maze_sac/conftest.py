@@ -1,6 +1,11 @@
 """SAC is tested on Pendulum where a test names nothing else."""
 
+import sys
+from pathlib import Path
+
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for sac_environments
 
 
 @pytest.fixture

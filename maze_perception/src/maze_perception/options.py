@@ -175,11 +175,12 @@ CriticKind = Literal["shared-state", "step-state", "delta-state"]
 class CriticOptions:
     """The `[model.critic]` table."""
 
-    use: CriticKind = "shared-state"
+    use: CriticKind | None = None
     """Kind of critic. "shared-state": one network for all policy keys, one value of the state whoever decides;
     "step-state": a network a policy key, each actor valued for itself; "delta-state": a network a policy key, the
     first decision of a flat step valued, at the others what they change. Flat environments see no difference. Trainers
-    that value actions get twin Q networks of the same blocks in its place."""
+    that value actions get twin Q networks of the same blocks, and refuse "delta-state". Absent: "shared-state" where
+    states are valued, "step-state" where actions are."""
     share_embedding: bool | str | tuple[str, ...] = False
     """Use the policy's blocks: all of them, with a linear value head of its own, or those up to the blocks of these
     names, of `[model.blocks]` or "concatenation", "hidden" and "recurrence", and the critic's own behind them."""
@@ -261,8 +262,8 @@ class DefaultStackOptions:
 class AutoOptions(DefaultStackOptions):
     """Options of the `auto` model, which a run without `[model]` uses."""
 
-    critic: CriticKind = "shared-state"
-    """Kind of critic, as in `concat`."""
+    critic: CriticKind | None = None
+    """Kind of critic, as in `concat`; absent: "shared-state" where states are valued, else "step-state"."""
     separate_agent_nets: tuple[str, ...] = ()
     """Policy keys whose agents have networks of their own, as in `concat`."""
     distributions: tuple[DistributionRule, ...] = ()

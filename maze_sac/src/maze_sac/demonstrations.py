@@ -14,12 +14,13 @@ from maze_kernel.contracts.trainer import TrainerContext
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
 from maze_kernel.selection import Selection
-from maze_replay.replay import ReplayBuffer, Transitions
+from maze_replay.replay import Only, ReplayBuffer, Transitions
 from maze_runtime.datasets.contract import DatasetContext, Episode
 from maze_runtime.datasets.finite import require_finite
 from maze_runtime.datasets.opening import open_dataset, open_source
 from maze_runtime.datasets.transformed import transformed
 from maze_runtime.datasets.transitions import concatenate, flat_transitions
+from maze_sac.joint import JointKeys
 from maze_sac.options import SACOptions
 from maze_sac.recorded_play import add_episodes, rows_needed
 
@@ -32,16 +33,18 @@ class DemonstrationMemory:
     Args:
         context: of the trainer.
         options: of the trainer; without `demonstrations` nothing is done here.
+        joint: joins the decisions of all policy keys; None: each key's are kept by themselves.
 
     Raises:
         RequestError, SpaceError: as `RecordedDemonstrations`.
     """
 
-    def __init__(self, context: TrainerContext, options: SACOptions) -> None:
+    def __init__(self, context: TrainerContext, options: SACOptions, joint: JointKeys | None = None) -> None:
         data = options.demonstrations
         self._recorded = None if data is None else RecordedDemonstrations(data, context)
         self._options = options
-        self._spaces = context.spaces
+        self._joint = joint
+        self._spaces = context.spaces if joint is None else joint.spaces
         self._kept: dict[PolicyKey, ReplayBuffer] = {}
 
     @property
@@ -62,6 +65,8 @@ class DemonstrationMemory:
         if self._recorded is None:
             return
         episodes = self._recorded.read()
+        if self._joint is not None:
+            episodes = [self._joint.episode(episode) for episode in episodes if len(episode)]
         needed = rows_needed(episodes, self._spaces.agent_counts)
         if self._options.keep_demonstrations:
             self._kept = {key: self._make_kept(key, n_rows + 1) for key, n_rows in needed.items()}
@@ -69,15 +74,17 @@ class DemonstrationMemory:
             _require_room(replay, needed)
         _store(episodes, self._kept or replay, self._spaces, self._options.gamma)
 
-    def sample_with(self, key: PolicyKey, replay: ReplayBuffer, size: int, rng: np.random.Generator) -> Transitions:
+    def sample_with(
+        self, key: PolicyKey, replay: ReplayBuffer, size: int, rng: np.random.Generator, only: Only | None = None
+    ) -> Transitions:
         """A batch of both: `demonstration_fraction` of it from here, or every transition equally likely."""
         kept = self._kept.get(key)
-        if kept is None or not kept.n_transitions:
-            return replay.sample(size, rng)
-        n_kept, fraction = kept.n_transitions, self._options.demonstration_fraction
-        share = n_kept / (n_kept + replay.n_transitions)
+        n_kept = 0 if kept is None else kept.count(only)
+        if kept is None or not n_kept:
+            return replay.sample(size, rng, only=only)
+        fraction, share = self._options.demonstration_fraction, n_kept / (n_kept + replay.count(only))
         n_own = round(fraction * size) if fraction else int(rng.binomial(size, share))
-        own, played = kept.sample(n_own, rng), replay.sample(size - n_own, rng)
+        own, played = kept.sample(n_own, rng, only=only), replay.sample(size - n_own, rng, only=only)
         return own.followed_by(played)
 
     def state_dict(self) -> dict[str, Any]:

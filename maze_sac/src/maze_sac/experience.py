@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import TrainerContext
+from maze_kernel.contracts.vector import ArrayDict
 from maze_replay.collector import TransitionStore
 from maze_replay.replay import Transitions
 from maze_runtime.models.action_encoding import Choices
@@ -18,8 +19,53 @@ from maze_runtime.rollout.episode_statistics import EpisodeReturns
 from maze_runtime.rollout.final_masks import check_final_masks
 from maze_sac.demonstrations import DemonstrationMemory
 from maze_sac.initial_policy import InitialPolicy
+from maze_sac.joint import ALL, WHO, Context, JointKeys
 from maze_sac.options import SACOptions
 from maze_sac.play import make_play
+
+
+class Drawn(NamedTuple):
+    """A batch of a policy key.
+
+    Attributes:
+        observation, action: by the key's own names, (B, ...).
+        transitions: as they were stored, with rewards and discounts.
+        next_observation: (B, ...) by name, of the same key; or policy key to that, where any key may follow.
+        next_key: (B,) int64, number of the key that follows; None: the same key.
+        context, next_context: what else was seen and done in the flat step, where any key may follow.
+    """
+
+    observation: ArrayDict
+    action: ArrayDict
+    transitions: Transitions
+    next_observation: Mapping[str, Any]
+    next_key: np.ndarray | None = None
+    context: Context | None = None
+    next_context: Context | None = None
+
+    @classmethod
+    def of_actor(cls, transitions: Transitions) -> Drawn:
+        """A batch of transitions that run from a decision to the same actor's next one."""
+        return cls(transitions.observation, transitions.action, transitions, transitions.next_observation)
+
+    @classmethod
+    def of_whoever(cls, joint: JointKeys, key: PolicyKey, transitions: Transitions) -> Drawn:
+        """A batch of transitions that run from a decision of a policy key to the next one, whoever takes it."""
+        now, then = transitions.observation, transitions.next_observation
+        return cls(
+            joint.observation_of(key, now),
+            joint.action_of(key, transitions.action),
+            transitions,
+            {each: joint.observation_of(each, then) for each in joint.keys},
+            then[WHO],
+            joint.context(now),
+            joint.context(then),
+        )
+
+
+def values_whoever_decides(model: Any) -> bool:
+    """Whether the decisions of an environment are one series to the model's critics."""
+    return getattr(model, "critic_kind", "") == "shared-state-action"
 
 
 class Experience:
@@ -32,7 +78,7 @@ class Experience:
         options: of the trainer.
 
     Attributes:
-        replay: policy key to its buffer.
+        replay: policy key to its buffer; one for all keys, where the critics value whoever decides.
     """
 
     def __init__(
@@ -44,9 +90,11 @@ class Experience:
         self._initial = InitialPolicy(options.initial_sampling_policy, network, context, self._vector_env)
         self._play = make_play(self._vector_env, network, self._initial, parameters, options.n_rollout_steps)
         spaces = context.spaces
+        n_envs = self._vector_env.n_envs
+        self._joint = JointKeys(spaces, n_envs) if values_whoever_decides(model) else None
         self._statistics = EpisodeReturns(self._vector_env.n_envs)
         self._store = TransitionStore(
-            spaces,
+            spaces if self._joint is None else self._joint.spaces,
             self._vector_env.n_envs,
             gamma=options.gamma,
             size=options.replay_buffer_size,
@@ -56,7 +104,8 @@ class Experience:
         self._choosing = {
             key for key in spaces.policy_keys if any(isinstance(head, Choices) for head in spaces.action[key].values())
         }
-        self._memory = DemonstrationMemory(context, options)
+        self._keys = spaces.policy_keys
+        self._memory = DemonstrationMemory(context, options, self._joint)
 
     @property
     def n_transitions(self) -> int:
@@ -64,13 +113,23 @@ class Experience:
         return sum(replay.n_transitions for replay in self.replay.values()) + self._memory.n_transitions
 
     @property
-    def is_ready(self) -> bool:
-        """Every policy key has transitions to draw."""
-        return all(replay.n_transitions for replay in self.replay.values())
+    def silent_keys(self) -> list[PolicyKey]:
+        """Policy keys of which nothing can be drawn that was played."""
+        if self._joint is None:
+            return [key for key, replay in self.replay.items() if not replay.n_transitions]
+        return [key for key in self._keys if not self.replay[ALL].count(self._joint.only(key))]
 
-    def sample(self, size: int, rng: np.random.Generator) -> dict[PolicyKey, Transitions]:
+    def sample(self, size: int, rng: np.random.Generator) -> dict[PolicyKey, Drawn]:
         """A batch of `size` transitions of every policy key."""
-        return {key: self._memory.sample_with(key, replay, size, rng) for key, replay in self.replay.items()}
+        joint = self._joint
+        if joint is None:
+            return {
+                key: Drawn.of_actor(self._memory.sample_with(key, replay, size, rng))
+                for key, replay in self.replay.items()
+            }
+        replay = self.replay[ALL]
+        parts = {key: self._memory.sample_with(ALL, replay, size, rng, joint.only(key)) for key in self._keys}
+        return {key: Drawn.of_whoever(joint, key, part) for key, part in parts.items()}
 
     def add_demonstrations(self) -> None:
         """Before anything was played: read the demonstrations, if there are any."""
@@ -83,6 +142,8 @@ class Experience:
         self._play.start(self._seeds.seeds(n_envs, "train-envs", epoch), self._seeds.seed("act", epoch))
         self._statistics.reset()
         self._store.begin_episodes()
+        if self._joint is not None:
+            self._joint.begin_episodes()
 
     def collect(self, n_steps: int, *, initial: bool = False) -> int:
         """Take decisions everywhere, `n_steps` times; returns the environment steps it took.
@@ -95,7 +156,7 @@ class Experience:
         for step in self._play.steps(n_steps, initial=initial):
             if step.restarted is not None:
                 self._statistics.forget(step.restarted)
-            n_env_steps += self._store.add(step)
+            n_env_steps += self._store.add(step if self._joint is None else self._joint.step(step))
             cut = step.tick.truncated & ~step.tick.terminated
             for key in self._choosing & step.tick.final_observation.keys():
                 check_final_masks(self._network, key, step.tick.final_observation[key], cut, "maze-sac")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,13 +25,18 @@ Numbers = list[tuple[Tensor, Tensor]]
 
 
 class TransitionBatch(NamedTuple):
-    """Transitions of one policy key: dicts of (B, ...), encoded actions (B, A), reward and discount (B,) float32."""
+    """Transitions of one policy key: dicts of (B, ...), encoded actions (B, A), reward and discount (B,) float32.
+
+    Where any key may decide next, `next_observation` holds what each key would see, by key, and `next_key` (B,) int64
+    is the number of the one that decides.
+    """
 
     observation: TensorDict
     action: Tensor
     reward: Tensor
-    next_observation: TensorDict
+    next_observation: dict[str, Any]
     discount: Tensor
+    next_key: Tensor | None = None
 
 
 class Objectives:
@@ -44,17 +49,20 @@ class Objectives:
     def __init__(self, heads: ActionHeads) -> None:
         self._heads = heads
 
+    def value(self, observation: TensorDict, policy: Logits, target_critic: Values, alpha: Tensor) -> Tensor:
+        """Soft value of observations, (B,)."""
+        heads, logits = self._heads, policy(observation)
+        if heads.is_discrete:
+            q = self._option_values(target_critic(observation), logits)
+            return losses.exact_soft_value(q, heads.log_probs(logits), alpha)
+        action, log_prob = heads.sample(logits)
+        if heads.is_mixed:
+            log_prob = log_prob + heads.chosen(action, heads.log_probs(logits))
+        return losses.sampled_soft_value(target_critic(observation, action), log_prob, alpha)
+
     def target(self, batch: TransitionBatch, policy: Logits, target_critic: Values, alpha: Tensor) -> Tensor:
         """y (B,): reward plus discounted soft value of the next observation, without gradients."""
-        heads, logits = self._heads, policy(batch.next_observation)
-        if heads.is_discrete:
-            q = self._option_values(target_critic(batch.next_observation), logits)
-            value = losses.exact_soft_value(q, heads.log_probs(logits), alpha)
-        else:
-            action, log_prob = heads.sample(logits)
-            if heads.is_mixed:
-                log_prob = log_prob + heads.chosen(action, heads.log_probs(logits))
-            value = losses.sampled_soft_value(target_critic(batch.next_observation, action), log_prob, alpha)
+        value = self.value(batch.next_observation, policy, target_critic, alpha)
         return losses.bootstrapped_target(batch.reward, batch.discount, value).detach()
 
     def critic(self, batch: TransitionBatch, critic: Values, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -118,8 +126,22 @@ class Losses:
         """y of every key, (B,) each."""
         return [
             objective.target(batch, partial(policy, key), partial(target_critics, key), alpha[i])
+            if batch.next_key is None
+            else self._target_of_whoever(batch, policy, target_critics, alpha)
             for i, (key, objective, batch) in enumerate(self._parts)
         ]
+
+    def _target_of_whoever(
+        self, batch: TransitionBatch, policy: Policies, target_critics: Values, alpha: Tensor
+    ) -> Tensor:
+        """y (B,) with the soft value that each next observation has for the key that decides there."""
+        assert batch.next_key is not None
+        values = [
+            objective.value(batch.next_observation[key], partial(policy, key), partial(target_critics, key), alpha[i])
+            for i, (key, objective, _) in enumerate(self._parts)
+        ]
+        value = torch.stack(values).gather(0, batch.next_key.unsqueeze(0)).squeeze(0)
+        return losses.bootstrapped_target(batch.reward, batch.discount, value).detach()
 
     def critics(self, critics: Values, targets: Sequence[Tensor]) -> tuple[Tensor, Numbers]:
         """Sum of the losses (), and loss and mean value of every key."""

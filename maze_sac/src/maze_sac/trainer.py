@@ -13,14 +13,15 @@ from torch import Tensor
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_kernel.errors import RequestError
-from maze_replay.replay import Transitions
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.capabilities import ActionValueModel
 from maze_runtime.models.device import resolve_device, threads_for
+from maze_runtime.models.shared_action_values import Earlier
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
 from maze_runtime.training.non_finite import non_finite_update
-from maze_sac.experience import Experience
+from maze_sac.experience import Drawn, Experience
+from maze_sac.joint import Context
 from maze_sac.objectives import TransitionBatch
 from maze_sac.options import SACOptions
 from maze_sac.update import NORMS, STATISTICS, Update
@@ -110,7 +111,7 @@ class SACTrainer:
         experience.add_demonstrations()
         room = sum(buffer.n_rings * buffer.n_rows for buffer in experience.replay.values())
         wanted = min(self.options.initial_buffer_size, room // 2)
-        while experience.n_transitions < wanted or not experience.is_ready:
+        while experience.n_transitions < wanted or experience.silent_keys:
             before = self.env_steps
             self._counters.env_steps += experience.collect(self.options.n_rollout_steps, initial=True)
             if self.env_steps // 256 > before // 256:
@@ -127,22 +128,36 @@ class SACTrainer:
             raise non_finite_update(f"update {self._n_updates}", _columns(drawn), owner=OWNER)
         return statistics
 
-    def _batch(self, key: PolicyKey, transitions: Transitions) -> TransitionBatch:
-        tensors = {
-            field: {name: torch.from_numpy(array).to(self._device) for name, array in columns.items()}
-            for field, columns in (
-                ("observation", transitions.observation),
-                ("action", transitions.action),
-                ("next_observation", transitions.next_observation),
-            )
-        }
+    def _batch(self, key: PolicyKey, drawn: Drawn) -> TransitionBatch:
+        observation, following = self._tensors(drawn.observation), self._tensors(drawn.next_observation)
+        if drawn.context is not None and drawn.next_context is not None:
+            observation |= self._earlier(drawn.context)
+            earlier = self._earlier(drawn.next_context)
+            following = {each: own | earlier for each, own in following.items()}
         return TransitionBatch(
-            tensors["observation"],
-            self._update.encoders[key].encode(tensors["action"]),
-            torch.from_numpy(transitions.reward).to(self._device),
-            tensors["next_observation"],
-            torch.from_numpy(transitions.discount).to(self._device),
+            observation,
+            self._update.encoders[key].encode(self._tensors(drawn.action)),
+            self._tensors(drawn.transitions.reward),
+            following,
+            self._tensors(drawn.transitions.discount),
+            None if drawn.next_key is None else self._tensors(drawn.next_key),
         )
+
+    def _earlier(self, context: Context) -> dict[str, Tensor]:
+        """What shared Q networks read beside an observation."""
+        encoders, acted = self._update.encoders, self._tensors(context.acted).float()
+        did = {
+            Earlier.did(key): encoders[key].encode(self._tensors(action)) * acted[:, number, None]
+            for number, (key, action) in enumerate(context.did.items())
+        }
+        saw = {Earlier.saw(name): self._tensors(array) for name, array in context.saw.items()}
+        return {**saw, **did, Earlier.SEEN: self._tensors(context.seen).float()}
+
+    def _tensors(self, arrays: Any) -> Any:
+        """An array, or a dict of them to any depth, on the device."""
+        if isinstance(arrays, Mapping):
+            return {name: self._tensors(array) for name, array in arrays.items()}
+        return torch.from_numpy(arrays).to(self._device)
 
     def _report(self, iteration: int, phase: str) -> None:
         if iteration % 16 == 0:
@@ -207,17 +222,17 @@ def _require_action_values(model: Any) -> None:
         )
 
 
-def _columns(drawn: Mapping[PolicyKey, Transitions]) -> dict[str, np.ndarray]:
+def _columns(drawn: Mapping[PolicyKey, Drawn]) -> dict[str, np.ndarray]:
     """The arrays of a batch by name, for a report."""
     return {
         f"{key}.{name}" if len(drawn) > 1 else name: array
-        for key, transitions in drawn.items()
-        for name, array in transitions.columns().items()
+        for key, own in drawn.items()
+        for name, array in own.transitions.columns().items()
     }
 
 
 def _never_decided(experience: Experience, env_steps: int) -> RequestError:
-    silent = [key for key, buffer in experience.replay.items() if not buffer.n_transitions]
+    silent = experience.silent_keys
     return RequestError(
         f"policy key {', '.join(map(repr, silent))} made no two decisions one after the other"
         if silent

@@ -42,15 +42,16 @@ class _PolicyLogits(nn.Module):
 
 
 class _Critics(nn.Module):
-    """The twins of all policy keys."""
+    """The twins of all policy keys; those that keys share are there once."""
 
     def __init__(self, critics: Mapping[PolicyKey, ActionValueCritic]) -> None:
         super().__init__()
-        self._keys = {key: str(index) for index, key in enumerate(critics)}  # a key may hold characters torch refuses
-        self.networks = nn.ModuleDict({self._keys[key]: critic for key, critic in critics.items()})
+        self._critics = tuple(critics.items())  # in a tuple: views of shared networks own no parameters
+        self._places = {key: place for place, (key, _) in enumerate(self._critics)}
+        self.networks = nn.ModuleList({id(critic.networks): critic.networks for critic in critics.values()}.values())
 
     def forward(self, key: PolicyKey, *inputs: Any) -> Tensor:
-        values: Tensor = self.networks[self._keys[key]](*inputs)
+        values: Tensor = self._critics[self._places[key]][1](*inputs)
         return values
 
 

@@ -100,7 +100,7 @@ class ActorCritic(Protocol):
     - "shared-state": the state, whoever decides; "step-state": the state for the actor that decides.
     - "delta-state": like "shared-state", but `value` gives the difference to the value at the decision before in the
       same flat step; the first one of a flat step is whole.
-    - "state-action": actions, see `ActionValueModel`.
+    - "state-action": its actions, see `ActionValueModel`; "shared-state-action": likewise, whoever decides.
     """
 
     spaces: StructuredSpaces

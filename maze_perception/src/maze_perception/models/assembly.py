@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
+import attrs
 import torch
 from gymnasium import spaces
-from torch import Tensor
+from torch import Tensor, nn
 
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import ModelContext
@@ -27,6 +28,12 @@ from maze_runtime.models.actor_critic import KeyNetworks, StructuredActorCritic
 from maze_runtime.models.agent_networks import AgentNetworks
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.observation_encoding import ObservationEncoder
+from maze_runtime.models.shared_action_values import (
+    SharedActionValueCritic,
+    SharedLayout,
+    joined_names,
+    joined_space,
+)
 from maze_runtime.models.shared_critic import WHO, SharedInputs, SharedStateCritic
 
 POLICY_HEAD_GAIN = 0.01
@@ -39,11 +46,16 @@ class Template(Protocol):
 
     init: str
     action_frequencies: Mapping[str, Sequence[float]]
-    critic_kind: str
+    critic_kind: str | None
+    """As chosen."""
     separate_agent_nets: tuple[str, ...]
 
     def of(self, policy_key: PolicyKey) -> Template:
         """The template of one policy key."""
+        ...
+
+    def joined(self) -> Template:
+        """The template of a network that all policy keys share."""
         ...
 
     def policy_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
@@ -90,14 +102,11 @@ def assemble(context: ModelContext, template: Template, rules: Iterable[Distribu
                     owner="maze-perception",
                     help="leave separate_agent_nets out, or train with ppo or a2c",
                 )
-            networks = {
-                key: _action_value_networks(spaces_.observation[key], spaces_.action[key], own, template.of(key))
-                for key, own in distributions.items()
-            }
-            return StructuredActorCritic(spaces_, distributions, networks, critic_kind="state-action")
+            return _action_value_model(spaces_, distributions, template)
         inputs = {key: find_inputs(spaces_.observation[key], space) for key, space in spaces_.action.items()}
         shares = {key: _shares(template.of(key), spaces_.observation[key], inputs[key][1]) for key in inputs}
-        one_critic = template.critic_kind == "shared-state" and len(inputs) > 1 and not any(shares.values())
+        kind = template.critic_kind or "shared-state"
+        one_critic = kind == "shared-state" and len(inputs) > 1 and not any(shares.values())
         networks = {
             key: _agents_networks(
                 n_agents.get(key),
@@ -110,14 +119,30 @@ def assemble(context: ModelContext, template: Template, rules: Iterable[Distribu
                     with_critic=not one_critic,
                     biases=head_biases(spaces_.action[key], template.action_frequencies),
                 ),
-                one_critic=template.critic_kind == "shared-state" and not shares[key],
+                one_critic=kind == "shared-state" and not shares[key],
             )
             for key, own in distributions.items()
         }
         shared_critic = _shared_critic(spaces_, inputs, template) if one_critic else None
-    return StructuredActorCritic(
-        spaces_, distributions, networks, critic_kind=template.critic_kind, shared_critic=shared_critic
-    )
+    return StructuredActorCritic(spaces_, distributions, networks, critic_kind=kind, shared_critic=shared_critic)
+
+
+def action_value_kind(chosen: str | None, spaces_: StructuredSpaces, option: str = "critic") -> str:
+    """The `critic_kind` of a model that values actions, from the kind of critic that was chosen in an option.
+
+    Raises:
+        RequestError: differences of action values mean nothing.
+    """
+    if chosen == "delta-state":
+        raise RequestError(
+            "the trainer values actions, which have no differences to the decision before",
+            received='a critic of the kind "delta-state"',
+            expected='"shared-state" or "step-state"',
+            owner="maze-perception",
+            option=option,
+            help="choose one of them in [model], or train with ppo, a2c or impala",
+        )
+    return "shared-state-action" if chosen == "shared-state" and not spaces_.is_flat else "state-action"
 
 
 def _shares(template: Template, observation: spaces.Dict, features: tuple[str, ...]) -> bool:
@@ -181,16 +206,66 @@ def find_inputs(observation: spaces.Dict, action: spaces.Dict) -> Inputs:
     return masks, features or tuple(masks.values()), encoder
 
 
+def _action_value_model(
+    spaces_: StructuredSpaces, distributions: Mapping[PolicyKey, ProductDistribution], template: Template
+) -> StructuredActorCritic:
+    """Policies, and twins of each policy key or one pair for all."""
+    kind = action_value_kind(template.critic_kind, spaces_)
+    together = kind == "shared-state-action" and len(distributions) > 1
+    networks = {
+        key: _action_value_networks(
+            spaces_.observation[key], spaces_.action[key], own, template.of(key), with_critic=not together
+        )
+        for key, own in distributions.items()
+    }
+    if together:
+        views = _shared_twins(spaces_, template.joined())
+        networks = {key: attrs.evolve(parts, critic=views[key]) for key, parts in networks.items()}
+    return StructuredActorCritic(spaces_, distributions, networks, critic_kind=kind)
+
+
+def _shared_twins(spaces_: StructuredSpaces, template: Template) -> dict[PolicyKey, SharedActionValueCritic]:
+    """One pair of Q networks as each policy key sees it; masks are not read."""
+    names = joined_names(spaces_.observation)
+    read = {
+        names[key][feature]
+        for key, action in spaces_.action.items()
+        for feature in find_inputs(spaces_.observation[key], action)[1]
+    }
+    joined = list(joined_space(spaces_.observation).items())
+    columns = {name: place for place, (name, _) in enumerate(joined) if name in read}
+    observation = spaces.Dict({name: space for name, space in joined if name in read})
+    encoder = ObservationEncoder(observation)
+    actions = {key: ActionEncoder(space) for key, space in spaces_.action.items()}
+    layout = SharedLayout.of(actions)
+
+    def network() -> InferenceBlock:
+        graph = GraphBuilder({**encoder.shapes, TAKEN_ACTION: (layout.n_columns,)}, template.init)
+        latent = template.action_value_body(graph, observation, tuple(observation.spaces), TAKEN_ACTION)
+        value = _add_linear(graph, "value", graph.require_vector(latent), layout.n_outputs, VALUE_HEAD_GAIN)
+        return graph.build({"value": value})
+
+    twins = nn.ModuleList([network() for _ in range(N_TWINS)])
+    return {key: SharedActionValueCritic(key, columns, encoder, own, twins, layout) for key, own in actions.items()}
+
+
 def _action_value_networks(
-    observation: spaces.Dict, action: spaces.Dict, distribution: ProductDistribution, template: Template
+    observation: spaces.Dict,
+    action: spaces.Dict,
+    distribution: ProductDistribution,
+    template: Template,
+    *,
+    with_critic: bool,
 ) -> KeyNetworks:
-    """A policy and twin Q networks, which share nothing."""
+    """A policy and, where the policy keys do not share them, twin Q networks; they share nothing with it."""
     masks, features, encoder = find_inputs(observation, action)
     action_encoder = ActionEncoder(action)
     body = GraphBuilder(encoder.shapes, template.init)
     latent = body.require_vector(template.policy_body(body, observation, features))
     biases = head_biases(action, template.action_frequencies)
     policy = body.build(add_heads(body, latent, distribution, masks, biases))
+    if not with_critic:
+        return KeyNetworks(encoder=encoder, policy=policy, critic=None)
     twins = [q_network(encoder, action_encoder, observation, features, template) for _ in range(N_TWINS)]
     return KeyNetworks(encoder=encoder, policy=policy, critic=ActionValueCritic(encoder, action_encoder, twins))
 

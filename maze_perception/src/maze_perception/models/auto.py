@@ -87,7 +87,7 @@ class AutoTemplate:
         return self.options.action_frequencies
 
     @property
-    def critic_kind(self) -> str:
+    def critic_kind(self) -> str | None:
         return self.options.critic
 
     @property
@@ -95,6 +95,9 @@ class AutoTemplate:
         return self.options.separate_agent_nets
 
     def of(self, policy_key: PolicyKey) -> AutoTemplate:
+        return self
+
+    def joined(self) -> AutoTemplate:
         return self
 
     def shares_body(self, observation: spaces.Dict, features: tuple[str, ...]) -> bool:

@@ -74,7 +74,7 @@ class _ConcatTemplate:
         return self.options.action_frequencies
 
     @property
-    def critic_kind(self) -> str:
+    def critic_kind(self) -> str | None:
         return self.options.critic.use
 
     @property
@@ -83,6 +83,13 @@ class _ConcatTemplate:
 
     def of(self, policy_key: PolicyKey) -> _ConcatTemplate:
         return _ConcatTemplate(options_of(self.options, policy_key), self.catalog)
+
+    def joined(self) -> _ConcatTemplate:
+        """The blocks of all policy keys; where several name one differently, the first one's."""
+        joined = self.options
+        for key in reversed(self.options.policies):
+            joined = options_of(joined, key)
+        return _ConcatTemplate(joined, self.catalog)
 
     def shares_body(self, observation: spaces.Dict, features: tuple[str, ...]) -> bool:
         return self.options.critic.share_embedding is True
@@ -119,11 +126,7 @@ class _ConcatTemplate:
     def shared_critic_body(
         self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...], who: str
     ) -> str:
-        """The blocks of all policy keys; where several name one differently, the first one's."""
-        joined = self.options
-        for key in reversed(self.options.policies):
-            joined = options_of(joined, key)
-        return _ConcatTemplate(joined, self.catalog)._critic_body(graph, features, (who,))
+        return self.joined()._critic_body(graph, features, (who,))
 
     def _critic_body(self, graph: GraphBuilder, features: tuple[str, ...], extra: tuple[str, ...]) -> str:
         critic = self.options.critic
@@ -229,7 +232,9 @@ def block_of(name: str, options: ConcatOptions) -> str:
     Raises:
         RequestError: none of these.
     """
-    name = name.partition("@")[0]  # inputs of a shared critic that policy keys observe in different shapes
+    if name not in {*options.modalities, *options.blocks}:
+        # Inputs of a critic that policy keys share: `name@key` values states, `key:name` actions.
+        name = name.partition("@")[0].rpartition(":")[2]
     if name in options.modalities:
         return options.modalities[name]
     blocks = [block for block in options.blocks if block not in options.inputs]

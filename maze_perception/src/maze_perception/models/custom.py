@@ -25,6 +25,7 @@ from maze_perception.inference import InferenceBlock
 from maze_perception.models.assembly import (
     N_TWINS,
     VALUE_HEAD_GAIN,
+    action_value_kind,
     add_heads,
     add_linear,
     find_inputs,
@@ -56,7 +57,8 @@ def make_custom_model(context: ModelContext, options: CustomOptions) -> Structur
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(context.seed)
         networks = {key: _key_networks(context, options, key, own) for key, own in distributions.items()}
-    kind = "state-action" if context.critic == "state-action" else options.critic_kind
+    values_actions = context.critic == "state-action"
+    kind = action_value_kind(options.critic_kind, spaces_, "critic_kind") if values_actions else options.critic_kind
     return StructuredActorCritic(spaces_, distributions, networks, critic_kind=kind)
 
 

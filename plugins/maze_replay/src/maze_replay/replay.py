@@ -25,6 +25,9 @@ from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import RequestError
 from maze_replay.division import divide_rings
 
+Only = tuple[str, int]
+"""An observation of one number, and the value it has in the transitions that are wanted."""
+
 MIN_ROWS = 4
 """Rows a ring has at least: two transitions, a final and a pending observation."""
 
@@ -200,7 +203,14 @@ class ReplayBuffer:
         self._filled[ring] = min(self._filled[ring] + n_rows, self.n_rows)
         self._bootstraps[ring] = False
 
-    def sample(self, size: int, rng: np.random.Generator, *, n_steps: int = 1) -> Transitions:
+    def count(self, only: Only | None = None) -> int:
+        """Transitions that can be drawn; of some of them in O(rows)."""
+        if only is None:
+            return self.n_transitions
+        name, value = only
+        return int(np.count_nonzero(self._valid & (self._observation[name] == value)))
+
+    def sample(self, size: int, rng: np.random.Generator, *, n_steps: int = 1, only: Only | None = None) -> Transitions:
         """Draw transitions uniformly, with replacement, in O(size · n_steps).
 
         Rows that are no transition are drawn again; they are few. At least one transition must be stored.
@@ -209,8 +219,9 @@ class ReplayBuffer:
             size: B.
             rng: draws.
             n_steps: see `read`.
+            only: draw the transitions alone whose observation has this value; there must be one.
         """
-        return self.read(self._draw(size, rng), n_steps=n_steps)
+        return self.read(self._draw(size, rng, only), n_steps=n_steps)
 
     def read(self, rows: np.ndarray, *, n_steps: int = 1) -> Transitions:
         """The transitions of given rows.
@@ -256,12 +267,13 @@ class ReplayBuffer:
         self._valid[rings, rows] = False
         self._filled[rings] = np.minimum(self._filled[rings] + 1, self.n_rows)
 
-    def _draw(self, size: int, rng: np.random.Generator) -> np.ndarray:
+    def _draw(self, size: int, rng: np.random.Generator, only: Only | None = None) -> np.ndarray:
         """(size,) flat indices of valid rows."""
         depth, valid = int(self._filled.max()), self._valid.reshape(-1)
+        column, value = (valid, True) if only is None else (self._observation[only[0]].reshape(-1), only[1])
         rows = self._draw_any(size, depth, rng)
         while True:
-            bad = np.flatnonzero(~valid[rows])
+            bad = np.flatnonzero(~(valid[rows] & (column[rows] == value)))
             if not len(bad):
                 return rows
             rows[bad] = self._draw_any(len(bad), depth, rng)

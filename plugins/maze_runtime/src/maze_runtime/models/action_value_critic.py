@@ -26,6 +26,9 @@ class ActionValueCritic(nn.Module):
         encoder: of observations.
         action_encoder: of actions.
         networks: each maps encoded observations (and `TAKEN_ACTION`, (B, A)) to {"value": (B, K) or (B, 1)}.
+
+    Attributes:
+        shapes: of what the networks may read.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class ActionValueCritic(nn.Module):
         self.action_encoder = action_encoder
         self._encoder = encoder
         self.networks = nn.ModuleList(networks)
+        self.shapes = {**encoder.shapes, TAKEN_ACTION: (action_encoder.size,)}
 
     def forward(self, observation: TensorDict, encoded_action: Tensor | None = None) -> Tensor:
         """Action values: (2, B, K) of every choice, or (2, B) of the encoded actions (B, A)."""

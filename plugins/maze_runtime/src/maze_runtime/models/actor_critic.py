@@ -16,12 +16,13 @@ from maze_kernel.contracts.networks import NetworkGraph
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError
 from maze_runtime.models.action_distribution import ProductDistribution
-from maze_runtime.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
+from maze_runtime.models.action_value_critic import ActionValueCritic
 from maze_runtime.models.agent_networks import AgentNetworks, mirror_by_agent
 from maze_runtime.models.graph_building import graph_of
 from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.models.observation_encoding import ObservationEncoder
 from maze_runtime.models.recurrence import next_state_name, state_shapes_of
+from maze_runtime.models.shared_action_values import SharedActionValueCritic
 from maze_runtime.models.shared_critic import SharedStateCritic
 
 TensorDict = dict[str, Tensor]
@@ -86,8 +87,9 @@ class StructuredActorCritic(nn.Module):
         self._states = _states_by_role(networks)
         # In a tuple, because a module that is an attribute too would be registered twice.
         self._shared_critic: tuple[SharedStateCritic, ...] = () if shared_critic is None else (shared_critic,)
-        if shared_critic is not None:
-            self.critics["shared"] = shared_critic
+        views = [own for own in self._critic.values() if isinstance(own, SharedActionValueCritic)]
+        if shared_critic is not None or views:
+            self.critics["shared"] = views[0].networks if shared_critic is None else shared_critic
 
     def logits(self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None) -> TensorDict:
         """Head name to (B, L) logits, masks applied."""
@@ -160,7 +162,9 @@ class StructuredActorCritic(nn.Module):
         """What every network is made of, policies first; shared layers are shown in both that use them."""
         policies = [self._graph_of_policy(key) for key in self._policy]
         joined = [graph_of("critic", "all", [one.network], one.shapes, ["value"]) for one in self._shared_critic]
-        return (*policies, *(self._graph_of_critic(key) for key in self._critic), *joined)
+        views = [key for key, own in self._critic.items() if isinstance(own, SharedActionValueCritic)]
+        critics = [self._graph_of_critic(key) for key in self._critic if key not in views[1:]]
+        return (*policies, *critics, *joined)
 
     def policy_state_dict(self) -> dict[str, Tensor]:
         """State without the critics, names as in `state_dict()`: load it with `strict=False`."""
@@ -219,9 +223,9 @@ class StructuredActorCritic(nn.Module):
     def _graph_of_critic(self, key: PolicyKey) -> NetworkGraph:
         critic, shapes = self._critic[key], self._encoders[key].shapes
         if isinstance(critic, ActionValueCritic):
-            shapes = {**shapes, TAKEN_ACTION: (critic.action_encoder.size,)}
             note = f"one of {len(critic.networks)} alike"
-            return graph_of("action-values", key, [critic.networks[0]], shapes, ["value"], note)
+            whose = "all" if isinstance(critic, SharedActionValueCritic) else key
+            return graph_of("action-values", whose, [critic.networks[0]], critic.shapes, ["value"], note)
         chain, note = self._chain(key, critic)
         return graph_of("critic", key, chain, shapes, ["value"], note)
 

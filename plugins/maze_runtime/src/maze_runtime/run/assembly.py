@@ -215,7 +215,7 @@ class Assembly:
             seed=self.seeds.seed("model"),
             critic="state-value" if critic == "none" else critic,
         )
-        model: ActorCritic = self.kernel.catalog.build(selection, context)
+        model: ActorCritic = self._built_at_its_options(selection, context)
         self._refuse_state(model)
         return model
 
@@ -307,9 +307,12 @@ class Assembly:
 
     def make_trainer(self, context: TrainerContext) -> Trainer:
         """The training algorithm; an error that names one of its options is shown at that option."""
-        selection = self.experiment.trainer
+        return self._built_at_its_options(self.experiment.trainer, context)  # type: ignore[no-any-return]
+
+    def _built_at_its_options(self, selection: Selection, context: Any) -> Any:
+        """The component; an error that names one of its options is shown where that stands."""
         try:
-            return self.kernel.catalog.build(selection, context)  # type: ignore[no-any-return]
+            return self.kernel.catalog.build(selection, context)
         except MazeError as error:
             error.location = error.location or selection.places.get(error.option or "")
             raise
