@@ -1,5 +1,7 @@
 """The replay buffer alone: rings, wrap-around, whole episodes, saving."""
 
+import itertools
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -240,3 +242,31 @@ def test_what_is_stored_can_be_stored_elsewhere():
     assert elsewhere.n_transitions == buffer.n_transitions > 30
     numbers = [{float(x) for x in each._observation["x"][each._valid][:, 0]} for each in (buffer, elsewhere)]
     assert numbers[0] == numbers[1] == check(elsewhere, stream, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("n_steps", [12, 300])
+@pytest.mark.parametrize("n_rings", [1, 3])
+def test_runs_are_what_a_ring_stored_one_after_the_other(n_rings, n_steps):
+    """In a ring that is not full, and in one that was overwritten; where the newest is reached another one follows."""
+    stream, buffer = Stream(n_rings), make_buffer(n_rings, 64 * n_rings)
+    stream.begin(buffer)
+    order = [[] for _ in range(n_rings)]
+    for _ in range(n_steps):
+        for ring, number in enumerate(stream.now):
+            order[ring].append(float(number))
+        stream.advance(buffer)
+    after = {one: two for numbers in order for one, two in itertools.pairwise(numbers)}
+    newest = {numbers[-1] for numbers in order}
+    batch = buffer.sample(200, np.random.default_rng(0), run_length=4)
+    numbers = batch.observation["x"][:, 0]
+    assert len(numbers) == 800
+    jumps = 0
+    for run in numbers.reshape(200, 4).tolist():
+        for one, two in itertools.pairwise(run):
+            jumps += one in newest
+            assert one in newest or after[one] == two
+    assert jumps < 200
+    for i, number in enumerate(numbers.tolist()):
+        assert batch.reward[i] == -number
+        following = stream.expected[number]
+        assert (batch.discount[i] == 0.0) == (following is None)

@@ -249,6 +249,11 @@ def test_differences_of_values_are_refused(make_trainer):
     assert "shared-state" in refusal.value.expected
 
 
+def test_whole_rollouts_are_refused(make_trainer):
+    with pytest.raises(RequestError, match="all policy keys"):
+        make_trainer(**tables(n_rollout_steps=4, split_rollouts_into_transitions=False))
+
+
 def test_what_is_refused_is_shown_where_it_stands(kernel, tmp_path):
     file = tmp_path / "experiment.toml"
     env = f'[env]\nuse = "{PLACE}DoorAndKey"'

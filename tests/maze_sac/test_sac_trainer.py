@@ -141,6 +141,20 @@ def test_rows_that_only_reset_are_not_stored(make_trainer):
     assert statistics["SACEvents/buffer_size"] == trainer.env_steps
 
 
+@pytest.mark.parametrize("kind", ["continuous", "two keys", "team"])
+def test_rollouts_that_are_not_split_are_drawn_whole(make_trainer, kind):
+    options = {"n_rollout_steps": 4, "batch_size": 8, "split_rollouts_into_transitions": False}
+    trainer = make_trainer(**tables(kind, **options))
+    trainer.train_epoch()
+    for batch in trainer._experience.sample(8, np.random.default_rng(0)).values():
+        assert len(batch.transitions.reward) == 32
+    split = make_trainer(**tables(kind, **{**options, "n_rollout_steps": 1}))
+    split.train_epoch()
+    whole = make_trainer(**tables(kind, **{**options, "n_rollout_steps": 1, "split_rollouts_into_transitions": True}))
+    whole.train_epoch()
+    assert torch.equal(weights(split), weights(whole))
+
+
 def test_statistics_have_the_documented_tags(make_trainer):
     statistics = make_trainer(**tables("continuous")).train_epoch()
     wanted = "critic_loss policy_loss q_value entropy entropy_coef critic_grad_norm policy_grad_norm learning_rate"

@@ -43,6 +43,7 @@ class DemonstrationMemory:
         data = options.demonstrations
         self._recorded = None if data is None else RecordedDemonstrations(data, context)
         self._options = options
+        self._run_length = 1 if options.split_rollouts_into_transitions else options.n_rollout_steps
         self._joint = joint
         self._spaces = context.spaces if joint is None else joint.spaces
         self._kept: dict[PolicyKey, ReplayBuffer] = {}
@@ -77,14 +78,20 @@ class DemonstrationMemory:
     def sample_with(
         self, key: PolicyKey, replay: ReplayBuffer, size: int, rng: np.random.Generator, only: Only | None = None
     ) -> Transitions:
-        """A batch of both: `demonstration_fraction` of it from here, or every transition equally likely."""
+        """A batch of both: `demonstration_fraction` of it from here, or every transition equally likely.
+
+        Where rollouts are not split, `size` counts runs of transitions, see `ReplayBuffer.sample`.
+        """
         kept = self._kept.get(key)
         n_kept = 0 if kept is None else kept.count(only)
         if kept is None or not n_kept:
-            return replay.sample(size, rng, only=only)
+            return replay.sample(size, rng, only=only, run_length=self._run_length)
         fraction, share = self._options.demonstration_fraction, n_kept / (n_kept + replay.count(only))
         n_own = round(fraction * size) if fraction else int(rng.binomial(size, share))
-        own, played = kept.sample(n_own, rng, only=only), replay.sample(size - n_own, rng, only=only)
+        own, played = (
+            buffer.sample(n, rng, only=only, run_length=self._run_length)
+            for buffer, n in ((kept, n_own), (replay, size - n_own))
+        )
         return own.followed_by(played)
 
     def state_dict(self) -> dict[str, Any]:

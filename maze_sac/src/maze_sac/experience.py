@@ -10,6 +10,7 @@ import numpy as np
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import TrainerContext
 from maze_kernel.contracts.vector import ArrayDict
+from maze_kernel.errors import RequestError
 from maze_replay.collector import TransitionStore
 from maze_replay.replay import Transitions
 from maze_runtime.models.action_encoding import Choices
@@ -63,6 +64,17 @@ class Drawn(NamedTuple):
         )
 
 
+def _require_split(options: SACOptions) -> None:
+    if not options.split_rollouts_into_transitions:
+        raise RequestError(
+            "rollouts hold the decisions of all policy keys, and a batch those of one",
+            received='split_rollouts_into_transitions = false, and a critic of the kind "shared-state"',
+            option="split_rollouts_into_transitions",
+            owner="maze-sac",
+            help='leave it out, or choose critic = "step-state" in [model]',
+        )
+
+
 def values_whoever_decides(model: Any) -> bool:
     """Whether the decisions of an environment are one series to the model's critics."""
     return getattr(model, "critic_kind", "") == "shared-state-action"
@@ -90,8 +102,10 @@ class Experience:
         self._initial = InitialPolicy(options.initial_sampling_policy, network, context, self._vector_env)
         self._play = make_play(self._vector_env, network, self._initial, parameters, options.n_rollout_steps)
         spaces = context.spaces
-        n_envs = self._vector_env.n_envs
-        self._joint = JointKeys(spaces, n_envs) if values_whoever_decides(model) else None
+        self._joint = None
+        if values_whoever_decides(model):
+            _require_split(options)
+            self._joint = JointKeys(spaces, self._vector_env.n_envs)
         self._statistics = EpisodeReturns(self._vector_env.n_envs)
         self._store = TransitionStore(
             spaces if self._joint is None else self._joint.spaces,

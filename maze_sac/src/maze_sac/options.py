@@ -43,6 +43,8 @@ class SACOptions:
     """Rollouts an iteration."""
     num_batches_per_iter: int = attrs.field(default=1, validator=at_least(1))
     """Updates an iteration, each on a batch of its own."""
+    split_rollouts_into_transitions: bool = True
+    """Draw every transition of a batch by itself. False: draw rollouts, runs of `n_rollout_steps` transitions that an actor made one after the other; `batch_size` counts rollouts then."""  # noqa: E501
     batch_size: int = attrs.field(default=100, validator=at_least(1))
     """Transitions an update, drawn uniformly with replacement."""
     lr: float | Schedule = attrs.field(default=0.001, validator=positive_rate)

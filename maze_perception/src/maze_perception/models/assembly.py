@@ -242,7 +242,7 @@ def _shared_twins(spaces_: StructuredSpaces, template: Template) -> dict[PolicyK
     def network() -> InferenceBlock:
         graph = GraphBuilder({**encoder.shapes, TAKEN_ACTION: (layout.n_columns,)}, template.init)
         latent = template.action_value_body(graph, observation, tuple(observation.spaces), TAKEN_ACTION)
-        value = _add_linear(graph, "value", graph.require_vector(latent), layout.n_outputs, VALUE_HEAD_GAIN)
+        value = add_linear(graph, "value", graph.require_vector(latent), layout.n_outputs, VALUE_HEAD_GAIN)
         return graph.build({"value": value})
 
     twins = nn.ModuleList([network() for _ in range(N_TWINS)])

@@ -210,7 +210,9 @@ class ReplayBuffer:
         name, value = only
         return int(np.count_nonzero(self._valid & (self._observation[name] == value)))
 
-    def sample(self, size: int, rng: np.random.Generator, *, n_steps: int = 1, only: Only | None = None) -> Transitions:
+    def sample(
+        self, size: int, rng: np.random.Generator, *, n_steps: int = 1, only: Only | None = None, run_length: int = 1
+    ) -> Transitions:
         """Draw transitions uniformly, with replacement, in O(size · n_steps).
 
         Rows that are no transition are drawn again; they are few. At least one transition must be stored.
@@ -220,8 +222,13 @@ class ReplayBuffer:
             rng: draws.
             n_steps: see `read`.
             only: draw the transitions alone whose observation has this value; there must be one.
+            run_length: draw runs of so many transitions that an actor made one after the other, across the ends of
+                episodes; B · `run_length` rows, run by run. Where the newest is reached a run goes on at another one.
         """
-        return self.read(self._draw(size, rng, only), n_steps=n_steps)
+        rows = self._draw(size, rng, only)
+        if run_length > 1:
+            rows = self._runs(rows, run_length, rng)
+        return self.read(rows, n_steps=n_steps)
 
     def read(self, rows: np.ndarray, *, n_steps: int = 1) -> Transitions:
         """The transitions of given rows.
@@ -252,6 +259,21 @@ class ReplayBuffer:
             next_observation=_take(self._observation, self._following(last)),
             discount=discount,
         )
+
+    def _runs(self, rows: np.ndarray, length: int, rng: np.random.Generator) -> np.ndarray:
+        """(B · length,) flat indices of what was stored behind each row (B,)."""
+        valid, runs = self._valid.reshape(-1), [rows]
+        pending = np.arange(self.n_rings) * self.n_rows + self._cursor
+        for _ in range(length - 1):
+            following = self._following(rows)
+            ends = following == pending[following // self.n_rows]
+            # Between the transitions of two episodes lies a final observation, if the first was cut.
+            following = np.where(valid[following], following, self._following(following))
+            lost = np.flatnonzero(ends | ~valid[following])
+            following[lost] = self._draw(len(lost), rng) if len(lost) else following[lost]
+            rows = following
+            runs.append(rows)
+        return np.stack(runs, axis=1).reshape(-1)
 
     def _following(self, rows: np.ndarray) -> np.ndarray:
         """Flat indices of the rows behind these, in the same rings."""
