@@ -99,15 +99,15 @@ def make_trainer(assemble):
 def cutting(kernel, tmp_path):
     """Greedy episodes of a version of the cutting environment, and the context of a trainer in another."""
 
-    def make(recorded, trained, n_episodes=3, **tables):
+    def make(recorded, trained, n_episodes=3, folder="cuts", **tables):
         def load(version, **tables):
             env = {"use": "cutting-2d", "version": version, "max_episode_steps": 12}
-            trainer = {"use": "bc", "device": "cpu", "demonstrations": {"path": str(tmp_path / "cuts")}}
+            trainer = {"use": "bc", "device": "cpu", "demonstrations": {"path": str(tmp_path / folder)}}
             data = {"name": "cuts", "env": env, "trainer": trainer, **tables}
             return experiment_from_mapping(data, kernel=kernel)
 
-        if not (tmp_path / "cuts").exists():
-            options = RolloutOptions(n_episodes=n_episodes, n_workers=1, record_dir=tmp_path / "cuts")
+        if not (tmp_path / folder).exists():
+            options = RolloutOptions(n_episodes=n_episodes, n_workers=1, record_dir=tmp_path / folder)
             roll_out(load(recorded), kernel, options, policy="cutting-2d-greedy")
         return Assembly(load(trained, **tables), kernel)
 

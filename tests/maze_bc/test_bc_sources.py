@@ -8,7 +8,8 @@ from gymnasium import spaces
 from maze_bc.data import Decisions, check_demonstrations, estimate_transforms, through
 from maze_bc.recorded_data import RecordedArrays, RecordedStates
 from maze_bc.sources import open_demonstrations
-from maze_kernel.config import experiment_from_mapping
+from maze_bc.taken_apart import TakenApart
+from maze_kernel.config import experiment_from_mapping, load_experiment
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError
 from maze_runtime.env.flat import flat_spaces
@@ -145,6 +146,104 @@ def test_structured_environments_are_imitated_key_by_key(cutting):
         assert f"ValidationEvents/policy_loss/{key}" in last
     assert last["ImitationEvents/policy_loss"] < 0.7 * first["ImitationEvents/policy_loss"]
     trainer.close()
+
+
+def test_a_flat_recording_teaches_the_structured_version(cutting):
+    """Each whole cut is a selection and a cut; both versions show the same inventory at the selection."""
+    assembly = cutting("flat", "masked", n_episodes=4)
+    data = assembly.experiment.trainer.options.demonstrations
+    demonstrations = open_demonstrations(data, assembly.trainer_context())
+    assert isinstance(demonstrations, TakenApart)
+    recorded = TrajectoryDataset.open(data.options.path)
+    for index, episode in enumerate(recorded):
+        taken = demonstrations.read(index)
+        assert demonstrations.lengths[index] == 2 * len(episode)
+        select, cut = taken["select"], taken["cut"]
+        np.testing.assert_array_equal(select.place, 2 * np.arange(len(episode)))
+        np.testing.assert_array_equal(cut.place, 2 * np.arange(len(episode)) + 1)
+        for name in ("inventory", "ordered_piece"):
+            np.testing.assert_array_equal(select.observation[name], episode.observation["0"][name])
+        for head, part in (("piece_idx", select), ("cut_rotation", cut), ("cut_order", cut)):
+            np.testing.assert_array_equal(part.action[head], episode.action["0"][head])
+        chosen = episode.action["0"]["piece_idx"]
+        np.testing.assert_array_equal(
+            cut.observation["selected_piece"],
+            episode.observation["0"]["inventory"][np.arange(len(episode)), chosen],
+        )
+        for key, decisions in taken.items():
+            space = assembly.spaces.observation[key]
+            for row in range(len(decisions.place)):
+                assert space.contains({name: array[row] for name, array in decisions.observation.items()})
+    demonstrations.close()
+
+
+def test_what_is_taken_apart_is_learnt_like_what_was_recorded_in_parts(cutting):
+    trainers = []
+    for recorded in ("flat", "masked"):
+        assembly = cutting(recorded, "masked", n_episodes=4, folder=recorded)
+        trainers.append(assembly.make_trainer(assembly.trainer_context()))
+    first = [trainer.train_epoch() for trainer in trainers]
+    for _ in range(20):
+        last = [trainer.train_epoch() for trainer in trainers]
+    tag = "ImitationEvents/policy_loss"
+    assert last[0][tag] < 0.8 * first[0][tag]
+    for key in ("select", "cut"):
+        tables = [trainer._minibatches._rows(trainer._minibatches._plan(0)[0].episodes)[key] for trainer in trainers]
+        for name in tables[0].observation:
+            np.testing.assert_array_equal(*(table.observation[name].numpy() for table in tables))
+        for name in tables[0].action:
+            np.testing.assert_array_equal(*(table.action[name].numpy() for table in tables))
+    for trainer in trainers:
+        trainer.close()
+
+
+def test_a_structured_environment_that_does_not_say_what_follows_is_refused(cutting, monkeypatch):
+    from maze_cutting2d.core_env import StructuredCuttingCoreEnv
+    from maze_runtime.env.core_env import CoreEnv
+
+    monkeypatch.setattr(StructuredCuttingCoreEnv, "preview_sub_step", CoreEnv.preview_sub_step)
+    assembly = cutting("flat", "masked")
+    with pytest.raises(RequestError, match="what follows a sub-step") as refusal:
+        assembly.make_trainer(assembly.trainer_context())
+    assert "preview_sub_step" in refusal.value.help
+
+
+def test_a_conversion_that_does_not_find_its_part_is_named(cutting, monkeypatch):
+    from maze_cutting2d.structured_conversions import CutConversion
+
+    monkeypatch.setattr(CutConversion, "maze_to_space", lambda self, action, state: {"cut_rotation": action.turn})
+    assembly = cutting("flat", "masked")
+    demonstrations = open_demonstrations(assembly.experiment.trainer.options.demonstrations, assembly.trainer_context())
+    with pytest.raises(EnvError, match="'cut' does not find its part") as refusal:
+        demonstrations.read(0)
+    assert refusal.value.owner == "CutConversion.maze_to_space"
+    demonstrations.close()
+
+
+@pytest.mark.parametrize("workers", [False, True])
+def test_decisions_of_other_policy_keys_are_refused_by_name(cutting, identity_recording, assemble, workers):
+    pool = {"workers": {"use": "inline", "count": 2}} if workers else {}
+    assembly = cutting("structured", "flat", **pool)
+    with pytest.raises(SpaceError, match="policy key 'select', 'cut'") as refusal:
+        assembly.make_trainer(assembly.trainer_context())
+    assert refusal.value.expected == "'0'"
+    structured = {"use": "maze_testing.structured_environments:DoorAndKey"}
+    wrappers = [{"use": "observation-normalization"}]
+    assembly = assemble(identity_recording(), env=structured, wrappers=wrappers, **pool)
+    with pytest.raises(SpaceError, match="policy key '0'") as refusal:
+        assembly.make_trainer(assembly.trainer_context())
+    assert refusal.value.expected == "'door', 'key'"
+
+
+def test_other_policy_keys_are_shown_where_the_demonstrations_are_named(identity_recording, kernel, tmp_path):
+    file = tmp_path / "experiment.toml"
+    env = '[env]\nuse = "maze_testing.structured_environments:DoorAndKey"'
+    where = f'demonstrations = {{ path = "{identity_recording()}" }}'
+    file.write_text(f'name = "x"\n{env}\n[trainer]\nuse = "bc"\n{where}\n')
+    assembly = Assembly(load_experiment(file, kernel=kernel), kernel)
+    with pytest.raises(SpaceError) as refusal:
+        assembly.make_trainer(assembly.trainer_context())
+    assert "experiment.toml:6:" in refusal.value.render()
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:minari.*")

@@ -165,6 +165,24 @@ def split_episodes(
     return sorted(order[n_validation:]), sorted(order[:n_validation])
 
 
+def require_known_keys(recorded: StructuredSpaces, wanted: StructuredSpaces) -> None:
+    """Refuse decisions of policy keys that the training environment does not have.
+
+    Raises:
+        SpaceError: names them.
+    """
+    unknown = [key for key in recorded.policy_keys if key not in wanted.action]
+    if unknown:
+        raise SpaceError(
+            f"the demonstrations are of another environment: policy key {', '.join(map(repr, unknown))}",
+            received=f"policy keys {', '.join(map(repr, recorded.policy_keys))}",
+            expected=", ".join(map(repr, wanted.policy_keys)),
+            option="demonstrations",
+            owner=OWNER,
+            help="train in the environment they were recorded in, or record this one",
+        )
+
+
 def check_demonstrations(demonstrations: Demonstrations, wanted: StructuredSpaces) -> None:
     """Refuse data that the policies of the training environment cannot learn from.
 
@@ -176,20 +194,16 @@ def check_demonstrations(demonstrations: Demonstrations, wanted: StructuredSpace
         raise RequestError(
             "the demonstrations hold no decisions", owner=OWNER, help="record some: maze rollout --record"
         )
+    require_known_keys(demonstrations.spaces, wanted)
     for what in ("observation", "action"):
         theirs, ours = getattr(demonstrations.spaces, what), getattr(wanted, what)
         for key, space in theirs.items():
-            if key not in ours:
-                raise SpaceError(
-                    f"the demonstrations are of another environment: policy key {key!r}",
-                    expected=", ".join(map(repr, ours)),
-                    owner=OWNER,
-                )
             if _summary(space) != _summary(ours[key]):
                 raise SpaceError(
                     f"the {what}s of the demonstrations are not those of the training environment",
                     received=_summary(space),
                     expected=_summary(ours[key]),
+                    option="demonstrations",
                     owner=OWNER,
                     help="train in the environment they were recorded in, with wrappers that give the same spaces",
                 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from maze_bc.data import Demonstrations
+from maze_bc.data import Demonstrations, require_known_keys
 from maze_bc.recorded_data import RecordedArrays, RecordedStates, speaks_of_states
+from maze_bc.taken_apart import TakenApart
 from maze_kernel.contracts.trainer import TrainerContext
 from maze_kernel.selection import Selection
 from maze_runtime.datasets.contract import DatasetContext
@@ -27,6 +28,9 @@ def _open(data: Selection, context: DatasetContext) -> Demonstrations:
     if isinstance(episodes, HoldsMazeEpisodes):
         env = context.make_env()
         if speaks_of_states(env, episodes):
+            if episodes.spaces.is_flat and not env.structured_spaces.is_flat:
+                return TakenApart(episodes, env)
+            require_known_keys(episodes.spaces, env.structured_spaces)
             return RecordedStates(episodes, env)
         env.close()
     return RecordedArrays(episodes)

@@ -13,6 +13,7 @@ from maze_bc.data import (
     Demonstrations,
     check_demonstrations,
     estimate_transforms,
+    require_known_keys,
     row_bytes,
     split_episodes,
     through,
@@ -93,6 +94,7 @@ class BCTrainer:
         rng = seeds.generator("validation")
         n_episodes = len(demonstrations.lengths)
         training, validation = split_episodes(n_episodes, options.validation_percentage, rng)
+        require_known_keys(demonstrations.spaces, context.spaces)
         estimate_transforms(demonstrations, training, context.transforms)
         outer = through(demonstrations, context.transforms)
         check_demonstrations(outer, context.spaces)
