@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -48,7 +48,11 @@ def imitation_loss(objectives: Objectives, entropy_coef: float) -> LossFunction:
 
 
 def measure(
-    model: ActorCritic, objectives: Objectives, spaces: StructuredSpaces, batches: Iterable[Batch]
+    model: ActorCritic,
+    objectives: Objectives,
+    spaces: StructuredSpaces,
+    batches: Iterable[Batch],
+    top_k: Sequence[int] = (5,),
 ) -> dict[str, float]:
     """Means over all decisions of `batches`: "policy_loss", "policy_entropy" and "METRIC/HEAD" of each head.
 
@@ -60,7 +64,7 @@ def measure(
     with torch.no_grad():
         for batch in batches:
             for key, rows in batch.items():
-                for name, values in _row_statistics(model, objectives[key], spaces, key, rows).items():
+                for name, values in _row_statistics(model, objectives[key], spaces, key, rows, top_k).items():
                     values = values if rows.weight is None else values[rows.weight > 0]
                     sums[name] = sums.get(name, 0.0) + float(values.sum())
                     counts[name] = counts.get(name, 0.0) + len(values)
@@ -68,7 +72,12 @@ def measure(
 
 
 def _row_statistics(
-    model: ActorCritic, objective: Objective, spaces: StructuredSpaces, key: PolicyKey, rows: Rows
+    model: ActorCritic,
+    objective: Objective,
+    spaces: StructuredSpaces,
+    key: PolicyKey,
+    rows: Rows,
+    top_k: Sequence[int],
 ) -> dict[str, Tensor]:
     """One number a decision, (B,)."""
     logits = model.logits(key, rows.observation, rows.agent_id)
@@ -78,7 +87,7 @@ def _row_statistics(
     if place:
         statistics |= {f"policy_loss/{key}": policy_loss, f"policy_entropy/{key}": entropy}
     for head, distribution in model.distributions[key].heads.items():
-        metrics = head_metrics(spaces.action[key][head], distribution, logits[head], rows.action[head])
+        metrics = head_metrics(spaces.action[key][head], distribution, logits[head], rows.action[head], top_k)
         statistics |= {f"{name}/{place}{head}": values for name, values in metrics.items()}
     return statistics
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from gymnasium import spaces
 from torch import Tensor
 
 from maze_kernel.contracts.model import Distribution
 
-TOP_K = 5
 
-
-def head_metrics(space: spaces.Space, distribution: Distribution, logits: Tensor, action: Tensor) -> dict[str, Tensor]:
+def head_metrics(
+    space: spaces.Space, distribution: Distribution, logits: Tensor, action: Tensor, top_k: Sequence[int] = (5,)
+) -> dict[str, Tensor]:
     """Metrics of one head, one number a decision: name to (B,).
 
     "accuracy": 1 where the likeliest action is the recorded one; "rank": place of the recorded action among the
-    options by likelihood, 1 the likeliest; "top_5_accuracy": 1 where the rank is at most 5, for more than five options;
+    options by likelihood, 1 the likeliest; "top_K_accuracy": 1 where the rank is at most K, for more than K options;
     "binary_accuracy": the part of the bits that agree; "mean_abs_deviation": of the distribution's mean from the
     recorded action, mean over dimensions, in the units of the action. MultiDiscrete: means over the dimensions.
 
@@ -24,6 +26,7 @@ def head_metrics(space: spaces.Space, distribution: Distribution, logits: Tensor
         distribution: over it.
         logits: (B, L).
         action: (B, ...) recorded actions.
+        top_k: each K.
     """
     mode = distribution.mode(logits)
     if isinstance(space, spaces.MultiBinary):
@@ -33,7 +36,7 @@ def head_metrics(space: spaces.Space, distribution: Distribution, logits: Tensor
     metrics = {"accuracy": _row_mean(mode == action)}
     sizes, starts = _options(space)
     if sum(sizes) == logits.shape[-1]:
-        metrics |= _rank_metrics(logits, action, sizes, starts)
+        metrics |= _rank_metrics(logits, action, sizes, starts, top_k)
     return metrics
 
 
@@ -46,15 +49,15 @@ def _options(space: spaces.Space) -> tuple[list[int], list[int]]:
     return [], []
 
 
-def _rank_metrics(logits: Tensor, action: Tensor, sizes: list[int], starts: list[int]) -> dict[str, Tensor]:
+def _rank_metrics(
+    logits: Tensor, action: Tensor, sizes: list[int], starts: list[int], top_k: Sequence[int]
+) -> dict[str, Tensor]:
     choices = action.reshape(len(action), -1).long() - torch.tensor(starts, device=action.device)
     ranks = torch.stack(
         [_rank(part, choice) for part, choice in zip(logits.split(sizes, -1), choices.T, strict=True)], dim=-1
     )
     metrics = {"rank": _row_mean(ranks)}
-    if max(sizes) > TOP_K:
-        metrics[f"top_{TOP_K}_accuracy"] = _row_mean(ranks <= TOP_K)
-    return metrics
+    return metrics | {f"top_{k}_accuracy": _row_mean(ranks <= k) for k in top_k if max(sizes) > k}
 
 
 def _rank(logits: Tensor, choice: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import attrs
 
@@ -10,6 +10,31 @@ from maze_kernel.selection import Selection
 from maze_kernel.validators import above, all_of, at_least, below, between
 from maze_runtime.training.schedules import Schedule, positive_rate
 from maze_runtime.training.spellings import SPELLINGS
+
+
+def _each_positive(_: Any, attribute: Any, numbers: tuple[int, ...]) -> None:
+    if any(number < 1 for number in numbers):
+        raise ValueError(f"'{attribute.name}' holds numbers >= 1")
+
+
+def _is_eager(options: Any, attribute: Any, optimizer: OptimizerOptions | None) -> None:
+    if optimizer is not None and options.compile:
+        raise ValueError(f"'{attribute.name}' is not compiled: leave it out, or set 'compile = false'")
+
+
+def _leaves_the_rate(_: Any, attribute: Any, kwargs: dict[str, Any]) -> None:
+    if "lr" in kwargs:
+        raise ValueError(f"'{attribute.name}' has no 'lr': the learning rate is the option 'lr' of the trainer")
+
+
+@attrs.frozen(kw_only=True)
+class OptimizerOptions:
+    """An optimiser by import path."""
+
+    use: str
+    """"package.module:Class" of a torch.optim.Optimizer whose step needs no closure, e.g. "torch.optim:AdamW"."""
+    kwargs: dict[str, Any] = attrs.field(factory=dict, validator=_leaves_the_rate)
+    """Keyword arguments of its constructor, without `lr`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -33,7 +58,9 @@ class BCOptions:
     batch_size: int = attrs.field(default=100, validator=at_least(1))
     """Decisions a minibatch, at most: a pass is cut into minibatches of equal size."""
     lr: float | Schedule = attrs.field(default=0.001, validator=positive_rate)
-    """Learning rate of Adam: a number, or a schedule over `n_epochs`."""
+    """Learning rate: a number, or a schedule over `n_epochs`."""
+    optimizer: OptimizerOptions | None = attrs.field(default=None, validator=_is_eager)
+    """Another optimiser than Adam; `lr` and `max_grad_norm` hold for it, too."""
     adam_epsilon: float = attrs.field(default=1e-8, validator=above(0.0))
     """Adam's epsilon, added to the root of the second moment."""
     max_grad_norm: float = attrs.field(default=0.0, validator=at_least(0.0))
@@ -42,6 +69,8 @@ class BCOptions:
     """"auto": negative log-likelihood of the recorded action under the head's own distribution; "mse": for Box heads the squared error of the distribution's mean, bounded dimensions scaled to -1 ... 1."""  # noqa: E501
     entropy_coef: float = attrs.field(default=0.0, validator=at_least(0.0))
     """Weight of the entropy bonus, which keeps the policy from becoming too sure."""
+    top_k: tuple[int, ...] = attrs.field(default=(5,), validator=_each_positive)
+    """Of heads that choose the part of the decisions whose recorded option is among the k likeliest, a statistic `top_k_accuracy` for each k; heads of k options or fewer have none."""  # noqa: E501
     bound_margin: float = attrs.field(default=0.001, validator=all_of(at_least(0.0), below(0.5)))
     """Recorded Box actions are learnt no closer to a bound than this part of the width: at the bound itself a squashed distribution has no finite mean. Unused with "mse"."""  # noqa: E501
     validation_percentage: float = attrs.field(default=20.0, validator=between(0.0, 90.0))

@@ -20,6 +20,7 @@ from maze_bc.data import (
 )
 from maze_bc.imitation import imitation_loss, measure, objectives_of
 from maze_bc.minibatches import Batch, Cursor, Minibatches
+from maze_bc.optimizer_step import OptimizerStep
 from maze_bc.options import BCOptions
 from maze_bc.refusals import refuse_forbidden_action, refuse_non_finite
 from maze_bc.sources import open_demonstrations
@@ -30,7 +31,7 @@ from maze_runtime.models.flat_parameters import train_policy_only
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
 from maze_runtime.training.gradient_norms import actor_critic_parts
-from maze_runtime.training.gradient_step import GradientStep
+from maze_runtime.training.gradient_step import GradientStep, LossFunction
 
 MEASURED_BATCHES = 10
 """Last minibatches of an epoch on which the metrics of the training data are measured."""
@@ -74,14 +75,7 @@ class BCTrainer:
         train_policy_only(model)
         self.model: ActorCritic = model
         self._objectives = objectives_of(model, options)
-        self._step = GradientStep(
-            model,
-            imitation_loss(self._objectives, options.entropy_coef),
-            epsilon=options.adam_epsilon,
-            max_grad_norm=options.max_grad_norm,
-            compiled=options.compile,
-            norms_of={name: own for name, own in actor_critic_parts(model).items() if "/" in name},
-        )
+        self._step = _make_step(model, imitation_loss(self._objectives, options.entropy_coef), options)
         self._make_data(demonstrations)
         self._counters = Counters(options, context.progress)
         self._n_updates = 0
@@ -159,7 +153,7 @@ class BCTrainer:
 
     def _summary(self, means: list[float], recent: deque[Batch]) -> Statistics:
         model, objectives, spaces = self.model, self._objectives, self._context.spaces
-        trained = measure(model, objectives, spaces, recent)
+        trained = measure(model, objectives, spaces, recent, self.options.top_k)
         norms = (name if "/" in name else "policy_grad_norm" for name in self._step.norms)
         trained |= dict(zip(("policy_loss", *norms), means, strict=True))
         trained |= {
@@ -169,7 +163,7 @@ class BCTrainer:
         }
         summary: Statistics = {f"ImitationEvents/{name}": value for name, value in trained.items()}
         if self._validation is not None:
-            validated = measure(model, objectives, spaces, self._validation.in_order(MEASURED_ROWS))
+            validated = measure(model, objectives, spaces, self._validation.in_order(MEASURED_ROWS), self.options.top_k)
             summary |= {f"ValidationEvents/{name}": value for name, value in validated.items()}
         return summary
 
@@ -201,6 +195,20 @@ class BCTrainer:
     def close(self) -> None:
         """Close what the episodes are read from."""
         self._demonstrations.close()
+
+
+def _make_step(model: Any, loss: LossFunction, options: BCOptions) -> GradientStep | OptimizerStep:
+    norms_of = {name: own for name, own in actor_critic_parts(model).items() if "/" in name}
+    if options.optimizer is not None:
+        return OptimizerStep(model, loss, options.optimizer, max_grad_norm=options.max_grad_norm, norms_of=norms_of)
+    return GradientStep(
+        model,
+        loss,
+        epsilon=options.adam_epsilon,
+        max_grad_norm=options.max_grad_norm,
+        compiled=options.compile,
+        norms_of=norms_of,
+    )
 
 
 def _n_rows(batch: Batch) -> int:
