@@ -127,12 +127,20 @@ def test_an_export_is_refused(trained, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_structured_environments_are_refused():
-    loaded = experiment(env={"use": "maze_testing.structured_environments:DoorAndKey"})
-    assembly = Assembly(loaded, KERNEL)
-    with pytest.raises(RequestError, match="carries state") as caught:
-        assembly.make_trainer(assembly.trainer_context())
-    assert "one policy key" in caught.value.render()
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("use", ["ppo", "a2c"])
+def test_structured_environments_train_and_play(tmp_path, use, model):
+    """Every parameter is trained, the critics of both policy keys among them; workers play as this process does."""
+    env = {"use": "maze_testing.structured_environments:TwoMemories", "n_steps": 4}
+    trainer = {key: value for key, value in PPO.items() if use == "ppo" or key != "batch_size"} | {"use": use}
+    tables = {"env": env, "model": MODELS[model], "trainer": trainer}
+    before = Assembly(experiment(**tables), KERNEL).make_model().state_dict()
+    after = run(tmp_path / "run", **tables).model.state_dict()
+    assert [name for name, tensor in before.items() if torch.equal(tensor, after[name])] == []
+    assert {name.split(".")[1] for name in after if name.startswith("critics.")} == {"key_left", "key_right"}
+    opened = RunContext.load(tmp_path / "run", env=env, silent=True)
+    alone, together = (opened.rollout(n_episodes=4, seed=3, n_workers=n) for n in (None, 2))
+    assert [e.total_reward for e in alone.episodes] == [e.total_reward for e in together.episodes]
 
 
 def test_trainers_without_sequences_are_refused_models_with_state():

@@ -30,6 +30,15 @@ def test_a_carried_state_repeats_the_first_observation(kernel, tmp_path, seed):
     assert best(kernel, tmp_path / "none", name, seed, FORGETFUL) <= 0.5
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_policy_key_remembers_what_it_was_shown(kernel, tmp_path, seed):
+    """Measured over three seeds: 1.0 with memories, at most 0.54 without."""
+    name = "two_memories_recurrent_ppo.toml"
+    assert best(kernel, tmp_path / "memory", name, seed) >= 0.95
+    assert best(kernel, tmp_path / "none", name, seed, FORGETFUL) <= 0.7
+
+
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_carried_state_balances_without_velocities(kernel, tmp_path, seed):

@@ -164,6 +164,6 @@ def test_carried_values_are_forgotten_when_episodes_start_anew(collected):
     trainer, buffer, _ = next(iter(collected("DoorAndKey", "delta-state")))
     estimator: StructuredEstimator = trainer._estimator
     assert buffer.last_key_index.tolist() == [1, 1, 1]
-    assert estimator._carried.any()
+    assert estimator._advantages._carried.any()
     trainer.start_segment(1)
-    assert estimator._carried is None
+    assert estimator._advantages._carried is None

@@ -14,6 +14,7 @@ from maze_ppo.batch import FlatEstimator, RolloutBatch
 from maze_ppo.options import OnPolicyOptions
 from maze_ppo.sequences import SequenceEstimator
 from maze_ppo.structured_estimator import StructuredEstimator
+from maze_ppo.structured_sequences import StructuredSequenceEstimator
 from maze_runtime.models.capabilities import RecurrentModel
 from maze_runtime.models.recurrence import carries_state
 
@@ -49,16 +50,18 @@ def make_estimator(
         RequestError: the model carries state where that cannot be trained.
     """
     discounts = {"gamma": options.gamma, "gae_lambda": options.gae_lambda}
-    recurrent = [key for key in spaces.policy_keys if carries_state(model, key)]
-    if recurrent and (options.compile or not spaces.is_flat):
-        raise RequestError(
-            "a model that carries state from step to step cannot be trained here",
-            received="compile = true" if spaces.is_flat else f"policy keys {', '.join(spaces.policy_keys)}",
-            expected="compile = false, and an environment with one policy key and one agent",
-            owner="maze-ppo",
-            help="read a stacked history with stateful = false",
-        )
-    if recurrent:
-        return SequenceEstimator(cast(RecurrentModel, model), recurrent[0], device, **discounts)
+    if carries_state(model):
+        recurrent = cast(RecurrentModel, model)
+        if options.compile:
+            raise RequestError(
+                "a model that carries state from step to step cannot be trained here",
+                received="compile = true",
+                expected="compile = false",
+                owner="maze-ppo",
+                help="read a stacked history with stateful = false",
+            )
+        if spaces.is_flat:
+            return SequenceEstimator(recurrent, spaces.policy_keys[0], device, **discounts)
+        return StructuredSequenceEstimator(recurrent, device, **discounts)
     estimator = FlatEstimator if spaces.is_flat else StructuredEstimator
     return estimator(model, device, **discounts, fixed_size=options.compile)

@@ -18,7 +18,8 @@ from maze_runtime.rollout.decision_tensors import DecisionTensors, TensorDict
 _ROW_QUANTUM = 16
 """Compiled code sees a multiple of so many decisions a policy key, so that few shapes occur."""
 
-_COLUMNS = ("log_prob", "value", "advantages", "returns", "weight", "base_value")
+COLUMNS = ("log_prob", "value", "advantages", "returns", "weight", "base_value")
+"""The columns of a `StructuredBatch` that are joined over its policy keys."""
 
 
 class StructuredBatch(NamedTuple):
@@ -118,7 +119,7 @@ class StructuredBatch(NamedTuple):
             np.concatenate([rows + offset for rows, offset in zip(of_keys, offsets, strict=True)])
             for of_keys in zip(*draws, strict=True)
         ]
-        names = [name for name in _COLUMNS if getattr(self, name) is not None]
+        names = [name for name in COLUMNS if getattr(self, name) is not None]
         columns = torch.stack([getattr(self, name) for name in names]).index_select(1, self._index(joined))
         if self.weight is not None:
             columns[names.index("weight")] = torch.from_numpy(_is_drawn_once(draws, sizes)).to(columns)

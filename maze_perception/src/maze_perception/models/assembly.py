@@ -28,6 +28,7 @@ from maze_runtime.models.actor_critic import KeyNetworks, StructuredActorCritic
 from maze_runtime.models.agent_networks import AgentNetworks
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.observation_encoding import ObservationEncoder
+from maze_runtime.models.recurrence import state_shapes_of
 from maze_runtime.models.shared_action_values import (
     SharedActionValueCritic,
     SharedLayout,
@@ -107,23 +108,30 @@ def assemble(context: ModelContext, template: Template, rules: Iterable[Distribu
         shares = {key: _shares(template.of(key), spaces_.observation[key], inputs[key][1]) for key in inputs}
         kind = template.critic_kind or "shared-state"
         one_critic = kind == "shared-state" and len(inputs) > 1 and not any(shares.values())
-        networks = {
-            key: _agents_networks(
-                n_agents.get(key),
-                partial(
-                    _key_networks,
-                    spaces_.observation[key],
-                    inputs[key],
-                    own,
-                    template.of(key),
-                    with_critic=not one_critic,
-                    biases=head_biases(spaces_.action[key], template.action_frequencies),
-                ),
-                one_critic=kind == "shared-state" and not shares[key],
-            )
-            for key, own in distributions.items()
-        }
+
+        def build(one_critic: bool) -> dict[PolicyKey, KeyNetworks]:
+            return {
+                key: _agents_networks(
+                    n_agents.get(key),
+                    partial(
+                        _key_networks,
+                        spaces_.observation[key],
+                        inputs[key],
+                        own,
+                        template.of(key),
+                        with_critic=not one_critic,
+                        biases=head_biases(spaces_.action[key], template.action_frequencies),
+                    ),
+                    one_critic=kind == "shared-state" and not shares[key],
+                )
+                for key, own in distributions.items()
+            }
+
+        networks = build(one_critic)
         shared_critic = _shared_critic(spaces_, inputs, template) if one_critic else None
+        if shared_critic is not None and state_shapes_of(shared_critic.network):
+            # What one critic of all policy keys carries would be no actor's: each key has one of its own.
+            networks, shared_critic = build(False), None
     return StructuredActorCritic(spaces_, distributions, networks, critic_kind=kind, shared_critic=shared_critic)
 
 

@@ -239,3 +239,40 @@ class Hierarchy(_Seeded):
 
     def _observe(self) -> Observation:
         return _one_hot(self._wanted if self._option is None else self._option)
+
+
+class TwoMemories(_Seeded):
+    """Two policy keys decide in turn; each is shown a number of its own at first and nothing later, and must repeat it.
+
+    Reward 1 / (2 · `n_steps`) for each right answer: 1 a whole episode. Without a memory of its own for each key a
+    third of the answers after the first two are right.
+
+    Args:
+        n_steps: an episode.
+    """
+
+    structured_spaces = _spaces({"left": N_CHOICES, "right": N_CHOICES}, {"left": 1, "right": 1}, N_CHOICES)
+
+    def __init__(self, *, n_steps: int = 8) -> None:
+        super().__init__(n_steps)
+        self._turn = 0
+
+    def _begin(self) -> None:
+        self._turn, self._numbers = 0, (self._draw(), self._draw())
+
+    def step(self, action: Action) -> StepResult:
+        reward = float(int(action["choice"]) == self._numbers[self._turn]) / (2 * self._n_steps)
+        self._turn = 1 - self._turn
+        self._time += self._turn == 0
+        return self._observe(), reward, self._time == self._n_steps, False, {}
+
+    def actor_id(self) -> ActorID:
+        return ActorID(("left", "right")[self._turn], 0)
+
+    def is_flat_step_end(self) -> bool:
+        return self._turn == 0
+
+    def _observe(self) -> Observation:
+        if self._time == 0:
+            return _one_hot(self._numbers[self._turn])
+        return {"shown": np.zeros(N_CHOICES, np.float32)}

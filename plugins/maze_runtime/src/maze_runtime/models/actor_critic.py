@@ -207,13 +207,17 @@ class StructuredActorCritic(nn.Module):
     ) -> TensorDict:
         """A network's outputs; one with state reads it from `inputs` and leaves the next one in `after`."""
         states = self._states.get(policy_key)
-        if states is None or role not in states:
+        if states is None:
             return _run(network, inputs, agent_id)
-        outputs = network({**inputs, **{name: inputs[f"{role}:{name}"] for name in states[role]}})
+        all_states = {f"{one}:{name}" for one, own in states.items() for name in own}
+        read = {name: tensor for name, tensor in inputs.items() if name not in all_states}
+        outputs = _run(network, read | {name: inputs[f"{role}:{name}"] for name in states.get(role, ())}, agent_id)
+        if role not in states:
+            return outputs
         following = {f"{role}:{name}": outputs.pop(next_state_name(name)) for name in states[role]}
         if after is not None:
             after |= following
-        return outputs  # type: ignore[no-any-return]
+        return outputs
 
     def _graph_of_policy(self, key: PolicyKey) -> NetworkGraph:
         heads = list(self.distributions[key].logits_shapes())

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
+from maze_runtime.models.recurrence import STATE, state_shapes_of
 
 TensorDict = dict[str, Tensor]
 Mirror = Callable[[ArrayDict], ArrayDict]
@@ -43,8 +44,15 @@ class AgentNetworks(nn.Module):
         super().__init__()
         self.networks = nn.ModuleList(networks)
 
+    @property
+    def state_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The states that each agent's network reads."""
+        return state_shapes_of(self.networks[0])
+
     def forward(self, inputs: TensorDict, agent_id: Tensor | None) -> TensorDict:
         """(B, ...) tensors by name, and the agent of each row (B,), to (B, ...) tensors by name.
+
+        States have a row a sequence, whose rows are one agent's; see `models.recurrence`.
 
         Raises:
             MazeError: no agents given, or one without a network.
@@ -59,7 +67,7 @@ class AgentNetworks(nn.Module):
             network = self._network(agent)
             if len(rows) == len(agent_id):
                 return network(inputs)  # type: ignore[no-any-return]
-            own = network({name: tensor[rows] for name, tensor in inputs.items()})
+            own = network({name: _rows_of(name, tensor, rows, agent_id, agent) for name, tensor in inputs.items()})
             for name, tensor in own.items():
                 whole = outputs.get(name, tensor.new_zeros(len(agent_id), *tensor.shape[1:]))
                 outputs[name] = whole.index_copy(0, rows, tensor)
@@ -73,6 +81,10 @@ class AgentNetworks(nn.Module):
                 help="number the agents of a policy key from 0 on, or let them share a network",
             )
         return self.networks[agent]
+
+
+def _rows_of(name: str, tensor: Tensor, rows: Tensor, agent_id: Tensor, agent: int) -> Tensor:
+    return tensor[agent_id[: len(tensor)] == agent] if name.startswith(STATE) else tensor[rows]
 
 
 def _choose(outputs: list[TensorDict], agent_id: Tensor) -> TensorDict:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import torch
+from torch import Tensor
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActorCritic
@@ -19,8 +22,26 @@ def critic_kind_of(model: ActorCritic) -> str:
     return kind
 
 
+class StatesAfter(Protocol):
+    """The states from which a model that carries some values what followed decisions; see `models.recurrence`."""
+
+    def __call__(
+        self, key: PolicyKey, step: np.ndarray, env_index: np.ndarray, agent_id: np.ndarray, *, reset: bool
+    ) -> dict[str, Tensor]:
+        """What the model reads beside the observations (m, ...) that these actors saw after these steps, (m,) each.
+
+        Args:
+            reset: an episode that ended at the step has begun anew; else it is the final observation that is valued.
+        """
+        ...
+
+
 def value_rollout(
-    buffer: StructuredBuffer, model: ActorCritic, value: np.ndarray, device: torch.device
+    buffer: StructuredBuffer,
+    model: ActorCritic,
+    value: np.ndarray,
+    device: torch.device,
+    states_after: StatesAfter | None = None,
 ) -> ValuedRollout:
     """A rollout with its values; what followed it and its truncated episodes is valued by the model.
 
@@ -29,18 +50,20 @@ def value_rollout(
         model: on `device`.
         value: (T, N) float32 of each decision; a delta critic's values of what follows are added to these.
         device: of the model.
+        states_after: of a model that carries state from step to step; None: it carries none.
     """
     is_delta = critic_kind_of(model) == "delta-state"
     final_value, final_series = np.zeros_like(value), np.zeros(value.shape, np.int64)
     for step, index, final in buffer.truncations:
-        worth = _values(model, final.policy_key, final.observation, final.agent_id, device)
+        more = _states(states_after, final.policy_key, np.full(len(index), step), index, final.agent_id, reset=False)
+        worth = _values(model, final.policy_key, final.observation, final.agent_id, device, more)
         if is_delta:
             # V(s_final) = V(s_t) + d(s_final) within a flat step, else d(s_final)
             worth = worth + np.where(buffer.flat_step_end[step, index], np.float32(0.0), value[step, index])
         key_index = buffer.policy_keys.index(final.policy_key)
         final_value[step, index] = worth
         final_series[step, index] = series_of(np.full(len(index), key_index), final.agent_id)
-    last_value = _last_values(buffer, model, device)
+    last_value = _last_values(buffer, model, device, states_after)
     if is_delta:
         # V(s_T) = V(s_{T−1}) + d(s_T) within a flat step, else d(s_T)
         last_value = last_value + carried_values(buffer, value)
@@ -69,19 +92,40 @@ def carried_values(buffer: StructuredBuffer, value: np.ndarray) -> np.ndarray:
     return np.where(buffer.step_over[-1], np.float32(0.0), value[-1])
 
 
-def _last_values(buffer: StructuredBuffer, model: ActorCritic, device: torch.device) -> np.ndarray:
+def _last_values(
+    buffer: StructuredBuffer, model: ActorCritic, device: torch.device, states_after: StatesAfter | None
+) -> np.ndarray:
     values = np.zeros(buffer.n_envs, np.float32)
     for key_index, key in enumerate(buffer.policy_keys):
         index = np.flatnonzero(buffer.last_key_index == key_index)
         if index.size:
             observation = {name: array[index] for name, array in buffer.last_observation[key].items()}
-            values[index] = _values(model, key, observation, buffer.last_agent_id[index], device)
+            agents, last_step = buffer.last_agent_id[index], np.full(len(index), buffer.n_steps - 1)
+            more = _states(states_after, key, last_step, index, agents, reset=True)
+            values[index] = _values(model, key, observation, agents, device, more)
     return values
 
 
+def _states(
+    states_after: StatesAfter | None,
+    key: PolicyKey,
+    step: np.ndarray,
+    env_index: np.ndarray,
+    agent_id: np.ndarray,
+    *,
+    reset: bool,
+) -> dict[str, Tensor]:
+    return {} if states_after is None else states_after(key, step, env_index, agent_id, reset=reset)
+
+
 def _values(
-    model: ActorCritic, key: PolicyKey, observation: ArrayDict, agent_id: np.ndarray, device: torch.device
+    model: ActorCritic,
+    key: PolicyKey,
+    observation: ArrayDict,
+    agent_id: np.ndarray,
+    device: torch.device,
+    more: dict[str, Tensor],
 ) -> np.ndarray:
     with torch.no_grad():
-        tensors = {name: to_tensor(array, device) for name, array in observation.items()}
+        tensors = {name: to_tensor(array, device) for name, array in observation.items()} | more
         return model.value(key, tensors, to_tensor(agent_id, device)).cpu().numpy()

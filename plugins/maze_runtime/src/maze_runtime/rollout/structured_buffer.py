@@ -56,6 +56,10 @@ class DecisionIndex:
     def __len__(self) -> int:
         return len(self.row)
 
+    def take(self, index: np.ndarray) -> DecisionIndex:
+        """The decisions at `index` (m,), copied."""
+        return DecisionIndex(self.step[index], self.env_index[index], self.row[index], self.agent_id[index])
+
 
 class StructuredBuffer:
     """T decisions of N environments with several policy keys or agents, overwritten by the next rollout.
