@@ -1,17 +1,23 @@
 """Runs of recurrent models as users have them: from a table to training, rollouts, deployment, and refusals."""
 
+import json
+
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 
 from maze_deployment.agent import AgentDeployment
 from maze_deployment.export import export_checkpoint
 from maze_kernel.config import experiment_from_mapping
+from maze_kernel.contracts.vector import Group
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
 from maze_runtime.context import RunContext
+from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.playing.players import load_checkpoint
 from maze_runtime.run.assembly import Assembly
+from maze_runtime.training.checkpoint import Checkpoint
 from maze_runtime.training.train import train
 from maze_testing.environments import RepeatFirst
 
@@ -119,12 +125,132 @@ def test_other_trainers_name_themselves_in_the_refusal(use):
     assert "stateful = false" in caught.value.render()
 
 
-def test_an_export_is_refused(trained, tmp_path):
+def opened(path, format_name):
+    """A function of observations and states, as whoever has the file alone writes it."""
+    if format_name == "onnx":
+        session = onnxruntime.InferenceSession(path)
+        names = [value.name for value in session.get_outputs()]
+
+        def run_onnx(observation, states):
+            inputs = {**observation, **{f"state.{name}": array for name, array in states.items()}}
+            results = dict(zip(names, session.run(None, inputs), strict=True))
+            after = {
+                name.removeprefix("next_state."): a for name, a in results.items() if name.startswith("next_state.")
+            }
+            return results, after
+
+        return run_onnx
+    program = torch.export.load(path).module()
+
+    def run_program(observation, states):
+        tensors = ({name: torch.from_numpy(array) for name, array in group.items()} for group in (observation, states))
+        with torch.no_grad():
+            actions, logits, after = program(*tensors)
+        results = {f"actions.{name}": value.numpy() for name, value in actions.items()}
+        results |= {f"logits.{name}": value.numpy() for name, value in logits.items()}
+        return results, {name: value.numpy() for name, value in after.items()}
+
+    return run_program
+
+
+class Player:
+    """Plays a policy key from its file, with the state zero where an episode begins."""
+
+    def __init__(self, folder, key, format_name):
+        about = json.loads(next(folder.glob("*.json")).read_text())["policies"][key]
+        self.run = opened(folder / about["file"], format_name)
+        self.shapes = {name: own["shape"] for name, own in about["states"].items()}
+
+    def begin(self):
+        self.states = {name: np.zeros((1, *shape), np.float32) for name, shape in self.shapes.items()}
+
+    def act(self, observation):
+        results, self.states = self.run({name: array[None] for name, array in observation.items()}, self.states)
+        groups = {"actions": {}, "logits": {}}
+        for name, array in results.items():
+            group, _, head = name.partition(".")
+            groups.get(group, {})[head] = array[0]
+        return groups["actions"], groups["logits"]
+
+
+def episodes_of(env, act, begin):
+    """What was done in three episodes, and the logits."""
+    played = []
+    for seed in (3, 4, 5):
+        observation, _ = env.reset(seed=seed)
+        begin()
+        over = False
+        while not over:
+            key = env.actor_id().step_key
+            action, logits = act(key, observation)
+            played.append(((seed, key, {name: int(value) for name, value in action.items()}), *logits.values()))
+            observation, _, terminated, truncated, _ = env.step(action)
+            over = terminated or truncated
+    return played
+
+
+def live_policy(model):
+    """The policy itself, one environment at a time."""
+    policy = NetworkPolicy(model)
+
+    def act(key, observation):
+        group = Group(
+            env_index=np.zeros(1, np.int64),
+            agent_id=np.zeros(1, np.int64),
+            observation={name: array[None] for name, array in observation.items()},
+        )
+        action = policy.act(key, group, deterministic=True)
+        return tuple({name: array[0].copy() for name, array in own.items()} for own in (action, policy.last_logits))
+
+    return act, lambda: policy.begin_episodes(np.zeros(1, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("env", "model", "format_name"),
+    [
+        *[(env, model, "torch-export") for env in ("RepeatFirst", "TwoMemories") for model in MODELS],
+        ("RepeatFirst", "concat-lstm", "onnx"),
+        ("TwoMemories", "auto-gru", "onnx"),
+    ],
+)
+def test_an_exported_policy_plays_whole_episodes_like_the_live_one(tmp_path, env, model, format_name):
+    """Weights are drawn wide, so that what is remembered decides; the same file then plays the next episode."""
+    place = "environments:RepeatFirst" if env == "RepeatFirst" else "structured_environments:TwoMemories"
+    loaded = experiment(env={"use": f"maze_testing.{place}", "n_steps": 6}, model=MODELS[model])
+    assembly = Assembly(loaded, KERNEL)
+    network = assembly.make_model()
+    with torch.no_grad():
+        for index, parameter in enumerate(network.parameters()):
+            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(index)))
+    checkpoint = Checkpoint(epoch=1, model=network.state_dict(), trainer={}, transforms=[{}] * len(assembly.transforms))
+    export_checkpoint(loaded, KERNEL, checkpoint, tmp_path / "policy.file", format_name)
+    live = assembly.env_factory(training=False)()
+    act, begin = live_policy(network)
+    wanted = episodes_of(live, act, begin)
+    players = {key: Player(tmp_path, key, format_name) for key in network.spaces.policy_keys}
+    played = episodes_of(
+        live,
+        lambda key, observation: players[key].act(observation),
+        lambda: [player.begin() for player in players.values()],
+    )
+    assert [done for done, _ in played] == [done for done, _ in wanted]
+    logits, expected = (np.stack([logits for _, logits in steps]) for steps in (played, wanted))
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
+    # the last two observations of an episode are alike: they differ in what is remembered
+    assert np.abs(expected[-1] - expected[-1 - len(players)]).max() > 1e-2
+
+
+def test_an_exported_memory_repeats_what_it_was_shown(trained, tmp_path):
     loaded, checkpoint = trained
-    with pytest.raises(RequestError, match="carries state") as caught:
-        export_checkpoint(loaded, KERNEL, checkpoint, tmp_path / "policy.onnx")
-    assert "AgentDeployment" in caught.value.render()
-    assert list(tmp_path.iterdir()) == []
+    export = export_checkpoint(loaded, KERNEL, checkpoint, tmp_path / "policy.onnx")
+    assert export.files[0].difference < 1e-5
+    player = Player(tmp_path, "0", "onnx")
+    for choice in (2, 0, 3, 1):
+        player.begin()
+        answers = [
+            player.act({"observation": seen})[0]["action"] for seen in [first_observation(choice), *[NOTHING] * 4]
+        ]
+        assert [int(answer) for answer in answers] == [choice] * 5
 
 
 @pytest.mark.parametrize("model", MODELS)

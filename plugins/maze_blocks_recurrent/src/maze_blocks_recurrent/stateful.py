@@ -65,8 +65,10 @@ class StatefulRecurrent(PerceptionBlock):
         """Outputs (T·B, H) and the states after each row (T·B, S)."""
         x, state, begins = (inputs[key] for key in self.in_keys)
         n_sequences = state.shape[0]
+        # One step is told apart by a comparison: a graph that is traced for any B then knows its number of steps.
+        n_steps = 1 if x.shape[0] == n_sequences else x.shape[0] // n_sequences
         outputs, states = self.layers.advance(
-            x.reshape(-1, n_sequences, x.shape[-1]), state, begins.reshape(-1, n_sequences)
+            x.reshape(n_steps, n_sequences, x.shape[-1]), state, begins.reshape(n_steps, n_sequences)
         )
         return {self.out_keys[0]: outputs.flatten(0, 1), self.out_keys[1]: states.flatten(0, 1)}
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
 
+from maze_deployment.policy_graph import state_names
 from maze_kernel import __version__
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import ActorCritic
+from maze_runtime.models.capabilities import RecurrentModel
 from maze_runtime.run.assembly import Assembly
 
 FORMAT = 1
@@ -40,10 +42,21 @@ def describe_export(
                 "observation": _describe_dict(inner.observation[key]),
                 "action": _describe_dict(inner.action[key]),
                 "logits": {name: list(shape) for name, shape in model.distributions[key].logits_shapes().items()},
+                **_describe_states(model, key),
             }
             for key, path in paths.items()
         },
     }
+
+
+def _describe_states(model: ActorCritic, key: PolicyKey) -> dict[str, Any]:
+    """What goes in as `state.NAME` and comes out as `next_state.NAME`; nothing where the policy carries nothing."""
+    names = state_names(model, key)
+    if not names:
+        return {}
+    shapes = cast(RecurrentModel, model).state_shapes(key)
+    states = {name: {"shape": list(shapes[own]), "dtype": "float32", "at_begin": 0.0} for name, own in names.items()}
+    return {"states": states}
 
 
 def _describe_dict(space: spaces.Dict) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import attrs
 import numpy as np
@@ -18,14 +18,15 @@ import torch
 
 from maze_deployment import onnx_file
 from maze_deployment.description import describe_export
-from maze_deployment.policy_graph import PolicyGraph
+from maze_deployment.policy_graph import NEXT_STATE, STATE, PolicyGraph, state_names
 from maze_deployment.random_observations import random_observations
 from maze_deployment.source import open_source
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
+from maze_runtime.models.capabilities import RecurrentModel
 from maze_runtime.models.network_policy import require_sampling
-from maze_runtime.models.recurrence import carries_state
+from maze_runtime.models.recurrence import BEGINS
 from maze_runtime.playing.players import load_weights, weights_of
 from maze_runtime.run.assembly import Assembly
 
@@ -128,7 +129,6 @@ def export_checkpoint(
     _refuse_wrapper(assembly.policy_wrapper)
     inner, transforms = _bound_transforms(assembly, checkpoint)
     model = load_weights(assembly.make_model(), weights_of(checkpoint))
-    _refuse_state(model)
     require_sampling(
         model, "maze-deployment", help="deploy the run with AgentDeployment, which asks the model's policy"
     )
@@ -136,7 +136,7 @@ def export_checkpoint(
     for key in inner.policy_keys:
         graph = PolicyGraph(model, key, transforms, heads=tuple(inner.action[key].spaces))
         path = out if len(inner.policy_keys) == 1 else out.with_name(f"{out.stem}-{key}{out.suffix}")
-        files.append(_write(graph, _Example.of(inner, key, model, transforms), path, format_name))
+        files.append(_write(graph, _Example.of(inner, graph, model, transforms), path, format_name))
     description = out.with_name(f"{out.name}.json")
     about = {"run": loaded.experiment.name, "epoch": checkpoint.epoch, "file_format": format_name}
     data = about | describe_export(assembly, model, inner, {file.policy_key: file.path for file in files})
@@ -156,17 +156,6 @@ def _refuse_wrapper(wrapper: Selection | None) -> None:
         )
 
 
-def _refuse_state(model: ActorCritic) -> None:
-    if carries_state(model):
-        raise RequestError(
-            "a policy that carries state from step to step cannot be exported",
-            received="a recurrent block with stateful = true",
-            expected="a policy whose actions follow from one observation",
-            owner=OWNER,
-            help="deploy the run with AgentDeployment, or read a stacked history with stateful = false",
-        )
-
-
 def _bound_transforms(assembly: Assembly, checkpoint: Checkpoint) -> tuple[StructuredSpaces, list[Transform]]:
     assembly.load_transform_states(checkpoint.transforms)
     env = assembly.env_factory(training=False)()
@@ -180,21 +169,28 @@ def _bound_transforms(assembly: Assembly, checkpoint: Checkpoint) -> tuple[Struc
 
 @attrs.frozen
 class _Example:
-    """Random observations of one policy key, and what the policy makes of them on its usual way."""
+    """Random observations and states of one policy key, and what the policy makes of them on its usual way."""
 
     observation: ArrayDict
+    states: ArrayDict
     logits: ArrayDict
+    after: ArrayDict
     act: Callable[[ArrayDict], ArrayDict]
     """Logits to the environment's actions."""
 
     @classmethod
-    def of(cls, inner: StructuredSpaces, key: PolicyKey, model: ActorCritic, transforms: list[Transform]) -> _Example:
+    def of(
+        cls, inner: StructuredSpaces, graph: PolicyGraph, model: ActorCritic, transforms: list[Transform]
+    ) -> _Example:
+        key, rng = graph.policy_key, np.random.default_rng(0)
         raw = seen = random_observations(inner.observation[key], inner.action[key], N_CHECKED, seed=0)
         for transform in transforms:
             seen = transform.observation(key, seen)
-        with torch.inference_mode():
-            tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in seen.items()}
-            logits = {name: tensor.numpy() for name, tensor in model.logits(key, tensors).items()}
+        states = {
+            name: rng.uniform(-1.0, 1.0, (N_CHECKED, *shape)).astype(np.float32)
+            for name, shape in graph.state_shapes.items()
+        }
+        logits, after = _usual_way(model, key, seen, states)
 
         def act(logits: ArrayDict) -> ArrayDict:
             action = model.distributions[key].mode_numpy(logits)
@@ -202,23 +198,50 @@ class _Example:
                 action = transform.action(key, action)
             return action
 
-        return cls(raw, logits, act)
+        return cls(raw, states, logits, after, act)
+
+    def inputs(self) -> ArrayDict:
+        """By their names in a file."""
+        return {**self.observation, **{f"{STATE}.{name}": array for name, array in self.states.items()}}
+
+    def tensors(self) -> tuple[dict[str, torch.Tensor], ...]:
+        """As the arguments of `PolicyGraph`."""
+        groups = [self.observation, self.states] if self.states else [self.observation]
+        return tuple({name: torch.from_numpy(array) for name, array in group.items()} for group in groups)
+
+
+def _usual_way(model: ActorCritic, key: PolicyKey, seen: ArrayDict, states: ArrayDict) -> tuple[ArrayDict, ArrayDict]:
+    """Logits, and the states after one step."""
+    names = state_names(model, key)
+    inputs = {**seen, **{names[name]: array for name, array in states.items()}}
+    if states:
+        inputs[BEGINS] = np.zeros(N_CHECKED, np.float32)
+    with torch.inference_mode():
+        tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in inputs.items()}
+        if not states:
+            return {name: tensor.numpy() for name, tensor in model.logits(key, tensors).items()}, {}
+        logits, _, after = cast(RecurrentModel, model).advance(key, tensors, with_value=False)
+        return {name: tensor.numpy() for name, tensor in logits.items()}, {
+            name: after[own].numpy() for name, own in names.items()
+        }
 
 
 def _write(graph: PolicyGraph, example: _Example, path: Path, format_name: str) -> ExportedFile:
-    key, program = graph.policy_key, _traced(graph, example.observation)
+    key, program = graph.policy_key, _traced(graph, example.tensors())
     path.parent.mkdir(parents=True, exist_ok=True)
     content = None
     if format_name == "onnx":
-        content = onnx_file.encode(program, tuple(example.observation), output_names(graph.heads, example.logits))
-        action, logits = onnx_file.run(content, example.observation, graph.heads, tuple(example.logits))
+        names = (graph.heads, tuple(example.logits), tuple(example.after))
+        content = onnx_file.encode(program, tuple(example.inputs()), output_names(*names))
+        action, logits, after = onnx_file.run(content, example.inputs(), names)
     else:
-        action, logits = _run(program, example.observation)
-    difference = max(_difference(logits, example.logits), _difference(action, example.act(logits)))
+        action, logits, after = _run(program, example.tensors())
+    wanted = (example.act(logits), example.logits, example.after)
+    difference = max(map(_difference, (action, logits, after), wanted))
     if not difference <= TOLERANCE:
         raise MazeError(
             f"the exported policy of key {key!r} does not act like the trained one, so its file was not written",
-            received=f"actions or logits that differ by {difference:.3g}",
+            received=f"actions, logits or states that differ by {difference:.3g}",
             expected=f"at most {TOLERANCE:g}",
             help="export the other format, or deploy the run with AgentDeployment",
         )
@@ -229,19 +252,18 @@ def _write(graph: PolicyGraph, example: _Example, path: Path, format_name: str) 
     return ExportedFile(policy_key=key, path=path, difference=difference)
 
 
-def output_names(action: Iterable[str], logits: Iterable[str]) -> tuple[str, ...]:
-    """The names of an ONNX file's outputs, of the environment's action heads and the policy's."""
-    return (*(f"actions.{head}" for head in action), *(f"logits.{head}" for head in logits))
+def output_names(action: Iterable[str], logits: Iterable[str], states: Iterable[str] = ()) -> tuple[str, ...]:
+    """The names of an ONNX file's outputs, of the environment's action heads, the policy's, and its states."""
+    of_heads = (*(f"actions.{head}" for head in action), *(f"logits.{head}" for head in logits))
+    return (*of_heads, *(f"{NEXT_STATE}.{name}" for name in states))
 
 
-def _traced(graph: PolicyGraph, observation: ArrayDict) -> torch.export.ExportedProgram:
+def _traced(graph: PolicyGraph, example: tuple[dict[str, torch.Tensor], ...]) -> torch.export.ExportedProgram:
     batch = torch.export.Dim("batch", min=1)
-    example = {name: torch.from_numpy(array) for name, array in observation.items()}
+    shapes = tuple({name: {0: batch} for name in group} for group in example)
     try:
         with torch.no_grad():
-            return torch.export.export(
-                graph, (example,), dynamic_shapes=({name: {0: batch} for name in example},), strict=False
-            )
+            return torch.export.export(graph, example, dynamic_shapes=shapes, strict=False)
     except MazeError:
         raise
     except Exception as error:
@@ -252,12 +274,12 @@ def _traced(graph: PolicyGraph, observation: ArrayDict) -> torch.export.Exported
         ) from error
 
 
-def _run(program: torch.export.ExportedProgram, observation: ArrayDict) -> tuple[ArrayDict, ArrayDict]:
+def _run(program: torch.export.ExportedProgram, example: tuple[dict[str, torch.Tensor], ...]) -> list[ArrayDict]:
+    """Actions, logits and the states after the step."""
     with torch.inference_mode():
-        action, logits = program.module()({name: torch.from_numpy(array) for name, array in observation.items()})
-    return {name: value.numpy() for name, value in action.items()}, {
-        name: value.numpy() for name, value in logits.items()
-    }
+        groups = program.module()(*example)
+    arrays = [{name: value.numpy() for name, value in group.items()} for group in groups]
+    return arrays if len(arrays) == 3 else [*arrays, {}]
 
 
 def _difference(ours: ArrayDict, theirs: ArrayDict) -> float:
@@ -265,6 +287,9 @@ def _difference(ours: ArrayDict, theirs: ArrayDict) -> float:
     if {name: array.shape for name, array in ours.items()} != {name: array.shape for name, array in theirs.items()}:
         return math.inf
     return max(
-        float(np.max(np.abs(array - theirs[name].astype(np.float64))) / max(1.0, np.max(np.abs(theirs[name]))))
-        for name, array in ours.items()
+        (
+            float(np.max(np.abs(array - theirs[name].astype(np.float64))) / max(1.0, np.max(np.abs(theirs[name]))))
+            for name, array in ours.items()
+        ),
+        default=0.0,
     )

@@ -58,16 +58,19 @@ def encode(program: ExportedProgram, inputs: Sequence[str], outputs: Sequence[st
     return content
 
 
-def run(
-    content: bytes, observation: ArrayDict, heads: Sequence[str], logits: Sequence[str]
-) -> tuple[ArrayDict, ArrayDict]:
-    """Actions and logits of an ONNX file by head, from onnxruntime on the CPU."""
+def run(content: bytes, inputs: ArrayDict, names: Sequence[Sequence[str]]) -> list[ArrayDict]:
+    """What an ONNX file gives, from onnxruntime on the CPU.
+
+    Args:
+        content: of the file.
+        inputs: by their names in the file.
+        names: how to call the outputs, one group behind the other.
+    """
     import onnxruntime  # type: ignore[import-untyped,unused-ignore]
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    results = session.run(None, dict(observation))
-    n_heads = len(heads)
-    return dict(zip(heads, results[:n_heads], strict=True)), dict(zip(logits, results[n_heads:], strict=True))
+    results = iter(session.run(None, dict(inputs)))
+    return [{name: next(results) for name in group} for group in names]
 
 
 @contextlib.contextmanager

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
+import torch
 from torch import Tensor, nn
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import RequestError
+from maze_runtime.models.capabilities import RecurrentModel
+from maze_runtime.models.recurrence import BEGINS, carries_state, is_of_critic
 
 TensorDict = dict[str, Tensor]
+
+
+STATE, NEXT_STATE = "state", "next_state"
+"""What the names of states begin with where they go into a file and where they leave it."""
+
+
+def state_names(model: ActorCritic, policy_key: PolicyKey) -> dict[str, str]:
+    """The states that acting needs, by their names outside: "policy.recurrence" to "policy:state/model/recurrence"."""
+    if not carries_state(model, policy_key):
+        return {}
+    names = [name for name in cast(RecurrentModel, model).state_shapes(policy_key) if not is_of_critic(name)]
+    return {name.replace(":state/", ".").replace(".model/", "."): name for name in names}
 
 
 class PolicyGraph(nn.Module):
@@ -24,6 +39,9 @@ class PolicyGraph(nn.Module):
         policy_key: the policy that acts.
         transforms: innermost first, bound, with the statistics to use.
         heads: of the environment's action, in the order of its space.
+
+    Attributes:
+        state_shapes: of what the policy carries from step to step, by its name outside; empty: it carries nothing.
 
     Raises:
         RequestError: a transform has no form in torch.
@@ -39,17 +57,40 @@ class PolicyGraph(nn.Module):
         self.model = _without_critics(model)
         self._transforms = tuple(transforms)
         self._distribution = model.distributions[policy_key]
+        self._states = state_names(model, policy_key)
+        inner = cast(RecurrentModel, model).state_shapes(policy_key) if self._states else {}
+        self.state_shapes = {name: inner[own] for name, own in self._states.items()}
 
-    def forward(self, observation: TensorDict) -> tuple[TensorDict, TensorDict]:
-        """(B, ...) observations of the environment, by key, to (B, ...) actions for it and (B, L) logits, by head."""
+    def forward(self, observation: TensorDict, states: TensorDict | None = None) -> tuple[TensorDict, ...]:
+        """One step of B episodes.
+
+        Args:
+            observation: (B, ...) of the environment, by key.
+            states: (B, S) after the step before, zero where an episode begins; None where there are none.
+
+        Returns:
+            (B, ...) actions for the environment and (B, L) logits, by head; and the states (B, S) where there are any.
+        """
         key = self.policy_key
         for transform in self._transforms:
             observation = transform.export_observation(key, observation)
-        logits = self.model.logits(key, observation)  # type: ignore[operator]
+        if states is None:
+            logits, after = self.model.logits(key, observation), None  # type: ignore[operator]
+        else:
+            logits, after = self._advance(observation, states)
         action: TensorDict = self._distribution.mode(logits)
         for transform in reversed(self._transforms):
             action = transform.export_action(key, action)
-        return {head: action[head] for head in self.heads}, logits
+        actions = {head: action[head] for head in self.heads}
+        return (actions, logits) if after is None else (actions, logits, after)
+
+    def _advance(self, observation: TensorDict, states: TensorDict) -> tuple[TensorDict, TensorDict]:
+        inner = {own: states[name] for name, own in self._states.items()}
+        inner[BEGINS] = torch.zeros_like(next(iter(inner.values()))[:, 0])
+        logits, _, after = self.model.advance(  # type: ignore[operator]
+            self.policy_key, {**observation, **inner}, with_value=False
+        )
+        return logits, {name: after[own] for name, own in self._states.items()}
 
 
 def _require_torch_form(transform: Transform) -> None:

@@ -14,7 +14,7 @@ from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import RequestError
 from maze_runtime.models.capabilities import RecurrentModel, SamplesDistributions
-from maze_runtime.models.recurrence import BEGINS, CRITIC_ROLE, ActingStates, carries_state
+from maze_runtime.models.recurrence import BEGINS, ActingStates, carries_state, is_of_critic
 
 _TRAIN_OTHERWISE = "train it with the trainer that it was written for"
 
@@ -143,4 +143,4 @@ def _acting_states(model: ActorCritic) -> dict[PolicyKey, ActingStates]:
 
 
 def _without_critic(shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    return {name: shape for name, shape in shapes.items() if not name.startswith(f"{CRITIC_ROLE}:")}
+    return {name: shape for name, shape in shapes.items() if not is_of_critic(name)}

@@ -42,6 +42,11 @@ def carries_state(model: Any, policy_key: PolicyKey | None = None) -> bool:
     return shapes_of is not None and any(shapes_of(key) for key in keys)
 
 
+def is_of_critic(name: str) -> bool:
+    """Whether a state, by its name in `RecurrentModel.state_shapes`, is one that acting does not need."""
+    return name.startswith(f"{CRITIC_ROLE}:")
+
+
 def next_state_name(name: str) -> str:
     """The output that follows the state `name`."""
     return NEXT_STATE + name.removeprefix(STATE)
