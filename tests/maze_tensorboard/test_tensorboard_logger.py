@@ -1,14 +1,21 @@
 import io
+import tomllib
 from collections import Counter
 
+import attrs
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFont
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from maze_drawing.network_drawing import draw
+from maze_kernel.config import experiment_from_mapping
 from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome
 from maze_kernel.contracts.networks import BlockNode, NetworkGraph
+from maze_kernel.loader import Kernel
+from maze_runtime.training.train import train
+from maze_tensorboard import bitmap
 from maze_tensorboard.logger import TensorBoardLogger
 from maze_tensorboard.options import TensorBoardOptions
 from maze_testing.loggers import check_logger
@@ -40,7 +47,7 @@ def test_scalars_histograms_and_texts_are_written(tmp_path):
     logger.close(Outcome(status="done", reason="all epochs"))
     events = read(tmp_path)
     for tag, value in (("train_BaseEnvEvents/reward/mean", 5.0), ("eval_BaseEnvEvents/reward/mean", -5.0)):
-        assert [(e.step, e.value) for e in events.Scalars(tag)] == [(1, value)]
+        assert [(e.step, e.value) for e in events.Scalars(tag)] == [(10, value)]
     assert events.Histograms("train_ActionEvents/values")[0].histogram_value.num == 5
     assert any("train_RunEvents/note" in tag for tag in events.Tags()["tensors"])
 
@@ -57,7 +64,7 @@ def test_a_resume_leaves_no_point_twice(tmp_path, x_axis):
         for epoch in range(resumed + 1, 6):
             logger.write(record(epoch, 100.0 + epoch))
         logger._writer.flush()
-    scalars = read(tmp_path).Scalars("train_BaseEnvEvents/reward/mean")
+    scalars = sorted(read(tmp_path).Scalars("train_BaseEnvEvents/reward/mean"), key=lambda event: event.step)
     scale = 1 if x_axis == "epoch" else 10
     assert [(e.step, e.value) for e in scalars] == [
         (1 * scale, 1.0),
@@ -67,6 +74,62 @@ def test_a_resume_leaves_no_point_twice(tmp_path, x_axis):
         (5 * scale, 105.0),
     ]
     assert max(Counter(e.step for e in read(tmp_path).Histograms("train_ActionEvents/values")).values()) == 1
+
+
+@pytest.mark.parametrize(("began_with", "goes_on_with"), [("epoch", "env_steps"), ("env_steps", "epoch")])
+def test_a_resumed_run_keeps_the_axis_it_began_with(tmp_path, began_with, goes_on_with):
+    first = TensorBoardLogger(context(tmp_path), TensorBoardOptions(x_axis=began_with))
+    for epoch in (1, 2, 3):
+        first.write(record(epoch, 1.0))
+    first.close(Outcome(status="interrupted", reason="by a signal"))
+    second = TensorBoardLogger(context(tmp_path, 2), TensorBoardOptions(x_axis=goes_on_with))
+    second.write(record(3, 1.0))
+    second.close(Outcome(status="done", reason="all epochs"))
+    scale = 1 if began_with == "epoch" else 10
+    # Files of one process and second are read by name, "….9" behind "….10"
+    steps = sorted(event.step for event in read(tmp_path).Scalars("train_BaseEnvEvents/reward/mean"))
+    assert steps == [1 * scale, 2 * scale, 3 * scale]
+
+
+def test_epochs_are_the_axis_of_a_trainer_that_takes_no_environment_steps(tmp_path):
+    logger = TensorBoardLogger(context(tmp_path), TensorBoardOptions())
+    for epoch in (1, 2):
+        logger.write(attrs.evolve(record(epoch, 1.0), env_steps=0))
+    logger.close(Outcome(status="done", reason="all epochs"))
+    assert [event.step for event in read(tmp_path).Scalars("train_BaseEnvEvents/reward/mean")] == [1, 2]
+
+
+def test_experiment_command_line_and_a_row_of_hyperparameters_are_there_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/usr/bin/maze", "train", "a file.toml", "--set", "trainer.n_epochs=2"])
+    data = {
+        "name": "told",
+        "env": {"use": "gym", "id": "CartPole-v1"},
+        "trainer": {"use": "ppo", "n_epochs": 2, "epoch_length": 1, "n_rollout_steps": 8},
+        "vector": {"n_envs": 2},
+        "evaluation": {"n_episodes": 1},
+        "loggers": [{"use": "tensorboard"}],
+    }
+    kernel = Kernel.installed()
+    for n_epochs, where in ((2, {"run_dir": tmp_path / "run"}), (3, {"resume": tmp_path / "run"})):
+        data["trainer"]["n_epochs"] = n_epochs
+        result = train(experiment_from_mapping(data, kernel=kernel), kernel, verbosity=-1, **where)
+    events = read(tmp_path / "run")
+    texts = {tag: events.Tensors(tag) for tag in events.Tags()["tensors"]}
+    (command,) = texts["run/command_line/text_summary"]
+    assert command.tensor_proto.string_val[0].decode() == "    maze train 'a file.toml' --set trainer.n_epochs=2"
+    (experiment,) = texts["run/experiment/text_summary"]
+    toml = "\n".join(line[4:] for line in experiment.tensor_proto.string_val[0].decode().splitlines())
+    assert tomllib.loads(toml)["trainer"]["n_rollout_steps"] == 8
+    (best,) = events.Scalars("run/best_metric")
+    assert best.value == pytest.approx(result.outcome.best_metric)
+    row = events.summary_metadata["_hparams_/session_start_info"].plugin_data.content
+    hyperparameters = HParamsPluginData.FromString(row).session_start_info.hparams
+    assert hyperparameters["trainer.n_rollout_steps"].number_value == 8
+    assert hyperparameters["env.id"].string_value == "CartPole-v1"
+    columns = HParamsPluginData.FromString(events.summary_metadata["_hparams_/experiment"].plugin_data.content)
+    metrics = {metric.name.tag for metric in columns.experiment.metric_infos}
+    assert metrics == {"eval_BaseEnvEvents/reward/mean", "run/best_metric"}
+    assert metrics <= set(events.Tags()["scalars"])
 
 
 def test_half_an_event_at_the_end_is_dropped(tmp_path):
@@ -79,13 +142,23 @@ def test_half_an_event_at_the_end_is_dropped(tmp_path):
     logger = TensorBoardLogger(context(tmp_path, 2), TensorBoardOptions())
     logger.write(record(3, 3.0))
     logger.close(Outcome(status="done", reason="all epochs"))
-    assert [e.value for e in read(tmp_path).Scalars("train_BaseEnvEvents/reward/mean")] == [1.0, 2.0, 3.0]
+    assert sorted(e.value for e in read(tmp_path).Scalars("train_BaseEnvEvents/reward/mean")) == [1.0, 2.0, 3.0]
 
 
 def test_the_contract_of_loggers_is_kept(tmp_path):
     run_dir = tmp_path / "run"
     run_dir.mkdir()
     check_logger(lambda context: TensorBoardLogger(context, TensorBoardOptions()), run_dir)
+
+
+def test_pictures_hold_no_letter_that_the_font_lacks():
+    font = ImageFont.load_default(size=16)
+    missing = bytes(font.getmask("\uffff"))
+    assert bytes(font.getmask("×")) == missing, "the font has it now: leave the replacement out"
+    for text in ("200 × 2 · 369", "naïve −1 → ж"):
+        written = bitmap._writable(text)
+        assert all(bytes(font.getmask(letter)) != missing for letter in written if letter != " ")
+    assert bitmap._writable("200 × 2 · 369") == "200 x 2 · 369"
 
 
 def test_a_network_becomes_an_image_with_its_boxes_and_arrows(tmp_path):

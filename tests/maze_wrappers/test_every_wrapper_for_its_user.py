@@ -99,8 +99,8 @@ ROWS = {
     "monitoring": Row(
         toml='actions = true\nobservations = true\nrewards = true\nn_samples = 9\nname = "end"',
         tells=(
-            "ActionEvents/continuous_action/distribution/0/steer",
-            "ObservationEvents/observation/mean/0/speed",
+            "ActionEvents/continuous_action/distribution/0/steer/end",
+            "ObservationEvents/observation/mean/0/speed/end",
             "RewardEvents/step_reward/histogram/end",
         ),
     ),

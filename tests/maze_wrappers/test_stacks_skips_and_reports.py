@@ -242,7 +242,7 @@ def test_monitoring_reaches_tensorboard_as_bars_and_violins(kernel, tmp_path):
     board.Reload()
     images, scalars = set(board.Tags()["images"]), set(board.Tags()["scalars"])
     for run in ("train", "eval"):
-        assert f"{run}_ActionEvents/discrete_action/0/action" in images
+        assert f"{run}_ActionEvents/discrete_action/0/action/outer" in images
         assert f"{run}_ActionEvents/continuous_action/distribution/0/action" in images
         assert f"{run}_ObservationVisualizationEvents/observation/0/observation" in images
         assert f"{run}_ObservationEvents/observation/mean/0/observation" in scalars
@@ -269,6 +269,33 @@ def test_monitoring_counts_the_same_decisions_in_every_autoreset_mode(kernel, mo
     assert tags["RewardEvents/step_reward/histogram"].tolist() == [1.0] * 12
     seen = tags["ObservationEvents/observation/distribution/0/observation"].ravel().tolist()
     assert sorted(seen) == sorted([0, 0, 1, 1, 2, 2] * 2 + [0, 0])  # the last are those of the third episodes
+
+
+def test_two_monitors_tell_original_and_processed_values_apart(kernel):
+    batch = gymnasium.vector.SyncVectorEnv([Three] * 2)
+    envs = NativeVectorEnv(batch)
+    for wrapper in (
+        transform(kernel, "monitoring", observations=True, rewards=True, name="original"),
+        transform(kernel, "reward-scaling", scale=3.0),
+        transform(kernel, "observation-stack", n=2),
+        transform(kernel, "monitoring", observations=True, rewards=True, name="processed"),
+    ):
+        envs = TransformedVectorEnv(envs, wrapper, training=True)
+    envs.reset([[1], [2]])
+    for _ in range(3):
+        envs.step(actions(0, 1))
+    epoch = EpochAggregator()
+    epoch.add_episodes(envs.drain_batch_statistics()[0])
+    tags = epoch.reduce(draw=False)
+    assert tags["RewardEvents/step_reward/mean/original"] == 1.0
+    assert tags["RewardEvents/step_reward/mean/processed"] == 3.0
+    seen = {
+        name: tags[f"ObservationEvents/observation/distribution/0/observation/{name}"]
+        for name in ("original", "processed")
+    }
+    assert len(seen["original"]) == len(seen["processed"])
+    assert seen["processed"][0].size == 2 * seen["original"][0].size
+    assert tags["ActionEvents/discrete_action/0/action/original"].tolist() == [3, 3, 0]
 
 
 class Three(gymnasium.Env):

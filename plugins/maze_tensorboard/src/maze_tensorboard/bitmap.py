@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -14,6 +15,8 @@ _LARGEST = 4096.0
 """Pixels of the longer edge, at most."""
 _LINE = (91, 100, 114)
 _STEPS_A_PIECE = 16
+_INSTEAD = {"×": "x", "−": "-", "→": "->", "…": "..."}
+"""What stands for a character that the font of Pillow lacks; a question mark for all others."""
 
 
 def pixels(drawing: Drawing) -> np.ndarray:
@@ -56,9 +59,20 @@ def _along(points: tuple[Point, ...]) -> Iterator[Point]:
         start = piece[-1]
 
 
+def _writable(text: str) -> str:
+    return "".join(letter if _is_in_font(letter) else _INSTEAD.get(letter, "?") for letter in text)
+
+
+@cache
+def _is_in_font(letter: str) -> bool:
+    """Whether the font draws it otherwise than what no font has."""
+    font = ImageFont.load_default(size=16)
+    return letter.isspace() or bytes(font.getmask(letter)) != bytes(font.getmask("\uffff"))
+
+
 def _draw_label(canvas: ImageDraw.ImageDraw, label: Label, scale: float) -> None:
     font = ImageFont.load_default(size=label.size * scale)
     place = (label.x * scale, label.y * scale)
     stroke = 0.35 * scale if label.bold else 0
     anchor = "ls" if label.anchor == "start" else "ms"
-    canvas.text(place, label.text, fill=(17, 24, 39), font=font, anchor=anchor, stroke_width=stroke)
+    canvas.text(place, _writable(label.text), fill=(17, 24, 39), font=font, anchor=anchor, stroke_width=stroke)

@@ -13,24 +13,30 @@ from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignor
 _PATTERN = "events.out.tfevents.*"
 
 
-def keep_until(folder: Path, last_epoch: int, epoch_tag: str) -> None:
+def keep_until(folder: Path, last_epoch: int, epoch_tag: str) -> int | None:
     """Merge the event files of a folder into one that ends with `last_epoch`.
 
     Args:
         epoch_tag: the scalar whose value is the epoch and that ends each epoch's events.
+
+    Returns:
+        Where the last epoch that was kept stands on the horizontal axis; None where none was.
     """
     files = sorted(folder.glob(_PATTERN), key=lambda path: path.stat().st_mtime_ns)
     if not files:
-        return
+        return None
+    step = None
     temporary = folder / ".tmp-events"
     with open(temporary, "wb") as stream:
         writer: Any = RecordWriter(stream)
         for event in _kept_events(files, last_epoch, epoch_tag):
             writer.write(event.SerializeToString())
+            step = event.step if _epoch(event, epoch_tag) is not None else step
         writer.flush()
     os.replace(temporary, files[0])
     for path in files[1:]:
         path.unlink()
+    return step
 
 
 def _kept_events(files: list[Path], last_epoch: int, epoch_tag: str) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Writes TensorBoard event files: scalars, histograms, texts and figures.
+"""Writes TensorBoard event files: scalars, histograms, texts and figures, and what the run was started with.
 
 Resuming rewrites the kept part of the history into one file, so that no point appears twice, whatever the
 horizontal axis is and wherever the run was killed.
@@ -16,6 +16,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome
 from maze_kernel.contracts.networks import NetworkGraph
+from maze_tensorboard.beginning import Beginning
 from maze_tensorboard.history import keep_until
 from maze_tensorboard.options import TensorBoardOptions
 
@@ -30,12 +31,18 @@ class TensorBoardLogger:
         folder = Path(context.run_dir) / options.folder
         self._by_epoch = options.x_axis == "epoch"
         if folder.is_dir():
-            keep_until(folder, context.resumed_epoch, EPOCH_TAG)
+            kept = keep_until(folder, context.resumed_epoch, EPOCH_TAG)
+            # Half a curve over epochs and half over steps would be none
+            self._by_epoch = self._by_epoch if kept is None else kept == context.resumed_epoch
         self._writer = SummaryWriter(str(folder), flush_secs=options.flush_seconds)
+        self._beginning = Beginning.of(Path(context.run_dir), context.metric)
+        if not context.resumed_epoch:
+            self._beginning.write(self._writer)
 
     def write(self, record: EpochRecord) -> None:
         """One epoch; its number is written last, so an epoch without it is one that was cut off."""
-        step = record.epoch if self._by_epoch else record.env_steps
+        # Trainers that take no environment steps have epochs alone
+        step = record.epoch if self._by_epoch or not record.env_steps else record.env_steps
         for prefix, statistics in (("train", record.train), ("eval", record.evaluation)):
             for tag, value in statistics.items():
                 self._add(f"{prefix}_{tag}", value, step)
@@ -54,8 +61,9 @@ class TensorBoardLogger:
         """Messages stay out of TensorBoard."""
 
     def close(self, outcome: Outcome) -> None:
-        """Write what is left."""
+        """Write how the run ended, the value of its best epoch, and what is left."""
         self._writer.add_text("run/outcome", f"{outcome.status}: {outcome.reason}")
+        self._beginning.write_end(self._writer, outcome)
         self._writer.close()
 
     def _add(self, tag: str, value: Any, step: int) -> None:

@@ -78,17 +78,18 @@ class Monitor:
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
         """Everything since the last call, as a report of the first environment."""
         reports: EpisodeStatistics = []
+        own = self._options.name or None
         for key, counters in self._counters.items():
             for head, counter in counters.items():
                 for name, counts in counter.drain(head):
-                    _report(reports, ActionEvents, ActionEvents.discrete_action, (key, name), counts)
+                    _report(reports, ActionEvents, ActionEvents.discrete_action, (key, name, own), counts)
         for key, samples in self._actions.items():
             for head, sample in samples.items():
-                _report(reports, ActionEvents, ActionEvents.continuous_action, (key, head), sample.drain())
+                _report(reports, ActionEvents, ActionEvents.continuous_action, (key, head, own), sample.drain())
         for key, samples in self._observations.items():
             for name, sample in samples.items():
-                _report(reports, ObservationEvents, ObservationEvents.observation, (key, name), sample.drain())
-        _report(reports, RewardEvents, RewardEvents.step_reward, (self._options.name or None,), self._rewards.drain())
+                _report(reports, ObservationEvents, ObservationEvents.observation, (key, name, own), sample.drain())
+        _report(reports, RewardEvents, RewardEvents.step_reward, (own,), self._rewards.drain())
         return [[reports] if reports else [], *([] for _ in range(self._n_envs - 1))]
 
     def _observe(self, tick: Tick) -> None:

@@ -43,25 +43,25 @@ def _max(values: list[np.ndarray]) -> float:
 
 
 class ActionEvents:
-    """What was chosen, by policy key and action."""
+    """What was chosen, by policy key, action and the option `name` of the wrapper."""
 
     @define_plot(plots.bars)
     @define_epoch_stats(_total)
-    @define_stats_grouping("policy_key", "name")
-    def discrete_action(self, policy_key: str, name: str, counts: np.ndarray) -> None:
+    @define_stats_grouping("policy_key", "name", "wrapper")
+    def discrete_action(self, policy_key: str, name: str, wrapper: str | None, counts: np.ndarray) -> None:
         """How often each choice was taken, (K,); a bar each."""
 
     @define_plot(plots.violins, input_name="distribution")
     @define_epoch_stats(_joined, output_name="distribution")
     @define_epoch_stats(_mean, output_name="mean")
     @define_epoch_stats(_std, output_name="std")
-    @define_stats_grouping("policy_key", "name")
-    def continuous_action(self, policy_key: str, name: str, values: np.ndarray) -> None:
+    @define_stats_grouping("policy_key", "name", "wrapper")
+    def continuous_action(self, policy_key: str, name: str, wrapper: str | None, values: np.ndarray) -> None:
         """A sample of actions, (m, …); a violin an element."""
 
 
 class ObservationEvents:
-    """What was seen, by policy key and observation."""
+    """What was seen, by policy key, observation and the option `name` of the wrapper."""
 
     @define_plot(plots.violins, input_name="distribution")
     @define_epoch_stats(_joined, output_name="distribution")
@@ -69,8 +69,8 @@ class ObservationEvents:
     @define_epoch_stats(_std, output_name="std")
     @define_epoch_stats(_min, output_name="min")
     @define_epoch_stats(_max, output_name="max")
-    @define_stats_grouping("policy_key", "name")
-    def observation(self, policy_key: str, name: str, values: np.ndarray) -> None:
+    @define_stats_grouping("policy_key", "name", "wrapper")
+    def observation(self, policy_key: str, name: str, wrapper: str | None, values: np.ndarray) -> None:
         """A sample of observations, (m, …)."""
 
 

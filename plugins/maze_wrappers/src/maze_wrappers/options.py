@@ -311,7 +311,7 @@ class MonitoringOptions:
     n_samples: int = attrs.field(default=1000, validator=above(0))
     """Rows of a sample an epoch, at most."""
     name: str = ""
-    """Stands at the end of the rewards' tags, where several of them are in one list."""
+    """Stands at the end of all tags; tells several of them in one list apart, such as original and processed values."""
 
 
 @attrs.frozen(kw_only=True)
