@@ -41,9 +41,9 @@ def test_plain_lines_when_piped():
     logger, file = make(terminal=False)
     run(logger)
     lines = file.getvalue().splitlines()
-    assert lines[0] == "epoch 1/4  100 steps  reward 10  best 10 (epoch 1)"
+    assert lines[0] == "epoch 1/4  100 steps  train reward 3.5  eval reward 10  best 10 (epoch 1)"
     assert lines[1] == "checkpoint saved"
-    assert lines[2] == "epoch 2/4  200 steps  50 steps/s  reward 8  best 10 (epoch 1)  4s left"
+    assert lines[2] == "epoch 2/4  200 steps  50 steps/s  train reward 3.5  eval reward 8  best 10 (epoch 1)  4s left"
     assert lines[3] == "done: all 4 epochs done; best 10 in epoch 1"
     assert "\x1b" not in file.getvalue()
 
@@ -65,7 +65,16 @@ def test_the_live_view_shows_budget_speed_reward_and_best():
     logger, file = make(terminal=True)
     run(logger)
     screen = file.getvalue()
-    for text in ("cartpole", "epoch 2 of 4", "50 steps/s", "10 in epoch 1", "█▁", "checkpoint saved"):
+    for text in (
+        "cartpole",
+        "epoch 2 of 4",
+        "50 steps/s",
+        "train reward",
+        "eval reward",
+        "10 in epoch 1",
+        "█▁",
+        "checkpoint saved",
+    ):
         assert text in screen
 
 
@@ -105,9 +114,64 @@ def test_sparkline(values, bars):
 
 def test_time_left_does_not_count_what_was_estimated_before_training():
     view = RunView(LoggerContext(run_dir=None, name="cartpole", n_epochs=4, max_env_steps=0, verbosity=0))
-    view.see_progress(Progress(env_steps=0, fraction=0.1, phase="estimate"))
+    view.see_progress(Progress(env_steps=0, fraction=0.1, phase="estimate"), 0.0)
     view.seconds_left(0.0)
-    view.see_progress(Progress(env_steps=0, fraction=0.0, phase="rollout"))
+    view.see_progress(Progress(env_steps=0, fraction=0.0, phase="rollout"), 60.0)
     assert view.seconds_left(60.0) is None
-    view.see_progress(Progress(env_steps=10, fraction=0.5, phase="rollout"))
+    view.see_progress(Progress(env_steps=10, fraction=0.5, phase="rollout"), 61.0)
     assert view.seconds_left(61.0) is not None
+
+
+def line(record, metric="BaseEnvEvents/reward/mean", n_epochs=4):
+    view = RunView(LoggerContext(run_dir=None, name="c", n_epochs=n_epochs, max_env_steps=0, metric=metric))
+    view.see_record(record)
+    return view.line(record)
+
+
+def test_a_line_tells_what_the_environment_paid_from_what_wrappers_make_of_it():
+    shaped = {"BaseEnvEvents/reward/mean": 6.1, "BaseEnvEvents/raw_reward/mean": 302.5}
+    shown = line(EpochRecord(epoch=1, env_steps=5, wall_seconds=1.0, train=shaped))
+    assert shown == "epoch 1/4  5 steps  train reward 302.5 (6.1 after wrappers)"
+
+
+def test_another_statistic_that_selects_is_shown_by_name():
+    of_epoch = EpochRecord(
+        epoch=1,
+        env_steps=5,
+        wall_seconds=1.0,
+        train={"ActorCriticEvents/value_loss": 0.25},
+        evaluation={"BaseEnvEvents/reward/mean": 3.0, "BaseEnvEvents/kpi/mean/waste": 0.5},
+        is_best=True,
+        best_metric=0.5,
+    )
+    assert line(of_epoch, "-BaseEnvEvents/kpi/mean/waste").endswith(
+        "eval reward 3  kpi/mean/waste 0.5  best 0.5 (epoch 1)"
+    )
+    assert "train_ActorCriticEvents/value_loss 0.25" in line(of_epoch, "-train_ActorCriticEvents/value_loss")
+
+
+def test_a_long_epoch_shows_its_part_and_speed_before_it_ends(monkeypatch):
+    clock = iter(range(0, 1000, 3))
+    monkeypatch.setattr("maze_console.logger.time.monotonic", lambda: float(next(clock)))
+    logger, file = make(terminal=False, options=ConsoleOptions(progress_interval_seconds=20.0))
+    for part in range(1, 6):
+        logger.progress(Progress(env_steps=900 * part, fraction=part / 8, phase="update"))
+    shown = file.getvalue().splitlines()
+    assert shown
+    assert all(text.startswith("epoch 1/4, ") and "(update)" in text for text in shown)
+    assert "steps/s" in shown[-1]
+    assert len(shown) < 5
+
+
+@pytest.mark.parametrize("resumed_after", [0.0, 500.0])
+def test_time_left_is_never_negative(resumed_after):
+    """The console's clock runs while a run is set up; that of records does not, and counts what was trained before."""
+    logger, _ = make(terminal=True)
+    logger._started -= 300.0  # setting up took long
+    view = logger._view
+    for epoch in range(3):
+        logger.progress(Progress(env_steps=100 * epoch + 50, fraction=0.5))
+        logger.write(attrs.evolve(record(epoch + 1, 1.0), wall_seconds=resumed_after + epoch + 1.0))
+        left = view.seconds_left(logger._wall_seconds())
+        assert left is None or left >= 0.0
+    assert left is not None

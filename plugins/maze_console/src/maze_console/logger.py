@@ -26,30 +26,39 @@ class ConsoleLogger:
         self._live: Live | None = None
         self._can_be_live = options.live and self._console.is_terminal and not self._silent
         self._started = time.monotonic()
-        self._wall_offset = 0.0
+        self._wall_offset: float | None = None
         self._next_draw = 0.0
         self._next_line = 0.0
+        self._next_progress = time.monotonic() + options.progress_interval_seconds
         self._held_back: EpochRecord | None = None
 
     def write(self, record: EpochRecord) -> None:
         """One epoch."""
         if self._silent:
             return
-        self._wall_offset = record.wall_seconds - (time.monotonic() - self._started)
+        if self._wall_offset is None:
+            self._wall_offset = record.wall_seconds - (time.monotonic() - self._started)
+            self._view.shift_clock(self._wall_offset)
         self._view.see_record(record)
         if self._table:
             self._console.print(statistics_table(record))
         if self._can_be_live:
             self._draw()
         else:
+            self._next_progress = time.monotonic() + self._options.progress_interval_seconds
             self._print_line(record)
 
     def progress(self, progress: Progress) -> None:
-        """A sign of life; drawn a few times a second."""
-        if self._silent or not self._can_be_live:
+        """A sign of life; drawn a few times a second, or a plain line where an epoch takes long."""
+        if self._silent:
             return
-        self._view.see_progress(progress)
-        self._draw()
+        self._view.see_progress(progress, self._wall_seconds())
+        if self._can_be_live:
+            self._draw()
+        elif time.monotonic() >= self._next_progress:
+            self._next_progress = time.monotonic() + self._options.progress_interval_seconds
+            if progress.phase != "estimate":
+                self.message(self._view.progress_line(self._wall_seconds()))
 
     def message(self, text: str) -> None:
         """A line of its own, above the live view."""
@@ -66,9 +75,11 @@ class ConsoleLogger:
         if self._held_back is not None:
             self.message(self._view.line(self._held_back))
         if outcome.status in ("done", "stopped early"):
-            best = (
-                "" if outcome.best_metric is None else f"; best {outcome.best_metric:.4g} in epoch {outcome.best_epoch}"
-            )
+            best = ""
+            if outcome.best_metric is not None:
+                is_usual = outcome.metric in (None, "BaseEnvEvents/reward/mean")
+                name = "" if is_usual else f"{str(outcome.metric).replace('BaseEnvEvents/', '')} "
+                best = f"; best {name}{outcome.best_metric:.4g} in epoch {outcome.best_epoch}"
             self.message(f"{outcome.status}: {outcome.reason}{best}")
 
     def _print_line(self, record: EpochRecord) -> None:
@@ -92,4 +103,5 @@ class ConsoleLogger:
         self._live.update(panel, refresh=True)
 
     def _wall_seconds(self) -> float:
-        return time.monotonic() - self._started + self._wall_offset
+        """On the clock of records, which goes on from before a resume and leaves out what came before training."""
+        return time.monotonic() - self._started + (self._wall_offset or 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from maze_kernel.validators import at_least, between
+from maze_kernel.validators import above, at_least, between
 
 
 @attrs.frozen(kw_only=True)
@@ -19,3 +19,5 @@ class ConsoleOptions:
     """Redraws of the live view a second."""
     plain_interval_seconds: float = attrs.field(default=1.0, validator=at_least(0))
     """Shortest time between two plain lines; epochs in between are left out, best and last ones never."""
+    progress_interval_seconds: float = attrs.field(default=10.0, validator=above(0))
+    """Time after which a plain line tells how far an epoch is that takes longer."""

@@ -16,6 +16,9 @@ from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Progress
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY = 40
 _REWARD = "BaseEnvEvents/reward/mean"
+_RAW_REWARD = "BaseEnvEvents/raw_reward/mean"
+_SHORTEST_SECONDS = 1.0
+"""Less time says nothing about the speed."""
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -53,7 +56,13 @@ class RunView:
     context: LoggerContext
     epoch: int = 0
     env_steps: int = 0
-    reward: float | None = None
+    train_reward: float | None = None
+    """As it is learnt from."""
+    raw_reward: float | None = None
+    """As the environments pay it; None where no wrapper changes it."""
+    eval_reward: float | None = None
+    metric: float | None = None
+    """Newest value of the statistic that selects the best model."""
     best: float | None = None
     best_epoch: int | None = None
     rate: float | None = None
@@ -61,6 +70,7 @@ class RunView:
     phase: str = "start"
     epoch_fraction: float = 0.0
     rewards: deque[float] = attrs.field(factory=lambda: deque(maxlen=_HISTORY))
+    """Of evaluations; of training where nothing is evaluated."""
     others: dict[str, float] = attrs.field(factory=dict)
     """The reward of the last evaluation by each evaluator with a name."""
     last_mark: tuple[float, int] | None = None
@@ -70,22 +80,43 @@ class RunView:
     def see_record(self, record: EpochRecord) -> None:
         """Take over one epoch."""
         self.epoch, self.env_steps, self.epoch_fraction = record.epoch, record.env_steps, 0.0
-        self._see_rate(record)
-        reward = record.evaluation.get(_REWARD, record.train.get(_REWARD))
-        if reward is not None:
-            self.reward = float(reward)
-            self.rewards.append(float(reward))
+        self._see_rate(record.wall_seconds, record.env_steps)
+        self.train_reward = _number(record.train.get(_REWARD))
+        self.raw_reward = _number(record.train.get(_RAW_REWARD))
+        if record.evaluation:
+            if self.eval_reward is None:
+                self.rewards.clear()
+            self.eval_reward = _number(record.evaluation.get(_REWARD))
         for tag, value in record.evaluation.items():
             if tag.endswith(f"/{_REWARD}"):
                 self.others[tag.removesuffix(f"/{_REWARD}")] = float(value)
+        own = self.raw_reward if self.raw_reward is not None else self.train_reward
+        shown = own if self.eval_reward is None else _number(record.evaluation.get(_REWARD))
+        if shown is not None:
+            self.rewards.append(shown)
+        metric = _number(_looked_up(self.context.metric, record))
+        self.metric = self.metric if metric is None else metric
         if record.is_best:
             self.best, self.best_epoch = record.best_metric, record.epoch
 
-    def see_progress(self, progress: Progress) -> None:
+    def see_progress(self, progress: Progress, wall_seconds: float) -> None:
         """Take over a sign of life."""
         if self.phase == "estimate" and progress.phase != "estimate":
             self.start_fraction = self.start_seconds = None  # how long estimating took says nothing about training
         self.env_steps, self.epoch_fraction, self.phase = progress.env_steps, progress.fraction, progress.phase
+        if progress.phase == "estimate":
+            return
+        if self.last_mark is None:
+            self.last_mark = (wall_seconds, progress.env_steps)
+        elif wall_seconds - self.last_mark[0] >= _SHORTEST_SECONDS and progress.env_steps > self.last_mark[1]:
+            self.rate = (progress.env_steps - self.last_mark[1]) / (wall_seconds - self.last_mark[0])
+
+    def shift_clock(self, seconds: float) -> None:
+        """From now on clock readings are later by so much: the run had trained before this process did."""
+        if self.start_seconds is not None:
+            self.start_seconds += seconds
+        if self.last_mark is not None:
+            self.last_mark = (self.last_mark[0] + seconds, self.last_mark[1])
 
     def fraction(self) -> float | None:
         """Share of the budget that is used, None without a budget."""
@@ -97,26 +128,29 @@ class RunView:
         return min(1.0, max(shares)) if shares else None
 
     def seconds_left(self, wall_seconds: float) -> float | None:
-        """Estimate from the speed since this process started; None while there is none."""
+        """Estimate from the speed since this process started, 0 or more; None while there is none."""
         fraction = self.fraction()
         if fraction is None:
             return None
         if self.start_fraction is None or self.start_seconds is None:
             self.start_fraction, self.start_seconds = fraction, wall_seconds
-        gained = fraction - self.start_fraction
-        return (1 - fraction) * (wall_seconds - self.start_seconds) / gained if gained > 0 else None
+        gained, seconds = fraction - self.start_fraction, wall_seconds - self.start_seconds
+        return (1 - fraction) * seconds / gained if gained > 0 and seconds >= 0 else None
 
     def line(self, record: EpochRecord) -> str:
         """One epoch as one plain line."""
-        total = f"/{self.context.n_epochs}" if self.context.n_epochs else ""
-        parts = [f"epoch {record.epoch}{total}"]
+        parts = [f"epoch {record.epoch}{self._of_epochs()}"]
         if record.env_steps:
             parts.append(f"{record.env_steps} steps")
         if self.rate:
             parts.append(f"{self.rate:,.0f} steps/s")
-        if self.reward is not None:
-            parts.append(f"reward {self.reward:.4g}")
+        if self.train_reward is not None:
+            parts.append(f"train reward {self.train_text()}")
+        if record.evaluation and self.eval_reward is not None:
+            parts.append(f"eval reward {self.eval_reward:.4g}")
         parts += [f"{name} {reward:.4g}" for name, reward in self.others.items()]
+        if self.selects_otherwise and self.metric is not None:
+            parts.append(f"{self.metric_name} {self.metric:.4g}")
         if self.best is not None:
             parts.append(f"best {self.best:.4g} (epoch {self.best_epoch})")
         left = self.seconds_left(record.wall_seconds)
@@ -124,10 +158,53 @@ class RunView:
             parts.append(f"{duration(left)} left")
         return "  ".join(parts)
 
-    def _see_rate(self, record: EpochRecord) -> None:
-        if self.last_mark is not None and record.wall_seconds > self.last_mark[0]:
-            self.rate = (record.env_steps - self.last_mark[1]) / (record.wall_seconds - self.last_mark[0])
-        self.last_mark = (record.wall_seconds, record.env_steps)
+    def progress_line(self, wall_seconds: float) -> str:
+        """How far the epoch in progress is, as one plain line."""
+        parts = [f"epoch {self.epoch + 1}{self._of_epochs()}, {self.epoch_fraction:.0%} ({self.phase})"]
+        if self.env_steps:
+            parts.append(f"{self.env_steps} steps")
+        if self.rate:
+            parts.append(f"{self.rate:,.0f} steps/s")
+        left = self.seconds_left(wall_seconds)
+        if left is not None:
+            parts.append(f"{duration(left)} left")
+        return "  ".join(parts)
+
+    def train_text(self) -> str:
+        """Reward of training episodes: what the environments pay, and what wrappers make of it."""
+        if self.raw_reward is None:
+            return f"{self.train_reward:.4g}"
+        return f"{self.raw_reward:.4g} ({self.train_reward:.4g} after wrappers)"
+
+    @property
+    def selects_otherwise(self) -> bool:
+        """Whether something else than the mean reward of evaluations selects the best model."""
+        return self.context.metric not in (_REWARD, f"eval_{_REWARD}")
+
+    @property
+    def metric_name(self) -> str:
+        """What selects the best model, without what nearly all tags begin with."""
+        return self.context.metric.removeprefix("-").replace("BaseEnvEvents/", "")
+
+    def _of_epochs(self) -> str:
+        return f"/{self.context.n_epochs}" if self.context.n_epochs else ""
+
+    def _see_rate(self, wall_seconds: float, env_steps: int) -> None:
+        if self.last_mark is not None and wall_seconds > self.last_mark[0] and env_steps > self.last_mark[1]:
+            self.rate = (env_steps - self.last_mark[1]) / (wall_seconds - self.last_mark[0])
+        self.last_mark = (wall_seconds, env_steps)
+
+
+def _looked_up(metric: str, record: EpochRecord) -> Any:
+    """The value of a statistic that selects models, see `LoggerContext.metric`; None in an epoch without it."""
+    tag = metric.removeprefix("-")
+    if tag.startswith("train_"):
+        return record.train.get(tag.removeprefix("train_"))
+    return record.evaluation.get(tag.removeprefix("eval_"))
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) else None
 
 
 def live_panel(view: RunView, wall_seconds: float) -> Table:
@@ -145,10 +222,15 @@ def live_panel(view: RunView, wall_seconds: float) -> Table:
     rate = f"{view.rate:,.0f} steps/s" if view.rate else "…"
     left = view.seconds_left(wall_seconds)
     grid.add_row("speed", rate if left is None else f"{rate}   {duration(left)} left")
-    if view.reward is not None:
-        grid.add_row("reward", Text(f"{view.reward:.4g}  {sparkline(list(view.rewards))}"))
+    curve = f"  {sparkline(list(view.rewards))}"
+    if view.train_reward is not None:
+        grid.add_row("train reward", Text(view.train_text() + (curve if view.eval_reward is None else "")))
+    if view.eval_reward is not None:
+        grid.add_row("eval reward", Text(f"{view.eval_reward:.4g}{curve}"))
     for name, reward in view.others.items():
         grid.add_row(name, f"{reward:.4g}")
+    if view.selects_otherwise and view.metric is not None:
+        grid.add_row(view.metric_name, f"{view.metric:.4g}")
     if view.best is not None:
         grid.add_row("best", f"{view.best:.4g} in epoch {view.best_epoch}")
     return grid

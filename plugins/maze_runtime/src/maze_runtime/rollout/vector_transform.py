@@ -13,6 +13,8 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick, VectorEnv
+from maze_runtime.events.kpi import raw_reward
+from maze_runtime.rollout.episode_sums import EpisodeSums
 
 
 class TransformedVectorEnv:
@@ -27,6 +29,9 @@ class TransformedVectorEnv:
         training: let running statistics see the steps of this batch, and shape its rewards. A step that only
             resets an environment never reaches the statistics. Otherwise rewards are the environment's own, so
             that evaluations of differently shaped trainings compare.
+
+    What the environments themselves pay is reported as `BaseEnvEvents/raw_reward` by the innermost transform that
+    shapes rewards.
 
     Attributes:
         transforms: all of this batch, innermost first.
@@ -45,12 +50,16 @@ class TransformedVectorEnv:
         self._observes = training and transform.keeps_running_statistics
         self._awaiting: np.ndarray | None = None
         self._memory = transform.memory(self.n_envs)
+        is_shaped = any(inner.changes("reward") for inner in self.transforms[:-1])
+        self._raw = EpisodeSums(self.n_envs, raw_reward) if self._changes_reward and not is_shaped else None
         self._is_transparent = not (self._changes_observation or self._changes_reward)
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
         """Start new episodes everywhere; see `VectorEnv.reset`."""
         tick = self.vector_env.reset(seeds)
         self._awaiting = None
+        if self._raw is not None:
+            self._raw.reset(tick)
         if self._observes:
             self.transform.observe_reset({key: group.observation for key, group in tick.groups.items()}, self.n_envs)
         outer = self._outer(tick, tick.reward)
@@ -62,6 +71,8 @@ class TransformedVectorEnv:
         if self._changes_action:
             inner = {key: transform.action(key, action) for key, action in actions.items()}
         tick = self.vector_env.step(inner)
+        if self._raw is not None:
+            self._raw.step(inner, tick)
         if self._observes:
             valid = None if self._awaiting is None else ~self._awaiting
             transform.observe_step(_seen(tick), tick.reward, tick.terminated | tick.truncated, valid)
@@ -74,13 +85,10 @@ class TransformedVectorEnv:
         """Event statistics of the wrapped batch and of this transform, an episode's together."""
         source = capability(self.vector_env, ReportsBatchStatistics)  # type: ignore[type-abstract]
         inner = [] if source is None else source.drain_batch_statistics()
-        if not isinstance(self._memory, ReportsBatchStatistics):
-            return inner
-        own = self._memory.drain_batch_statistics()
-        return [
-            [[*first, *second] for first, second in zip_longest(*episodes, fillvalue=())]
-            for episodes in zip_longest(inner, own, fillvalue=())
-        ]
+        for reports in (self._raw, self._memory):
+            if isinstance(reports, ReportsBatchStatistics):
+                inner = _joined(inner, reports.drain_batch_statistics())
+        return inner
 
     def render(self) -> Any:
         """The wrapped batch's drawing."""
@@ -117,6 +125,16 @@ class TransformedVectorEnv:
             actor_rewards,
             tick.infos,
         )
+
+
+def _joined(
+    first: list[list[EpisodeStatistics]], second: list[list[EpisodeStatistics]]
+) -> list[list[EpisodeStatistics]]:
+    """The statistics of the same episodes together, environment by environment."""
+    return [
+        [[*own, *more] for own, more in zip_longest(*episodes, fillvalue=())]
+        for episodes in zip_longest(first, second, fillvalue=())
+    ]
 
 
 def _seen(tick: Tick) -> dict[PolicyKey, ArrayDict]:
