@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from maze_kernel.config.load import experiment_from_mapping
+from maze_kernel.config.load import experiment_from_mapping, select
 from maze_kernel.errors import ComponentError, ExperimentError, RequestError
 from maze_kernel.loader import Kernel
 from maze_runtime.training.callbacks import Callback
@@ -14,6 +14,7 @@ from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.resume import stored_experiment
 from maze_runtime.training.schedules import Schedule
 from maze_runtime.training.train import train
+from maze_testing.callbacks import check_callback
 
 PPO = {
     "name": "small",
@@ -310,6 +311,22 @@ def test_the_learning_rate_is_lowered_on_each_plateau():
     judged.stale_evaluations = 2
     ReduceOnPlateau(None, options).on_epoch(judged)
     assert judged.lr == Schedule(start=0.1, end=0.001)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"use": "stop-at", "value": 4.0},
+        {"use": "stop-at", "value": 2.0, "times": 3},
+        {"use": "stop-at", "value": 0.3, "metric": "-train_ActorCriticEvents/policy_loss"},
+        {"use": "stop-at", "value": 1e9},
+        {"use": "reduce-on-plateau", "patience": 1},
+        {"use": "reduce-on-plateau", "patience": 2, "option": "noise_stddev", "factor": 0.1, "minimum": 0.05},
+    ],
+)
+def test_the_callbacks_that_come_with_maze_keep_their_contract(table, tmp_path, kernel):
+    chosen = select(kernel, "callback", table)
+    check_callback(lambda context: kernel.catalog.build(chosen, context), tmp_path / "run")
 
 
 def test_the_learning_rate_of_a_run_is_lowered(tmp_path):
