@@ -128,3 +128,17 @@ def test_the_newest_run_below_a_folder_is_taken_and_named(maze):
     assert "run: " not in maze("rollout", "runs/b/new", "--episodes", 1).stderr
     refused = maze("rollout", "runs/b/new", "--set", "policy.x=1")
     assert "a trained policy has no options" in refused.stderr
+
+
+@pytest.mark.parametrize("command", ["train", "rollout"])
+@pytest.mark.parametrize(
+    ("written", "meant"), [("my.tml", "my.toml"), ("my", "my.toml"), ("studies/loong.tom", "studies/long.toml")]
+)
+def test_a_file_that_is_not_there_is_answered_with_the_nearest_that_is(maze, command, written, meant):
+    Path("studies").mkdir()
+    for name in ("my.toml", "other.toml", "my.csv", "studies/long.toml"):
+        Path(name).touch()
+    done = maze(command, written)
+    assert done.exit_code == 2
+    assert f"there is no run directory or experiment file {written}" in done.stderr
+    assert f"did you mean: {meant}\n" in done.stderr

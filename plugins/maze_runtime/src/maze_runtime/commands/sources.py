@@ -45,9 +45,12 @@ def _names_environment(source: Path) -> bool:
         return False
     if names_environment(source.as_posix()):
         return True
+    from maze_kernel.config.source import files_beside
+
     raise RequestError(
         f"there is no run directory or experiment file {source}",
         expected='a run, a file, an environment ("cutting-2d") or an id ("CartPole-v1")',
+        nearest=tuple(str(source.with_name(name)) for name in files_beside(source, ".toml")),
         help="maze train FILE makes a run, and maze new FILE --env ID a file",
     )
 
