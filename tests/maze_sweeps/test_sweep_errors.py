@@ -119,6 +119,19 @@ def test_a_metric_of_evaluations_needs_evaluations(problems, load):
     load('metric = "train_BaseEnvEvents/reward/mean"\n' + space, overrides=["evaluation.n_episodes=0"])
 
 
+def test_a_metric_may_be_one_of_an_evaluator_with_a_name(problems, load):
+    space = "[space]\nvector.n_envs = { values = [2] }"
+    text = 'metric = "-hard/BaseEnvEvents/reward/mean"\n' + space
+    (problem,) = problems(text)
+    assert problem.what == "no statistic is called 'hard/BaseEnvEvents/reward/mean'"
+    assert problem.location.line == 2
+    hard = ["evaluation.n_episodes=0", "evaluation.evaluators.hard.n_episodes=2"]
+    metric = load(text, overrides=hard).metric
+    assert (metric.tag, metric.minimize, metric.evaluator) == ("hard/BaseEnvEvents/reward/mean", True, "hard")
+    (problem,) = problems(text, overrides=["evaluation.evaluators.hard.n_episodes=0"])
+    assert "the experiment evaluates no episodes" in problem.what
+
+
 @pytest.mark.parametrize(
     ("text", "what", "line"),
     [

@@ -2,7 +2,9 @@
 
 import csv
 import json
+import sys
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -105,6 +107,20 @@ def test_without_main_evaluation_the_training_reward_selects_beside_an_evaluator
     assert result.best_metric == max(rewards) != 5.0
 
 
+def test_a_callback_stops_at_a_value_of_an_evaluator(tmp_path):
+    evaluation = {"n_episodes": 1, "evaluators": {"hard": {**HARD, "every_epochs": 2}}}
+    stop = {"use": "stop-at", "value": 5.0, "metric": f"hard/{REWARD}"}
+    result = run(tmp_path / "run", evaluation=evaluation, callbacks=[stop])
+    assert (result.epochs, result.outcome.status) == (2, "stopped early")
+
+
+def test_each_seed_of_a_series_selects_by_the_evaluator(tmp_path):
+    evaluation = {"n_episodes": 1, "metric": f"hard/{REWARD}", "evaluators": {"hard": {**HARD, "every_epochs": 2}}}
+    context = RunContext(experiment={**PPO, "evaluation": evaluation}, run_dir=tmp_path / "runs", silent=True)
+    result = context.train(2, seeds=[0, 1], n_parallel=1)
+    assert [seed.best_metric for seed in result.seeds] == [5.0, 5.0]
+
+
 def test_a_run_goes_on_as_if_it_had_never_stopped(tmp_path):
     evaluation = {"n_episodes": 2, "evaluators": {"hard": {**HARD, "every_epochs": 2}}}
     run(tmp_path / "whole", evaluation=evaluation)
@@ -135,6 +151,32 @@ def test_rollouts_and_evaluations_from_python_know_the_evaluators(tmp_path):
     with pytest.raises(RequestError, match="no evaluator 'hrad'") as caught:
         context.rollout(1, evaluator="hrad")
     assert caught.value.nearest == ("hard",)
+
+
+class Short(gymnasium.wrappers.TimeLimit):
+    def __init__(self, *, steps: int = 4):
+        super().__init__(gymnasium.make("CartPole-v1"), steps)
+
+
+@pytest.mark.parametrize("by", ["path", "object"])
+def test_an_environment_of_an_evaluator_may_live_in_python(tmp_path, monkeypatch, by):
+    monkeypatch.setitem(sys.modules, "shortened", sys.modules[__name__])
+    env = {"use": "shortened:Short", "steps": 3} if by == "path" else lambda: Short(steps=3)
+    evaluation = {"n_episodes": 2, "evaluators": {"hard": {"n_episodes": 2, "env": env}}}
+    context = RunContext(experiment={**PPO, "evaluation": evaluation}, run_dir=tmp_path / "run", silent=True)
+    context.train(1)
+    assert context.evaluate(evaluator="hard")[REWARD] == 3.0
+    again = RunContext(experiment=context.loaded, seed=5, run_dir=tmp_path / "again", silent=True)
+    again.train(1)
+    assert again.evaluate(evaluator="hard")[REWARD] == 3.0
+    with pytest.raises(RequestError, match=r"the evaluation of run .* lives in Python") as caught:
+        RunContext.load(tmp_path / "run", silent=True)
+    assert "evaluation={…}" in caught.value.help
+    opened = RunContext.load(tmp_path / "run", evaluation=evaluation, silent=True)
+    assert opened.evaluate(evaluator="hard")[REWARD] == 3.0
+    opened.train(1)
+    with pytest.raises(ExperimentError, match="n_episode is not an option"):
+        RunContext.load(tmp_path / "run", evaluation={"n_episode": 1}, silent=True)
 
 
 FILE = """\

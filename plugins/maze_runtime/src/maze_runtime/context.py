@@ -90,6 +90,7 @@ class RunContext:
         trainer: Any = None,
         model: Any = None,
         wrappers: Sequence[Any] | None = None,
+        evaluation: Mapping[str, Any] | None = None,
         silent: bool = False,
         kernel: Kernel | None = None,
     ) -> RunContext:
@@ -99,6 +100,7 @@ class RunContext:
             run_dir: of the run.
             env, trainer, model, wrappers: as they were given when the run was trained, where they live in Python: a
                 factory, an object, or an import path. The directory holds only their names.
+            evaluation: entries of `[evaluation]`, where environments or wrappers of evaluators do.
             silent: print nothing.
             kernel: the plugins to use; None: everything that is installed.
 
@@ -109,7 +111,7 @@ class RunContext:
         kernel = kernel or Kernel.installed()
         context = cls.__new__(cls)
         components = given(env=env, trainer=trainer, model=model, wrappers=wrappers)
-        context._init(reopened_experiment(run_dir, components, kernel), kernel, Path(run_dir), silent)
+        context._init(reopened_experiment(run_dir, components, kernel, evaluation), kernel, Path(run_dir), silent)
         context._begun = context._trained = True
         return context
 

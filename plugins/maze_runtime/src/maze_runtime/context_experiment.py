@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from maze_kernel.config.experiment import LoadedExperiment
-from maze_kernel.config.load import experiment_from_mapping, load_experiment, select
+from maze_kernel.config.choices import KERNEL_OWNER
+from maze_kernel.config.experiment import EvaluationOptions, LoadedExperiment
+from maze_kernel.config.load import experiment_from_mapping, load_experiment, reader_of, select
+from maze_kernel.config.origin import Origin
 from maze_kernel.config.plugin_table import plugin_files, read_plugin_table
 from maze_kernel.config.problems import Problems
+from maze_kernel.config.reading import Scope
 from maze_kernel.config.source import read_toml
+from maze_kernel.config.structure import structure
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
 from maze_kernel.selection import Selection
@@ -82,19 +86,24 @@ def given_experiment(
     return experiment_from_mapping(set_paths(tables, changes), kernel=kernel, origin=start.origin)
 
 
-def reopened_experiment(run: Path | str, components: Mapping[str, Any], kernel: Kernel) -> LoadedExperiment:
+def reopened_experiment(
+    run: Path | str, components: Mapping[str, Any], kernel: Kernel, evaluation: Mapping[str, Any] | None = None
+) -> LoadedExperiment:
     """The experiment of a run, with components that its directory cannot hold.
 
     Args:
         components: those of `KINDS` that live in Python.
+        evaluation: the table of that name, where its environments do; None: the stored one.
 
     Raises:
         RequestError: one that lives in Python is not given.
         ExperimentError: a component has a problem, or a plugin of the run is missing.
     """
     stored = open_run(run)
-    _require_given(stored, components, kernel)
+    _require_given(stored, components, evaluation, kernel)
     chosen = {name: _chosen(kernel, KINDS[name], _table(kernel, name, value)) for name, value in components.items()}
+    if evaluation is not None:
+        chosen["evaluation"] = _evaluation(kernel, {**stored.resolved["evaluation"], **evaluation})
     return stored_experiment(run, kernel=kernel, components=chosen)
 
 
@@ -148,6 +157,8 @@ def _tables_of(loaded: LoadedExperiment, changed: list[str]) -> dict[str, Any]:
         parts = value if isinstance(value, tuple) else () if value is None else (value,)
         if parts and (name not in changed or any(part.instance is not None for part in parts)):
             tables[name] = value
+    if "evaluation" not in changed:  # its environments may be objects, too
+        tables["evaluation"] = loaded.experiment.evaluation
     return tables
 
 
@@ -168,16 +179,32 @@ def _chosen(kernel: Kernel, kind: str, table: Any) -> Any:
     return [select(kernel, kind, one) for one in table] if isinstance(table, list) else select(kernel, kind, table)
 
 
-def _require_given(stored: StoredRun, components: Mapping[str, Any], kernel: Kernel) -> None:
-    for name in KINDS:
-        table = stored.resolved.get(name, {})
+def _evaluation(kernel: Kernel, table: Mapping[str, Any]) -> EvaluationOptions:
+    problems = Problems(origin=Origin(file="<python>", python=True))
+    scope = Scope(path=("evaluation",), owner=KERNEL_OWNER)
+    options = structure(table, EvaluationOptions, scope, reader_of(kernel.catalog, problems))
+    problems.raise_if_any()
+    assert isinstance(options, EvaluationOptions)
+    return options
+
+
+def _require_given(
+    stored: StoredRun, components: Mapping[str, Any], evaluation: Mapping[str, Any] | None, kernel: Kernel
+) -> None:
+    told = [name for name in KINDS if name not in components]
+    places = [(KINDS[name], f"{name}=…", stored.resolved.get(name, {})) for name in told]
+    if evaluation is None:
+        table = stored.resolved.get("evaluation", {})
+        for own in (table, *table.get("evaluators", {}).values()):
+            places += [("evaluation", "evaluation={…}", own.get(name, {})) for name in ("env", "wrappers")]
+    for what, argument, table in places:
         for part in table if isinstance(table, list) else [table]:
-            outside = None if name in components else _outside(part, kernel)
+            outside = _outside(part, kernel)
             if outside is not None:
                 raise RequestError(
-                    f"the {KINDS[name]} of run {stored.path} lives in Python, which its directory does not hold",
-                    received=f"{name} {outside}",
-                    help=f'give it again: RunContext.load("{stored.path}", {name}=…)',
+                    f"the {what} of run {stored.path} lives in Python, which its directory does not hold",
+                    received=f"{argument.partition('=')[0]} {outside}",
+                    help=f'give it again: RunContext.load("{stored.path}", {argument})',
                 )
 
 

@@ -64,7 +64,7 @@ def stored_experiment(
 def _is_object(selected: Any) -> bool:
     """Whether a component, or one of several, was given as an object from Python."""
     parts = selected if isinstance(selected, tuple) else (selected,)
-    return any(part is not None and part.instance is not None for part in parts)
+    return any(getattr(part, "instance", None) is not None for part in parts)
 
 
 def _holds_object(table: Any) -> bool:
