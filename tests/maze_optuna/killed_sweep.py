@@ -8,15 +8,12 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # for searcher_checks and conftest
-
 import attrs
-from conftest import make_everything
-from searcher_checks import past, value_of
 
 from maze_optuna.options import OptunaOptions
 from maze_optuna.searcher import OptunaSearcher
 from maze_sweeps.contract import PastTrial, SearchContext
+from maze_testing.searchers import SPACE, past_trial, value_of
 
 N_TRIALS = 12
 STEPS = (1000, 2000, 3000)
@@ -33,9 +30,7 @@ def read(folder):
 
 
 def run(folder, storage, sampler):
-    context = SearchContext(
-        name="poles", space=make_everything(), n_trials=N_TRIALS, maximize=True, seed=7, folder=folder
-    )
+    context = SearchContext(name="poles", space=SPACE, n_trials=N_TRIALS, maximize=True, seed=7, folder=folder)
     searcher = OptunaSearcher(context, OptunaOptions(storage=storage, sampler=sampler, pruner="median"))
     places = folder / "trials"
     places.mkdir(exist_ok=True)
@@ -47,7 +42,7 @@ def run(folder, storage, sampler):
         if number < len(trials) and trials[number].state != "running":
             continue
         if number >= len(trials):
-            trials.append(past(number, searcher.propose(number)))
+            trials.append(past_trial(number, searcher.propose(number)))
             write(places, trials[number])
         print("begun", number, flush=True)
         trials[number] = train(searcher, places, trials[number])

@@ -173,7 +173,7 @@ def test_the_searchers_conform(searcher, tmp_path):
 class Forgetful(RandomSearcher):
     def propose(self, number):
         draw = dict(super().propose(number))
-        draw.pop("env.size")
+        draw.pop("batch")
         return draw
 
 
