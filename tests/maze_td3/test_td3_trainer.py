@@ -159,6 +159,11 @@ def test_networks_of_single_agents_are_refused(make_trainer):
         make_trainer(env=pair, trainer=SMALL, model={**MODEL, "separate_agent_nets": ["agent"]})
 
 
+def test_one_pair_of_q_networks_for_all_keys_is_refused(make_trainer):
+    with pytest.raises(RequestError, match="Q networks of each policy key"):
+        make_trainer(**{**tables("two keys"), "model": {**MODEL, "critic": "shared-state"}})
+
+
 def test_a_non_finite_batch_stops_and_leaves_the_weights(make_trainer):
     trainer = make_trainer(**tables())
     trainer.train_epoch()

@@ -44,6 +44,7 @@ class TD3Trainer:
         self._device = resolve_device(options.device)
         model: Any = context.make_model()
         _require_action_values(model)
+        _require_own_critics(model)
         refuse_agent_networks(model, OWNER)
         self.model = model.to(self._device)
         self._context = context
@@ -185,6 +186,17 @@ def _require_action_values(model: Any) -> None:
             received=type(model).__name__,
             expected='a model that honours critic = "state-action", such as auto or concat',
             owner=OWNER,
+        )
+
+
+def _require_own_critics(model: Any) -> None:
+    if getattr(model, "critic_kind", "") == "shared-state-action":
+        raise RequestError(
+            "td3 trains Q networks of each policy key, not one pair for all",
+            received='critic = "shared-state" in [model]',
+            expected='"step-state", or nothing',
+            owner=OWNER,
+            help="leave it out, or train with sac",
         )
 
 
