@@ -62,7 +62,7 @@ def make_vector_env(n_envs: int, options: GymOptions) -> NativeVectorEnv | None:
 
 
 def _is_batch_of(env: VectorEnv[Any, Any, Any], options: GymOptions) -> bool:
-    """Whether the batch has the spaces of the single environment; that of Atari games prepares its frames itself."""
+    """Whether the batch has the spaces of a single environment; that of the Atari games prepares its frames itself."""
     single = make_gym_env(options)
     spaces_of_one = single.observation_space, single.action_space
     single.close()
