@@ -1,9 +1,10 @@
 """Writes the pages and tables that follow from the source: `make reference`. A test holds them equal.
 
 The command line (docs/reference/cli.md), every option of every component (docs/reference/options.md), the hooks
-(docs/reference/hooks.md), the frame of the Python API (docs/api/), the plugin table of the README, the drawing of the
-parts (docs/figures/parts.svg), the JSON Schemas beside the examples, the code that the tutorial shows, which is that of
-the files it names, and the tables of options on the pages of the algorithms.
+(docs/reference/hooks.md), the versions that work together (docs/reference/versions.md), the frame of the Python API
+(docs/api/), the plugin table of the README, the drawing of the parts (docs/figures/parts.svg), the JSON Schemas beside
+the examples, the code that the tutorial shows, which is that of the files it names, and the tables of options on the
+pages of the algorithms.
 """
 
 from __future__ import annotations
@@ -232,6 +233,18 @@ def with_option_tables(page: str, kernel) -> str:
     return TABLE.sub(replaced, page)
 
 
+def versions_page() -> str:
+    """The versions that work together."""
+    from maze_kernel.components import PLUGIN_API
+    from maze_runtime.run.directory import FORMAT as RUN
+    from maze_runtime.training.checkpoint import FORMAT as CHECKPOINT
+    from maze_trajectories.episode_file import FORMAT as RECORDING
+
+    write = runpy.run_path(str(ROOT / "docs/versions_page.py"))["versions_page"]
+    page: str = write(distributions(), (PLUGIN_API, RUN, CHECKPOINT, RECORDING))
+    return NOTE + page
+
+
 def filled_pages(kernel) -> dict[Path, str]:
     """The pages that show code of the repository, or the options of a component."""
     pages = {page: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").rglob("*.md"))}
@@ -256,6 +269,7 @@ def generated() -> dict[Path, str]:
         ROOT / "docs/reference/cli.md": cli_page(),
         ROOT / "docs/reference/options.md": options_page(kernel),
         ROOT / "docs/reference/hooks.md": hooks_page(),
+        ROOT / "docs/reference/versions.md": versions_page(),
         ROOT / "docs/figures/parts.svg": parts_drawing(),
         ROOT / "examples/maze.schema.json": f"{json.dumps(schema(kernel), indent=2, sort_keys=True)}\n",
         ROOT / "examples/sweeps/sweep.schema.json": f"{json.dumps(sweep_schema(kernel), indent=2, sort_keys=True)}\n",

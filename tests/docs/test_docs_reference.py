@@ -27,6 +27,7 @@ def pages():
         "docs/reference/cli.md",
         "docs/reference/options.md",
         "docs/reference/hooks.md",
+        "docs/reference/versions.md",
         *(f"docs/api/{file.name}" for file in sorted((ROOT / "docs/api").glob("*.md")) if file.name != "index.md"),
         "docs/figures/parts.svg",
         "README.md",
