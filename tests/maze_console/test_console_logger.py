@@ -155,11 +155,12 @@ def test_a_long_epoch_shows_its_part_and_speed_before_it_ends(monkeypatch):
     monkeypatch.setattr("maze_console.logger.time.monotonic", lambda: float(next(clock)))
     logger, file = make(terminal=False, options=ConsoleOptions(progress_interval_seconds=20.0))
     for part in range(1, 6):
-        logger.progress(Progress(env_steps=900 * part, fraction=part / 8, phase="update"))
+        logger.progress(Progress(env_steps=900 * part, fraction=part / 8, phase="update", reward=-1140.0))
     shown = file.getvalue().splitlines()
     assert shown
     assert all(text.startswith("epoch 1/4, ") and "(update)" in text for text in shown)
     assert "steps/s" in shown[-1]
+    assert "train reward -1140 so far" in shown[-1]
     assert len(shown) < 5
 
 

@@ -117,6 +117,11 @@ class RolloutQueue:
                 if self._is_asynchronous:
                     self._ask(arrival.worker, arrival.slot)
 
+    def mean_return(self) -> float | None:
+        """Of the episodes that ended since the last `drain`; None without any."""
+        returns = np.concatenate(self._returns) if self._returns else np.zeros(0)
+        return float(returns.mean()) if returns.size else None
+
     def drain(self) -> Statistics:
         """Statistics of the episodes that ended in rollouts that arrived since the last call."""
         none = [np.zeros(0)]

@@ -79,10 +79,10 @@ class ImpalaTrainer:
         with threads_for(len(self._gradient_step.flat.data), n_rows):
             for index in range(self.options.epoch_length):
                 part_of_epoch = index / self.options.epoch_length
-                self._counters.report(part_of_epoch, "rollout")
+                self._counters.report(part_of_epoch, "rollout", self._queue.mean_return())
                 self._queue.fill(self._buffer)
                 timer.lap("rollout_seconds")
-                self._counters.report(part_of_epoch, self._gradient_step.phase())
+                self._counters.report(part_of_epoch, self._gradient_step.phase(), self._queue.mean_return())
                 lags.append(self._version - self._buffer.version)
                 statistics.append(self._update(index))
                 timer.lap("update_seconds")

@@ -96,7 +96,7 @@ class OnPolicyTrainer:
 
     def collect(self) -> RolloutBuffer | StructuredBuffer:
         """The next rollout, made with the newest weights; the one before is overwritten."""
-        self._counters.report(self._part_of_epoch, "rollout")
+        self._counters.report(self._part_of_epoch, "rollout", self._source.collector.statistics.mean())
         rollout, n_steps = self._source.collect()
         self._estimator.forget(self._source.collector.restarted)
         self._counters.env_steps += n_steps
@@ -112,7 +112,8 @@ class OnPolicyTrainer:
         self._timer.lap("rollout_seconds")
         if not bool(self._batch.returns.isfinite().all()):
             raise self._non_finite("a return")
-        self._counters.report(self._part_of_epoch, self._gradient_step.phase())
+        phase = self._gradient_step.phase()
+        self._counters.report(self._part_of_epoch, phase, self._source.collector.statistics.mean())
         self._learning_rate = self._counters.scheduled(self.options.lr, self._part_of_epoch)
         self._coefficients = loss_coefficients(self.options, self._counters.epoch, self._device)
         return self._batch

@@ -176,6 +176,10 @@ class Experience:
                 check_final_masks(self._network, key, step.tick.final_observation[key], cut, "maze-sac")
         return n_env_steps
 
+    def mean_return(self) -> float | None:
+        """Of the episodes that ended since the last `drain`; None without any."""
+        return self._statistics.mean()
+
     def drain(self) -> dict[str, Any]:
         """Statistics of the episodes finished since the last call."""
         return self._statistics.drain()

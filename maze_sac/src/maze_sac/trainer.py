@@ -161,7 +161,7 @@ class SACTrainer:
 
     def _report(self, iteration: int, phase: str) -> None:
         if iteration % 16 == 0:
-            self._counters.report(iteration / self.options.epoch_length, phase)
+            self._counters.report(iteration / self.options.epoch_length, phase, self._experience.mean_return())
 
     def _summary(self, statistics: Tensor, timer: EpochTimer, n_steps: int) -> Statistics:
         n_usual = len(self._update.keys) * len(STATISTICS) + len(NORMS)

@@ -134,9 +134,7 @@ def _style(line: str) -> str:
         return "bold cyan"
     if text.startswith(("-->", "= ")):
         return "blue"
-    if text.startswith("|") and "^" in text:
-        return "red"
-    return ""
+    return "red" if text.startswith("|") and "^" in text else ""
 
 
 def _origin(error: BaseException) -> str:

@@ -214,9 +214,7 @@ def _is_json(value: Any) -> bool:
         return all(map(_is_json, value.values()))
     if isinstance(value, list):
         return all(map(_is_json, value))
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, (str, int, bool))
+    return math.isfinite(value) if isinstance(value, float) else isinstance(value, (str, int))
 
 
 _JSON_TYPES: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "string", Path: "string"}

@@ -25,6 +25,8 @@ class Progress:
     """Of the current epoch, 0 to 1."""
     phase: str = "train"
     """"estimate", "compile", "rollout", "update", "train", "evaluate"."""
+    reward: float | None = None
+    """Mean of the episodes that ended in the epoch so far, as the environments pay; None: not known."""
 
 
 @attrs.frozen(kw_only=True)

@@ -60,6 +60,8 @@ class RunView:
     """As it is learnt from."""
     raw_reward: float | None = None
     """As the environments pay it; None where no wrapper changes it."""
+    reward_so_far: float | None = None
+    """Of the epoch in progress, as the environments pay it."""
     eval_reward: float | None = None
     metric: float | None = None
     """Newest value of the statistic that selects the best model."""
@@ -81,6 +83,7 @@ class RunView:
         """Take over one epoch."""
         self.epoch, self.env_steps, self.epoch_fraction = record.epoch, record.env_steps, 0.0
         self._see_rate(record.wall_seconds, record.env_steps)
+        self.reward_so_far = None
         self.train_reward = _number(record.train.get(_REWARD))
         self.raw_reward = _number(record.train.get(_RAW_REWARD))
         if record.evaluation:
@@ -104,6 +107,7 @@ class RunView:
         if self.phase == "estimate" and progress.phase != "estimate":
             self.start_fraction = self.start_seconds = None  # how long estimating took says nothing about training
         self.env_steps, self.epoch_fraction, self.phase = progress.env_steps, progress.fraction, progress.phase
+        self.reward_so_far = progress.reward
         if progress.phase == "estimate":
             return
         if self.last_mark is None:
@@ -165,6 +169,8 @@ class RunView:
             parts.append(f"{self.env_steps} steps")
         if self.rate:
             parts.append(f"{self.rate:,.0f} steps/s")
+        if self.reward_so_far is not None:
+            parts.append(f"train reward {self.reward_so_far:.4g} so far")
         left = self.seconds_left(wall_seconds)
         if left is not None:
             parts.append(f"{duration(left)} left")
@@ -225,6 +231,8 @@ def live_panel(view: RunView, wall_seconds: float) -> Table:
     curve = f"  {sparkline(list(view.rewards))}"
     if view.train_reward is not None:
         grid.add_row("train reward", Text(view.train_text() + (curve if view.eval_reward is None else "")))
+    elif view.reward_so_far is not None:
+        grid.add_row("train reward", f"{view.reward_so_far:.4g} so far")
     if view.eval_reward is not None:
         grid.add_row("eval reward", Text(f"{view.eval_reward:.4g}{curve}"))
     for name, reward in view.others.items():

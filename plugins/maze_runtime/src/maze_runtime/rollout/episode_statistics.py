@@ -15,6 +15,7 @@ class EpisodeReturns:
         self._length = np.zeros(n_envs, np.int64)
         self._finished_returns: list[float] = []
         self._finished_lengths: list[int] = []
+        self._summed = 0, 0.0
 
     def reset(self) -> None:
         """Forget the unfinished episodes."""
@@ -57,6 +58,12 @@ class EpisodeReturns:
             self._return[ended] = 0.0
             self._length[ended] = 0
 
+    def mean(self) -> float | None:
+        """Mean return of the episodes finished since the last call of `drain`; None without any."""
+        returns, (n_summed, total) = self._finished_returns, self._summed
+        self._summed = len(returns), total + sum(returns[n_summed:])
+        return self._summed[1] / len(returns) if returns else None
+
     def drain(self) -> dict[str, Any]:
         """Statistics of the episodes finished since the last call; only the count where there were none."""
         return summarize_episodes(*self.take())
@@ -65,7 +72,7 @@ class EpisodeReturns:
         """Returns (E,) float64 and lengths (E,) int64 of the episodes finished since the last call, as they ended."""
         returns = np.array(self._finished_returns, np.float64)
         lengths = np.array(self._finished_lengths, np.int64)
-        self._finished_returns, self._finished_lengths = [], []
+        self._finished_returns, self._finished_lengths, self._summed = [], [], (0, 0.0)
         return returns, lengths
 
 

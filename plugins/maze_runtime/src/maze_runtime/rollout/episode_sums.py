@@ -29,6 +29,7 @@ class EpisodeSums:
         self._ended = np.zeros((_BLOCK, n_envs), np.bool_)
         self._steps = np.ones((_BLOCK, n_envs), np.bool_)
         self._finished: list[list[EpisodeStatistics]] = [[] for _ in range(n_envs)]
+        self._n_closed, self._closed_reward = 0, 0.0
         self._t = 0
         self._awaiting: np.ndarray | None = None
         self._open_reward = np.zeros(n_envs, np.float64)
@@ -57,9 +58,14 @@ class EpisodeSums:
             self._sum_up()
         return tick
 
+    def mean_reward(self) -> float | None:
+        """Of the episodes summed up since the last drain, which may lack the newest ones; None without any."""
+        return self._closed_reward / self._n_closed if self._n_closed else None
+
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
         """The episodes of each environment that ended since the last call."""
         self._sum_up()
+        self._n_closed, self._closed_reward = 0, 0.0
         finished, self._finished = self._finished, [[] for _ in range(self._n_envs)]
         return finished
 
@@ -85,4 +91,5 @@ class EpisodeSums:
         envs = starts[closed] // n_ticks
         for env, total, length in zip(envs.tolist(), rewards[closed].tolist(), lengths[closed].tolist(), strict=True):
             self._finished[env].append(self._report(total, length))
+            self._n_closed, self._closed_reward = self._n_closed + 1, self._closed_reward + total
         self._steps.fill(True)

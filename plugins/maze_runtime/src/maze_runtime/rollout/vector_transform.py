@@ -81,6 +81,13 @@ class TransformedVectorEnv:
             tick = self._outer(tick, transform.reward(tick.reward) if self._changes_reward else tick.reward)
         return tick if self._memory is None else self._memory.step(actions, tick)
 
+    def mean_raw_reward(self) -> float | None:
+        """What the environments paid in the episodes since the last drain; None where that is not known here."""
+        if self._raw is not None:
+            return self._raw.mean_reward()
+        inner = self.vector_env
+        return inner.mean_raw_reward() if isinstance(inner, TransformedVectorEnv) else None
+
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
         """Event statistics of the wrapped batch and of this transform, an episode's together."""
         source = capability(self.vector_env, ReportsBatchStatistics)  # type: ignore[type-abstract]

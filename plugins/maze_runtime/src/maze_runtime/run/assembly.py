@@ -193,6 +193,17 @@ class Assembly:
             self._training_batches.append(vector_env)
         return vector_env
 
+    def mean_raw_reward(self, learnt_from: float | None) -> float | None:
+        """What the environments paid in the epoch's episodes so far; None where that is not known in this process.
+
+        Args:
+            learnt_from: the same as the trainer sees it.
+        """
+        if not any(transform.changes("reward") for transform in self.transforms):
+            return learnt_from
+        known = [batch.mean_raw_reward() for batch in self._training_batches if hasattr(batch, "mean_raw_reward")]
+        return next((reward for reward in known if reward is not None), None)
+
     def drain_event_statistics(self) -> dict[str, Any]:
         """Statistics of the events of all training environments since the last call, by tag; called once an epoch."""
         for batch in self._training_batches:

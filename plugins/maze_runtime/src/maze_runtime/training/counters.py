@@ -46,14 +46,15 @@ class Counters:
             max_env_steps=self._max_env_steps,
         )
 
-    def report(self, part_of_epoch: float, phase: str) -> None:
+    def report(self, part_of_epoch: float, phase: str, reward: float | None = None) -> None:
         """Tell the live view what comes next.
 
         Args:
             part_of_epoch: how much of the running epoch is done, 0 to 1.
             phase: see `Progress`.
+            reward: mean of the episodes that ended in the epoch so far, if it is known.
         """
-        self._report(Progress(env_steps=self.env_steps, fraction=part_of_epoch, phase=phase))
+        self._report(Progress(env_steps=self.env_steps, fraction=part_of_epoch, phase=phase, reward=reward))
 
     def state_dict(self) -> dict[str, int]:
         """Both counters."""

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict
 
+import attrs
+
 from maze_kernel.contracts.logger import EpochRecord, Logger, LoggerContext, Outcome, Progress
 from maze_kernel.errors import MazeError, NonFiniteError
 from maze_kernel.selection import read_option
@@ -220,7 +222,8 @@ class TrainingRun:
 
     def _progress(self, progress: Progress) -> None:
         """What trainers call between updates."""
-        self._loggers.progress(progress)
+        reward = self._assembly.mean_raw_reward(progress.reward)
+        self._loggers.progress(attrs.evolve(progress, reward=reward))
         self.interruption.check()
 
     def _fail(self, error: BaseException) -> None:

@@ -1,0 +1,69 @@
+"""What environments pay is reported beside what wrappers make of it, here and in workers, and while an epoch runs."""
+
+import pytest
+
+from maze_kernel.contracts.logger import Progress
+from maze_runtime.rollout.episode_statistics import EpisodeReturns
+
+SHAPED = [{"use": "log-stats"}, {"use": "reward-scaling", "scale": 0.5}, {"use": "return-normalization"}]
+
+
+def tables(wrappers, **vector):
+    return {
+        "env": {"use": "gym", "id": "Pendulum-v1"},
+        "wrappers": wrappers,
+        "vector": {"n_envs": 4, **vector},
+        "trainer": {"use": "ppo", "n_rollout_steps": 300, "epoch_length": 2},
+    }
+
+
+@pytest.mark.parametrize("vector", [{}, {"mode": "subprocess", "n_processes": 2}], ids=["here", "in processes"])
+def test_rewards_before_the_first_wrapper_that_shapes_them_are_reported(assemble, vector):
+    assembly = assemble(**tables(SHAPED, **vector))
+    trainer = assembly.make_trainer(assembly.trainer_context())
+    trainer.start_segment(0)
+    statistics = {**trainer.train_epoch(), **assembly.drain_event_statistics()}
+    trainer.close()
+    for name in ("mean", "std", "min", "max", "median"):
+        inside = statistics[f"LogStatsEvents/reward/{name}"]
+        assert statistics[f"BaseEnvEvents/raw_reward/{name}"] == pytest.approx(inside)
+    assert abs(statistics["BaseEnvEvents/raw_reward/mean"]) > 10 * abs(statistics["BaseEnvEvents/reward/mean"])
+
+
+def test_where_no_wrapper_shapes_rewards_there_is_nothing_beside_them(assemble):
+    assembly = assemble(**tables([{"use": "log-stats"}]))
+    trainer = assembly.make_trainer(assembly.trainer_context())
+    trainer.start_segment(0)
+    statistics = {**trainer.train_epoch(), **assembly.drain_event_statistics()}
+    trainer.close()
+    assert not any("raw_reward" in tag for tag in statistics)
+    assert assembly.mean_raw_reward(-3.0) == -3.0
+
+
+def test_signs_of_life_can_tell_what_the_environments_paid_so_far(assemble):
+    assembly, told = assemble(**tables(SHAPED)), []
+
+    def hear(progress: Progress):
+        told.append((progress.reward, assembly.mean_raw_reward(progress.reward)))
+
+    trainer = assembly.make_trainer(assembly.trainer_context(hear))
+    trainer.start_segment(0)
+    trainer.train_epoch()
+    trainer.close()
+    assert told[0] == (None, None)
+    learnt_from, paid = told[-1]
+    assert learnt_from > -100
+    assert -2000 < paid < -500
+    assert assembly.mean_raw_reward(None) == pytest.approx(paid, rel=0.5)
+
+
+def test_the_mean_so_far_is_that_of_the_episodes_since_the_last_drain():
+    returns = EpisodeReturns(1)
+    assert returns.mean() is None
+    returns._finished_returns += [1.0, 2.0]
+    assert returns.mean() == 1.5
+    returns._finished_returns += [6.0]
+    assert returns.mean() == returns.mean() == 3.0
+    returns._finished_lengths += [1, 1, 1]
+    returns.drain()
+    assert returns.mean() is None
