@@ -74,7 +74,9 @@ class EpisodeSums:
         n_ticks, self._t = self._t, 0
         if not n_ticks:
             return
-        reward, ended, steps = (block[:n_ticks].T.ravel() for block in (self._reward, self._ended, self._steps))
+        # Those of each environment in a row
+        reward, steps = self._reward[:n_ticks].T.ravel(), self._steps[:n_ticks].T.ravel()
+        ended = self._ended[:n_ticks].T.ravel()
         is_start = np.zeros(len(ended) + 1, np.bool_)
         is_start[::n_ticks] = True  # of each environment's ticks, which stand one environment after the other
         is_start[1:] |= ended
