@@ -36,12 +36,21 @@ class Decisions(NamedTuple):
         action: head to (n, ...).
         agent_id: (n,) int64.
         place: (n,) int64, of each decision among all decisions of its episode.
+        kept: (n,) bool, which are learnt from; None: all. Wrappers that remember see the others, too.
     """
 
     observation: ArrayDict
     action: ArrayDict
     agent_id: np.ndarray
     place: np.ndarray
+    kept: np.ndarray | None = None
+
+    def without_the_rest(self) -> Decisions:
+        """Those that are learnt from."""
+        if self.kept is None:
+            return self
+        observation, action = ({n: array[self.kept] for n, array in own.items()} for own in self[:2])
+        return Decisions(observation, action, self.agent_id[self.kept], self.place[self.kept])
 
 
 Episode = dict[PolicyKey, Decisions]
@@ -79,8 +88,10 @@ class Transformed:
         """One episode, its observations and actions through each transform in turn, from the innermost out."""
         episode = self.inner.read(index)
         if any(transform.memory(1) is not None for transform in self.transforms):
-            return self._step_by_step(episode)
-        return {key: self._through(key, decisions) for key, decisions in episode.items()}
+            episode = self._step_by_step(episode)
+        else:
+            episode = {key: self._through(key, decisions) for key, decisions in episode.items()}
+        return {key: decisions.without_the_rest() for key, decisions in episode.items()}
 
     def close(self) -> None:
         """Close what was recorded."""
@@ -183,6 +194,21 @@ def require_known_keys(recorded: StructuredSpaces, wanted: StructuredSpaces) -> 
         )
 
 
+def require_decisions(demonstrations: Demonstrations) -> None:
+    """Refuse data from which nothing is learnt.
+
+    Raises:
+        RequestError: there are no decisions.
+    """
+    if not sum(demonstrations.lengths):
+        raise RequestError(
+            "the demonstrations hold no decisions to learn from",
+            option="demonstrations",
+            owner=OWNER,
+            help="record some: maze rollout --record; or let trainer.processor keep more",
+        )
+
+
 def check_demonstrations(demonstrations: Demonstrations, wanted: StructuredSpaces) -> None:
     """Refuse data that the policies of the training environment cannot learn from.
 
@@ -190,10 +216,7 @@ def check_demonstrations(demonstrations: Demonstrations, wanted: StructuredSpace
         RequestError: there are no decisions.
         SpaceError: names, shapes or kinds differ from those of the training environment.
     """
-    if not sum(demonstrations.lengths):
-        raise RequestError(
-            "the demonstrations hold no decisions", owner=OWNER, help="record some: maze rollout --record"
-        )
+    require_decisions(demonstrations)
     require_known_keys(demonstrations.spaces, wanted)
     for what in ("observation", "action"):
         theirs, ours = getattr(demonstrations.spaces, what), getattr(wanted, what)

@@ -38,6 +38,37 @@ class OptimizerOptions:
 
 
 @attrs.frozen(kw_only=True)
+class KeepAll:
+    """Every decision is learnt from."""
+
+    use: Literal["identity"] = "identity"
+    """"identity": all."""
+
+
+@attrs.frozen(kw_only=True)
+class ClipDeadEnds:
+    """The end of an episode that the environment ended is not learnt from: it led to where nothing could be mended."""
+
+    use: Literal["clip-dead-ends"] = "clip-dead-ends"
+    """"clip-dead-ends"."""
+    n_steps: int = attrs.field(validator=at_least(1))
+    """Environment steps at the end of every terminated episode that are left out; truncated episodes are kept whole."""
+
+
+@attrs.frozen(kw_only=True)
+class OwnProcessor:
+    """A processor by import path."""
+
+    use: str
+    """"package.module:name" of a function that takes a recorded episode (`maze_runtime.datasets.contract.Episode`) and returns (T,) bool, the decisions to learn from; or of a class of such callables."""  # noqa: E501
+    kwargs: dict[str, Any] = attrs.field(factory=dict)
+    """Keyword arguments of the function, or of the constructor."""
+
+
+ProcessorOptions = KeepAll | ClipDeadEnds | OwnProcessor
+
+
+@attrs.frozen(kw_only=True)
 class BCOptions:
     """Behavioural cloning. Source: Hussein et al. 2017."""
 
@@ -45,6 +76,8 @@ class BCOptions:
 
     demonstrations: Annotated[Selection, "dataset"]
     """The episodes to learn from: a table with the `path` of a recording, or another dataset, such as `use = "minari"` with `id`."""  # noqa: E501
+    processor: ProcessorOptions = attrs.field(factory=KeepAll)
+    """Which decisions of each episode are learnt from and validated on. `{ use = "clip-dead-ends", n_steps = 10 }`: not those of the last 10 environment steps of a terminated episode. `{ use = "my_package.module:function", kwargs = { … } }`: a function of a recorded episode (`maze_runtime.datasets.contract.Episode`), or a class of such callables, says so by (T,) bool."""  # noqa: E501
     n_epochs: int = attrs.field(default=1000, validator=at_least(0))
     """Epochs to train; 0: until patience or the user stops the run. An epoch is one pass over the training episodes, or a part of it: see `eval_every_k_iterations`."""  # noqa: E501
     eval_every_k_iterations: int = attrs.field(default=500, validator=at_least(0))

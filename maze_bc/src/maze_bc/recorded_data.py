@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from maze_bc.data import OWNER, Decisions, Episode
+from maze_bc.processors import Processor
 from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import Action, PolicyKey, StructuredEnv
 from maze_kernel.errors import EnvError
@@ -22,17 +23,26 @@ from maze_runtime.env.batching import stack_rows
 from maze_runtime.env.simulation import Recordable
 
 
+def kept_lengths(recorded: EpisodeSource, processor: Processor | None) -> Sequence[int]:
+    """Decisions of each episode that are learnt from; a processor reads all episodes once."""
+    if processor is None:
+        return recorded.lengths
+    return tuple(int(processor(recorded.read(index)).sum()) for index in range(len(recorded.lengths)))
+
+
 class RecordedArrays:
     """Episodes as their observations and actions were recorded.
 
     Args:
         recorded: all of them.
+        processor: says which decisions are learnt from; None: all.
     """
 
-    def __init__(self, recorded: EpisodeSource) -> None:
+    def __init__(self, recorded: EpisodeSource, processor: Processor | None = None) -> None:
         self._recorded = recorded
+        self._processor = processor
         self.spaces = recorded.spaces
-        self.lengths = recorded.lengths
+        self.lengths = kept_lengths(recorded, processor)
 
     def expect(self, episodes: Sequence[int]) -> None:
         """Nothing is read ahead."""
@@ -40,8 +50,11 @@ class RecordedArrays:
     def read(self, index: int) -> Episode:
         """One episode."""
         episode = self._recorded.read(index)
+        kept = None if self._processor is None else self._processor(episode)
         return {
-            key: Decisions(dict(episode.observation[key]), dict(episode.action[key]), *_who_and_when(episode, key))
+            key: Decisions(
+                dict(episode.observation[key]), dict(episode.action[key]), *_who_and_when(episode, key, kept)
+            )
             for key in episode.action
         }
 
@@ -56,14 +69,16 @@ class RecordedStates:
     Args:
         recorded: all of them.
         env: an environment like those trained in, without transforms; its conversions and wrappers are used.
+        processor: says which decisions are learnt from; None: all.
     """
 
-    def __init__(self, recorded: HoldsMazeEpisodes, env: StructuredEnv) -> None:
+    def __init__(self, recorded: HoldsMazeEpisodes, env: StructuredEnv, processor: Processor | None = None) -> None:
         self._recorded = recorded
+        self._processor = processor
         self._env: Any = env
         self._core_env = _core_env(env)
         self.spaces = env.structured_spaces
-        self.lengths: Sequence[int] = recorded.lengths
+        self.lengths: Sequence[int] = kept_lengths(recorded, processor)
 
     def expect(self, episodes: Sequence[int]) -> None:
         """Nothing is read ahead."""
@@ -78,6 +93,7 @@ class RecordedStates:
         recorded = self._recorded.read(index)
         objects = self._recorded.maze_episode(index, self._core_env)
         assert objects is not None
+        kept = None if self._processor is None else self._processor(recorded)
         converted = {}
         for key in recorded.action:
             decisions = recorded.decisions_of(key)
@@ -85,7 +101,7 @@ class RecordedStates:
             converted[key] = Decisions(
                 stack_rows(self.spaces.observation[key], [observation for observation, _ in rows]),
                 stack_rows(self.spaces.action[key], [action for _, action in rows]),
-                *_who_and_when(recorded, key),
+                *_who_and_when(recorded, key, kept),
             )
         return converted
 
@@ -116,7 +132,9 @@ def _core_env(env: StructuredEnv) -> Any | None:
     return getattr(capability(env, Recordable), "core_env", None)  # type: ignore[type-abstract]
 
 
-def _who_and_when(episode: RecordedEpisode, key: PolicyKey) -> tuple[np.ndarray, np.ndarray]:
-    """Agents and places of the decisions of a policy key."""
+def _who_and_when(
+    episode: RecordedEpisode, key: PolicyKey, kept: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Agents and places of the decisions of a policy key, and which of them are learnt from."""
     place = episode.decisions_of(key)
-    return episode.agent_id[place], place
+    return episode.agent_id[place], place, None if kept is None else kept[place]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maze_bc.data import OWNER, Decisions, Episode
+from maze_bc.processors import Processor
 from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import Action, Observation, PolicyKey, StructuredEnv
 from maze_kernel.errors import EnvError, MazeError, RequestError
@@ -39,13 +40,15 @@ class TakenApart:
     Args:
         recorded: all of them, with MazeStates and MazeActions.
         env: an environment like those trained in, without transforms.
+        processor: says of the flat decisions which are learnt from; None: all.
 
     Raises:
         RequestError: its core environment does not say what a sub-step makes of a state.
     """
 
-    def __init__(self, recorded: HoldsMazeEpisodes, env: StructuredEnv) -> None:
+    def __init__(self, recorded: HoldsMazeEpisodes, env: StructuredEnv, processor: Processor | None = None) -> None:
         self._recorded = recorded
+        self._processor = processor
         self._env: Any = env
         simulation: Any = capability(env, Recordable)  # type: ignore[type-abstract]
         self._core_env = simulation.core_env
@@ -63,9 +66,9 @@ class TakenApart:
 
     @cached_property
     def lengths(self) -> Sequence[int]:
-        """Decisions of each episode; known when all were read once."""
+        """Decisions of each episode that are learnt from; known when all were read once."""
         return tuple(
-            sum(len(decisions.place) for decisions in self.read(index).values())
+            sum(len(decisions.without_the_rest().place) for decisions in self.read(index).values())
             for index in range(len(self._recorded.lengths))
         )
 
@@ -80,16 +83,20 @@ class TakenApart:
         """
         objects = self._recorded.maze_episode(index, self._core_env)
         assert objects is not None
-        rows: dict[PolicyKey, list[tuple[int, _SubStep]]] = {}
-        sub_steps = (sub_step for step in objects.steps for sub_step in self._sub_steps(step))
-        for place, sub_step in enumerate(sub_steps):
-            rows.setdefault(sub_step.key, []).append((place, sub_step))
+        kept = np.ones(len(objects.steps), bool)
+        if self._processor is not None:
+            kept = self._processor(self._recorded.read(index))
+        rows: dict[PolicyKey, list[tuple[int, bool, _SubStep]]] = {}
+        sub_steps = ((flat, sub_step) for flat, step in enumerate(objects.steps) for sub_step in self._sub_steps(step))
+        for place, (flat, sub_step) in enumerate(sub_steps):
+            rows.setdefault(sub_step.key, []).append((place, bool(kept[flat]), sub_step))
         return {
             key: Decisions(
-                stack_rows(self.spaces.observation[key], [sub_step.observation for _, sub_step in own]),
-                stack_rows(self.spaces.action[key], [sub_step.action for _, sub_step in own]),
-                np.array([sub_step.agent for _, sub_step in own], np.int64),
-                np.array([place for place, _ in own], np.int64),
+                stack_rows(self.spaces.observation[key], [sub_step.observation for _, _, sub_step in own]),
+                stack_rows(self.spaces.action[key], [sub_step.action for _, _, sub_step in own]),
+                np.array([sub_step.agent for _, _, sub_step in own], np.int64),
+                np.array([place for place, _, _ in own], np.int64),
+                np.array([is_kept for _, is_kept, _ in own], bool),
             )
             for key, own in rows.items()
         }

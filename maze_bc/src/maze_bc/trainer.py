@@ -13,6 +13,7 @@ from maze_bc.data import (
     Demonstrations,
     check_demonstrations,
     estimate_transforms,
+    require_decisions,
     require_known_keys,
     row_bytes,
     split_episodes,
@@ -45,7 +46,7 @@ SUSPICIOUS_LOSS = 1e5
 
 def make_bc(context: TrainerContext, options: BCOptions) -> BCTrainer:
     """The trainer `bc`."""
-    return BCTrainer(context, options, open_demonstrations(options.demonstrations, context))
+    return BCTrainer(context, options, open_demonstrations(options.demonstrations, context, options.processor))
 
 
 class BCTrainer:
@@ -86,9 +87,11 @@ class BCTrainer:
         self._demonstrations = demonstrations
         seeds = context.seeds
         rng = seeds.generator("validation")
-        n_episodes = len(demonstrations.lengths)
-        training, validation = split_episodes(n_episodes, options.validation_percentage, rng)
+        useful = [index for index, n_decisions in enumerate(demonstrations.lengths) if n_decisions]
+        parts = split_episodes(len(useful), options.validation_percentage, rng)
+        training, validation = ([useful[place] for place in part] for part in parts)
         require_known_keys(demonstrations.spaces, context.spaces)
+        require_decisions(demonstrations)
         estimate_transforms(demonstrations, training, context.transforms)
         outer = through(demonstrations, context.transforms)
         check_demonstrations(outer, context.spaces)
