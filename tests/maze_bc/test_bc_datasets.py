@@ -89,6 +89,16 @@ def test_a_plugin_brings_a_dataset_of_its_own(experiment, workers):
     assert "done after epoch 1" in done.stdout
 
 
+def test_an_import_path_will_do(experiment, monkeypatch):
+    (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(MazeHooks.maze_datasets), re.DOTALL)
+    imports = "from maze_kernel import components as c, hookimpl\n\n"
+    Path("standing_episodes.py").write_text(imports + source)
+    monkeypatch.syspath_prepend(Path.cwd())
+    done = CliRunner().invoke(make_app(), ["train", experiment('use = "standing_episodes:standing", n_episodes = 4')])
+    assert done.exit_code == 0, done.output
+    assert "done after epoch 1" in done.stdout
+
+
 def test_where_two_plugins_offer_a_default_the_table_has_to_say(experiment):
     Path("other.py").write_text(
         "from maze_kernel import components as c, hookimpl\n\nMAZE_PLUGIN_API = 1\n\n\n"
