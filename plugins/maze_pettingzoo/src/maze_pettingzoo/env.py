@@ -99,8 +99,12 @@ class PettingZooEnv:
         return self._seats[self._agent].actor
 
     def is_actor_done(self) -> bool:
-        """Whether the agent that just acted is out of the game, which goes on."""
-        return self._actor_done and not self._over
+        """Whether the agent that just acted is out of the game, which goes on.
+
+        Not where agents are paid their own: what an agent got after its last decision is the sum of `Ledger.rewards`
+        from there to the end of the episode, in which nothing of the others is left.
+        """
+        return self._actor_done and not self._over and not self._pays_own
 
     def is_flat_step_end(self) -> bool:
         """Whether a round is over; where agents are paid their own, an episode."""
