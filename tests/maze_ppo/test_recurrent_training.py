@@ -1,11 +1,12 @@
 """Recurrent models under PPO and A2C: sequences are replayed as they were acted, resets and all."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 
 from maze_kernel.config import experiment_from_mapping
-from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
 from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.models.recurrence import BEGINS
@@ -183,10 +184,44 @@ def test_a_resumed_recurrent_run_equals_the_uninterrupted_one(everything, tmp_pa
     assert all(torch.equal(tensor, resumed[name]) for name, tensor in whole.items())
 
 
-def test_compiled_training_of_state_is_refused(everything):
-    with pytest.raises(RequestError, match="state") as caught:
-        trainer_of(everything, trainer={"compile": True})
-    assert "compile" in caught.value.render()
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("env", "cell"),
+    [(ENVS[0], "lstm"), (ENVS[1], "gru"), ({"use": "maze_testing.structured_environments:Pair"}, "gru")],
+)
+def test_compiled_updates_equal_eager_ones(everything, env, cell):
+    """The same minibatches, filled up where environments are left over, with native rows that only reset."""
+    model = {**MODEL, "recurrence": {**MODEL["recurrence"], "use": cell, "num_layers": 2}}
+    found = {}
+    for compiled in (False, True):
+        changes = {"compile": compiled, "epoch_length": 1, "n_optimization_epochs": 2}
+        trainer = trainer_of(everything, env=env, model=model, vector={"n_envs": 5}, trainer=changes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)  # given up: too large, or refused by the compiler
+            trainer.train_epoch()
+        found[compiled] = trainer.model.state_dict()
+    for name, tensor in found[False].items():
+        torch.testing.assert_close(found[True][name], tensor, atol=2e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("env", [ENVS[1], {"use": "maze_testing.structured_environments:Hierarchy"}])
+def test_minibatches_for_compiled_code_have_one_shape_and_count_what_others_count(everything, env):
+    """Five environments two at a time: the last minibatch is filled up with decisions of weight 0."""
+    counted = {}
+    for compiled in (False, True):
+        changes = {"compile": compiled, "n_rollout_steps": 20, "batch_size": 40}
+        trainer = trainer_of(everything, env=env, vector={"n_envs": 5}, trainer=changes)
+        batch = trainer.estimate(trainer.collect())
+        parts = list(batch.minibatches(40, np.random.default_rng(3)))
+        weights = [torch.ones_like(p.value) if p.weight is None else p.weight for p in parts]
+        counted[compiled] = [part.value[weight > 0].sort().values for part, weight in zip(parts, weights, strict=True)]
+        if compiled:
+            assert len({len(part.value) for part in parts}) == 1
+            values = [part.evaluate(trainer.model).value for part in parts]
+            for value, part in zip(values, parts, strict=True):
+                torch.testing.assert_close(value[part.weight > 0], part.value[part.weight > 0], atol=1e-5, rtol=1e-5)
+    for eager, filled in zip(counted[False], counted[True], strict=True):
+        torch.testing.assert_close(eager, filled, atol=1e-5, rtol=1e-5)
 
 
 def test_environments_whose_worker_was_replaced_begin_without_a_state(everything):

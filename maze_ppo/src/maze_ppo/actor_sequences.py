@@ -5,6 +5,8 @@ NumPy only. Sequences are padded at their ends to one length, so that they make 
 
 from __future__ import annotations
 
+import math
+
 import attrs
 import numpy as np
 
@@ -37,19 +39,20 @@ class ActorSequences:
     agent_id: np.ndarray
 
     @classmethod
-    def of(cls, own: DecisionIndex, episode: np.ndarray) -> ActorSequences:
+    def of(cls, own: DecisionIndex, episode: np.ndarray, quantum: int = 1) -> ActorSequences:
         """Sort the decisions of a policy key, at least one.
 
         Args:
             own: in any order.
             episode: see `episodes_before`.
+            quantum: T_k is a multiple of it.
         """
         order = np.lexsort((own.step, own.agent_id, own.env_index))
         codes = _codes(own.env_index, own.agent_id)[order]
         _, first, counts = np.unique(codes, return_index=True, return_counts=True)
         rank = np.arange(len(order)) - np.repeat(first, counts)
         sequence = np.repeat(np.arange(len(first)), counts)
-        rows = np.tile(order[first + counts - 1], (int(counts.max()), 1))
+        rows = np.tile(order[first + counts - 1], (math.ceil(counts.max() / quantum) * quantum, 1))
         rows[rank, sequence] = order
         decisions = own.take(rows.reshape(-1))
         of_row = episode[decisions.step, decisions.env_index].reshape(rows.shape)
@@ -62,6 +65,12 @@ class ActorSequences:
         """(B_k,) decisions of each sequence."""
         lengths: np.ndarray = self.exists.sum(axis=0)
         return lengths
+
+    def of_environments(self, env_index: np.ndarray) -> np.ndarray:
+        """The sequences (b,) of some environments (m,), in their order."""
+        firsts, ends = (np.searchsorted(self.env_index, env_index, side) for side in ("left", "right"))  # type: ignore[call-overload]
+        ranges = [np.arange(first, end) for first, end in zip(firsts, ends, strict=True)]
+        return np.concatenate([np.zeros(0, np.int64), *ranges])
 
     def last_rows(self) -> np.ndarray:
         """(B_k,) where the last decision of each sequence stands among the T_k·B_k."""

@@ -9,7 +9,6 @@ import torch
 
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.model import ActorCritic
-from maze_kernel.errors import RequestError
 from maze_ppo.batch import FlatEstimator, RolloutBatch
 from maze_ppo.options import OnPolicyOptions
 from maze_ppo.sequences import SequenceEstimator
@@ -45,23 +44,13 @@ def make_estimator(
         spaces: of the environments.
         device: of the model.
         options: of the trainer.
-
-    Raises:
-        RequestError: the model carries state where that cannot be trained.
     """
     discounts = {"gamma": options.gamma, "gae_lambda": options.gae_lambda}
     if carries_state(model):
         recurrent = cast(RecurrentModel, model)
-        if options.compile:
-            raise RequestError(
-                "a model that carries state from step to step cannot be trained here",
-                received="compile = true",
-                expected="compile = false",
-                owner="maze-ppo",
-                help="read a stacked history with stateful = false",
-            )
         if spaces.is_flat:
-            return SequenceEstimator(recurrent, spaces.policy_keys[0], device, **discounts)
-        return StructuredSequenceEstimator(recurrent, device, **discounts)
+            key = spaces.policy_keys[0]
+            return SequenceEstimator(recurrent, key, device, **discounts, fixed_size=options.compile)
+        return StructuredSequenceEstimator(recurrent, device, **discounts, fixed_size=options.compile)
     estimator = FlatEstimator if spaces.is_flat else StructuredEstimator
     return estimator(model, device, **discounts, fixed_size=options.compile)

@@ -30,10 +30,12 @@ class SequenceBatch:
     Attributes:
         rows: T·N decisions; `BEGINS` is among the observations.
         states: name to (N, S).
+        fixed_size: fill minibatches up with sequences of weight 0, so that compiled code sees one shape.
     """
 
     rows: FlatBatch
     states: TensorDict
+    fixed_size: bool = False
 
     @property
     def value(self) -> Tensor:
@@ -63,10 +65,17 @@ class SequenceBatch:
         n_envs = len(next(iter(self.states.values())))
         n_steps = self.rows.n_rows() // n_envs
         n_sequences = max(1, size // n_steps)
-        permutation = torch.from_numpy(rng.permutation(n_envs)).to(self.value.device)
+        drawn, n_drawn = rng.permutation(n_envs), 0
+        if self.fixed_size:
+            n_sequences = min(n_sequences, n_envs)
+            drawn = np.concatenate([drawn, np.resize(drawn, -n_envs % n_sequences)])
+        permutation = torch.from_numpy(drawn).to(self.value.device)
         steps = torch.arange(n_steps, device=self.value.device)
         for chosen in permutation.split(n_sequences):
             rows = self.rows.select((steps[:, None] * n_envs + chosen).reshape(-1))
+            if rows.weight is not None and n_drawn + len(chosen) > n_envs:
+                rows.weight.view(n_steps, -1)[:, n_envs - n_drawn :] = 0.0
+            n_drawn += len(chosen)
             states = {name: state.index_select(0, chosen) for name, state in self.states.items()}
             yield rows._replace(observation={**rows.observation, **states})
 
@@ -79,13 +88,22 @@ class SequenceEstimator:
         policy_key: the only one of a flat environment.
         device: of the model.
         gamma, gae_lambda: of the advantages.
+        fixed_size: see `SequenceBatch`; every decision then has a weight.
     """
 
     def __init__(
-        self, model: RecurrentModel, policy_key: str, device: torch.device, *, gamma: float, gae_lambda: float
+        self,
+        model: RecurrentModel,
+        policy_key: str,
+        device: torch.device,
+        *,
+        gamma: float,
+        gae_lambda: float,
+        fixed_size: bool = False,
     ) -> None:
         self._model, self._key, self._device = model, policy_key, device
         self._gamma, self._gae_lambda = gamma, gae_lambda
+        self._fixed_size = fixed_size
         self._states: TensorDict = {}
 
     def begin(self) -> None:
@@ -114,10 +132,10 @@ class SequenceEstimator:
         last = {name: rows.view(n_steps, n_envs, -1)[-1] for name, rows in after.items()}
         going_on = torch.from_numpy(~ended[-1]).to(self._device)[:, None]
         self._states = {name: state * going_on for name, state in last.items()}
-        weight = self._rows(~rollout.void).float() if rollout.void.any() else None
+        weight = self._rows(~rollout.void).float() if self._fixed_size or rollout.void.any() else None
         # R_t = A_t + V(s_t)
         rows = FlatBatch(self._key, observation, action, log_prob, value, advantages, advantages + value, weight)
-        return SequenceBatch(rows, states)
+        return SequenceBatch(rows, states, self._fixed_size)
 
     def _advantages(self, rollout: RolloutBuffer, value: Tensor, after: TensorDict, ended: np.ndarray) -> np.ndarray:
         value_array = value.cpu().numpy().reshape(rollout.reward.shape)

@@ -22,6 +22,9 @@ from maze_runtime.models.recurrence import BEGINS, ActingStates
 from maze_runtime.rollout.decision_tensors import DecisionTensors, TensorDict, decision_tensors, to_tensor
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
 
+_STEP_QUANTUM = 16
+"""Compiled code sees sequences of a multiple of so many steps, so that few shapes occur."""
+
 
 @attrs.frozen
 class StructuredSequences:
@@ -33,6 +36,8 @@ class StructuredSequences:
         states: policy key to name to (B_k, S).
         sequences: policy key to its sequences.
         n_steps, n_envs: T and N of the rollout.
+        fixed_size: let minibatches have one shape, as far as rollouts have, for compiled code: with sequences of full
+            length, and filled up with environments of weight 0.
     """
 
     rows: StructuredBatch
@@ -40,6 +45,7 @@ class StructuredSequences:
     sequences: Mapping[PolicyKey, ActorSequences]
     n_steps: int
     n_envs: int
+    fixed_size: bool = False
 
     @property
     def value(self) -> Tensor:
@@ -67,29 +73,35 @@ class StructuredSequences:
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[StructuredBatch]:
         """One pass over whole environments in random order, as many each time as have `size` decisions, or one."""
-        n_chosen = max(1, size // self.n_steps)
+        n_chosen = min(max(1, size // self.n_steps), self.n_envs)
         permutation = rng.permutation(self.n_envs)
         for first in range(0, self.n_envs, n_chosen):
-            minibatch = self._of(permutation[first : first + n_chosen])
+            chosen = permutation[first : first + n_chosen]
+            fillers = permutation[: n_chosen - len(chosen)] if self.fixed_size else permutation[:0]
+            minibatch = self._of(chosen, fillers)
             if minibatch.decisions:
                 yield minibatch
 
-    def _of(self, env_index: np.ndarray) -> StructuredBatch:
-        """The sequences of some environments, no longer than the longest of them."""
+    def _of(self, env_index: np.ndarray, fillers: np.ndarray | None = None) -> StructuredBatch:
+        """The sequences of some environments, and those of others with weight 0."""
         decisions: dict[PolicyKey, DecisionTensors] = {}
-        rows, offset = [], 0
+        rows, counted, offset = [], [], 0
         for key, own in self.rows.decisions.items():
             sequences = self.sequences[key]
-            chosen = np.flatnonzero(np.isin(sequences.env_index, env_index))
+            chosen = sequences.of_environments(env_index)
+            more = sequences.of_environments(env_index[:0] if fillers is None else fillers)
             if chosen.size:
-                steps = np.arange(sequences.lengths[chosen].max())
-                index = (steps[:, None] * len(sequences.env_index) + chosen).reshape(-1)
+                both = np.concatenate([chosen, more])
+                n_steps = len(sequences.exists) if self.fixed_size else int(sequences.lengths[both].max())
+                index = (np.arange(n_steps)[:, None] * len(sequences.env_index) + both).reshape(-1)
                 rows.append(index + offset)
-                decisions[key] = self._with_states(key, own.select(self._tensor(index)), self._tensor(chosen))
+                counted.append(np.tile(np.arange(len(both)) < len(chosen), n_steps))
+                decisions[key] = self._with_states(key, own.select(self._tensor(index)), self._tensor(both))
             offset += own.n_rows()
-        index = self._tensor(np.concatenate(rows)) if rows else self._tensor(np.zeros(0, np.int64))
+        index = self._tensor(np.concatenate([np.zeros(0, np.int64), *rows]))
         given = {name: getattr(self.rows, name) for name in COLUMNS}
         columns = {name: column.index_select(0, index) for name, column in given.items() if column is not None}
+        columns["weight"] *= self._tensor(np.concatenate([np.zeros(0, bool), *counted]))
         return self.rows._replace(decisions=decisions, **columns)
 
     def _with_states(self, key: PolicyKey, own: DecisionTensors, chosen: Tensor) -> DecisionTensors:
@@ -107,10 +119,13 @@ class StructuredSequenceEstimator:
         model: being trained.
         device: of the model.
         gamma, gae_lambda: of the advantages, a flat step.
+        fixed_size: see `StructuredSequences`.
     """
 
-    def __init__(self, model: RecurrentModel, device: torch.device, *, gamma: float, gae_lambda: float) -> None:
-        self._model, self._device = model, device
+    def __init__(
+        self, model: RecurrentModel, device: torch.device, *, gamma: float, gae_lambda: float, fixed_size: bool = False
+    ) -> None:
+        self._model, self._device, self._fixed_size = model, device, fixed_size
         self._advantages = SeriesAdvantages(model, device, gamma=gamma, gae_lambda=gae_lambda)
         self.begin()
 
@@ -127,7 +142,7 @@ class StructuredSequenceEstimator:
 
     def estimate(self, rollout: StructuredBuffer) -> StructuredSequences:
         """Value the rollout that follows the last one, by the present weights."""
-        replay = _Replay(self._model, self._device, rollout, self._states)
+        replay = _Replay(self._model, self._device, rollout, self._states, _STEP_QUANTUM if self._fixed_size else 1)
         value, before, advantages = self._advantages(rollout, replay.value, replay.states_after)
         replay.end()
         values, gained = replay.column(value), replay.column(advantages)
@@ -141,7 +156,8 @@ class StructuredSequenceEstimator:
             weight=replay.weight(),
             base_value=None if before is None else replay.column(before),
         )
-        return StructuredSequences(rows, replay.states, replay.sequences, rollout.n_steps, rollout.n_envs)
+        size = (rollout.n_steps, rollout.n_envs)
+        return StructuredSequences(rows, replay.states, replay.sequences, *size, self._fixed_size)
 
 
 class _Replay:
@@ -149,6 +165,7 @@ class _Replay:
 
     Args:
         carried: the states of all actors before it; `end` replaces them by those after it.
+        quantum: see `ActorSequences.of`.
 
     Attributes:
         value: (T, N) float32, what the critic gives.
@@ -161,6 +178,7 @@ class _Replay:
         device: torch.device,
         rollout: StructuredBuffer,
         carried: Mapping[PolicyKey, ActingStates],
+        quantum: int,
     ) -> None:
         self._model, self._device, self._carried = model, device, carried
         self._episode = episodes_before(rollout)
@@ -172,7 +190,7 @@ class _Replay:
         self._after: dict[PolicyKey, TensorDict] = {}
         for key in rollout.policy_keys:
             if len(own := rollout.decisions(key)):
-                self._replay(rollout, key, ActorSequences.of(own, self._episode))
+                self._replay(rollout, key, ActorSequences.of(own, self._episode, quantum))
 
     def _replay(self, rollout: StructuredBuffer, key: PolicyKey, sequences: ActorSequences) -> None:
         own = decision_tensors(rollout, key, sequences.decisions, self._device)

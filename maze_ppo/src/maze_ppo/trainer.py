@@ -65,7 +65,7 @@ class OnPolicyTrainer:
         rng: for the order of minibatches.
 
     Raises:
-        RequestError: the device does not exist, or the model carries state where that cannot be trained.
+        RequestError: the device does not exist.
     """
 
     def __init__(self, context: TrainerContext, options: OnPolicyOptions, algorithm: OnPolicyAlgorithm) -> None:

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from maze_blocks_recurrent.sequence_op import advance_as_one, advance_steps, gru_step, lstm_step
+
 Cell = Literal["lstm", "gru"]
 _N_GATES: dict[Cell, int] = {"lstm": 4, "gru": 3}
 
@@ -36,6 +38,7 @@ class RecurrentLayers(nn.Module):
         self.cell: Cell = cell
         self.hidden_size, self.num_layers, self.bias = hidden_size, num_layers, bias
         self.n_directions = 2 if bidirectional else 1
+        self._as_one = False
         rows = _N_GATES[cell] * hidden_size
         self.weights = nn.ParameterList()
         for layer in range(num_layers):
@@ -76,20 +79,15 @@ class RecurrentLayers(nn.Module):
             states.append(after)
         return x, torch.cat(states, -1)
 
+    def prepare_for_compilation(self) -> None:
+        """Let sequences be one operation wherever a gradient is asked for: written out they take minutes to compile."""
+        self._as_one = True
+
     def _advance_layer(self, x: Tensor, state: Tensor, keep: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
         w_in, w_state, b_in, b_state = weights if self.bias else (*weights, None, None)
         gates = functional.linear(x, w_in, b_in)
-        steps = []
-        for t in range(x.shape[0]):
-            state = state * keep[t]
-            hidden = state[:, : self.hidden_size]
-            recurrent = functional.linear(hidden, w_state, b_state)
-            if self.cell == "lstm":
-                state = torch.cat(_lstm_step(gates[t] + recurrent, state[:, self.hidden_size :]), -1)
-            else:
-                state = _gru_step(gates[t], recurrent, hidden)
-            steps.append(state)
-        states = torch.stack(steps)
+        advance = advance_as_one if self._as_one and torch.is_grad_enabled() else advance_steps
+        states = advance(gates, state, keep, w_state, b_state, self.cell)
         return states[..., : self.hidden_size], states
 
     def _fused(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -124,28 +122,8 @@ class RecurrentLayers(nn.Module):
         for t in range(n_steps - 1, -1, -1) if reverse else range(n_steps):
             recurrent = functional.linear(state, w_state, b_state)
             if self.cell == "lstm":
-                state, memory = _lstm_step(gates[:, t] + recurrent, memory)
+                state, memory = lstm_step(gates[:, t] + recurrent, memory)
             else:
-                state = _gru_step(gates[:, t], recurrent, state)
+                state = gru_step(gates[:, t], recurrent, state)
             steps.append(state)
         return steps
-
-
-def _lstm_step(gates: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, 4 H) gates and (B, H) memory to the next state and memory."""
-    i, f, g, o = gates.chunk(4, -1)
-    # c' = σ(f) c + σ(i) tanh(g)
-    memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
-    # h' = σ(o) tanh(c')
-    return torch.sigmoid(o) * torch.tanh(memory), memory
-
-
-def _gru_step(from_input: Tensor, from_state: Tensor, state: Tensor) -> Tensor:
-    """(B, 3 H) contributions of input and state, and (B, H) state, to the next state."""
-    r_in, z_in, n_in = from_input.chunk(3, -1)
-    r_state, z_state, n_state = from_state.chunk(3, -1)
-    z = torch.sigmoid(z_in + z_state)
-    # n = tanh(W x + r (U h))
-    n = torch.tanh(n_in + torch.sigmoid(r_in + r_state) * n_state)
-    # h' = (1 - z) n + z h
-    return (1.0 - z) * n + z * state

@@ -43,7 +43,8 @@ class GradientStep:
         epsilon: of Adam.
         max_grad_norm: 0: off.
         compiled: compile everything into one function; the first call takes a while. An update that is too large, or
-            that the compiler refuses, is run eagerly, with a warning that says why.
+            that the compiler refuses, is run eagerly, with a warning that says why. Modules with a method
+            `prepare_for_compilation()` are told before.
         parameters: those of the model that are trained, for several optimisers on one model or to leave a part alone;
             None: all that need a gradient. The loss sees the others as constants.
         norms_of: parts of these by the names of their gradient norms, which every step returns as well.
@@ -69,6 +70,9 @@ class GradientStep:
         self.adam = FlatAdam(self.flat, epsilon=epsilon, max_grad_norm=max_grad_norm)
         self._inputs = None if parameters is None else self.flat.parameters
         self._compilation = BoundedCompilation() if compiled else None
+        for module in model.modules() if compiled else ():
+            if hasattr(module, "prepare_for_compilation"):
+                module.prepare_for_compilation()  # type: ignore[operator]
         self._loss = loss
         self._model = model
         self._run = self._compiled_step() if compiled else self._eager_step

@@ -1,0 +1,164 @@
+"""One recurrent layer over a sequence as one operation, for compiled code: its size does not grow with the steps.
+
+Written out, every step of a sequence is a dozen operations and their gradients, for which the compiler takes minutes.
+Forward it is the same arithmetic as without. Backward the gates of all steps are computed at once from the states, then
+gradients go back step by step (Werbos 1990).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def lstm_step(gates: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, 4 H) gates and (B, H) memory to the next state and memory."""
+    i, f, g, o = gates.chunk(4, -1)
+    # c' = σ(f) c + σ(i) tanh(g)
+    memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
+    # h' = σ(o) tanh(c')
+    return torch.sigmoid(o) * torch.tanh(memory), memory
+
+
+def gru_step(from_input: Tensor, from_state: Tensor, state: Tensor) -> Tensor:
+    """(B, 3 H) contributions of input and state, and (B, H) state, to the next state."""
+    r_in, z_in, n_in = from_input.chunk(3, -1)
+    r_state, z_state, n_state = from_state.chunk(3, -1)
+    z = torch.sigmoid(z_in + z_state)
+    # n = tanh(W x + r (U h))
+    n = torch.tanh(n_in + torch.sigmoid(r_in + r_state) * n_state)
+    # h' = (1 - z) n + z h
+    return (1.0 - z) * n + z * state
+
+
+def advance_steps(gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor | None, cell: str) -> Tensor:
+    """The states after each step.
+
+    Args:
+        gates: (T, B, G) what the inputs contribute.
+        state: (B, S) before the first step: h, and of an LSTM then c.
+        keep: (T, B, 1) zero where the state is forgotten before the step, else one.
+        weight: (G, H) of h.
+        bias: (G,) beside it, or None.
+        cell: "lstm" or "gru".
+
+    Returns:
+        (T, B, S).
+    """
+    steps, n_hidden = [], weight.shape[1]
+    for t in range(gates.shape[0]):
+        state = state * keep[t]
+        hidden = state[:, :n_hidden]
+        recurrent = torch.nn.functional.linear(hidden, weight, bias)
+        if cell == "lstm":
+            state = torch.cat(lstm_step(gates[t] + recurrent, state[:, n_hidden:]), -1)
+        else:
+            state = gru_step(gates[t], recurrent, hidden)
+        steps.append(state)
+    return torch.stack(steps)
+
+
+def advance_as_one(
+    gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor | None, cell: str
+) -> Tensor:
+    """`advance_steps` as one operation with a gradient of its own."""
+    given = weight.new_zeros(weight.shape[0]) if bias is None else bias
+    states: Tensor = _Advance.apply(gates, state, keep, weight, given, cell)
+    return states
+
+
+class _Advance(torch.autograd.Function):
+    """Written with `setup_context`, which torch's function transforms ask for."""
+
+    @staticmethod
+    def forward(gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, cell: str) -> Tensor:
+        states: Tensor = _forward(gates, state, keep, weight, bias, cell)
+        return states
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        *tensors, ctx.cell = inputs
+        ctx.save_for_backward(*tensors, output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # type: ignore[override]
+        # There is no second derivative; without `detach` the operation would be asked for one.
+        tensors = [tensor.detach() for tensor in (grad, *ctx.saved_tensors)]
+        in_gates, in_state, in_weight, in_bias = _backward(*tensors, ctx.cell)
+        return in_gates, in_state, None, in_weight, in_bias, None
+
+
+@torch.library.custom_op("maze_blocks_recurrent::advance", mutates_args=())
+def _forward(gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, cell: str) -> Tensor:
+    return advance_steps(gates, state, keep, weight, bias, cell)
+
+
+@_forward.register_fake
+def _(gates: Tensor, state: Tensor, *_others: Any) -> Tensor:
+    return gates.new_empty((gates.shape[0], *state.shape))
+
+
+@torch.library.custom_op("maze_blocks_recurrent::advance_backward", mutates_args=())
+def _backward(
+    grad: Tensor, gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, states: Tensor, cell: str
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of gates, first state, weight and bias from those (T, B, S) of the states."""
+    before = torch.cat([state[None], states[:-1]]) * keep
+    hidden = before[..., : weight.shape[1]]
+    recurrent = torch.nn.functional.linear(hidden, weight, bias)
+    back = _lstm_back if cell == "lstm" else _gru_back
+    in_gates, in_recurrent, in_state = back(grad, gates, recurrent, before, states, keep, weight)
+    rows = in_recurrent.flatten(0, 1)
+    return in_gates, in_state, rows.t() @ hidden.flatten(0, 1), rows.sum(0)
+
+
+@_backward.register_fake
+def _(
+    _grad: Tensor, gates: Tensor, state: Tensor, _keep: Tensor, weight: Tensor, bias: Tensor, *_others: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return torch.empty_like(gates), torch.empty_like(state), torch.empty_like(weight), torch.empty_like(bias)
+
+
+def _gru_back(
+    grad: Tensor, gates: Tensor, recurrent: Tensor, before: Tensor, _states: Tensor, keep: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    r_in, z_in, n_in = gates.chunk(3, -1)
+    r_state, z_state, n_state = recurrent.chunk(3, -1)
+    r, z = torch.sigmoid(r_in + r_state), torch.sigmoid(z_in + z_state)
+    n = torch.tanh(n_in + r * n_state)
+    # per unit of ∂h': of z's, n's and r's arguments, and of U h in n
+    of_z = (before - n) * z * (1.0 - z)
+    of_n = (1.0 - z) * (1.0 - n * n)
+    of_r = of_n * n_state * r * (1.0 - r)
+    in_gates, in_recurrent = torch.empty_like(gates), torch.empty_like(recurrent)
+    carried = torch.zeros_like(grad[0])
+    for t in range(len(grad) - 1, -1, -1):
+        # ∂h_t = ∂L/∂h_t + what comes back from step t + 1
+        one = grad[t] + carried
+        in_gates[t] = torch.cat([one * of_r[t], one * of_z[t], one * of_n[t]], -1)
+        in_recurrent[t] = torch.cat([one * of_r[t], one * of_z[t], one * of_n[t] * r[t]], -1)
+        carried = (one * z[t] + in_recurrent[t] @ weight) * keep[t]
+    return in_gates, in_recurrent, carried
+
+
+def _lstm_back(
+    grad: Tensor, gates: Tensor, recurrent: Tensor, before: Tensor, states: Tensor, keep: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    n_hidden = weight.shape[1]
+    i, f, g, o = (gates + recurrent).chunk(4, -1)
+    i, f, g, o = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
+    memory = torch.tanh(states[..., n_hidden:])
+    # per unit of ∂c': of i's, f's and g's arguments; per unit of ∂h': of o's argument and of c'
+    of_i, of_f, of_g = g * i * (1.0 - i), before[..., n_hidden:] * f * (1.0 - f), i * (1.0 - g * g)
+    of_o, of_memory = memory * o * (1.0 - o), o * (1.0 - memory * memory)
+    in_gates = torch.empty_like(gates)
+    carried = torch.zeros_like(grad[0])
+    for t in range(len(grad) - 1, -1, -1):
+        in_hidden, in_memory = (grad[t] + carried).split(n_hidden, -1)
+        in_memory = in_memory + in_hidden * of_memory[t]
+        parts = [in_memory * of_i[t], in_memory * of_f[t], in_memory * of_g[t], in_hidden * of_o[t]]
+        in_gates[t] = torch.cat(parts, -1)
+        carried = torch.cat([in_gates[t] @ weight, in_memory * f[t]], -1) * keep[t]
+    return in_gates, in_gates.clone(), carried
