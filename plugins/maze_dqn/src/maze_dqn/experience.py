@@ -89,6 +89,10 @@ class Experience:
             if isinstance(replay, PrioritizedReplayBuffer) and rows is not None:
                 replay.set_errors(rows, errors[key])
 
+    def mean_return(self) -> float | None:
+        """Of the episodes that ended since the last `drain`; None without any."""
+        return self._statistics.mean()
+
     def drain(self) -> dict[str, Any]:
         """Statistics of the episodes finished since the last call."""
         return self._statistics.drain()

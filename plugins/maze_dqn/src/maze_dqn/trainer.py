@@ -63,7 +63,7 @@ class DQNTrainer:
             for i in range(options.epoch_length):
                 part = i / options.epoch_length
                 if i % 16 == 0:
-                    self._counters.report(part, self._update.phase)
+                    self._counters.report(part, self._update.phase, self._experience.mean_return())
                 self._experience.policy.epsilon = self._epsilon(part)
                 self._counters.env_steps += self._experience.collect(options.n_rollout_steps)
                 timer.lap("rollout_seconds")

@@ -87,7 +87,7 @@ class TD3Trainer:
             for i in range(options.epoch_length):
                 part = i / options.epoch_length
                 if i % 16 == 0:
-                    self._counters.report(part, self._update.phase)
+                    self._counters.report(part, self._update.phase, self._episodes.mean())
                 self._policy.scale = self._counters.scheduled(options.exploration_noise, part)
                 self._counters.env_steps += self._collector.collect(self._policy, options.n_rollout_steps)
                 timer.lap("rollout_seconds")
