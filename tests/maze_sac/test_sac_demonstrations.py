@@ -96,7 +96,7 @@ def test_recorded_steps_are_transitions_like_any_other(kernel, assemble, recordi
     assert experience.n_transitions == 20
     if keep:
         experience.collect(1)
-    batch = experience.sample(2000, np.random.default_rng(0))["0"]
+    batch = experience.sample(2000, np.random.default_rng(0))["0"].transitions
     rows = np.flatnonzero(are_recorded(batch))
     assert set(pushes(batch)[rows].round().tolist()) == set(range(20))
     for i in rows:
@@ -117,7 +117,7 @@ def test_they_count_for_the_first_fill(make_trainer, recording, tables):
 
 
 def sampled(trainer, n=4000):
-    return trainer._experience.sample(n, np.random.default_rng(0))["0"]
+    return trainer._experience.sample(n, np.random.default_rng(0))["0"].transitions
 
 
 def test_new_transitions_overwrite_them_unless_they_are_kept(make_trainer, recording, tables):
@@ -203,7 +203,7 @@ def test_what_is_played_first_begins_with_what_the_environments_show(kernel, ass
     experience.start_segment(0)
     experience.add_demonstrations()
     experience.collect(1)
-    batch = experience.sample(2000, np.random.default_rng(0))["0"]
+    batch = experience.sample(2000, np.random.default_rng(0))["0"].transitions
     first = batch.observation["count"][~are_recorded(batch), 0]
     assert set(first.tolist()) == {50.0}
 

@@ -83,7 +83,8 @@ def play(assemble):
 def check_against(expected, experience):
     """Everything drawn is in the account, and nearly all of that is drawn."""
     drawn = set()
-    for key, batch in experience.sample(3000, np.random.default_rng(0)).items():
+    for key, drawn_batch in experience.sample(3000, np.random.default_rng(0)).items():
+        batch = drawn_batch.transitions
         for i, number in enumerate(batch.observation["x"][:, 0].tolist()):
             wanted_key, action, reward, discount, following = expected[number]
             assert (key, int(batch.action["a"][i])) == (wanted_key, action)
