@@ -17,7 +17,7 @@ from maze_sweeps.sweep_schema import sweep_schema
 ROOT = Path(__file__).parents[2]
 SWEEPS = sorted((ROOT / "examples" / "sweeps").glob("*.toml"))
 PAGE = (ROOT / "docs" / "how-to" / "tune.md").read_text(encoding="utf-8")
-SHOWN = [block for block in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL) if block.startswith("experiment =")]
+SHOWN = [block for block in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL) if "\nexperiment = " in f"\n{block}"]
 
 EXPERIMENT = """
 name = "pole"
