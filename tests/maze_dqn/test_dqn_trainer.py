@@ -155,7 +155,7 @@ def test_policy_keys_have_statistics_of_their_own(make_trainer):
 def test_errors_become_priorities(make_trainer):
     trainer = make_trainer(**tables(prioritized=True))
     trainer.train_epoch()
-    priorities = trainer._experience.replay["0"]._priorities.array
+    priorities = trainer._play.replay["0"]._priorities.array
     assert len(np.unique(priorities[priorities > 0])) > 10
 
 
@@ -188,7 +188,7 @@ def test_a_truncated_observation_whose_mask_forbids_everything_is_refused(make_t
 def test_a_non_finite_batch_stops_and_leaves_the_weights(make_trainer):
     trainer = make_trainer(**tables())
     trainer.train_epoch()
-    trainer._experience.replay["0"]._reward.fill(np.nan)
+    trainer._play.replay["0"]._reward.fill(np.nan)
     with pytest.raises(NonFiniteError) as failure:
         trainer.train_epoch()
     assert torch.isfinite(weights(trainer)).all()

@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from maze_dqn import values
 from maze_dqn.options import DQNOptions
-from maze_dqn.update import STATISTICS, Batch, Update
+from maze_dqn.update import STATISTICS, ChoiceBatch, DQNUpdate
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_runtime.models.masking import MASKED_LOGIT
 
@@ -52,7 +52,7 @@ def drawn(rng):
         chosen[row, 3 + rng.integers(4)] = 1.0
     reward, weights = rng.normal(size=N_ROWS) * 2.0, rng.random(N_ROWS)
     discount = np.where(rng.random(N_ROWS) < 0.2, 0.0, 0.9)
-    return Batch(
+    return ChoiceBatch(
         observation,
         torch.from_numpy(chosen),
         torch.from_numpy(reward.astype(np.float32)),
@@ -99,7 +99,7 @@ def slow_loss(model, target_model, batch, options):
 def test_losses_and_errors_are_those_of_a_slow_version(double, duelling):
     torch.manual_seed(0)
     model, options = Linear(), DQNOptions(double=double, duelling=duelling, tau=0.3)
-    update, rng = Update(model, options), np.random.default_rng(3)
+    update, rng = DQNUpdate(model, options), np.random.default_rng(3)
     for _ in range(3):  # target and trained network differ after the first
         batch = drawn(rng)
         expected, errors = slow_loss(model, update._target.network, batch, options)
@@ -118,7 +118,7 @@ def test_losses_and_errors_are_those_of_a_slow_version(double, duelling):
 def test_without_duelling_the_critic_is_not_trained():
     model = Linear()
     before = model.critic.weight.detach().clone()
-    Update(model, DQNOptions())(0.05, {"0": drawn(np.random.default_rng(0))})
+    DQNUpdate(model, DQNOptions())(0.05, {"0": drawn(np.random.default_rng(0))})
     assert torch.equal(model.critic.weight, before)
 
 
@@ -126,7 +126,7 @@ def test_a_last_observation_that_allows_nothing_is_worth_nothing_where_the_episo
     batch = drawn(np.random.default_rng(0))
     batch.next_observation["mask"][:] = False
     batch = batch._replace(discount=torch.zeros(N_ROWS))
-    statistics, _ = Update(Linear(), DQNOptions(double=False))(0.0, {"0": batch})
+    statistics, _ = DQNUpdate(Linear(), DQNOptions(double=False))(0.0, {"0": batch})
     assert statistics[0] < 100.0
 
 
@@ -148,9 +148,9 @@ def test_q_comes_to_the_values_of_a_known_process():
     """A chain of two states: stay (reward 0) or leave (1, then 10 from the second): Q* from the Bellman equation."""
     gamma = 0.9
     model = Tabular()
-    update = Update(model, DQNOptions(double=True, tau=0.1))
+    update = DQNUpdate(model, DQNOptions(double=True, tau=0.1))
     state, action = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 1])
-    batch = Batch(
+    batch = ChoiceBatch(
         {"state": state},
         torch.nn.functional.one_hot(action, 2).float(),
         torch.tensor([0.0, 1.0, 0.0, 10.0]),

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_runtime.models.action_encoding import ActionEncoder
 from maze_td3.options import TD3Options
-from maze_td3.update import Batch, Update
+from maze_td3.update import NumberBatch, TD3Update
 
 N_ROWS = 12
 BOX = spaces.Dict(torque=spaces.Box(-2.0, 4.0, (2,), np.float32))
@@ -67,7 +67,7 @@ def drawn(rng, update):
     discount = np.where(rng.random(N_ROWS) < 0.3, 0.0, 0.97).astype(np.float32)
     noise = torch.from_numpy(update.noise("0", N_ROWS, rng))
     action = torch.from_numpy(rng.uniform(-1, 1, (N_ROWS, 2)).astype(np.float32))
-    return Batch(
+    return NumberBatch(
         {"x": floats(N_ROWS, 3)}, action, floats(N_ROWS), {"x": floats(N_ROWS, 3)}, torch.from_numpy(discount), noise
     )
 
@@ -89,7 +89,7 @@ def test_the_loss_of_the_q_networks_is_that_of_a_slow_version(twin, target_noise
     torch.manual_seed(0)
     model, rng = Linear(), np.random.default_rng(1)
     options = TD3Options(twin=twin, target_noise=target_noise, policy_delay=1, tau=0.25)
-    update = Update(model, options)
+    update = TD3Update(model, options)
     for _ in range(3):  # target and trained networks differ after the first
         batch, target = drawn(rng, update), update._target.network
         expected, values = 0.0, []
@@ -114,7 +114,7 @@ def test_the_policy_climbs_the_first_q_network():
     """One step of Adam has the size of the learning rate and the sign of the gradient, here by differences."""
     torch.manual_seed(0)
     model, rng = Linear(), np.random.default_rng(1)
-    update = Update(model, TD3Options(policy_delay=1))
+    update = TD3Update(model, TD3Options(policy_delay=1))
     batch = drawn(rng, update)
 
     def objective(bias):
@@ -133,7 +133,7 @@ def test_the_policy_climbs_the_first_q_network():
 
 def test_policy_and_targets_move_every_few_updates():
     model, rng = Linear(), np.random.default_rng(1)
-    update = Update(model, TD3Options(policy_delay=3, tau=0.5))
+    update = TD3Update(model, TD3Options(policy_delay=3, tau=0.5))
     policy, target = model.policy.weight.detach().clone(), update._target.network.critic.weights.clone()
     for turn in (1, 2, 3):
         _, of_policies = update(0.01, {"0": drawn(rng, update)})
@@ -145,7 +145,7 @@ def test_policy_and_targets_move_every_few_updates():
 
 
 def test_noise_has_its_size_and_is_cut():
-    update, rng = Update(Linear(), TD3Options(target_noise=0.2, target_noise_clip=0.3)), np.random.default_rng(0)
+    update, rng = TD3Update(Linear(), TD3Options(target_noise=0.2, target_noise_clip=0.3)), np.random.default_rng(0)
     noise = update.noise("0", 5000, rng)
     assert noise.shape == (5000, 2)
     assert np.abs(noise).max() == pytest.approx(0.3)

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_dqn.experience import OWNER, Experience, Sample
 from maze_dqn.options import DQNOptions
-from maze_dqn.update import STATISTICS, Batch, Update
+from maze_dqn.play import OWNER, GreedyPlay, Sample
+from maze_dqn.update import STATISTICS, ChoiceBatch, DQNUpdate
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_replay.filling import fill, n_transitions
@@ -39,8 +39,8 @@ class DQNTrainer:
         refuse_agent_networks(model, OWNER)
         self.model = model.to(self._device)
         self._context = context
-        self._update = Update(self.model, options)
-        self._experience = Experience(context, self.model, options)
+        self._update = DQNUpdate(self.model, options)
+        self._play = GreedyPlay(context, self.model, options)
         self._rng = np.random.default_rng()
         self._counters = Counters(options, context.progress)
 
@@ -51,7 +51,7 @@ class DQNTrainer:
 
     def start_segment(self, epoch: int) -> None:
         """Re-seed environments, exploration and batches from the run's seed and `epoch`."""
-        self._experience.start_segment(epoch)
+        self._play.start_segment(epoch)
         self._rng = self._context.seeds.generator("replay", epoch)
 
     def train_epoch(self) -> Statistics:
@@ -63,9 +63,9 @@ class DQNTrainer:
             for i in range(options.epoch_length):
                 part = i / options.epoch_length
                 if i % 16 == 0:
-                    self._counters.report(part, self._update.phase, self._experience.mean_return())
-                self._experience.policy.epsilon = self._epsilon(part)
-                self._counters.env_steps += self._experience.collect(options.n_rollout_steps)
+                    self._counters.report(part, self._update.phase, self._play.mean_return())
+                self._play.policy.epsilon = self._epsilon(part)
+                self._counters.env_steps += self._play.collect(options.n_rollout_steps)
                 timer.lap("rollout_seconds")
                 statistics += [self._learn(part) for _ in range(options.num_batches_per_iter)]
                 timer.lap("update_seconds")
@@ -83,11 +83,11 @@ class DQNTrainer:
     def _fill(self) -> None:
         """Before the first update act at random until there are `initial_buffer_size` transitions."""
         if not self._update.n_updates:
-            self._experience.policy.epsilon = 1.0
-            fill(self._experience.replay, self.options.initial_buffer_size, self._act, self._report_filling)
+            self._play.policy.epsilon = 1.0
+            fill(self._play.replay, self.options.initial_buffer_size, self._act, self._report_filling)
 
     def _act(self) -> int:
-        n_steps = self._experience.collect(1)
+        n_steps = self._play.collect(1)
         self._counters.env_steps += n_steps
         return n_steps
 
@@ -97,16 +97,16 @@ class DQNTrainer:
     def _learn(self, part_of_epoch: float) -> Tensor:
         """One update; its statistics."""
         options, scheduled = self.options, self._counters.scheduled
-        drawn = self._experience.sample(self._rng, scheduled(options.importance_exponent, part_of_epoch))
+        drawn = self._play.sample(self._rng, scheduled(options.importance_exponent, part_of_epoch))
         batches = {key: self._batch(key, sample) for key, sample in drawn.items()}
         statistics, errors = self._update(scheduled(options.lr, part_of_epoch), batches)
         if self._device.type == "cpu" and not math.isfinite(statistics.sum().item()):
             raise non_finite_update(f"update {self._update.n_updates}", _columns(drawn), owner=OWNER)
         if options.prioritized:
-            self._experience.set_errors(drawn, dict(zip(drawn, errors.numpy(force=True), strict=True)))
+            self._play.set_errors(drawn, dict(zip(drawn, errors.numpy(force=True), strict=True)))
         return statistics
 
-    def _batch(self, key: PolicyKey, sample: Sample) -> Batch:
+    def _batch(self, key: PolicyKey, sample: Sample) -> ChoiceBatch:
         transitions, weights, _ = sample
         observation, action, following = (
             {name: torch.from_numpy(array).to(self._device) for name, array in columns.items()}
@@ -116,19 +116,19 @@ class DQNTrainer:
             torch.from_numpy(array).to(self._device) for array in (transitions.reward, transitions.discount, weights)
         )
         chosen = self._update.choices[key].encoder.encode(action)
-        return Batch(observation, chosen, reward, following, discount, weight)
+        return ChoiceBatch(observation, chosen, reward, following, discount, weight)
 
     def _summary(self, numbers: Tensor, timer: EpochTimer, n_steps: int) -> Statistics:
         compile_seconds = self._update.take_compile_seconds()
         n_updates = self.options.epoch_length * self.options.num_batches_per_iter
         learner = self._named(numbers) | {
-            "epsilon": self._experience.policy.epsilon,
+            "epsilon": self._play.policy.epsilon,
             "learning_rate": self._counters.scheduled(self.options.lr),
-            "buffer_size": n_transitions(self._experience.replay),
+            "buffer_size": n_transitions(self._play.replay),
             "n_updates": self._update.n_updates,
         }
         return {
-            **self._experience.drain(),
+            **self._play.drain(),
             **{f"DQNEvents/{name}": value for name, value in learner.items()},
             **timer.statistics(compile_seconds=compile_seconds, env_steps=n_steps, updates=n_updates),
         }
@@ -146,18 +146,18 @@ class DQNTrainer:
 
     def state_dict(self) -> dict[str, Any]:
         """Optimiser, target network, replay buffers and counters."""
-        own = {"update": self._update.state_dict(), "experience": self._experience.state_dict()}
+        own = {"update": self._update.state_dict(), "play": self._play.state_dict()}
         return {**own, **self._counters.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self._update.load_state_dict(state["update"])
-        self._experience.load_state_dict(state["experience"])
+        self._play.load_state_dict(state["play"])
         self._counters.load_state_dict(state)
 
     def close(self) -> None:
         """Close the training environments."""
-        self._experience.close()
+        self._play.close()
 
 
 def _columns(drawn: Mapping[PolicyKey, Sample]) -> dict[str, np.ndarray]:

@@ -23,7 +23,7 @@ STATISTICS = ("loss", "q_value", "td_error")
 """What an update returns of each policy key, in this order; behind those of all keys the norm of the gradient."""
 
 
-class Batch(NamedTuple):
+class ChoiceBatch(NamedTuple):
     """Transitions of one policy key: dicts of (B, ...), one-hot choices (B, K), and (B,) float32 each."""
 
     observation: TensorDict
@@ -74,7 +74,7 @@ class ChoiceValues:
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
-class Update:
+class DQNUpdate:
     """Trains Q of every policy key; losses are sums over keys, each with a batch of its own.
 
     Args:
@@ -102,7 +102,7 @@ class Update:
         self.n_parameters = len(self._step.flat.data)
         self.n_updates = 0
 
-    def __call__(self, learning_rate: float, batches: Mapping[PolicyKey, Batch]) -> tuple[Tensor, Tensor]:
+    def __call__(self, learning_rate: float, batches: Mapping[PolicyKey, ChoiceBatch]) -> tuple[Tensor, Tensor]:
         """One update; returns statistics (S·keys + 1,) and |δ| (keys, B)."""
         numbers = self._step(learning_rate, dict(batches))
         self.n_updates += 1
@@ -112,7 +112,7 @@ class Update:
         errors = numbers[n_statistics:-1].reshape(len(self.keys), -1)
         return torch.cat([numbers[:n_statistics], numbers[-1:]]), errors
 
-    def _loss(self, model: Any, batches: dict[PolicyKey, Batch]) -> tuple[Tensor, Tensor]:
+    def _loss(self, model: Any, batches: dict[PolicyKey, ChoiceBatch]) -> tuple[Tensor, Tensor]:
         """Sum of the losses (), statistics of every key and, behind them, |δ| of every key."""
         losses, statistics, errors = [], [], []
         for key in self.keys:
@@ -127,7 +127,7 @@ class Update:
         return torch.stack(losses).sum(), torch.cat([torch.stack(statistics), *errors])
 
     @torch.no_grad()
-    def _targets(self, key: PolicyKey, model: Any, batch: Batch) -> Tensor:
+    def _targets(self, key: PolicyKey, model: Any, batch: ChoiceBatch) -> Tensor:
         """y = R + γⁿ Q'(s', a*), (B,); the discount is 0 where the episode terminated.
 
         a* is the best action by the target network Q' (Mnih et al. 2015), or by Q (van Hasselt et al. 2016, eq. 4).

@@ -18,7 +18,7 @@ SMALLEST_ERROR = 1e-6
 
 
 @attrs.frozen
-class Drawn:
+class WeightedTransitions:
     """Transitions, the rows (B,) they lie in, and importance weights (B,) float32 between 0 and 1."""
 
     transitions: Transitions
@@ -65,7 +65,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self._priorities.set_all(np.where(self._valid, self._by_ring(), 0.0).reshape(-1))
         return moved
 
-    def draw(self, size: int, rng: np.random.Generator, *, n_steps: int = 1, beta: float = 1.0) -> Drawn:
+    def draw(self, size: int, rng: np.random.Generator, *, n_steps: int = 1, beta: float = 1.0) -> WeightedTransitions:
         """A batch by priority.
 
         Args:
@@ -78,7 +78,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         rows = self._priorities.draw(size, rng)
         part = self._priorities.array[rows] / self._priorities.total
         weights = (self.n_transitions * part) ** -beta
-        return Drawn(self.read(rows, n_steps=n_steps), rows, (weights / weights.max()).astype(np.float32))
+        return WeightedTransitions(self.read(rows, n_steps=n_steps), rows, (weights / weights.max()).astype(np.float32))
 
     def set_errors(self, rows: np.ndarray, errors: np.ndarray) -> None:
         """Take note of the TD errors δ (B,) that an update found in the rows it had drawn."""

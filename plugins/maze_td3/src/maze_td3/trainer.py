@@ -26,7 +26,7 @@ from maze_runtime.training.epoch_timer import EpochTimer
 from maze_runtime.training.non_finite import non_finite_update
 from maze_td3.exploration import GaussianNoise
 from maze_td3.options import TD3Options
-from maze_td3.update import CRITIC_STATISTICS, POLICY_STATISTICS, Batch, Update
+from maze_td3.update import CRITIC_STATISTICS, POLICY_STATISTICS, NumberBatch, TD3Update
 
 OWNER = "maze-td3"
 
@@ -48,7 +48,7 @@ class TD3Trainer:
         refuse_agent_networks(model, OWNER)
         self.model = model.to(self._device)
         self._context = context
-        self._update = Update(self.model, options)
+        self._update = TD3Update(self.model, options)
         self._policy = GaussianNoise(context.make_policy(self.model, 0), context.spaces)
         self._random = RandomPolicy(PolicyContext(spaces=context.spaces))
         self._episodes = EpisodeReturns(context.n_envs)
@@ -125,7 +125,7 @@ class TD3Trainer:
             raise non_finite_update(f"update {self._update.n_updates}", _columns(drawn), owner=OWNER)
         return learnt
 
-    def _batch(self, key: PolicyKey, drawn: Transitions) -> Batch:
+    def _batch(self, key: PolicyKey, drawn: Transitions) -> NumberBatch:
         observation, action, following = (
             {name: torch.from_numpy(array).to(self._device) for name, array in columns.items()}
             for columns in (drawn.observation, drawn.action, drawn.next_observation)
@@ -135,7 +135,7 @@ class TD3Trainer:
             torch.from_numpy(array).to(self._device) for array in (drawn.reward, drawn.discount, noise)
         )
         encoded = self._update.encoders[key].encode(action)
-        return Batch(observation, encoded, reward, following, discount, noise_of_target)
+        return NumberBatch(observation, encoded, reward, following, discount, noise_of_target)
 
     def _named(self, names: Sequence[str], numbers: Tensor, norm: str) -> dict[str, float]:
         """Statistics by tag: means over the policy keys, and behind a slash those of each key if there are several."""

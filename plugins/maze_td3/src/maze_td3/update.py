@@ -24,7 +24,7 @@ POLICY_STATISTICS = ("policy_loss",)
 """Likewise of the policies."""
 
 
-class Batch(NamedTuple):
+class NumberBatch(NamedTuple):
     """Transitions of one policy key: dicts of (B, ...), encoded actions (B, A), (B,) float32 each, noise (B, A)."""
 
     observation: TensorDict
@@ -72,7 +72,7 @@ class Numbers:
         self.low, self.high = self.low.to(device), self.high.to(device)
 
 
-class Update:
+class TD3Update:
     """Trains Q networks and policies of every policy key; losses are sums over keys, each with a batch of its own.
 
     Args:
@@ -97,7 +97,7 @@ class Update:
         self.n_parameters = len(self._critic_step.flat.data) + len(self._policy_step.flat.data)
         self.n_updates = 0
 
-    def __call__(self, learning_rate: float, batches: Mapping[PolicyKey, Batch]) -> tuple[Tensor, Tensor | None]:
+    def __call__(self, learning_rate: float, batches: Mapping[PolicyKey, NumberBatch]) -> tuple[Tensor, Tensor | None]:
         """One update; statistics of the Q networks, and of the policies where it was their turn."""
         batches = dict(batches)
         of_critics = self._critic_step(learning_rate, batches)
@@ -117,7 +117,7 @@ class Update:
         noise = rng.standard_normal(shape, np.float32) * np.float32(options.target_noise)
         return noise.clip(-options.target_noise_clip, options.target_noise_clip)
 
-    def _critic_loss(self, model: Any, batches: dict[PolicyKey, Batch]) -> tuple[Tensor, Tensor]:
+    def _critic_loss(self, model: Any, batches: dict[PolicyKey, NumberBatch]) -> tuple[Tensor, Tensor]:
         """Σ_i mean (Q_i(s, a) − y)², summed over keys (), and statistics."""
         losses, statistics = [], []
         for key, batch in batches.items():
@@ -129,7 +129,7 @@ class Update:
         return torch.stack(losses).sum(), torch.stack(statistics)
 
     @torch.no_grad()
-    def _targets(self, key: PolicyKey, batch: Batch) -> Tensor:
+    def _targets(self, key: PolicyKey, batch: NumberBatch) -> Tensor:
         """y = r + γ min_i Q'_i(s', clip(μ'(s') + ε)), (B,). Source: Fujimoto et al. 2018, algorithm 1."""
         numbers, target = self._numbers[key], self._target.network
         action = (numbers.action(target, batch.next_observation) + batch.noise).clamp(numbers.low, numbers.high)

@@ -29,7 +29,7 @@ class Sample(NamedTuple):
     rows: np.ndarray | None
 
 
-class Experience:
+class GreedyPlay:
     """Plays ε-greedily with the newest weights and stores every actor's transitions.
 
     Args:
