@@ -37,7 +37,7 @@ def ours(steps: int, *, n_envs: int = 1, **options: object) -> Contender:
             "epsilon": 0.05,
             "max_env_steps": 0,
             "double": False,
-            "n_steps": 1,
+            "n_step": 1,
             "tau": 1.0,
             "target_update_interval": 250,
             **options,
@@ -95,7 +95,7 @@ def main() -> None:
     if arguments.compile:
         contenders["maze, compiled"] = ours(steps, compile=True)
     if arguments.all:
-        contenders["maze, everything"] = ours(steps, double=True, duelling=True, prioritized=True, n_steps=3)
+        contenders["maze, everything"] = ours(steps, double=True, duelling=True, prioritized=True, n_step=3)
     compare(contenders, arguments.rounds, unit="steps/s")
 
 

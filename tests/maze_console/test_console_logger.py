@@ -53,7 +53,7 @@ def test_evaluators_with_a_name_are_shown_with_it():
     beside = {"BaseEnvEvents/reward/mean": 10.0, "hard/BaseEnvEvents/reward/mean": 2.5}
     logger.write(attrs.evolve(record(1, 10.0), evaluation=beside))
     logger.write(record(2, 8.0))
-    assert file.getvalue().splitlines()[0].split("  ")[2:4] == ["reward 10", "hard 2.5"]
+    assert file.getvalue().splitlines()[0].split("  ")[2:5] == ["train reward 3.5", "eval reward 10", "hard 2.5"]
     live, screen = make(terminal=True)
     live.write(attrs.evolve(record(1, 10.0), evaluation=beside))
     live.close(Outcome(status="done", reason="all"))

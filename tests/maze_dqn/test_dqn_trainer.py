@@ -24,7 +24,7 @@ ENVS = {
     "two keys": {"use": f"{HERE}:Guess"},
     "team": {"use": "maze_testing.structured_environments:ChangingTeam"},
 }
-EXTRAS = {"plain": {"double": False, "n_steps": 1}, "all": {"duelling": True, "prioritized": True}}
+EXTRAS = {"plain": {"double": False, "n_step": 1}, "all": {"duelling": True, "prioritized": True}}
 
 
 class Guess(StructuredEnv):
@@ -207,7 +207,7 @@ def test_a_small_task_is_learnt(make_trainer, kind):
         "epoch_length": 400,
         "batch_size": 64,
         "lr": 3e-3,
-        "n_steps": 1,
+        "n_step": 1,
         "gamma": 0.5,
         "replay_buffer_size": 5000,
     }

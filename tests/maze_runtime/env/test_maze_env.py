@@ -225,7 +225,7 @@ def test_statistics_and_kpis_are_those_of_finished_episodes():
 
 
 def _kpi(name, values):
-    functions = {"mean": np.mean, "std": np.std, "min": min, "max": max}
+    functions = {"mean": np.mean, "median": np.median, "std": np.std, "min": min, "max": max}
     return {f"BaseEnvEvents/kpi/{key}/{name}": pytest.approx(function(values)) for key, function in functions.items()}
 
 

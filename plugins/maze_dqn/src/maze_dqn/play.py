@@ -76,7 +76,7 @@ class GreedyPlay:
         return {key: self._sample(replay, rng, beta) for key, replay in self.replay.items()}
 
     def _sample(self, replay: ReplayBuffer, rng: np.random.Generator, beta: float) -> Sample:
-        size, n_steps = self._options.batch_size, self._options.n_steps
+        size, n_steps = self._options.batch_size, self._options.n_step
         if isinstance(replay, PrioritizedReplayBuffer):
             drawn = replay.draw(size, rng, n_steps=n_steps, beta=beta)
             return Sample(drawn.transitions, drawn.weights, drawn.rows)

@@ -30,7 +30,7 @@ class TD3Options(LoopOptions):
     """Learning rate of Adam for policy and Q networks: a number, or a schedule over the run's budget."""
     gamma: float = attrs.field(default=0.99, validator=between(0.0, 1.0))
     """Discount a flat step, 0 to 1."""
-    n_steps: int = attrs.field(default=1, validator=at_least(1))
+    n_step: int = attrs.field(default=1, validator=at_least(1))
     """Rewards that are added up before the value of what follows. Sutton and Barto 2018, equation 7.1."""
     twin: bool = True
     """Take the smaller value of two Q networks in targets; false: train and ask one alone, as DDPG does."""

@@ -116,7 +116,7 @@ class TD3Trainer:
         """One update; its statistics."""
         options = self.options
         drawn = {
-            key: replay.sample(options.batch_size, self._rng, n_steps=options.n_steps)
+            key: replay.sample(options.batch_size, self._rng, n_steps=options.n_step)
             for key, replay in self._collector.replay.items()
         }
         batches = {key: self._batch(key, transitions) for key, transitions in drawn.items()}
