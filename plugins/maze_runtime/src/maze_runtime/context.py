@@ -289,8 +289,8 @@ class RunContext:
         """Play episodes with the trained policy, or with `policy`.
 
         Args:
-            n_episodes, seed, deterministic, max_steps, n_workers, render, video_dir, record_dir, events_dir, profile,
-                evaluator: see `RolloutOptions`.
+            n_episodes, seed, deterministic, max_steps, n_workers, render: see `RolloutOptions`.
+            video_dir, record_dir, events_dir, profile, evaluator: likewise.
             policy: a name, a table, or an object with the methods of `Policy`; None: the trained policy.
             checkpoint: "best", "last" or "epoch-N".
             on_error: "raise" the error of an episode that fails when all are played, or "record" it in the result.
