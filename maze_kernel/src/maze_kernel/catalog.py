@@ -179,7 +179,7 @@ class Catalog:
             location=location,
             expected=None if near else f"one of {', '.join(sorted(set(names))) or 'none: no plugin offers one'}",
             nearest=near,
-            help=hint or "run `maze list-plugins` to see what is installed",
+            help=hint or f"run `maze list-{'presets' if kind == 'preset' else 'plugins'}` to see what is installed",
         )
 
     def _unavailable(self) -> str:

@@ -130,6 +130,7 @@ def test_a_preset_that_cannot_be_had_is_refused_at_its_line(problems, written, s
     found = [problem for problem in problems(f"preset = {written}\n{HEAD}") if said in problem.what]
     assert len(found) == 1
     assert found[0].location.line == 1
+    assert "no preset" not in said or "`maze list-presets`" in found[0].help
 
 
 def test_the_schema_asks_for_no_trainer_where_a_preset_is_named(kernel, minimal):
