@@ -26,6 +26,9 @@ train_batch_size_per_learner = 64
 minibatch_size = 64
 num_epochs = 1
 num_env_runners = {n_env_runners}
+[[loggers]]
+use = "console"
+progress_interval_seconds = 1000
 """
 
 
