@@ -34,10 +34,10 @@ def fits(value: Any, annotation: Any, reader: Reader) -> bool:
     return type(value) is annotation or widens(value, annotation, reader)
 
 
-def names_itself(value: Any, annotation: Any) -> bool:
-    """Whether a table says `use = "…"` and that is the name an options class gives itself by a Literal field `use`."""
+def names_itself(value: Any, annotation: Any) -> int:
+    """How an options class takes a table's `use = "…"`: 2 if its field is a Literal with it, 1 if a str, else 0."""
     annotation, _ = f.strip_annotated(annotation)
     if not isinstance(value, Mapping) or not f.is_options_class(annotation):
-        return False
+        return 0
     own = [field.annotation for field in f.fields_of_class(annotation).fields if field.name == "use"]
-    return bool(own) and typing.get_origin(own[0]) is Literal and value.get("use") in typing.get_args(own[0])
+    return 0 if not own or "use" not in value else 2 if value["use"] in typing.get_args(own[0]) else int(own[0] is str)

@@ -196,7 +196,7 @@ def _structure_union(value: Any, annotation: Any, members: tuple[Any, ...], scop
     fitting = [member for member in members if len(members) == 1 or fits(value, member, reader)]
     if not fitting:
         return complaints.wrong_type(value, annotation, scope, reader)
-    fitting = [member for member in fitting if names_itself(value, member)] or fitting
+    fitting = [m for m in fitting if names_itself(value, m) == max(names_itself(value, other) for other in fitting)]
     if len(fitting) == 1:
         return structure(value, fitting[0], scope, reader)
     tries = []

@@ -54,7 +54,7 @@ class TrainerContext:
         make_workers: the experiment's worker pool.
         has_workers: whether the experiment has a `[workers]` table; without one `make_workers` gives an inline pool.
         seeds: named, reproducible seeds of this run.
-        progress: call it between updates, a few times a second at most; an exception that it raises ends the epoch.
+        progress: call it between updates, a few times a second at most; an exception ends the epoch, True asks to.
         make_env: one environment with the wrappers that must see a single one, without transforms: its conversions
             read recordings of MazeStates. The caller closes it.
         transforms: of the training environments, innermost first and with the statistics of the run: recorded
@@ -71,7 +71,7 @@ class TrainerContext:
     make_policy: Callable[[ActorCritic, int], Policy]
     make_workers: Callable[[], WorkerPool]
     seeds: Seeds
-    progress: Callable[[Progress], None]
+    progress: Callable[[Progress], bool | None]
     has_workers: bool
     make_env: Callable[[], StructuredEnv]
     transforms: Sequence[Transform]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import attrs
 import numpy as np
 
-from maze_kernel.contracts.env import PolicyKey, StructuredEnv, StructuredSpaces
+from maze_kernel.contracts.env import ActorID, PolicyKey, StructuredEnv, StructuredSpaces
 from maze_kernel.contracts.workers import WorkerPool
 
 ArrayDict = dict[str, np.ndarray]
@@ -64,12 +64,11 @@ class Tick:
         flat_step_end: (N,) bool, or None where every step is a flat step (flat environments).
         actor_done: (N,) bool, or None where no actor ever leaves early.
         final_observation: by policy key; empty where no episode ended. A truncated episode bootstraps from it.
-        awaiting_reset: (N,) bool or None. True where the observation row is a placeholder: the environment's
-            next step only resets it, whatever the action. The decision made on such a row is void: it enters
-            no buffer, no normaliser and no step count. Only environments with Gymnasium's NEXT_STEP
-            autoreset that cannot be reset on their own need it.
-        actor_rewards: per sub-step rewards that replace those of the flat step that just ended, env index to
-            array; empty as a rule.
+        awaiting_reset: (N,) bool or None. True where the observation row is a placeholder: the environment's next step
+            only resets it. The decision made on such a row is void: it enters no buffer, no normaliser and no step
+            count. Only environments with Gymnasium's NEXT_STEP autoreset that cannot be reset on their own need it.
+        actor_rewards: per sub-step rewards that replace those of the flat step that just ended, by env index.
+        departed: who else left the episode for good, beside the actor that decided, by env index; empty as a rule.
         infos: env index to info dict, only for environments whose info is not empty and was asked for.
     """
 
@@ -83,6 +82,7 @@ class Tick:
     awaiting_reset: np.ndarray | None = None
     actor_rewards: dict[int, np.ndarray] = attrs.field(factory=dict)
     infos: dict[int, dict[str, Any]] = attrs.field(factory=dict)
+    departed: dict[int, tuple[ActorID, ...]] = attrs.field(factory=dict)
 
 
 class TakenStep(NamedTuple):
