@@ -28,6 +28,12 @@ class Walk:
     def actor(self, t):
         return self.key(t), int(self.buffer.agent_id[t, self.n])
 
+    def gone(self, t, actor):
+        """Whether the actor left with the decision of another one."""
+        keys = self.buffer.policy_keys
+        left = [(d.step, d.env_index, (keys[d.key_index], d.agent_id)) for d in self.buffer.departures]
+        return (t, self.n, actor) in left
+
     def decision(self, t):
         """Policy key, observation and agent."""
         table = self.buffer.tables[self.key(t)].observation
@@ -79,7 +85,7 @@ class Walk:
         for t in range(k, buffer.n_steps):
             paid += discount * float(buffer.actor_reward[t, n])
             discount *= gamma if buffer.flat_step_end[t, n] else 1.0
-            if buffer.terminated[t, n]:
+            if buffer.terminated[t, n] or (by_actor and self.gone(t, actor)):
                 return paid, 0.0, 0.0, None
             if buffer.truncated[t, n] or t + 1 == buffer.n_steps:
                 follower, value = self.final(t) if buffer.truncated[t, n] else self.last()

@@ -190,7 +190,7 @@ def test_agents_that_are_out_are_stepped_over():
     game = Leaving()
     env = build(lambda: game, rewards="team")
     observation, _ = env.reset(seed=0)
-    order, paid, left, rounds, over = [], [], [], 0, False
+    order, paid, left, others, rounds, over = [], [], [], [], 0, False
     while not over:
         order.append(env.actor_id().agent_id)
         assert observation["action_mask"].tolist() == [1, 1 if rounds == 0 else rounds % 2]
@@ -199,6 +199,9 @@ def test_agents_that_are_out_are_stepped_over():
         rounds += env.is_flat_step_end()
         paid.append(reward)
         left.append(env.is_actor_done())
+        others.append([actor.agent_id for actor in env.departed_actors()])
+    assert not any(left)
+    assert others == [[], [], [], [], [], [0], [], [1], []]  # runner_2 is the last one, and ends the episode
     assert order == [0, 1, 2, 0, 1, 2, 1, 2, 2]
     assert rounds == 4
     assert sum(paid) == -1 + 0 + -2 + 1 + -3 + 2

@@ -104,6 +104,9 @@ class TwoStage(FlatEnv):
     def get_actor_rewards(self):
         return [0.5, self._t]
 
+    def departed_actors(self):
+        return [ActorID("second", self._t % 2)] if self._t % 3 == 0 else ()
+
     def _observe(self):
         values = self._rng.normal(size=3).astype(np.float32)
         return {"a": values[:2]} if self._stage == 0 else {"b": values}
@@ -127,6 +130,7 @@ def _copy(tick):
         },
         "actor_rewards": {index: row.tolist() for index, row in tick.actor_rewards.items()},
         "infos": tick.infos,
+        "departed": tick.departed,
     }
 
 

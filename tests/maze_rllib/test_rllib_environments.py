@@ -21,11 +21,12 @@ PAY = (1.0, 2.0, 4.0, 8.0, 16.0)
 class Scripted(FlatEnv):
     """Two actors decide in the order of `TURNS` and the environment pays `PAY`."""
 
-    def __init__(self, end="terminated", leaver=None):
+    def __init__(self, end="terminated", leaver=None, turns=TURNS, gone=None):
         observation = {key: spaces.Dict({"time": spaces.Box(-1.0, 9.0, (1,), np.float32)}) for key in "ab"}
         action = {key: spaces.Dict({"choice": spaces.Discrete(2)}) for key in "ab"}
         self.structured_spaces = StructuredSpaces(observation=observation, action=action, agent_counts={"a": 1, "b": 1})
         self.end, self.leaver, self.time = end, leaver, 0
+        self.turns, self.gone = turns, gone
 
     def reset(self, *, seed=None, options=None):
         self.time = 0
@@ -40,10 +41,13 @@ class Scripted(FlatEnv):
         return {"time": np.float32([self.time])}, reward, *ends, {}
 
     def actor_id(self):
-        return ActorID(TURNS[self.time], 0)
+        return ActorID(self.turns[self.time], 0)
 
     def is_actor_done(self):
         return self.time == self.leaver
+
+    def departed_actors(self):
+        return (ActorID("a", 0),) if self.time == self.gone else ()
 
 
 def played(env):
@@ -84,6 +88,13 @@ def test_who_has_left_earns_nothing():
     assert list(episode.agent_episodes["a/0"].get_rewards()) == [3, 4, 8]
     assert episode.agent_episodes["a/0"].is_terminated
     assert list(episode.agent_episodes["b/0"].get_rewards()) == [14, 16]
+
+
+def test_who_leaves_in_anothers_turn_is_paid_until_then():
+    episode = played(StructuredAsMultiAgent(Scripted(turns="aabbbb", gone=4)))
+    assert list(episode.agent_episodes["a/0"].get_rewards()) == [1, 2 + 4 + 8]
+    assert episode.agent_episodes["a/0"].is_terminated
+    assert list(episode.agent_episodes["b/0"].get_rewards()) == [4, 8, 16]
 
 
 def test_a_batch_counts_what_its_environments_earn():

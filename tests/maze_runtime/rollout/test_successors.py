@@ -1,5 +1,6 @@
 """Advantages along series of decisions against a slow walk through one environment at a time."""
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -35,6 +36,8 @@ def walk(rollout, n, gamma, gae_lambda, *, by_actor):
             paid += discount * float(rollout.reward[j, n])
             if rollout.flat_step_end[j, n]:
                 discount, trace = discount * gamma, trace * gamma * gae_lambda
+            if by_actor and (j, n, actor) in rollout.departures:
+                return paid - value
             if rollout.terminated[j, n]:
                 return paid - value
             if rollout.truncated[j, n]:
@@ -58,9 +61,13 @@ def rollouts(draw, max_series=4):
     numbers = {name: rng.normal(size=shape).astype(np.float32) for name in ("reward", "value", "final_value")}
     flags = {name: rng.random(shape) < rate for name in FLAGS}
     flags["flat_step_end"] = rng.random(shape) < draw(st.sampled_from([0.3, 1.0]))
+    gone = zip(
+        *(rng.integers(size, size=draw(st.integers(0, 4))) for size in (n_steps, n_envs, n_series)), strict=False
+    )
     return ValuedRollout(
         **numbers,
         **flags,
+        departures=[tuple(map(int, one)) for one in gone],
         last_value=rng.normal(size=n_envs).astype(np.float32),
         series=rng.integers(n_series, size=shape),
         final_series=rng.integers(n_series, size=shape),
@@ -107,6 +114,7 @@ def test_successors_lead_to_the_returns_of_the_walk(rollout, gamma, by_actor):
 @settings(max_examples=60, deadline=None)
 @given(rollouts(max_series=1))
 def test_one_actor_of_a_flat_environment_has_ordinary_advantages_to_the_last_bit(rollout):
+    rollout = attrs.evolve(rollout, departures=())
     rollout.flat_step_end[...] = True
     rollout.actor_done[...] = False
     following = np.concatenate([rollout.value[1:], rollout.last_value[None]])

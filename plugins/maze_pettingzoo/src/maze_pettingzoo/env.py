@@ -60,6 +60,8 @@ class PettingZooEnv:
         self._agent = next(iter(self._seats))
         self._observation: Observation = {}
         self._actor_done = False
+        self._present = self._learners
+        self._departed: tuple[ActorID, ...] = ()
         self._flat_step_end = True
         self._over = False
 
@@ -87,8 +89,8 @@ class PettingZooEnv:
         self._paid = 0.0
         self._ledger.decide(acted)
         self.game.step(seat.action(action))
-        self._actor_done = _is_out(self.game, acted)
         self._pass_turns()
+        self._note_departures(acted)
         is_new_round = self._seats[self._agent].order <= seat.order
         self._flat_step_end = self._over or (is_new_round and not self._pays_own)
         truncated = self._over and self._truncated and not self._terminated
@@ -99,12 +101,16 @@ class PettingZooEnv:
         return self._seats[self._agent].actor
 
     def is_actor_done(self) -> bool:
-        """Whether the agent that just acted is out of the game, which goes on.
+        """Whether the agent that just acted is out of the game, which goes on, and got its last pay.
 
         Not where agents are paid their own: what an agent got after its last decision is the sum of `Ledger.rewards`
         from there to the end of the episode, in which nothing of the others is left.
         """
         return self._actor_done and not self._over and not self._pays_own
+
+    def departed_actors(self) -> tuple[ActorID, ...]:
+        """The other agents that are out since this step, which brought them their last pay."""
+        return () if self._over or self._pays_own else self._departed
 
     def is_flat_step_end(self) -> bool:
         """Whether a round is over; where agents are paid their own, an episode."""
@@ -125,6 +131,7 @@ class PettingZooEnv:
     def _begin(self, seed: int | None, options: dict[str, Any] | None) -> None:
         self.game.reset(seed=seed, options=options)
         self._ledger = Ledger()
+        self._present = self._learners
         self._terminated = self._truncated = self._over = self._actor_done = False
         self._flat_step_end = True
         self._paid = 0.0
@@ -154,6 +161,13 @@ class PettingZooEnv:
         self._over = True
         self._observation = self._look(self._agent)
 
+    def _note_departures(self, acted: str) -> None:
+        """Who was out when its turn came, which is when the game pays it for the last time."""
+        gone = self._present.difference(self.game.agents)
+        self._present -= gone
+        self._actor_done = acted in gone
+        self._departed = tuple(seat.actor for agent, seat in self._seats.items() if agent in gone and agent != acted)
+
     def _is_decision(self, agent: str) -> bool:
         """Whether an agent has a choice; if so it is the one who decides next."""
         observation = self._look(agent)
@@ -172,7 +186,3 @@ class PettingZooEnv:
 
     def _look(self, agent: str) -> Observation:
         return self._seats[agent].observation(self.game.observe(agent), self.game.infos.get(agent, {}))
-
-
-def _is_out(game: Any, agent: str) -> bool:
-    return bool(game.terminations.get(agent, True) or game.truncations.get(agent, True))

@@ -43,6 +43,7 @@ def merge_ticks(ticks: Sequence[Tick], bounds: Sequence[int], spaces: Structured
         final_observation=_merge_finals(placed, spaces),
         actor_rewards={index + first: row for tick, first in placed for index, row in tick.actor_rewards.items()},
         infos={index + first: info for tick, first in placed for index, info in tick.infos.items()},
+        departed={index + first: actors for tick, first in placed for index, actors in tick.departed.items()},
     )
 
 

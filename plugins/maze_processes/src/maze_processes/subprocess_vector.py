@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from maze_kernel.contracts.vector import VectorEnv
     from maze_runtime.models.flat_parameters import FlatParameters
     from maze_runtime.rollout.collector import RolloutCollector
+    from maze_runtime.rollout.remote_collector import RemoteCollector
 
 
 def _warn(text: str) -> None:
@@ -99,6 +100,7 @@ class SubprocessVectorEnv:
         self.bounds = [self.n_envs * worker // self.n_processes for worker in range(self.n_processes + 1)]
         self._on_message = on_message
         self._max_restarts = max_restarts
+        self._collector: RemoteCollector | None = None
         self._seeds: list[list[int]] = [[] for _ in range(self.n_envs)]
         self._groups: dict[PolicyKey, Group] = {}
         self._restarts = [0] * self.n_processes
@@ -153,6 +155,8 @@ class SubprocessVectorEnv:
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
         """The event statistics of each environment's episodes that ended since the last call."""
         drained: list[list[EpisodeStatistics]] = []
+        if self._collector is not None:
+            self._collector.forget_raw_reward()
         for future in self.workers.call_all("drain_batch_statistics"):
             try:
                 drained += future.result()
@@ -161,6 +165,10 @@ class SubprocessVectorEnv:
                 if not error.is_lost:
                     raise
         return drained
+
+    def raw_reward_so_far(self) -> tuple[float, int]:
+        """See `TellsRawReward`: of workers that collect by themselves."""
+        return (0.0, 0) if self._collector is None else self._collector.raw_reward_so_far()
 
     # For whoever lets the workers do more than single steps
 
@@ -175,7 +183,8 @@ class SubprocessVectorEnv:
         """A collector that lets the workers collect by themselves; see `CollectsRollouts`."""
         from maze_processes.remote_collector import remote_collector  # imports torch, which steps do not need
 
-        return remote_collector(self, vector_env, policy, parameters, n_steps)
+        self._collector = remote_collector(self, vector_env, policy, parameters, n_steps)
+        return self._collector
 
     def call_workers(
         self, method: str, arguments: Sequence[Sequence[Any]], timeout_seconds: float | None = None

@@ -17,6 +17,7 @@ from maze_kernel.contracts.env import ActorID, StructuredEnv
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import NonFiniteError
+from maze_runtime.env.departures import ReportsDepartures
 from maze_runtime.env.to_gymnasium import to_gymnasium
 from maze_runtime.env.transformed import TransformedEnv
 
@@ -188,6 +189,7 @@ class StructuredAsMultiAgent(MultiAgentEnv):
         self.action_spaces = {agent_name(a): plain_space(structured.action[a.step_key]) for a in actors}
         self.events = EventSource(env)
         self._env = env
+        self._reports = capability(env, ReportsDepartures)  # type: ignore[type-abstract]
         self._spaces = structured
         self.episode_return, self.episode_length = 0.0, 0
         self._acting = ActorID("", 0)
@@ -212,12 +214,14 @@ class StructuredAsMultiAgent(MultiAgentEnv):
         left = self._env.is_actor_done()
         if left:
             self._newest.pop(agent)
+        gone = [] if self._reports is None else [agent_name(actor) for actor in self._reports.departed_actors()]
+        gone = [name for name in gone if self._newest.pop(name, None) is not None]
         repeated = dict(self._newest)
         observations = self._next(observation)
         if terminated or truncated:
             last = {name: own for name, own in observations.items() if name in repeated}
             observations = last if terminated else {**repeated, **last}
-        ends = {"__all__": bool(terminated), **({agent: True} if left else {})}
+        ends = {"__all__": bool(terminated), **({agent: True} if left else {}), **dict.fromkeys(gone, True)}
         return observations, paid, ends, {"__all__": bool(truncated and not terminated)}, {}
 
     def render(self) -> Any:

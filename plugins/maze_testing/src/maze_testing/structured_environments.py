@@ -150,13 +150,16 @@ class ChangingTeam(_Seeded):
 
     Args:
         n_steps: an episode.
+        expels: whoever chooses 0 sends the newest other member away.
     """
 
     STAY = 3
     structured_spaces = _spaces({"member": N_CHOICES}, {"member": -1}, N_CHOICES + 1)
 
-    def __init__(self, *, n_steps: int = 8) -> None:
+    def __init__(self, *, n_steps: int = 8, expels: bool = False) -> None:
         super().__init__(n_steps)
+        self._expels = expels
+        self._expelled: tuple[ActorID, ...] = ()
         self.best_return = 2 * self.STAY + sum(min(self.STAY, n_steps - time) for time in range(2, n_steps))
         self._left: dict[int, int] = {}
 
@@ -172,11 +175,23 @@ class ChangingTeam(_Seeded):
         self._done = choice == N_CHOICES or self._left[member] == 0
         if self._done:
             del self._left[member]
+        self._expelled = self._expel(member) if self._expels and choice == 0 else ()
         self._step_end = not self._waiting
         if self._step_end:
             self._advance()
         self._number = self._draw()
         return self._observe(), reward, self._time == self._n_steps, False, {}
+
+    def _expel(self, member: int) -> tuple[ActorID, ...]:
+        others = [other for other in self._left if other != member]
+        if not others:
+            return ()
+        del self._left[max(others)]
+        self._waiting = [other for other in self._waiting if other in self._left]
+        return (ActorID("member", max(others)),)
+
+    def departed_actors(self) -> tuple[ActorID, ...]:
+        return self._expelled
 
     def _advance(self) -> None:
         self._time += 1

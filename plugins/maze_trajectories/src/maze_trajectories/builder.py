@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,7 @@ class EpisodeBuilder:
         self._results: list[tuple[Any, ...]] = []
         self._actor_reward: list[float] = []
         self._divided = False
+        self._left_after: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._results)
@@ -90,13 +91,22 @@ class EpisodeBuilder:
         flat_step_end: bool = True,
         actor_done: bool = False,
         actor_rewards: Any | None = None,
+        departed: Sequence[ActorID] = (),
     ) -> None:
-        """What came of it; `actor_rewards` are those of the decisions of the flat step that ended with this one."""
+        """What came of it.
+
+        Args:
+            actor, reward, terminated, truncated, flat_step_end, actor_done: see `Episode`.
+            actor_rewards: those of the decisions of the flat step that ended with this one.
+            departed: who else left.
+        """
         # One tuple costs a tenth of a write to each of eight arrays.
         self._results.append(
             (self._index[actor.step_key], actor.agent_id, reward, terminated, truncated, flat_step_end, actor_done)
         )
         self._actor_reward.append(reward)
+        for other in departed:
+            self._leave(other)
         if actor_rewards is not None:
             rewards = np.asarray(actor_rewards, np.float64).reshape(-1)
             if 0 < len(rewards) <= len(self._actor_reward):
@@ -133,6 +143,7 @@ class EpisodeBuilder:
             final_key=None if last is None else last[0].step_key,
             final_observation={} if last is None else self._final(*last),
             final_agent=None if last is None else last[0].agent_id,
+            left_after=self._departures(n_decisions),
         )
 
     def clear(self) -> None:
@@ -144,6 +155,22 @@ class EpisodeBuilder:
         self._results.clear()
         self._actor_reward.clear()
         self._divided = False
+        self._left_after.clear()
+
+    def _leave(self, actor: ActorID) -> None:
+        """Note at an actor's last decision that it left with the newest one; nothing where it never decided."""
+        who = (self._index[actor.step_key], actor.agent_id)
+        newest = len(self._results) - 1
+        last = next((t for t in range(newest, -1, -1) if self._results[t][:2] == who), None)
+        if last is not None:
+            self._left_after[last] = newest
+
+    def _departures(self, n_decisions: int) -> np.ndarray | None:
+        if not self._left_after:
+            return None
+        left_after = np.full(n_decisions, -1)
+        left_after[list(self._left_after)] = list(self._left_after.values())
+        return left_after
 
     def _decided(
         self, columns: Mapping[PolicyKey, Mapping[str, _Column]], key_index: np.ndarray

@@ -44,6 +44,8 @@ def encode_episode(episode: Episode, objects: Mapping[str, np.ndarray] | None = 
     tensors = {f"step/{name}": getattr(episode, name) for name in _STEP_FIELDS}
     if episode.actor_reward is not None:
         tensors["step/actor_reward"] = episode.actor_reward
+    if episode.left_after is not None:
+        tensors["step/left_after"] = episode.left_after
     for group, by_key in (("observation", episode.observation), ("action", episode.action)):
         for index, key in enumerate(episode.policy_keys):
             tensors |= {f"{group}/{index}/{name}": array for name, array in by_key.get(key, {}).items()}
@@ -93,6 +95,7 @@ def read_episode(path: Path) -> Episode:
             final_key=json.loads(header["final_key"]),
             final_observation=_below(tensors, "final/"),
             final_agent=json.loads(header.get("final_agent", "null")),
+            left_after=tensors.get("step/left_after"),
         )
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise _damaged(path, error) from error

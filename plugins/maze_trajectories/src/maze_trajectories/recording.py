@@ -12,6 +12,7 @@ from maze_kernel.config.paths import path_inside
 from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import Action, Observation, StructuredEnv
 from maze_kernel.errors import MazeError
+from maze_runtime.env.departures import ReportsDepartures
 from maze_runtime.env.simulation import Recordable, Recording
 from maze_runtime.env.wrapper import EnvWrapper
 from maze_trajectories.builder import EpisodeBuilder
@@ -47,6 +48,7 @@ class RecordingEnv(EnvWrapper):
         self._active = False
         self.record_into(recording)
         self._builder = EpisodeBuilder(env.structured_spaces, actions_only=actions_only)
+        self._reports = capability(env, ReportsDepartures)  # type: ignore[type-abstract]
         self._recordable = capability(env, Recordable)  # type: ignore[type-abstract]
         has_steps = self._recordable is not None and not actions_only
         self._maze_steps = MazeStepRecorder(self._recordable) if has_steps and self._recordable else None
@@ -94,6 +96,7 @@ class RecordingEnv(EnvWrapper):
             flat_step_end=flat_step_end,
             actor_done=env.is_actor_done(),
             actor_rewards=env.get_actor_rewards() if flat_step_end else None,
+            departed=() if self._reports is None else self._reports.departed_actors(),
         )
         self._last = observation
         if self._maze_steps is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -95,6 +95,10 @@ class CoreEnv(ABC, Generic[StateT, ActionT]):
     def is_actor_done(self) -> bool:
         """Whether the actor that just acted has left the episode for good."""
         return False
+
+    def departed_actors(self) -> Sequence[ActorID]:
+        """Who else left the episode for good with the last `step`; see `ReportsDepartures`."""
+        return ()
 
     def is_flat_step_end(self) -> bool:
         """Whether the last `step` let time advance; False between the sub-steps of one step."""

@@ -115,6 +115,10 @@ class MazeEnv:
         """The core environment's."""
         return self.core_env.is_actor_done()
 
+    def departed_actors(self) -> Sequence[ActorID]:
+        """The core environment's."""
+        return self.core_env.departed_actors()
+
     def is_flat_step_end(self) -> bool:
         """Whether the last `step` finished a flat step; the end of an episode does."""
         return self._flat_step_ended

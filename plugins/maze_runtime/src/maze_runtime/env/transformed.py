@@ -14,6 +14,7 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError
 from maze_runtime.env.single import batch_of_one, only_row, tick_of_one
 from maze_runtime.env.wrapper import EnvWrapper
+from maze_runtime.events.raw_reward import raw_reward, raw_reward_of
 
 
 class TransformedEnv(EnvWrapper):
@@ -36,12 +37,17 @@ class TransformedEnv(EnvWrapper):
         self.structured_spaces = transform.bind(env.structured_spaces)
         self.transforms: list[Transform] = [*getattr(env, "transforms", ()), transform]
         self._memory = transform.memory(1)
+        is_shaped = any(inner.changes("reward") for inner in self.transforms[:-1])
+        self._tells_raw = training and transform.changes("reward") and not is_shaped
+        self._raw: list[float] = []
+        self._paid = 0.0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode."""
         observation, info = self.env.reset(seed=seed, options=options)
+        self._paid = 0.0
         key = self.env.actor_id().step_key
         if self.transform.training:
             self.transform.observe_reset({key: batch_of_one(observation)}, 1)
@@ -59,6 +65,10 @@ class TransformedEnv(EnvWrapper):
         if self.transform.training:
             ended = np.array([bool(terminated or truncated)])
             self.transform.observe_step({key: batch_of_one(observation)}, array[None], ended)
+        if self._tells_raw:
+            self._paid += float(array)
+            if terminated or truncated:
+                self._raw.append(self._paid)
         outer_reward = float(self.transform.reward(array) if self._shapes_reward else array)
         outer = self.transform.observation(key, observation)
         if self._memory is not None:
@@ -84,9 +94,15 @@ class TransformedEnv(EnvWrapper):
         """Event statistics of the episodes that ended since the last call, and what the transform itself reports."""
         source = self._inner_statistics()
         inner = [] if source is None else source.drain_statistics()
+        raw, self._raw = self._raw, []
+        inner = [*inner, *(raw_reward(reward, 0) for reward in raw)]
         if not isinstance(self._memory, ReportsBatchStatistics):
             return inner
         return inner + self._memory.drain_batch_statistics()[0]
+
+    def raw_reward_so_far(self) -> tuple[float, int]:
+        """See `TellsRawReward`."""
+        return (sum(self._raw), len(self._raw)) if self._tells_raw else raw_reward_of(self.env)
 
     def discard_episode(self) -> None:
         """Forget the statistics of the unfinished episode; `reset` lets the transform forget its own."""

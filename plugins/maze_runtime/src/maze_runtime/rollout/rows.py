@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError
 from maze_runtime.env.batching import allocate, copy_observation, stack_rows
+from maze_runtime.env.departures import ReportsDepartures
 
 Final = tuple[int, ActorID, Observation]
 """Index of an environment whose episode ended, who would decide next, and what it sees."""
@@ -57,6 +59,9 @@ class FlatRows:
         for key, array in self._items:
             array[index] = observation[key]
 
+    def ask_departures(self, envs: Sequence[StructuredEnv]) -> None:
+        """Nobody: an episode ends with its only actor."""
+
     def write_flags(self, index: int, env: StructuredEnv) -> None:
         """Nothing: every step is a flat step and no actor leaves."""
 
@@ -86,6 +91,14 @@ class StructuredRows:
         self._buffers = [_structured_buffers(n_envs, structured_spaces) for _ in range(2)]
         self._parity = 0
         self._groups: dict[PolicyKey, Group] = {}
+        self._departures: list[ReportsDepartures | None] = [None] * n_envs
+
+    def ask_departures(self, envs: Sequence[StructuredEnv]) -> None:
+        """Those of the environments that report departures are asked at every step."""
+        self._departures = [
+            capability(env, ReportsDepartures)  # type: ignore[type-abstract]
+            for env in envs
+        ]
 
     def begin_tick(self) -> None:
         self._parity ^= 1
@@ -97,6 +110,7 @@ class StructuredRows:
             rows.envs.clear()
             rows.agents.clear()
         self._actor_rewards: dict[int, np.ndarray] = {}
+        self._departed: dict[int, tuple[ActorID, ...]] = {}
 
     def space_of(self, env: StructuredEnv) -> spaces.Dict:
         key = env.actor_id().step_key
@@ -127,6 +141,9 @@ class StructuredRows:
     def write_flags(self, index: int, env: StructuredEnv) -> None:
         if env.is_actor_done():
             self._actor_done[index] = True
+        reports = self._departures[index]
+        if reports is not None and (departed := reports.departed_actors()):
+            self._departed[index] = tuple(departed)
         if env.is_flat_step_end():
             self._flat_step_end[index] = True
             rewards = env.get_actor_rewards()
@@ -149,6 +166,7 @@ class StructuredRows:
             final_observation=self._final_observations(finals) if finals else {},
             actor_rewards=self._actor_rewards,
             infos=infos,
+            departed=self._departed,
         )
 
     def _final_observations(self, finals: Sequence[Final]) -> dict[PolicyKey, FinalObservation]:

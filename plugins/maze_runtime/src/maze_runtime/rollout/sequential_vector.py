@@ -17,6 +17,7 @@ from maze_kernel.contracts.vector import ArrayDict, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
 from maze_runtime.env.batching import check_observation, check_same_spaces, scalar_reward, spaces_of
 from maze_runtime.env.tracebacks import ALONE, user_traceback
+from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.rollout.episode_seeds import EpisodeSeeds
 from maze_runtime.rollout.rows import Final, FlatRows, StructuredRows
 
@@ -71,6 +72,7 @@ class SequentialVectorEnv:
         self._rows = (FlatRows if self.structured_spaces.is_flat else StructuredRows)(
             self.n_envs, self.structured_spaces
         )
+        self._rows.ask_departures(self.envs)
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
         """Start new episodes everywhere; see `VectorEnv.reset`."""
@@ -122,6 +124,11 @@ class SequentialVectorEnv:
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
         """The event statistics of each environment's episodes that ended since the last call."""
         return [[] if source is None else source.drain_statistics() for source in self._statistics]
+
+    def raw_reward_so_far(self) -> tuple[float, int]:
+        """See `TellsRawReward`: of the environments that tell."""
+        told = [raw_reward_of(env) for env in self.envs]
+        return sum(paid for paid, _ in told), sum(n for _, n in told)
 
     def render(self) -> Any:
         """A frame of the first environment."""

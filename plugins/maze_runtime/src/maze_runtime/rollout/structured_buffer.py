@@ -27,6 +27,15 @@ class Finals(NamedTuple):
         return Finals(self.policy_key, self.agent_id[chosen], rows)
 
 
+class Departure(NamedTuple):
+    """An actor who left with a step that another one took."""
+
+    step: int
+    env_index: int
+    key_index: int
+    agent_id: int
+
+
 @attrs.frozen
 class DecisionTable:
     """The decisions of one policy key: (N·T, ...) arrays, of which a rollout fills as many rows as there were.
@@ -78,6 +87,7 @@ class StructuredBuffer:
         truncations: (t, env_index (m,), finals) of every truncated, not terminated episode.
         actor_rewards: (t, env index, (m,) rewards) that replace those of the m sub-steps of the flat step that ended
             at t; some of these may lie before the rollout.
+        departures: of the actors who left with the decision of another one.
     """
 
     def __init__(self, spaces: StructuredSpaces, n_steps: int, n_envs: int) -> None:
@@ -101,6 +111,7 @@ class StructuredBuffer:
         self._row_numbers = np.arange(n_rows)
         self._n_rows = [0] * len(self.policy_keys)
         self.actor_rewards: list[tuple[int, int, np.ndarray]] = []
+        self.departures: list[Departure] = []
 
     @property
     def time_major(self) -> tuple[str, ...]:
@@ -148,6 +159,7 @@ class StructuredBuffer:
         self.void.fill(False)
         self._n_rows = [0] * len(self.policy_keys)
         self.actor_rewards.clear()
+        self.departures.clear()
 
     def add_observation(self, step: int, group: Group, key_index: int) -> slice:
         """Write who decides at `step` and what they see; returns the rows of the table."""
@@ -171,6 +183,8 @@ class StructuredBuffer:
         self.actor_done[step] = False if tick.actor_done is None else tick.actor_done
         if tick.actor_rewards:
             self.actor_rewards += [(step, index, rewards) for index, rewards in tick.actor_rewards.items()]
+        for index, actors in tick.departed.items():
+            self.departures += [Departure(step, index, self.policy_keys.index(key), agent) for key, agent in actors]
 
     def add_truncation(self, step: int, final: FinalObservation, policy_key: PolicyKey, cut: np.ndarray) -> None:
         """Keep copies of the final observations (rows `cut` of `final`) of episodes cut at `step`."""

@@ -7,6 +7,7 @@ that ends it. NumPy over environments; no loop over them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -28,6 +29,7 @@ class ValuedRollout:
         series, final_series: (T, N) int64, which series of the environment the value and the final value belong to.
         last_series: (N,) int64.
         n_series: S.
+        departures: (t, env index, series) of actors who left with a decision of another one.
     """
 
     reward: np.ndarray
@@ -42,6 +44,7 @@ class ValuedRollout:
     final_series: np.ndarray
     last_series: np.ndarray
     n_series: int
+    departures: Sequence[tuple[int, int, int]] = ()
 
     def successor_values(self) -> np.ndarray:
         """(T·N + N + T·N,) of all that may follow a decision: values, last values, final values, flattened."""
@@ -150,6 +153,9 @@ class _ActorScan:
         self._trace = np.zeros(shape, np.float32)
         self._index = np.full(shape, -1)
         self._index[rollout.last_series, self._envs] = n_steps * n_envs + self._envs
+        self._departures: dict[int, list[tuple[int, int]]] = {}
+        for step, env, series in rollout.departures:
+            self._departures.setdefault(step, []).append((series, env))
 
     def successors(self) -> Successors:
         """Those of every decision."""
@@ -157,6 +163,8 @@ class _ActorScan:
         index = np.empty(self._rollout.value.shape, np.int64)
         for step in range(len(index) - 1, -1, -1):
             self._end_episodes(step)
+            for gone in self._departures.get(step, ()):
+                self._leave(gone)
             self._pass_time(step)
             # Where one actor decides everywhere, its rows are read and written without an index.
             series = self._rollout.series[step]
@@ -185,6 +193,11 @@ class _ActorScan:
         cut = ended[~rollout.terminated[step, ended]]
         n_steps, n_envs = rollout.value.shape
         self._index[rollout.final_series[step, cut], cut] = (n_steps + 1 + step) * n_envs + cut
+
+    def _leave(self, gone: tuple[int, int]) -> None:
+        """Nothing follows this step for an actor (series, environment) who leaves with it, but its reward."""
+        self._reward[gone] = self._discount[gone] = self._trace[gone] = 0.0
+        self._index[gone] = -1
 
     def _pass_time(self, step: int) -> None:
         """Every series of the environment gets the reward and, if time advances, is discounted."""

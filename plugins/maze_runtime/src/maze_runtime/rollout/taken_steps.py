@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.env import ActorID, PolicyKey
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, TakenStep, Tick
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
@@ -79,6 +79,10 @@ def _tick(
         tick.flat_step_end = buffer.flat_step_end[step]
         tick.actor_done = buffer.actor_done[step]
         tick.actor_rewards = {env: rewards for t, env, rewards in buffer.actor_rewards if t == step}
+        for departure in buffer.departures:
+            if departure.step == step:
+                actor = ActorID(buffer.policy_keys[departure.key_index], departure.agent_id)
+                tick.departed[departure.env_index] = (*tick.departed.get(departure.env_index, ()), actor)
     return tick
 
 
