@@ -60,10 +60,16 @@ def test_a_trainer_with_a_replay_buffer_begins_to_learn_within_the_budget(maze):
 def test_large_images_are_made_smaller(maze):
     Path("my_camera.py").write_text(ENV)
     text, data = written(maze, "--env", "my_camera:Camera")
-    assert data["env"] == {"use": "my_camera:Camera"}
+    assert data["env"] == {"use": "gym", "id": "my_camera:Camera"}
     assert [wrapper["use"] for wrapper in data["wrappers"]] == ["observation-normalization", "resize-img"]
     assert data["wrappers"][1]["target_size"] == [84, 84]
     assert "screen-resize_img (84, 84, 3) as an image" in text
+
+
+def test_only_classes_of_gymnasium_are_ids(maze):
+    Path("my_cameras.py").write_text(ENV + "\n\ndef make():\n    return Camera()\n")
+    _, data = written(maze, "--env", "my_cameras:make")
+    assert data["env"] == {"use": "my_cameras:make"}
 
 
 def test_structured_spaces_are_listed_by_policy_key(maze):

@@ -30,6 +30,51 @@ def test_rewards_before_the_first_wrapper_that_shapes_them_are_reported(assemble
     assert abs(statistics["BaseEnvEvents/raw_reward/mean"]) > 10 * abs(statistics["BaseEnvEvents/reward/mean"])
 
 
+INSIDE = [{"use": "reward-scaling", "scale": 0.5}, {"use": "step-skip", "n_steps": 1, "mode": "sticky"}]
+OUTSIDE = [*INSIDE, {"use": "reward-scaling", "scale": 10.0}]
+ES = {"use": "es", "n_epochs": 1, "n_rollouts_per_update": 4}
+PLACES = {
+    "here": {},
+    "in processes": {"vector": {"n_envs": 4, "mode": "subprocess", "n_processes": 2}},
+    "on workers": {"vector": {"n_envs": 4, "mode": "workers"}, "workers": {"use": "inline", "count": 2}},
+    "by IMPALA": {
+        "trainer": {
+            "use": "impala",
+            "n_rollout_steps": 300,
+            "epoch_length": 3,
+            "num_actors": 2,
+            "actors_batch_size": 2,
+        },
+        "workers": {"use": "inline", "count": 2},
+    },
+    "by ES": {"trainer": ES},
+    "by ES on workers": {"trainer": ES, "workers": {"use": "inline", "count": 2}},
+}
+
+
+@pytest.mark.parametrize("wrappers", [INSIDE, OUTSIDE, OUTSIDE[2:]], ids=["inside", "inside and outside", "outside"])
+@pytest.mark.parametrize("place", PLACES)
+def test_what_environments_pay_is_told_wherever_wrappers_shape_it(assemble, place, wrappers):
+    """Also where they stand around single environments, while the epoch runs and at its end."""
+    assembly, told = assemble(**{**tables(wrappers), **PLACES[place]}), []
+    trainer = assembly.make_trainer(assembly.trainer_context(lambda sign: told.append((sign, raw(sign)))))
+
+    def raw(sign):
+        return assembly.mean_raw_reward(sign.reward)
+
+    trainer.start_segment(0)
+    statistics = {**trainer.train_epoch(), **assembly.drain_event_statistics()}
+    assert raw(Progress(env_steps=0, fraction=0.0)) is None, "it goes on to the next epoch"
+    trainer.close()
+    scale = 0.5 ** (len(wrappers) > 1) * 10.0 ** (len(wrappers) != 2)
+    paid = statistics["BaseEnvEvents/raw_reward/mean"]
+    assert paid * scale == pytest.approx(statistics["BaseEnvEvents/reward/mean"], rel=1e-4)
+    assert -2000 < paid < -500
+    known = [own for _, own in told if own is not None]
+    assert known
+    assert all(-2000 < own < -500 for own in known)
+
+
 def test_where_no_wrapper_shapes_rewards_there_is_nothing_beside_them(assemble):
     assembly = assemble(**tables([{"use": "log-stats"}]))
     trainer = assembly.make_trainer(assembly.trainer_context())

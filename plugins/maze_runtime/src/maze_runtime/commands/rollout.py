@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import attrs
 import typer
 
 from maze_kernel.cli.experiments import Overrides
@@ -17,8 +18,11 @@ from maze_runtime.commands.rollout_report import print_rollout, rollout_as_data
 from maze_runtime.commands.runs import new_folder, newest_run, what_to_play
 
 if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.loader import Kernel
     from maze_runtime.playing.roll_out import ReplayResult, RolloutOptions, RolloutResult
     from maze_runtime.rollout.episodes import EpisodeResult
+    from maze_runtime.training.checkpoint import Checkpoint
 
 
 def rollout(
@@ -75,16 +79,14 @@ def rollout(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> int:
     """Play episodes with a trained policy or another one."""
-    from maze_runtime.playing.roll_out import ReplayResult, RolloutOptions, replay, roll_out
+    from maze_runtime.playing.roll_out import RolloutOptions
 
     if replayed is not None and policy is not None:
         raise RequestError("--replay and --policy exclude each other", help="leave one out")
     of_experiment, of_policy = split_overrides(tuple(overrides or ()))
     named = "replay" if replayed else policy
     loaded, kernel, weights = what_to_play(source, experiment, named, checkpoint, of_experiment)
-    if record and record_to is None:
-        record_to = new_folder(source, "trajectories", loaded.experiment.name)
-    events_to = new_folder(source, "events", loaded.experiment.name) if events else None
+    name = loaded.experiment.name
     options = RolloutOptions(
         n_episodes=episodes,
         seed=seed,
@@ -93,42 +95,65 @@ def rollout(
         n_workers=workers,
         render=render,
         video_dir=video,
-        record_dir=record_to,
-        events_dir=events_to,
+        record_dir=new_folder(source, "trajectories", name) if record and record_to is None else record_to,
+        events_dir=new_folder(source, "events", name) if events else None,
         profile=profile,
         evaluator=evaluator,
     )
     run_dir = newest_run(source) if source.is_dir() else None
-    result: RolloutResult
-    if replayed is not None:
-        result = replay(loaded, kernel, replayed, options, run_dir=run_dir)
-        player = f"the recording {replayed}"
-    else:
-        if of_policy and weights is not None:
-            raise RequestError(
-                "a trained policy has no options", received=f"--set {of_policy[0]}", help="name --policy"
-            )
-        player_selection = select_policy(kernel, policy or "random", of_policy)
-        result = roll_out(
+    player = _Player(policy=policy, of_policy=of_policy, weights=weights, replayed=replayed, run_dir=run_dir)
+    result = player.play(loaded, kernel, options)
+    _tell(result, str(player), options, as_json=as_json)
+    _print_failures(result, loaded.path)
+    return EXIT_FAILED if result.summary["n_failed"] else EXIT_DONE
+
+
+@attrs.frozen(kw_only=True)
+class _Player:
+    """Who plays: a recording that is replayed, a policy by its name with options, or trained weights."""
+
+    policy: str | None
+    of_policy: tuple[str, ...]
+    weights: Checkpoint | None
+    replayed: Path | None
+    run_dir: Path | None
+
+    def play(self, loaded: LoadedExperiment, kernel: Kernel, options: RolloutOptions) -> RolloutResult:
+        from maze_runtime.playing.roll_out import replay, roll_out
+
+        if self.replayed is not None:
+            return replay(loaded, kernel, self.replayed, options, run_dir=self.run_dir)
+        if self.of_policy and self.weights is not None:
+            received = f"--set {self.of_policy[0]}"
+            raise RequestError("a trained policy has no options", received=received, help="name --policy")
+        return roll_out(
             loaded,
             kernel,
             options,
-            checkpoint=weights,
-            policy=player_selection,
-            run_dir=run_dir,
-            on_result=_report_progress(episodes),
+            checkpoint=self.weights,
+            policy=select_policy(kernel, self.policy or "random", self.of_policy),
+            run_dir=self.run_dir,
+            on_result=_report_progress(options.n_episodes),
             report=lambda text: print(text, file=sys.stderr),
         )
-        player = policy or ("random" if weights is None else f"{run_dir} at epoch {weights.epoch}")
+
+    def __str__(self) -> str:
+        if self.replayed is not None:
+            return f"the recording {self.replayed}"
+        return self.policy or ("random" if self.weights is None else f"{self.run_dir} at epoch {self.weights.epoch}")
+
+
+def _tell(result: RolloutResult, player: str, options: RolloutOptions, *, as_json: bool) -> None:
+    """What came of it, on standard output."""
+    from maze_runtime.playing.roll_out import ReplayResult
+
     if as_json:
         print(json.dumps(rollout_as_data(result, player, options), indent=2))
-    else:
-        print_rollout(result, player)
-        if isinstance(result, ReplayResult):
-            _compare_with_recording(result)
-        _print_what_was_written(options)
-    _print_failures(result, loaded.path)
-    return EXIT_FAILED if result.summary["n_failed"] else EXIT_DONE
+        return
+    print_rollout(result, player)
+    if isinstance(result, ReplayResult):
+        _compare_with_recording(result)
+    _print_what_was_written(options)
 
 
 def _print_failures(result: RolloutResult, path: str) -> None:

@@ -69,6 +69,8 @@ class Episode:
         final_key: whose observation the last one is; None where the last decision failed.
         final_observation: arrays (…) without a leading dimension.
         final_agent: which agent of `final_key` sees it; None where that was not recorded.
+        left_after: (T,) int64, with which decision of another one the actor left whose last one this is; −1: with none.
+            None where nobody left so.
     """
 
     info: EpisodeInfo
@@ -86,6 +88,7 @@ class Episode:
     final_key: PolicyKey | None
     final_observation: ArrayDict
     final_agent: int | None = None
+    left_after: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.key_index)

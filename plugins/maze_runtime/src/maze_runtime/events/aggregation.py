@@ -101,6 +101,13 @@ class EpochAggregator:
                         self.order.append("/".join(key))
                 _extend(self._events[key].samples, statistics.values)
 
+    def mean_so_far(self, interface: str, event: str) -> float | None:
+        """Of the numbers that episodes of the epoch reported for an event; None without any."""
+        if (interface, event) not in self._events:
+            return None
+        values = [value for own in self._events[interface, event].samples.values() for value in own]
+        return float(np.mean(values)) if values else None
+
     def reduce(self, *, draw: bool = True) -> dict[str, Any]:
         """`Interface/event/output/group…` to number, list or array (histogram), or figure; the next epoch starts empty.
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.contracts.events import EpisodeStatistics, EventStatistics
 from maze_runtime.events.declaration import define_episode_stats, define_epoch_stats, define_stats_grouping
 from maze_runtime.events.logs import EpisodeEventLog
 
@@ -49,8 +48,3 @@ class BaseEnvEvents:
     @define_epoch_stats(np.median, output_name="median")
     def raw_reward(self, value: float) -> None:
         """What the environment paid in a training episode whose rewards wrappers shape."""
-
-
-def raw_reward(reward: float, _length: int) -> EpisodeStatistics:
-    """The report of an episode to `BaseEnvEvents.raw_reward`."""
-    return [EventStatistics(BaseEnvEvents.__name__, BaseEnvEvents.raw_reward, {(None, ()): [reward]})]

@@ -21,9 +21,10 @@ from maze_runtime.rollout.cut_env import CutEnv
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.rollout.step_log import StepLog
 from maze_runtime.rollout.video import FilmedEnv
-from maze_runtime.run.assembly import Assembly, load_transforms
+from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.batch_factory import wrap_batch
 from maze_runtime.run.directory import open_run
+from maze_runtime.run.wrapper_lists import load_transforms
 from maze_runtime.training.checkpoint import Checkpoint
 from maze_runtime.training.checkpoint_store import CheckpointStore
 

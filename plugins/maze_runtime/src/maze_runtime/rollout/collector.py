@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -152,6 +152,8 @@ class Collector:
         key, tick, act, step = self.policy_key, self._tick, self.policy.act, self._vector_env.step
         observations = list(buffer.observation.items())
         actions = list(buffer.action.items())
+        policy: Any = self.policy
+        value, logits = buffer.value, list(buffer.logits.items())
         for t in range(first, buffer.n_steps):
             group = tick.groups[key]
             for name, array in observations:
@@ -159,6 +161,10 @@ class Collector:
             action = act(key, group)
             for name, array in actions:
                 array[t] = action[name]
+            if value is not None:
+                value[t] = policy.last_value
+                for head, array in logits:
+                    array[t] = policy.last_logits[head]
             awaiting_reset = tick.awaiting_reset
             tick = step({key: action})
             buffer.reward[t] = tick.reward

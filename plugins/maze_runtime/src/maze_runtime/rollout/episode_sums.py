@@ -58,9 +58,16 @@ class EpisodeSums:
             self._sum_up()
         return tick
 
-    def mean_reward(self) -> float | None:
-        """Of the episodes summed up since the last drain, which may lack the newest ones; None without any."""
-        return self._closed_reward / self._n_closed if self._n_closed else None
+    def so_far(self) -> tuple[float, int]:
+        """Sum of the rewards, and number, of the episodes that ended since the last drain."""
+        ended = self._ended[: self._t]
+        has_end = ended.any(axis=0)
+        # Of each environment what it was paid until its last end: Σ of all its episodes there
+        last = self._t - 1 - ended[::-1].argmax(axis=0) if self._t else 0
+        paid = self._open_reward + np.where(np.arange(self._t)[:, None] <= last, self._reward[: self._t], 0.0).sum(
+            axis=0
+        )
+        return self._closed_reward + float(paid[has_end].sum()), self._n_closed + int(np.count_nonzero(ended))
 
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
         """The episodes of each environment that ended since the last call."""

@@ -80,6 +80,7 @@ class PooledBatch:
         self._first_index = context.first_index
         self._options = options
         self._rollouts: PooledRollouts | None = None
+        self._collector: RemoteCollector | None = None
         self.structured_spaces = context.spaces or read_spaces(pool, context.env_factory)
 
     def make_collector(
@@ -116,7 +117,8 @@ class PooledBatch:
         )
         spaces = vector_env.structured_spaces
         self._rollouts = PooledRollouts(self._pool, plan, spaces, timeout)
-        return RemoteCollector(self._rollouts, spaces.policy_keys[0], policy, parameters)
+        self._collector = RemoteCollector(self._rollouts, spaces.policy_keys[0], policy, parameters)
+        return self._collector
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
         """Refused, as `step` is."""
@@ -132,7 +134,13 @@ class PooledBatch:
 
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
         """The event statistics of each environment's episodes that ended since the last call."""
+        if self._collector is not None:
+            self._collector.forget_raw_reward()
         return [] if self._rollouts is None else self._rollouts.drain_batch_statistics()
+
+    def raw_reward_so_far(self) -> tuple[float, int]:
+        """See `TellsRawReward`."""
+        return (0.0, 0) if self._collector is None else self._collector.raw_reward_so_far()
 
     def render(self) -> Any:
         """None: nobody looks at workers."""

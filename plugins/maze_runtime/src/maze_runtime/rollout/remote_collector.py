@@ -67,6 +67,7 @@ class RemoteCollector:
         self.statistics = EpisodeReturns(workers.bounds[-1])
         self.env_steps = 0
         self.restarted = np.zeros(0, np.int64)
+        self._raw_reward: dict[int, tuple[float, int]] = {}
         self._workers = workers
         self._policy = policy
         self._parameters = parameters
@@ -82,6 +83,7 @@ class RemoteCollector:
         buffer.truncations.clear()
         if isinstance(buffer, StructuredBuffer):
             buffer.actor_rewards.clear()
+            buffer.departures.clear()
         for worker, (rollout, columns) in enumerate(self._workers.collect_rollouts(flat, at_random=at_random)):
             self._take(worker, rollout, columns, buffer)
         bounds = self._workers.bounds
@@ -90,10 +92,20 @@ class RemoteCollector:
         self.statistics.forget(self.restarted)
         add_rollout(self, buffer)
 
+    def raw_reward_so_far(self) -> tuple[float, int]:
+        """See `TellsRawReward`: what came with the newest rollouts."""
+        told = self._raw_reward.values()
+        return sum(paid for paid, _ in told), sum(n for _, n in told)
+
+    def forget_raw_reward(self) -> None:
+        """The workers' statistics are drained."""
+        self._raw_reward.clear()
+
     def _take(
         self, worker: int, rollout: SliceRollout, columns: Columns, buffer: RolloutBuffer | StructuredBuffer
     ) -> None:
         """Copy a worker's slice to its environments' place in the whole rollout."""
+        self._raw_reward[worker] = rollout.raw_reward_so_far
         first, last = self._workers.bounds[worker], self._workers.bounds[worker + 1]
         for name, array in buffer.columns().items():
             (array[:, first:last] if name in buffer.time_major else array[first:last])[...] = columns[name]
@@ -101,5 +113,6 @@ class RemoteCollector:
             # The tables of a slice are blocks of rows of the whole ones.
             buffer.row[:, first:last] += first * buffer.n_steps
             buffer.actor_rewards += [(step, index + first, rewards) for step, index, rewards in rollout.actor_rewards]
+            buffer.departures += [own._replace(env_index=own.env_index + first) for own in rollout.departures]
         for step, index, observation in rollout.truncations:
             buffer.truncations.append((step, index + first, observation))

@@ -14,11 +14,12 @@ from maze_kernel.contracts.model import ActorCritic, Policy, PolicyContext
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import VectorEnv
 from maze_runtime.env.finite_check import FiniteCheck
+from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.collector import Collector, make_buffer
 from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
-from maze_runtime.rollout.structured_buffer import StructuredBuffer
+from maze_runtime.rollout.structured_buffer import Departure, StructuredBuffer
 from maze_runtime.rollout.vector_transform import TransformedVectorEnv
 from maze_runtime.workers.lanes import Columns, Lane
 
@@ -30,11 +31,13 @@ ActorRewards = list[tuple[int, int, np.ndarray]]
 
 
 class SliceRollout(NamedTuple):
-    """A rollout of the slice: what its lane leaves to the answer, and lists by environment of the slice."""
+    """A rollout of the slice: what its lane leaves to the answer, lists by environment of the slice, what was paid."""
 
     columns: Columns | None
     truncations: Truncations
     actor_rewards: ActorRewards
+    departures: list[Departure]
+    raw_reward_so_far: tuple[float, int]
 
 
 class RolloutHost:
@@ -104,8 +107,11 @@ class RolloutHost:
             return None
         self._next_row = 0
         buffer = self._buffer
-        rewards = list(buffer.actor_rewards) if isinstance(buffer, StructuredBuffer) else []
-        return SliceRollout(self._lane.put(0, buffer.columns()), list(buffer.truncations), rewards)
+        columns, truncations = self._lane.put(0, buffer.columns()), list(buffer.truncations)
+        paid = raw_reward_of(self._vector_env)
+        if not isinstance(buffer, StructuredBuffer):
+            return SliceRollout(columns, truncations, [], [], paid)
+        return SliceRollout(columns, truncations, list(buffer.actor_rewards), list(buffer.departures), paid)
 
     def _random_policy(self) -> Policy:
         """Not made before it is wanted: it cannot sample every space."""

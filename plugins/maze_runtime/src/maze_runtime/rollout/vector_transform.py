@@ -13,7 +13,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick, VectorEnv
-from maze_runtime.events.kpi import raw_reward
+from maze_runtime.events.raw_reward import raw_reward, raw_reward_of, reports_raw_reward
 from maze_runtime.rollout.episode_sums import EpisodeSums
 
 
@@ -31,7 +31,7 @@ class TransformedVectorEnv:
             that evaluations of differently shaped trainings compare.
 
     What the environments themselves pay is reported as `BaseEnvEvents/raw_reward` by the innermost transform that
-    shapes rewards.
+    shapes rewards; that may be one around a single environment.
 
     Attributes:
         transforms: all of this batch, innermost first.
@@ -81,20 +81,20 @@ class TransformedVectorEnv:
             tick = self._outer(tick, transform.reward(tick.reward) if self._changes_reward else tick.reward)
         return tick if self._memory is None else self._memory.step(actions, tick)
 
-    def mean_raw_reward(self) -> float | None:
-        """What the environments paid in the episodes since the last drain; None where that is not known here."""
-        if self._raw is not None:
-            return self._raw.mean_reward()
-        inner = self.vector_env
-        return inner.mean_raw_reward() if isinstance(inner, TransformedVectorEnv) else None
+    def raw_reward_so_far(self) -> tuple[float, int]:
+        """See `TellsRawReward`; where wrappers inside shape rewards, too, theirs is the account."""
+        inner = raw_reward_of(self.vector_env)
+        return self._raw.so_far() if self._raw is not None and not inner[1] else inner
 
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
         """Event statistics of the wrapped batch and of this transform, an episode's together."""
         source = capability(self.vector_env, ReportsBatchStatistics)  # type: ignore[type-abstract]
         inner = [] if source is None else source.drain_batch_statistics()
-        for reports in (self._raw, self._memory):
-            if isinstance(reports, ReportsBatchStatistics):
-                inner = _joined(inner, reports.drain_batch_statistics())
+        own = [] if self._raw is None else self._raw.drain_batch_statistics()
+        if not any(reports_raw_reward(episode) for episodes in inner for episode in episodes):
+            inner = _joined(inner, own)
+        if isinstance(self._memory, ReportsBatchStatistics):
+            inner = _joined(inner, self._memory.drain_batch_statistics())
         return inner
 
     def render(self) -> Any:
@@ -131,6 +131,7 @@ class TransformedVectorEnv:
             tick.awaiting_reset,
             actor_rewards,
             tick.infos,
+            tick.departed,
         )
 
 

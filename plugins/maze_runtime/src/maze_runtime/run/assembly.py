@@ -6,12 +6,11 @@ Only building is here; the loop that uses the parts is in the training room.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_kernel.catalog import build
-from maze_kernel.components import Component, TrainerComponent, load_attribute
 from maze_kernel.config.experiment import LoadedExperiment
 from maze_kernel.config.load import select
 from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
@@ -19,15 +18,23 @@ from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.model import ActorCritic, ModelContext, Policy
 from maze_kernel.contracts.trainer import Trainer, TrainerContext
 from maze_kernel.contracts.transform import Transform
-from maze_kernel.errors import MazeError, PluginError, RequestError
+from maze_kernel.errors import MazeError
 from maze_kernel.selection import Selection
 from maze_runtime.events.aggregation import EpochAggregator
-from maze_runtime.models.recurrence import carries_state
+from maze_runtime.events.kpi import BaseEnvEvents
+from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.run.batch_factory import BatchFactory, native_form, wrap_batch
 from maze_runtime.run.env_factory import EnvFactory, adapters_of, is_transform
 from maze_runtime.run.placing import placed
 from maze_runtime.run.pools import make_pool, with_count
 from maze_runtime.run.seeding import SeedTree
+from maze_runtime.run.trainer_needs import refuse_mode, refuse_state, said_of
+from maze_runtime.run.wrapper_lists import (
+    load_transforms,
+    refuse_shared_tags,
+    refuse_statistics_inside,
+    split_wrappers,
+)
 from maze_runtime.workers.shared_files import EnvFactoryWithoutFiles
 
 if TYPE_CHECKING:
@@ -57,8 +64,9 @@ class Assembly:
         self.kernel = kernel
         self.run_dir = run_dir
         self.seeds = SeedTree(self.experiment.seed)
-        inner, outer = _split_wrappers(self.experiment.wrappers)
-        _refuse_statistics_inside(inner)
+        inner, outer = split_wrappers(self.experiment.wrappers)
+        refuse_statistics_inside(inner)
+        refuse_shared_tags(self.experiment.wrappers)
         self._env_wrappers = inner
         self.transform_selections = outer
         self.transforms = self.make_transforms()
@@ -199,10 +207,19 @@ class Assembly:
         Args:
             learnt_from: the same as the trainer sees it.
         """
-        if not any(transform.changes("reward") for transform in self.transforms):
+        if not self._inner_shapes_reward and not any(transform.changes("reward") for transform in self.transforms):
             return learnt_from
-        known = [batch.mean_raw_reward() for batch in self._training_batches if hasattr(batch, "mean_raw_reward")]
-        return next((reward for reward in known if reward is not None), None)
+        batches = [_innermost(batch) if self._inner_shapes_reward else batch for batch in self._training_batches]
+        paid, n_episodes = raw_reward_of(*batches)
+        if n_episodes:
+            return paid / n_episodes
+        return self.training_events.mean_so_far(BaseEnvEvents.__name__, BaseEnvEvents.raw_reward.__name__)
+
+    @cached_property
+    def _inner_shapes_reward(self) -> bool:
+        """Whether a transform around single environments changes rewards."""
+        inner = [build(selection) for selection in self._env_wrappers if is_transform(selection)]
+        return any(transform.changes("reward") for transform in inner)
 
     def drain_event_statistics(self) -> dict[str, Any]:
         """Statistics of the events of all training environments since the last call, by tag; called once an epoch."""
@@ -219,7 +236,7 @@ class Assembly:
             entry = self.kernel.catalog.default("model")
             selection = select(self.kernel, "model", entry.component.name)
         trainer = self.experiment.trainer
-        critic = str(trainer.option("critic") or self._said(trainer, "critic", "state-value"))
+        critic = str(trainer.option("critic") or said_of(self.kernel.catalog, trainer, "critic", "state-value"))
         context = ModelContext(
             spaces=self.spaces,
             catalog=self.kernel.catalog,
@@ -227,53 +244,12 @@ class Assembly:
             critic="state-value" if critic == "none" else critic,
         )
         model: ActorCritic = self._built_at_its_options(selection, context)
-        self._refuse_state(model)
+        refuse_state(model, self.experiment.trainer, self.kernel.catalog)
         return model
 
-    def _refuse_state(self, model: ActorCritic) -> None:
-        """Refuse a model that carries state from step to step where the trainer does not train such models."""
-        if carries_state(model) and not self._said(self.experiment.trainer, "recurrent", False):
-            trainer = self.experiment.trainer
-            others = [e.component.name for e in self.kernel.catalog.entries("trainer") if _trains_states(e.component)]
-            raise RequestError(
-                f"trainer {trainer.use!r} does not train models that carry state from step to step",
-                received="a recurrent block with stateful = true",
-                location=trainer.location,
-                owner=trainer.owner,
-                expected=f"a trainer that does: {', '.join(others) or 'none is installed'}",
-                help="choose such a trainer, or stack observations and read the history with stateful = false",
-            )
-
     def check_mode(self) -> None:
-        """Refuse a trainer that steps its batch where the experiment's mode takes no single steps.
-
-        Raises:
-            RequestError: names trainer and mode.
-        """
-        mode, trainer = self.experiment.vector.mode, self.experiment.trainer
-        if mode is None or not self._said(mode, "only_collects", False):
-            return
-        if self._said(trainer, "collects_rollouts", False):
-            return
-        entries = self.kernel.catalog.entries("trainer")
-        others = [entry.component.name for entry in entries if getattr(entry.component, "collects_rollouts", False)]
-        raise RequestError(
-            f"trainer {trainer.use!r} takes single steps, which a batch of the mode {mode.use!r} does not",
-            received=f'[vector] mode = "{mode.use}"',
-            location=mode.location,
-            owner=trainer.owner,
-            expected=f"a trainer that lets workers collect rollouts: {', '.join(others) or 'none is installed'}",
-            help='choose such a trainer, or another mode: "subprocess" steps in processes of this machine',
-        )
-
-    def _said(self, selection: Selection, name: str, default: Any) -> Any:
-        """What the record of a component says of it; a component given by its import path says it itself."""
-        try:
-            record = self.kernel.catalog.find(selection.kind, selection.use).component
-        except PluginError:
-            target = selection.instance if selection.instance is not None else load_attribute(selection.target)
-            return getattr(target, name, default)
-        return getattr(record, name, default)
+        """See `refuse_mode`."""
+        refuse_mode(self.experiment, self.kernel.catalog)
 
     def make_policy(self, model: ActorCritic, seed: int) -> Policy:
         """The model's policy, inside the trainer's `policy_wrapper` if it has one."""
@@ -298,7 +274,7 @@ class Assembly:
         workers = self.experiment.workers
         return make_pool(workers if count is None else with_count(self.kernel.catalog, workers, count))
 
-    def trainer_context(self, progress: Callable[[Progress], None] = lambda _progress: None) -> TrainerContext:
+    def trainer_context(self, progress: Callable[[Progress], bool | None] = lambda _progress: None) -> TrainerContext:
         """What the trainer is built from."""
         return TrainerContext(
             spaces=self.spaces,
@@ -344,7 +320,7 @@ class Assembly:
                 way to "auto".
         """
         mode = self.experiment.vector.mode
-        if mode is not None and in_worker and not self._said(mode, "in_process", True):
+        if mode is not None and in_worker and not said_of(self.kernel.catalog, mode, "in_process", True):
             mode = None
         return BatchFactory(
             self.env_factory(training=training),
@@ -360,7 +336,7 @@ class Assembly:
     def evaluates_in_mode(self) -> bool:
         """Whether evaluations in this process are stepped in the experiment's mode too."""
         mode = self.experiment.vector.mode
-        return mode is not None and bool(self._said(mode, "for_evaluation", False))
+        return mode is not None and bool(said_of(self.kernel.catalog, mode, "for_evaluation", False))
 
 
 def sequential_batch(env_factory: EnvFactory, n_envs: int) -> VectorEnv:
@@ -371,43 +347,10 @@ def sequential_batch(env_factory: EnvFactory, n_envs: int) -> VectorEnv:
     return FiniteCheck(SequentialVectorEnv([env_factory] * n_envs))
 
 
-def _trains_states(component: Component) -> bool:
-    return isinstance(component, TrainerComponent) and component.recurrent
+def _innermost(batch: VectorEnv) -> VectorEnv:
+    """The batch inside of its transforms."""
+    from maze_runtime.rollout.vector_transform import TransformedVectorEnv
 
-
-def load_transforms(transforms: Sequence[Transform], states: Sequence[Mapping[str, Any]]) -> None:
-    """Restore saved statistics into transforms built from the same wrappers."""
-    if len(transforms) != len(states):
-        raise RequestError(
-            "the saved wrapper statistics do not fit the experiment's wrappers",
-            received=f"statistics of {len(states)} wrappers",
-            expected=f"of {len(transforms)}",
-            help="keep the [[wrappers]] tables as they were when the run was saved",
-        )
-    for transform, state in zip(transforms, states, strict=True):
-        if state:
-            transform.load_state_dict(state)
-
-
-def _refuse_statistics_inside(wrappers: Sequence[Selection]) -> None:
-    """Refuse a transform with statistics inside an env wrapper: each environment would keep its own, unsaved."""
-    for wrapper in wrappers:
-        if is_transform(wrapper) and _keeps_statistics(wrapper):
-            raise RequestError(
-                f"wrapper '{wrapper.use}' keeps statistics of all environments but stands inside one that wraps each",
-                location=wrapper.location,
-                owner=wrapper.owner,
-                help=f"move it behind '{wrappers[-1].use}' in the [[wrappers]] list",
-            )
-
-
-def _keeps_statistics(wrapper: Selection) -> bool:
-    with placed(wrapper):
-        transform: Transform = build(wrapper)
-    return transform.saves_state or transform.keeps_running_statistics or transform.reports
-
-
-def _split_wrappers(wrappers: Sequence[Selection]) -> tuple[tuple[Selection, ...], tuple[Selection, ...]]:
-    """Those up to the last env wrapper, which see single environments, and the transforms outside of them."""
-    last = max((index for index, wrapper in enumerate(wrappers) if not is_transform(wrapper)), default=-1)
-    return tuple(wrappers[: last + 1]), tuple(wrappers[last + 1 :])
+    while isinstance(batch, TransformedVectorEnv):
+        batch = batch.vector_env
+    return batch

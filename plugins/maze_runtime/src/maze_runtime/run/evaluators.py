@@ -16,8 +16,9 @@ from maze_kernel.catalog import nearest
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import Location, MazeError, RequestError
-from maze_runtime.run.assembly import Assembly, load_transforms
+from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.placing import placed
+from maze_runtime.run.wrapper_lists import load_transforms
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import EvaluatorOptions, Experiment, LoadedExperiment

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,12 +26,31 @@ def names_environment(name: str) -> bool:
 def environment_table(kernel: Kernel, name: str) -> dict[str, str]:
     """The table `[env]` of a name: that of a component, an id for the default one, or an import path.
 
+    A class of Gymnasium is an id, too: the component that takes ids knows what such classes are called with.
+
     Raises:
         PluginError: it is an id, and no plugin takes ids.
     """
-    if not _ENV_ID.fullmatch(name):
-        return {"use": name}
-    return {"use": kernel.catalog.default("env").component.name, "id": name}
+    if _ENV_ID.fullmatch(name) or _is_gymnasium_class(name):
+        return {"use": kernel.catalog.default("env").component.name, "id": name}
+    return {"use": name}
+
+
+def _is_gymnasium_class(name: str) -> bool:
+    if not _IMPORT_PATH.fullmatch(name):
+        return False
+    import gymnasium
+
+    from maze_kernel.components import load_attribute
+
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.append(folder)  # last, so that it hides nothing
+    try:
+        found = load_attribute(name)
+    except Exception:  # whoever builds it says what is wrong with it
+        return False
+    return isinstance(found, type) and issubclass(found, gymnasium.Env)
 
 
 def title_of(name: str) -> str:
