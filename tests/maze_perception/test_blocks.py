@@ -115,11 +115,55 @@ def test_action_masking_hides_choices_of_discrete_and_multi_discrete_heads(kerne
         build(kernel, "action-masking", [(4,), (3,)])
 
 
-@pytest.mark.parametrize("shape", [(84, 84, 3), (4, 84, 84), (10, 10, 3), (64, 96), (210, 160, 3)])
-def test_image_features_take_either_channel_order(shape):
+def multiply_adds(block):
+    """Of one image: every weight of a convolution at every position, every other weight once."""
+    outputs = {}
+    for layer in block.convolutions:
+        layer.register_forward_hook(lambda module, _inputs, output: outputs.update({module: output}))
+    block.out_shapes()
+    block({key: torch.zeros(1, *shape) for key, shape in zip(block.in_keys, block.in_shapes, strict=True)})
+    convolved = [
+        layer.weight.numel() * outputs[layer][0, 0].numel()
+        for layer in block.convolutions
+        if layer in outputs and hasattr(layer, "weight")
+    ]
+    return sum(convolved) + sum(layer.weight.numel() for layer in block.dense.linear)
+
+
+@pytest.mark.parametrize(
+    "shape", [(84, 84, 3), (4, 84, 84), (8, 8), (8, 9, 3), (10, 10, 4), (20, 30, 1), (3, 35, 35), (64, 96), (3, 64, 64)]
+)
+def test_image_features_take_any_size_in_either_channel_order_at_no_more_than_the_cost_of_atari_frames(shape):
+    torch.manual_seed(0)
     block = ImageFeatures(["x"], ["y"], [shape])
-    assert block.out_shapes() == ((256,),)
-    assert sum(parameter.numel() for parameter in block.parameters()) < 2_000_000
+    assert block.out_shapes() == ((512,),)
+    assert multiply_adds(block) <= multiply_adds(ImageFeatures(["x"], ["y"], [(4, 84, 84)]))
+    x = torch.rand(2, 3, *shape)
+    y = block({"x": x})["y"]
+    assert y.shape == (2, 3, 512)
+    torch.testing.assert_close(y[1, 2], block({"x": x[1, 2]})["y"])
+
+
+def test_image_features_of_large_images_end_in_few_positions():
+    for shape in ((210, 160, 3), (3, 128, 128), (480, 640, 3), (8, 200)):
+        block = ImageFeatures(["x"], ["y"], [shape])
+        assert block({"x": torch.zeros(1, *shape)})["y"].shape == (1, 512)
+        assert block.dense.linear[0].in_features <= 64 * 100
+
+
+def test_image_features_of_atari_frames_are_the_network_of_mnih_and_others():
+    block = ImageFeatures(["x"], ["y"], [(4, 84, 84)])
+    assert sum(parameter.numel() for parameter in block.parameters()) == 1_684_128
+    torch.manual_seed(0)
+    x = torch.rand(2, 4, 84, 84)
+    maps = x
+    for layer in block.convolutions:
+        maps = layer(maps)
+    expected = torch.relu(block.dense.linear[0](maps.movedim(1, -1).flatten(1)))
+    torch.testing.assert_close(block({"x": x})["y"], expected)
+    last = ImageFeatures(["x"], ["y"], [(84, 84, 4)])
+    last.load_state_dict(block.state_dict())
+    torch.testing.assert_close(last({"x": x.movedim(1, -1)})["y"], expected)
 
 
 @pytest.mark.parametrize(

@@ -165,3 +165,43 @@ def test_a_block_family_that_is_not_installed_is_named(name, distribution):
         model_of(OBSERVATIONS[name], BARE)
     assert f"pip install {distribution}" in caught.value.render()
     assert repr(next(iter(OBSERVATIONS[name]))) in caught.value.what
+
+
+SCREEN = {"screen": spaces.Box(0, 255, (16, 16, 3), np.uint8), "speed": box(2)}
+
+
+def test_twins_that_read_an_action_share_the_stack_of_images_and_nothing_else():
+    model, _ = model_of(SCREEN, action={"action": box(2)}, critic="state-action")
+    critic = model.action_value_critic("0")
+    stack, (first, second) = list(critic.shared.parameters()), critic.networks
+    assert any(p.dim() == 4 for p in stack)
+    own = [{id(p) for p in network.parameters()} for network in (first, second)]
+    assert own[0]
+    assert not own[0] & own[1]
+    assert not {id(p) for p in stack} & (own[0] | own[1] | {id(p) for p in model.policies.parameters()})
+    assert not any(p.dim() == 4 for network in (first, second) for p in network.parameters())
+    assert {id(p) for p in critic.parameters()} == {id(p) for p in stack} | own[0] | own[1]
+
+    rng = np.random.default_rng(0)
+    observation = {
+        "screen": torch.from_numpy(rng.integers(0, 256, (3, 16, 16, 3), dtype=np.uint8)),
+        "speed": torch.from_numpy(rng.uniform(-1, 1, (3, 2)).astype(np.float32)),
+    }
+    action = torch.from_numpy(rng.uniform(-1, 1, (3, 2)).astype(np.float32))
+    values = critic(observation, action)
+    assert not torch.allclose(values[0], values[1])
+    torch.testing.assert_close(critic.first(observation, action), values[0])
+    for twin in range(2):
+        gradients = torch.autograd.grad(values[twin].sum(), stack, retain_graph=True)
+        assert all(bool((gradient != 0).any()) for gradient in gradients)
+
+
+@pytest.mark.parametrize(
+    ("observation", "action"), [({"speed": box(2)}, box(2)), (SCREEN, spaces.Discrete(3))], ids=["vectors", "choices"]
+)
+def test_other_twins_share_nothing(observation, action):
+    model, _ = model_of(observation, action={"action": action}, critic="state-action")
+    critic = model.action_value_critic("0")
+    first, second = ({id(p) for p in network.parameters()} for network in critic.networks)
+    assert critic.shared is None
+    assert not first & second

@@ -12,8 +12,10 @@ from maze_kernel.contracts.networks import BlockNode
 from maze_perception.block import BlockError, Mirror, Shape, TensorDict, infer_out_shapes
 from maze_runtime.models.graph_building import count_parameters
 from maze_runtime.models.recurrence import NEXT_STATE, STATE
+from maze_runtime.models.same_operations import same_operations
 
 
+@same_operations
 class InferenceBlock(nn.Module):
     """Runs blocks in the order their keys demand and returns only the outputs asked for.
 

@@ -44,7 +44,8 @@ def _tanh(x: np.ndarray) -> None:
     np.tanh(x, out=x)
 
 
-def _sigmoid(x: np.ndarray) -> None:
+def sigmoid_in_place(x: np.ndarray) -> None:
+    """The logistic function of every number of a float array, which is overwritten."""
     # sigmoid(x) = ½ (1 + tanh(x / 2)), which cannot overflow
     x *= 0.5
     np.tanh(x, out=x)
@@ -62,7 +63,7 @@ def _leaky_relu(x: np.ndarray) -> None:
 
 def _silu(x: np.ndarray) -> None:
     gate = x.copy()
-    _sigmoid(gate)
+    sigmoid_in_place(gate)
     x *= gate
 
 
@@ -81,7 +82,7 @@ def _unchanged(x: Tensor) -> Tensor:
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[np.ndarray], None] | None]] = {
     "relu": (torch.relu, _relu),
     "tanh": (torch.tanh, _tanh),
-    "sigmoid": (torch.sigmoid, _sigmoid),
+    "sigmoid": (torch.sigmoid, sigmoid_in_place),
     "elu": (functional.elu, _elu),
     "leaky-relu": (functional.leaky_relu, _leaky_relu),
     "silu": (functional.silu, _silu),

@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.target_network import TargetNetwork
 
 
@@ -42,3 +43,27 @@ def test_it_is_restored():
     target.load_state_dict({name: tensor.numpy() for name, tensor in state.items()})
     for name, tensor in target.network.state_dict().items():
         assert torch.equal(tensor, state[name])
+
+
+def test_with_parameters_in_buffers_it_moves_as_without():
+    plain, flat = network(), network()
+    flats = [FlatParameters(flat, flat[0].parameters())]  # those of the normalisation lie in none
+    targets = TargetNetwork(plain), TargetNetwork(flat, flats)
+    for model in (plain, flat):
+        changed(model)
+    for target in targets:
+        target.follow(0.3)
+    state = targets[0].state_dict()
+    assert state.keys() == targets[1].state_dict().keys()
+    assert all(torch.equal(tensor, state[name]) for name, tensor in targets[1].state_dict().items())
+    targets[1].load_state_dict(TargetNetwork(network()).state_dict())
+    targets[1].follow()
+    assert all(torch.equal(a, b) for a, b in zip(flat.parameters(), targets[1].network.parameters(), strict=True))
+
+
+def test_a_buffer_that_the_network_replaces_is_followed():
+    model = network()
+    target = TargetNetwork(model)
+    model[1].running_mean = torch.full((3,), 5.0)
+    target.follow()
+    assert target.network[1].running_mean.tolist() == [5.0, 5.0, 5.0]

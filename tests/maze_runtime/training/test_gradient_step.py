@@ -34,7 +34,7 @@ COMPILED = [False, pytest.param(True, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("compiled", COMPILED)
-@pytest.mark.parametrize("max_grad_norm", [0.0, 0.3])
+@pytest.mark.parametrize("max_grad_norm", [0.0, 0.3, 1e3])
 def test_steps_equal_torch_adam(compiled, max_grad_norm):
     model = network()
     reference = copy.deepcopy(model)

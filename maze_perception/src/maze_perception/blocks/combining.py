@@ -13,8 +13,10 @@ from maze_perception.options import (
     OneHotOptions,
     RepeatToMatchOptions,
 )
+from maze_runtime.models.same_operations import same_operations
 
 
+@same_operations
 class Correlation(PerceptionBlock):
     """Products of two feature tensors, (B, ..., D) and (B, ..., D), summed over the last dimension.
 
@@ -60,6 +62,7 @@ class Correlation(PerceptionBlock):
         return {self.out_keys[0]: product.sum(-1) if self._reduce else product}
 
 
+@same_operations
 class RepeatToMatch(PerceptionBlock):
     """Repeats the first input along one dimension to the second input's size: (B, D) beside (B, N, E) to (B, N, D)."""
 
@@ -96,6 +99,7 @@ class RepeatToMatch(PerceptionBlock):
         return {self.out_keys[0]: x.expand(sizes)}
 
 
+@same_operations
 class MultiIndexSlicing(PerceptionBlock):
     """Takes several positions of one dimension, in the order given."""
 
@@ -125,6 +129,7 @@ class MultiIndexSlicing(PerceptionBlock):
         return {self.out_keys[0]: inputs[self.in_keys[0]].index_select(self._dim, self._indices)}
 
 
+@same_operations
 class OneHot(PerceptionBlock):
     """Class numbers (B, ...) to one-hot vectors (B, ..., n_classes)."""
 

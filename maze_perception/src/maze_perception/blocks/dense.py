@@ -15,6 +15,7 @@ from maze_perception.block import BlockError, Mirror, PerceptionBlock, Shape, Te
 from maze_perception.mirror import ACTIVATIONS, IN_PLACE, ParameterArrays
 from maze_perception.options import DenseOptions, FlattenDenseOptions, LinearOutputOptions
 from maze_perception.shape_normalization import ShapeNormalizationBlock
+from maze_runtime.models.same_operations import same_operations
 
 _N_BUFFERED_SIZES = 8
 
@@ -33,6 +34,7 @@ def _affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return torch.addmm(bias, x, weight.t().contiguous())
 
 
+@same_operations
 class Layers(nn.Module):
     """Linear layers with an activation after each."""
 
@@ -82,6 +84,7 @@ class Layers(nn.Module):
         return run
 
 
+@same_operations
 class Dense(ShapeNormalizationBlock):
     """Fully connected layers over the last dimension: (B, D) to (B, hidden_units[-1])."""
 
@@ -114,6 +117,7 @@ class Dense(ShapeNormalizationBlock):
         return ((*self.in_shapes[0][:-1], self.layers.hidden_units[-1]),)
 
 
+@same_operations
 class FlattenDense(PerceptionBlock):
     """Joins trailing dimensions into one, then fully connected layers."""
 
@@ -153,6 +157,7 @@ class FlattenDense(PerceptionBlock):
         return lambda arrays: {out_key: run(arrays[in_key].reshape(-1, n_features))}
 
 
+@same_operations
 class LinearOutput(ShapeNormalizationBlock):
     """One linear layer without activation: (B, D) to (B, output_units)."""
 

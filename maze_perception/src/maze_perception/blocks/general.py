@@ -12,8 +12,10 @@ import torch
 from maze_perception.block import BlockError, Mirror, PerceptionBlock, TensorDict
 from maze_perception.options import ConcatenationOptions, FlattenOptions, GlobalAveragePoolingOptions, SliceOptions
 from maze_runtime.models.masking import mask_logits, mask_logits_numpy
+from maze_runtime.models.same_operations import same_operations
 
 
+@same_operations
 class Flatten(PerceptionBlock):
     """Joins trailing dimensions into one: (B, ..., *flattened) to (B, ..., D)."""
 
@@ -47,6 +49,7 @@ class Flatten(PerceptionBlock):
         return lambda arrays: {out_key: arrays[in_key].reshape(-1, *shape)}
 
 
+@same_operations
 class Concatenation(PerceptionBlock):
     """Joins several tensors along one dimension."""
 
@@ -85,6 +88,7 @@ def _without(shape: tuple[int, ...], dim: int) -> list[int]:
     return sizes
 
 
+@same_operations
 class ActionMasking(PerceptionBlock):
     """Logits and a mask of as many entries to masked logits; inputs: logits, mask."""
 
@@ -116,6 +120,7 @@ class ActionMasking(PerceptionBlock):
         return run
 
 
+@same_operations
 class GlobalAveragePooling(PerceptionBlock):
     """Averages trailing dimensions away."""
 
@@ -146,6 +151,7 @@ class GlobalAveragePooling(PerceptionBlock):
         return lambda arrays: {out_key: arrays[in_key].mean(dims)}
 
 
+@same_operations
 class Slice(PerceptionBlock):
     """Takes one position of one dimension, which disappears."""
 

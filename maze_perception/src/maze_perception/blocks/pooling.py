@@ -9,6 +9,7 @@ from torch import Tensor
 
 from maze_perception.block import BlockError, PerceptionBlock, TensorDict
 from maze_perception.options import MaskedGlobalPoolingOptions, Pooling
+from maze_runtime.models.same_operations import same_operations
 
 
 def pool(x: Tensor, mask: Tensor | None, pooling: Pooling, dim: int) -> Tensor:
@@ -32,6 +33,7 @@ def pool(x: Tensor, mask: Tensor | None, pooling: Pooling, dim: int) -> Tensor:
     return total / exists.sum(dim).clamp(min=1)
 
 
+@same_operations
 class MaskedGlobalPooling(PerceptionBlock):
     """Reduces one dimension of the first input over the items that the second input, a mask, lets through.
 

@@ -79,6 +79,10 @@ class Template(Protocol):
         """Add the blocks of a Q network that reads the vector `action` too; return the key of a vector."""
         ...
 
+    def twins_share(self, observation: spaces.Dict, features: tuple[str, ...]) -> tuple[str, ...]:
+        """The blocks of `action_value_body` up to which twin Q networks are one; empty: they share nothing."""
+        ...
+
     def shares_body(self, observation: spaces.Dict, features: tuple[str, ...]) -> bool:
         """Whether policy and critic read one body, the policy's."""
         ...
@@ -274,26 +278,38 @@ def _action_value_networks(
     policy = body.build(add_heads(body, latent, distribution, masks, biases))
     if not with_critic:
         return KeyNetworks(encoder=encoder, policy=policy, critic=None)
-    twins = [q_network(encoder, action_encoder, observation, features, template) for _ in range(N_TWINS)]
-    return KeyNetworks(encoder=encoder, policy=policy, critic=ActionValueCritic(encoder, action_encoder, twins))
+    twins = twin_q_networks(encoder, action_encoder, observation, features, template)
+    return KeyNetworks(encoder=encoder, policy=policy, critic=twins)
 
 
-def q_network(
+def twin_q_networks(
     encoder: ObservationEncoder,
     action_encoder: ActionEncoder,
     observation: spaces.Dict,
     features: tuple[str, ...],
     template: Template,
-) -> InferenceBlock:
+) -> ActionValueCritic:
     """One number a choice where every head chooses; else one number for the observation and the action."""
     if action_encoder.is_enumerable:
-        graph, n_values = GraphBuilder(encoder.shapes, template.init), action_encoder.n_choices
-        latent = template.critic_body(graph, observation, features)
+        shapes, n_values, together = encoder.shapes, action_encoder.n_choices, ()
+        add_body = partial(template.critic_body, observation=observation, features=features)
     else:
-        graph, n_values = GraphBuilder({**encoder.shapes, TAKEN_ACTION: (action_encoder.size,)}, template.init), 1
-        latent = template.action_value_body(graph, observation, features, TAKEN_ACTION)
-    value = add_linear(graph, "value", graph.require_vector(latent), n_values, VALUE_HEAD_GAIN)
-    return graph.build({"value": value})
+        shapes, n_values = {**encoder.shapes, TAKEN_ACTION: (action_encoder.size,)}, 1
+        together = template.twins_share(observation, features)
+        add_body = partial(template.action_value_body, observation=observation, features=features, action=TAKEN_ACTION)
+
+    def valued(graph: GraphBuilder, latent: str) -> InferenceBlock:
+        value = add_linear(graph, "value", graph.require_vector(latent), n_values, VALUE_HEAD_GAIN)
+        return graph.build({"value": value})
+
+    graphs = [GraphBuilder(shapes, template.init) for _ in range(N_TWINS)]
+    if not together:
+        twins = [valued(graph, add_body(graph)) for graph in graphs]
+        return ActionValueCritic(encoder, action_encoder, twins)
+    latent = add_body(graphs[0])
+    shared, first, second = graphs[0].split(together)
+    twins = [valued(first, latent), valued(second, add_body(second))]
+    return ActionValueCritic(encoder, action_encoder, twins, shared)
 
 
 def _key_networks(

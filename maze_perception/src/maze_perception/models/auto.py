@@ -3,7 +3,8 @@
 Graphs, masked sets, images and what the option `sequences` names each pass a stack of their own (`models.modalities`).
 Vectors (numbers, bits, one-hots; flattened where they have more dimensions) are concatenated with the features of
 graphs, sets and sequences, and pass dense layers; `recurrence` follows. Policy and critic are separate networks, except
-that they share one body where there is an image.
+that they share one body where there is an image. Twin Q networks share nothing with the policy, and with each other the
+stacks of images where they read an action.
 """
 
 from __future__ import annotations
@@ -138,6 +139,11 @@ class AutoTemplate:
         """Dense layers over the features of all observations and the action."""
         images, vectors = self._stacks(graph, observation, features)
         return self._remember(graph, self._dense(graph, [*images, *vectors, action]))
+
+    def twins_share(self, observation: spaces.Dict, features: tuple[str, ...]) -> tuple[str, ...]:
+        """The stacks of images, which cost more than all that follows."""
+        modalities = modalities_of(observation, features, self.options.sequences)
+        return tuple(f"{modality.name}_image" for modality in modalities if modality.kind == "image")
 
     def _stacks(
         self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]

@@ -91,6 +91,9 @@ class _ConcatTemplate:
             joined = options_of(joined, key)
         return _ConcatTemplate(joined, self.catalog)
 
+    def twins_share(self, observation: spaces.Dict, features: tuple[str, ...]) -> tuple[str, ...]:
+        return ()
+
     def shares_body(self, observation: spaces.Dict, features: tuple[str, ...]) -> bool:
         return self.options.critic.share_embedding is True
 

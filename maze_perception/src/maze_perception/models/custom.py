@@ -7,7 +7,6 @@ A network that is not given is that of `auto`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 import attrs
 import numpy as np
@@ -29,7 +28,7 @@ from maze_perception.models.assembly import (
     add_heads,
     add_linear,
     find_inputs,
-    q_network,
+    twin_q_networks,
 )
 from maze_perception.models.auto import AutoTemplate, check_sequences
 from maze_perception.models.head_bias import head_biases
@@ -160,8 +159,7 @@ class _Parts:
     def _twins(self) -> ActionValueCritic:
         encoded = ActionEncoder(self.action)
         if self.network is None:
-            build = partial(q_network, self.encoder, encoded, self.observation, self.features, self.template)
-            return ActionValueCritic(self.encoder, encoded, [build() for _ in range(N_TWINS)])
+            return twin_q_networks(self.encoder, encoded, self.observation, self.features, self.template)
         _refuse_one_module_for_twins(self.network)
         inputs = self.shapes if encoded.is_enumerable else {**self.shapes, TAKEN_ACTION: (encoded.size,)}
         n_values = encoded.n_choices if encoded.is_enumerable else 1

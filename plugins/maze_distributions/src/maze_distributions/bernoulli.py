@@ -12,8 +12,10 @@ from torch.nn.functional import softplus
 
 from maze_distributions.shapes import flatten_action, unflatten_action
 from maze_kernel.errors import SpaceError
+from maze_runtime.models.same_operations import same_operations
 
 
+@same_operations
 class Bernoulli:
     """One bit a dimension, each 1 with probability sigmoid(logit).
 

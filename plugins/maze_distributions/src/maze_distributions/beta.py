@@ -16,6 +16,7 @@ from torch.nn.functional import softplus
 
 from maze_distributions.bounds import Bounds, require_float_box
 from maze_distributions.shapes import flatten_action, unflatten_action
+from maze_runtime.models.same_operations import same_operations
 
 _TINY = 1e-30
 
@@ -25,6 +26,7 @@ def _log_normaliser(alpha: Tensor, beta: Tensor) -> Tensor:
     return alpha.lgamma() + beta.lgamma() - (alpha + beta).lgamma()
 
 
+@same_operations
 class Beta:
     """low + (high − low)·x with x ~ Beta(1 + softplus(a), 1 + softplus(b)); the logits are all a, then all b.
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from maze_distributions.shapes import flatten_action, unflatten_action
 from maze_kernel.errors import SpaceError
 from maze_runtime.models.masking import MASKED_LOGIT, check_rows
+from maze_runtime.models.same_operations import same_operations
 
 _TINY = 1e-20
 
@@ -37,6 +38,7 @@ def _kl(log_p: Tensor, log_q: Tensor) -> Tensor:
     return (log_p.exp() * (log_p - log_q)).sum(-1)
 
 
+@same_operations
 class Categorical:
     """One of n choices with probabilities softmax(logits).
 
@@ -101,6 +103,7 @@ class Categorical:
         return log_probabilities.gather(-1, choice.unsqueeze(-1)).squeeze(-1)
 
 
+@same_operations
 class MultiCategorical:
     """K independent choices; the logits of the dimensions stand one behind the other.
 
@@ -124,8 +127,10 @@ class MultiCategorical:
         start = np.asarray(space.start, dtype=np.int64).reshape(-1)
         self._start_array = start if start.any() else None
         self._start = torch.from_numpy(start) if start.any() else None
-        self._index_array = self._padded_index()
-        self._index = None if self._index_array is None else torch.from_numpy(self._index_array)
+        index = self._padded_index()
+        self._index = None if index is None else torch.from_numpy(index)
+        # Where each logit stands among the rows; what is left is padding.
+        self._places = None if index is None else np.flatnonzero(index < self.logits_shape[0])
 
     def _padded_index(self) -> np.ndarray | None:
         """(K · width,) positions that spread uneven dimensions into equal rows; L stands for a padding entry."""
@@ -188,9 +193,11 @@ class MultiCategorical:
         return logits.reshape(*logits.shape[:-1], self._n_choices, self._width)
 
     def _rows_numpy(self, logits: np.ndarray) -> np.ndarray:
-        if self._index_array is not None:
-            padding = np.full((*logits.shape[:-1], 1), MASKED_LOGIT, dtype=logits.dtype)
-            logits = np.concatenate([logits, padding], axis=-1)[..., self._index_array]
+        if self._places is not None:
+            padded = np.empty((*logits.shape[:-1], self._n_choices * self._width), logits.dtype)
+            padded.fill(MASKED_LOGIT)
+            padded[..., self._places] = logits
+            logits = padded
         return logits.reshape(*logits.shape[:-1], self._n_choices, self._width)
 
     def _to_space(self, choice: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor
 from maze_distributions.bounds import require_float_box
 from maze_distributions.options import GaussianOptions
 from maze_distributions.shapes import flatten_action, unflatten_action
+from maze_runtime.models.same_operations import same_operations
 
 HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 
@@ -58,6 +59,7 @@ def draw_numpy(logits: np.ndarray, options: GaussianOptions, rng: np.random.Gene
     return noise
 
 
+@same_operations
 class DiagonalGaussian:
     """A normal distribution a dimension; the logits are the means, then the log standard deviations.
 

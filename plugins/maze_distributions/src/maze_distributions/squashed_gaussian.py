@@ -21,6 +21,7 @@ from maze_distributions import gaussian
 from maze_distributions.bounds import Bounds, require_float_box
 from maze_distributions.options import GaussianOptions
 from maze_distributions.shapes import flatten_action, unflatten_action
+from maze_runtime.models.same_operations import same_operations
 
 _SCALES = (0.427144354, 0.582249588, 0.787096677, 1.063263571, 1.430779352, 1.931934097)
 _WEIGHTS = (0.02764294, 0.214793712, 0.390733112, 0.280870963, 0.080598051, 0.005361223)
@@ -64,6 +65,7 @@ def _log_normal_cdf(x: Tensor) -> Tensor:
     return torch.special.log_ndtr(z) - 0.5 * (x - z) * (x + z)
 
 
+@same_operations
 class SquashedGaussian:
     """low + (high − low)·(tanh u + 1)/2 with u normal; the logits are the means, then the log standard deviations of u.
 

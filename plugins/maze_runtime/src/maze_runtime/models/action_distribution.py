@@ -16,10 +16,12 @@ from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masking import MaskError
+from maze_runtime.models.same_operations import same_operations
 
 TensorDict = dict[str, Tensor]
 
 
+@same_operations
 class ProductDistribution:
     """Independent heads: log-probability, entropy and KL are sums over them. Implements `ActionDistribution`.
 

@@ -17,7 +17,7 @@ TAKEN_ACTION = "taken_action"
 
 
 class ActionValueCritic(nn.Module):
-    """Independent networks that estimate the same action values.
+    """Networks that estimate the same action values, independent of each other behind what they share.
 
     Where every head chooses (`action_encoder.is_enumerable`) a network gives one number a choice, Q_k(s), and the
     value of an action is the sum over its choices; else it reads the action and gives one number, Q(s, a).
@@ -26,24 +26,41 @@ class ActionValueCritic(nn.Module):
         encoder: of observations.
         action_encoder: of actions.
         networks: each maps encoded observations (and `TAKEN_ACTION`, (B, A)) to {"value": (B, K) or (B, 1)}.
+        shared: encoded observations to features that all of them read, too, trained with them; None: there are none.
 
     Attributes:
         shapes: of what the networks may read.
     """
 
     def __init__(
-        self, encoder: ObservationEncoder, action_encoder: ActionEncoder, networks: Sequence[nn.Module]
+        self,
+        encoder: ObservationEncoder,
+        action_encoder: ActionEncoder,
+        networks: Sequence[nn.Module],
+        shared: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.action_encoder = action_encoder
         self._encoder = encoder
         self.networks = nn.ModuleList(networks)
+        self.shared = shared
         self.shapes = {**encoder.shapes, TAKEN_ACTION: (action_encoder.size,)}
 
     def forward(self, observation: TensorDict, encoded_action: Tensor | None = None) -> Tensor:
         """Action values: (2, B, K) of every choice, or (2, B) of the encoded actions (B, A)."""
-        inputs = self._encoder.encode(observation)
+        inputs = self._read(observation)
         if encoded_action is None:
             return torch.stack([network(inputs)["value"] for network in self.networks])
         inputs = {**inputs, TAKEN_ACTION: encoded_action}
         return torch.stack([network(inputs)["value"].squeeze(-1) for network in self.networks])
+
+    def first(self, observation: TensorDict, encoded_action: Tensor) -> Tensor:
+        """Q_1(s, a) of the first network alone, (B,), for a policy that climbs it; the others are not evaluated."""
+        inputs = {**self._read(observation), TAKEN_ACTION: encoded_action}
+        value: Tensor = self.networks[0](inputs)["value"]
+        return value.squeeze(-1)
+
+    def _read(self, observation: TensorDict) -> TensorDict:
+        """Encoded observations and the features that all networks read."""
+        encoded = self._encoder.encode(observation)
+        return encoded if self.shared is None else {**encoded, **self.shared(encoded)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -21,7 +21,9 @@ from maze_runtime.models.agent_networks import AgentNetworks, mirror_by_agent
 from maze_runtime.models.graph_building import graph_of
 from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.models.observation_encoding import ObservationEncoder
-from maze_runtime.models.recurrence import next_state_name, state_shapes_of
+from maze_runtime.models.recurrence import CRITIC_ROLE, next_state_name, state_shapes_of
+from maze_runtime.models.recurrent_mirror import RecurrentMirror, mirror_with_states
+from maze_runtime.models.same_operations import same_operations
 from maze_runtime.models.shared_action_values import SharedActionValueCritic
 from maze_runtime.models.shared_critic import SharedStateCritic
 
@@ -46,6 +48,7 @@ class KeyNetworks:
     shared: nn.Module | None = None
 
 
+@same_operations
 class StructuredActorCritic(nn.Module):
     """Implements `ActorCritic` (or `ActionValueModel`) with networks by policy key.
 
@@ -117,6 +120,10 @@ class StructuredActorCritic(nn.Module):
             return logits, self._shared_critic[0](features)["value"].squeeze(-1)
         return logits, torch.cat([self._value(key, own, agent_ids[key]) for key, own in features.items()])
 
+    def shares_layers(self, policy_key: PolicyKey) -> bool:
+        """Whether policy and critic have layers in common, which `logits_and_value` runs once."""
+        return policy_key in self._shared
+
     def state_shapes(self, policy_key: PolicyKey) -> dict[str, tuple[int, ...]]:
         """See `RecurrentModel`; empty for feed-forward networks."""
         states = self._states.get(policy_key, {})
@@ -138,14 +145,25 @@ class StructuredActorCritic(nn.Module):
         """
         policy, shared = self._policy[policy_key], self._shared.get(policy_key)
         chain = [policy] if shared is None else [shared, policy]
-        for tensor in (*chain[0].parameters(), *chain[-1].parameters()):
-            if tensor.device.type != "cpu" or tensor.dtype != torch.float32:
-                return None
+        if not _can_be_mirrored(chain) or self._acting_states(policy_key):
+            return None
         if not isinstance(policy, AgentNetworks):
             return _mirror_chain(self._encoders[policy_key], chain)
         agents = [_mirror_chain(self._encoders[policy_key], own) for own in _by_agent(chain, len(policy.networks))]
         mirrors = [mirror for mirror in agents if mirror is not None]
         return mirror_by_agent(mirrors) if len(mirrors) == len(agents) else None
+
+    def numpy_advance(self, policy_key: PolicyKey) -> RecurrentMirror | None:
+        """See `AdvancesInNumPy`."""
+        chain = {"shared": self._shared.get(policy_key), "policy": self._policy[policy_key]}
+        networks = {role: network for role, network in chain.items() if network is not None}
+        states = self._acting_states(policy_key)
+        if not states or not _can_be_mirrored(networks.values()):
+            return None
+        mirrors = {role: _mirror_of(network) for role, network in networks.items()}
+        found = {role: mirror for role, mirror in mirrors.items() if mirror is not None}
+        whole = len(found) == len(networks)
+        return mirror_with_states(self._encoders[policy_key].encode_numpy, found, states) if whole else None
 
     def action_value_critic(self, policy_key: PolicyKey) -> ActionValueCritic:
         """The twin Q networks of one policy key.
@@ -181,6 +199,10 @@ class StructuredActorCritic(nn.Module):
     def make_policy(self, seed: int) -> Policy:
         """A policy that samples from the distributions; a model with another acting rule overrides it."""
         return NetworkPolicy(self, seed)  # type: ignore[arg-type]
+
+    def _acting_states(self, policy_key: PolicyKey) -> dict[str, dict[str, Any]]:
+        """The states by role without the critic's."""
+        return {role: own for role, own in self._states.get(policy_key, {}).items() if role != CRITIC_ROLE}
 
     def _features(
         self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None, after: TensorDict | None = None
@@ -229,7 +251,8 @@ class StructuredActorCritic(nn.Module):
         if isinstance(critic, ActionValueCritic):
             note = f"one of {len(critic.networks)} alike"
             whose = "all" if isinstance(critic, SharedActionValueCritic) else key
-            return graph_of("action-values", whose, [critic.networks[0]], critic.shapes, ["value"], note)
+            alone = [] if critic.shared is None else [critic.shared]
+            return graph_of("action-values", whose, [*alone, critic.networks[0]], critic.shapes, ["value"], note)
         chain, note = self._chain(key, critic)
         return graph_of("critic", key, chain, shapes, ["value"], note)
 
@@ -275,6 +298,12 @@ def _by_agent(chain: list[Any], n_agents: int) -> list[list[Any]]:
         [module.networks[agent] if isinstance(module, AgentNetworks) else module for module in chain]
         for agent in range(n_agents)
     ]
+
+
+def _can_be_mirrored(networks: Iterable[nn.Module]) -> bool:
+    """Float32 weights on the CPU only."""
+    tensors = [tensor for network in networks for tensor in network.parameters()]
+    return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
 
 
 def _mirror_of(module: Any) -> Callable[[ArrayDict], ArrayDict] | None:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from maze_runtime.models.recurrent_mirror import RecurrentMirror
+
     TensorDict = dict[str, Tensor]
 
 
@@ -64,6 +66,10 @@ class ActionValues(Protocol):
         """Action values: (2, B, K) of every choice, or (2, B) of the encoded actions (B, A)."""
         ...
 
+    def first(self, observation: TensorDict, encoded_action: Tensor) -> Tensor:
+        """Values of the first network alone, (B,), for a policy that climbs it."""
+        ...
+
 
 class ActionValueModel(ActorCritic, Protocol):
     """An actor-critic whose critics are twin Q networks; it has no state values."""
@@ -88,6 +94,18 @@ class RecurrentModel(ActorCritic, Protocol):
         self, policy_key: PolicyKey, observation: TensorDict, agent_id: Tensor | None = None, *, with_value: bool = True
     ) -> tuple[TensorDict, Tensor | None, TensorDict]:
         """Logits, values (T·B,) and each state (T·B, S) after each row; without values, without the critic's states."""
+        ...
+
+
+@runtime_checkable
+class AdvancesInNumPy(Protocol):
+    """What a `RecurrentModel` may offer for acting on the CPU."""
+
+    def numpy_advance(self, policy_key: PolicyKey) -> RecurrentMirror | None:
+        """One step of `advance` without values, in NumPy; None where acting carries no state or a block cannot.
+
+        Ask after the last move of the parameters to another device or dtype. In-place updates are followed.
+        """
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast, final
 
 import numpy as np
@@ -13,8 +13,9 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import RequestError
-from maze_runtime.models.capabilities import RecurrentModel, SamplesDistributions
+from maze_runtime.models.capabilities import AdvancesInNumPy, RecurrentModel, SamplesDistributions
 from maze_runtime.models.recurrence import BEGINS, ActingStates, carries_state, is_of_critic
+from maze_runtime.models.recurrent_mirror import RecurrentMirror
 
 _TRAIN_OTHERWISE = "train it with the trainer that it was written for"
 
@@ -23,9 +24,9 @@ _TRAIN_OTHERWISE = "train it with the trainer that it was written for"
 class NetworkPolicy:
     """Acts with the current weights of `model`: samples its distributions, or takes their modes.
 
-    Small dense networks on the CPU are evaluated by their NumPy mirror, which reads the parameters' own memory:
-    half the cost of a torch call at rollout batch sizes. Everything else runs in torch's inference mode.
-    Actions are drawn in NumPy either way, so both take the same ones and a fully masked head is an error.
+    Small networks on the CPU are evaluated by their NumPy mirror, which reads the parameters' own memory: half the cost
+    of a torch call at rollout batch sizes, a fifth with a recurrent layer. Everything else runs in torch's inference
+    mode. Actions are drawn in NumPy either way, so both take the same ones and a fully masked head is an error.
 
     Args:
         model: an actor-critic; its weights are read, never changed.
@@ -34,6 +35,7 @@ class NetworkPolicy:
 
     Attributes:
         last_logits: of the last `act`; the next one may overwrite them.
+        last_value: (n,) of the rows of the last `act`, after `keep_values`.
     """
 
     def __init__(self, model: ActorCritic, seed: int = 0, *, mirror: bool = True) -> None:
@@ -42,7 +44,10 @@ class NetworkPolicy:
         self._mirrors = {key: model.numpy_logits(key) if mirror else None for key in model.spaces.policy_keys}
         self._device = next(iter(model.parameters()), torch.empty(0)).device  # type: ignore[attr-defined]
         self._states = _acting_states(model)
+        self._recurrent_mirrors = _recurrent_mirrors(model, self._states) if mirror else {}
         self.last_logits: ArrayDict = {}
+        self.last_value = np.zeros(0, np.float32)
+        self._keeps_values = False
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
@@ -59,6 +64,17 @@ class NetworkPolicy:
         """Every policy key acts in NumPy."""
         return all(mirror is not None for mirror in self._mirrors.values())
 
+    def keep_values(self) -> bool:
+        """Leave values in `last_value` from now on, where they cost little; returns whether that is so.
+
+        It is where policy and critic share layers that run in torch and carry no state: images above all.
+        """
+        shares = getattr(self.model, "shares_layers", None)
+        key = self.model.spaces.policy_keys[0]
+        plain = self._is_flat and self._mirrors[key] is None and not carries_state(self.model, key)
+        self._keeps_values = bool(plain and shares is not None and shares(key))
+        return self._keeps_values
+
     def begin_episodes(self, env_index: np.ndarray) -> None:
         """Forget the states of these environments; feed-forward networks have none."""
         for states in self._states.values():
@@ -74,9 +90,19 @@ class NetworkPolicy:
         """Logits (n, L) by head, masks applied; recurrent networks go on by one step."""
         mirror = self._mirrors[policy_key]
         if mirror is None:
-            return self._torch_logits(policy_key, group)
+            advance = self._recurrent_mirrors.get(policy_key)
+            return self._torch_logits(policy_key, group) if advance is None else self._go_on(policy_key, group, advance)
         mirrored: ArrayDict = mirror(group.observation) if self._is_flat else mirror(group.observation, group.agent_id)
         return mirrored
+
+    def _go_on(self, policy_key: PolicyKey, group: Group, advance: RecurrentMirror) -> ArrayDict:
+        """`_advance` in NumPy."""
+        states = self._states[policy_key]
+        before = states.read(group.env_index, group.agent_id)
+        before[BEGINS] = np.zeros(len(group.env_index), np.float32)
+        logits, after = advance({**group.observation, **before})
+        states.write(group.env_index, group.agent_id, after)
+        return logits
 
     def _torch_logits(self, policy_key: PolicyKey, group: Group) -> ArrayDict:
         with torch.inference_mode():
@@ -87,6 +113,9 @@ class NetworkPolicy:
             agent_id = None if self.model.spaces.is_flat else torch.from_numpy(group.agent_id).to(self._device)
             if policy_key in self._states:
                 logits = self._advance(policy_key, group, observation, agent_id)
+            elif self._keeps_values:
+                logits, value = self.model.logits_and_value(policy_key, observation)
+                self.last_value = value.cpu().numpy()
             else:
                 logits = self.model.logits(policy_key, observation, agent_id)
             return {name: tensor.cpu().numpy() for name, tensor in logits.items()}
@@ -140,6 +169,14 @@ def _acting_states(model: ActorCritic) -> dict[PolicyKey, ActingStates]:
     keys = [key for key in model.spaces.policy_keys if carries_state(model, key)]
     shapes = {key: _without_critic(recurrent.state_shapes(key)) for key in keys}
     return {key: ActingStates(own) for key, own in shapes.items() if own}
+
+
+def _recurrent_mirrors(model: ActorCritic, policy_keys: Iterable[PolicyKey]) -> dict[PolicyKey, RecurrentMirror]:
+    """NumPy forms of networks that carry state, of the policy keys that have one."""
+    if not isinstance(model, AdvancesInNumPy):
+        return {}
+    mirrors = {key: model.numpy_advance(key) for key in policy_keys}
+    return {key: mirror for key, mirror in mirrors.items() if mirror is not None}
 
 
 def _without_critic(shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:

@@ -117,6 +117,7 @@ class SharedActionValueCritic(ActionValueCritic):
         layout: SharedLayout,
     ) -> None:
         nn.Module.__init__(self)
+        self.shared = None
         self.action_encoder = action_encoder
         self.shapes = {**encoder.shapes, TAKEN_ACTION: (layout.n_columns,)}
         self._encoder = encoder

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from maze_kernel.contracts.env import PolicyKey
+from maze_runtime.models.same_operations import same_operations
 
 TensorDict = dict[str, Tensor]
 Shape = tuple[int, ...]
@@ -45,6 +46,7 @@ class SharedInputs:
         return cls(joined, sources)
 
 
+@same_operations
 class SharedStateCritic(nn.Module):
     """Values the state from the observation of whoever decides; what others would see is zero.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import nn
+
+from maze_runtime.models.flat_parameters import FlatParameters
 
 NetworkT = TypeVar("NetworkT", bound=nn.Module)
 
@@ -17,21 +19,38 @@ class TargetNetwork(Generic[NetworkT]):
 
     Args:
         network: that is trained; the copy is made now, with its weights and its device.
+        flats: parameters of it that lie in buffers by now; those of the copy will, too, so that each buffer follows in
+            one call.
 
     Attributes:
         network: the copy; it needs no gradients.
     """
 
-    def __init__(self, network: NetworkT) -> None:
-        self._trained = network
+    def __init__(self, network: NetworkT, flats: Sequence[FlatParameters] = ()) -> None:
         self.network: NetworkT = copy.deepcopy(network).requires_grad_(False)
+        own = dict(zip(map(id, network.parameters()), self.network.parameters(), strict=True))
+        self._followed = [flat.data for flat in flats]
+        self._following = [flat.data.clone() for flat in flats]
+        for flat, data in zip(flats, self._following, strict=True):
+            for parameter, view in zip(flat.parameters, flat.split(data), strict=True):
+                own.pop(id(parameter)).data = view
+        rest = {id(parameter): parameter for parameter in network.parameters()}
+        self._followed += [rest[name] for name in own]
+        self._following += own.values()
+        # Collecting the parameters of a network anew takes longer than moving those of a small one.
+        modules = zip(self.network.modules(), network.modules(), strict=True)
+        self._buffers = [(copied._buffers, trained._buffers) for copied, trained in modules if trained._buffers]
 
     @torch.no_grad()
     def follow(self, tau: float = 1.0) -> None:
         """θ' ← (1 − τ) θ' + τ θ; with τ = 1 the weights are copied."""
-        torch._foreach_lerp_(list(self.network.parameters()), list(self._trained.parameters()), tau)
-        for copied, buffer in zip(self.network.buffers(), self._trained.buffers(), strict=True):
-            copied.copy_(buffer)
+        torch._foreach_lerp_(self._following, self._followed, tau)
+        for copied, trained in self._buffers:
+            for name, buffer in trained.items():
+                if buffer is not None:
+                    own = copied[name]
+                    assert own is not None
+                    own.copy_(buffer)
 
     def state_dict(self) -> dict[str, Any]:
         """The weights of the copy, copied."""

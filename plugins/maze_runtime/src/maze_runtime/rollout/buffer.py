@@ -22,6 +22,8 @@ class RolloutBuffer:
         void: (T, N) bool: decisions that only reset an environment and are no transitions.
         last_observation: name to (N, ...), after the last step: it bootstraps the last row.
         truncations: (t, env_index (m,), observation name to (m, ...)) of every truncated, not terminated episode.
+        value: (T, N) float32 of each decision by the weights that made it, and `logits`, head to (T, N, L), likewise;
+            None and empty without `keep_evaluations`.
     """
 
     def __init__(self, spaces_: StructuredSpaces, policy_key: PolicyKey, n_steps: int, n_envs: int) -> None:
@@ -36,6 +38,14 @@ class RolloutBuffer:
         self.truncated = np.zeros((n_steps, n_envs), bool)
         self.void = np.zeros((n_steps, n_envs), bool)
         self.truncations: list[tuple[int, np.ndarray, ArrayDict]] = []
+        self.value: np.ndarray | None = None
+        self.logits: ArrayDict = {}
+
+    def keep_evaluations(self, logits_shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Make room for values and logits, for whoever steps with a policy that gives both."""
+        leading = (self.n_steps, self.n_envs)
+        self.value = np.zeros(leading, np.float32)
+        self.logits = {head: np.zeros((*leading, *shape), np.float32) for head, shape in logits_shapes.items()}
 
     @property
     def time_major(self) -> tuple[str, ...]:

@@ -69,7 +69,12 @@ def value_rollout(
         last_value = last_value + carried_values(buffer, value)
     series = series_of(buffer.key_index, buffer.agent_id)
     last_series = series_of(buffer.last_key_index, buffer.last_agent_id)
-    names, compact = np.unique(np.concatenate([series, final_series, last_series[None]]), return_inverse=True)
+    who = np.array([own[2:] for own in buffer.departures], np.int64).reshape(-1, 2)
+    gone = series_of(who[:, 0], who[:, 1])
+    names, compact = np.unique(
+        np.concatenate([series.ravel(), final_series.ravel(), last_series, gone]), return_inverse=True
+    )
+    compact, gone = np.split(compact, [(2 * buffer.n_steps + 1) * buffer.n_envs])
     compact = compact.reshape(2 * buffer.n_steps + 1, buffer.n_envs)
     return ValuedRollout(
         reward=buffer.actor_reward,
@@ -84,6 +89,7 @@ def value_rollout(
         final_series=compact[buffer.n_steps : -1],
         last_series=compact[-1],
         n_series=len(names),
+        departures=[(*own[:2], int(one)) for own, one in zip(buffer.departures, gone, strict=True)],
     )
 
 

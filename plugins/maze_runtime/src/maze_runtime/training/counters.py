@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from maze_kernel.contracts.logger import Progress
@@ -21,12 +21,13 @@ class Counters:
         env_steps: environment steps done.
     """
 
-    def __init__(self, options: Any, report: Callable[[Progress], None]) -> None:
+    def __init__(self, options: Any, report: Callable[[Progress], bool | None]) -> None:
         self.epoch = 0
         self.env_steps = 0
         self._n_epochs: int = options.n_epochs
         self._max_env_steps: int = getattr(options, "max_env_steps", 0)
         self._report = report
+        self._is_late = False
 
     def scheduled(self, value: float | Schedule, part_of_epoch: float = 0.0) -> float:
         """A number or a schedule over the budget, now.
@@ -54,7 +55,16 @@ class Counters:
             phase: see `Progress`.
             reward: mean of the episodes that ended in the epoch so far, if it is known.
         """
-        self._report(Progress(env_steps=self.env_steps, fraction=part_of_epoch, phase=phase, reward=reward))
+        progress = Progress(env_steps=self.env_steps, fraction=part_of_epoch, phase=phase, reward=reward)
+        self._is_late = bool(self._report(progress)) or self._is_late
+
+    def updates(self, n_updates: int) -> Iterator[int]:
+        """0 … n − 1, one an update of the epoch that begins; fewer where `report` learns that the run's time is up."""
+        self._is_late = False
+        for index in range(n_updates):
+            if index and self._is_late:
+                return
+            yield index
 
     def state_dict(self) -> dict[str, int]:
         """Both counters."""

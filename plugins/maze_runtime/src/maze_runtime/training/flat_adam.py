@@ -49,12 +49,15 @@ class FlatAdam:
     def step(self) -> Tensor:
         """One step along `flat.grad`, which is cut in place; returns its norm before that, ()."""
         norm: Tensor = torch.linalg.vector_norm(self.flat.grad)
-        if self.flat.data.is_cuda or math.isfinite(norm.item()):
-            self._step(norm)
+        if self.flat.data.is_cuda:
+            self._step(norm, cut=self._max_grad_norm > 0.0)
+        elif math.isfinite(number := norm.item()):
+            # Far enough below the limit that the factor, rounded, is 1: four small operations less.
+            self._step(norm, cut=0.0 < 0.99 * self._max_grad_norm < number + 1e-6)
         return norm.detach()
 
-    def _step(self, norm: Tensor) -> None:
-        if self._max_grad_norm > 0.0:
+    def _step(self, norm: Tensor, *, cut: bool) -> None:
+        if cut:
             self.flat.grad.mul_((self._max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
         lists = [self.flat.data], [self.flat.grad], [self.first_moment], [self.second_moment], _NOTHING, [self.n_steps]
         constants: dict[str, Any] = {"beta1": BETA1, "beta2": BETA2, "eps": self._epsilon, "weight_decay": 0.0}

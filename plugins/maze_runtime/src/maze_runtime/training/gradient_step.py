@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.training.bounded_compilation import BoundedCompilation
 from maze_runtime.training.flat_adam import AdamState, FlatAdam, compile_update
 from maze_runtime.training.gradient_norms import GradientNorms
+from maze_runtime.training.recorded_gradient import RecordedGradient
 
 LossFunction = Callable[..., tuple[Tensor, Tensor]]
 """`(model, *tensors) -> (loss (), statistics (S,))`."""
@@ -48,6 +49,8 @@ class GradientStep:
         parameters: those of the model that are trained, for several optimisers on one model or to leave a part alone;
             None: all that need a gradient. The loss sees the others as constants.
         norms_of: parts of these by the names of their gradient norms, which every step returns as well.
+        recorded: the loss runs the same operations at every call and reads no tensors that change but the model's and
+            its inputs, so that eager steps may run a recording of it.
 
     Attributes:
         norms: the names of what a step returns behind the loss function's statistics.
@@ -63,6 +66,7 @@ class GradientStep:
         compiled: bool,
         parameters: Iterable[nn.Parameter] | None = None,
         norms_of: Mapping[str, Iterable[nn.Parameter]] | None = None,
+        recorded: bool = False,
     ) -> None:
         self.flat = FlatParameters(model, parameters)
         self._part_norms = GradientNorms(self.flat, norms_of or {})
@@ -75,6 +79,7 @@ class GradientStep:
                 module.prepare_for_compilation()  # type: ignore[operator]
         self._loss = loss
         self._model = model
+        self._recorded = RecordedGradient(model, loss, self.flat) if recorded else None
         self._run = self._compiled_step() if compiled else self._eager_step
 
     def __call__(self, learning_rate: float, *inputs: Any) -> Tensor:
@@ -86,11 +91,18 @@ class GradientStep:
         return self._run(*inputs)
 
     def _eager_step(self, *inputs: Any) -> Tensor:
-        self.flat.grad.zero_()
-        loss, statistics = self._loss(self._model, *inputs)
-        loss.backward(inputs=self._inputs)  # type: ignore[no-untyped-call]
+        statistics = self._recorded_statistics(inputs)
+        if statistics is None:
+            self.flat.grad.zero_()
+            loss, statistics = self._loss(self._model, *inputs)
+            loss.backward(inputs=self._inputs)  # type: ignore[no-untyped-call]
         of_parts = self._part_norms()
         return torch.cat([statistics, torch.stack([self.adam.step(), *of_parts])])
+
+    def _recorded_statistics(self, inputs: Sequence[Any]) -> Tensor | None:
+        if self._recorded is None or self._recorded.is_given_up:
+            return None
+        return self._recorded(*inputs)
 
     def _compiled_step(self) -> Callable[..., Tensor]:
         step: Callable[..., Tensor] = compile_update(_functional_step(self), self.flat.data.device)

@@ -260,6 +260,11 @@ class Loop:
     def _exhausted(self) -> str | None:
         return self.budget.exhausted(self.state, self.trainer.env_steps, self._seconds())
 
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether the wall-clock budget is used up."""
+        return 0.0 < self.budget.max_seconds <= self._seconds()
+
     def _seconds(self) -> float:
         return self.state.wall_seconds + time.monotonic() - self._started
 

@@ -29,7 +29,7 @@ from maze_runtime.training.evaluation import Evaluators
 from maze_runtime.training.initialization import initialize_from
 from maze_runtime.training.interruption import Interruption
 from maze_runtime.training.loop import Loop
-from maze_runtime.training.metric import Metric
+from maze_runtime.training.metric import MEAN_REWARD, Metric
 from maze_runtime.training.resume import restore
 from maze_runtime.training.run_directory import run_directory
 from maze_runtime.training.run_files import save_normalization, write_batch
@@ -220,11 +220,12 @@ class TrainingRun:
         context = CallbackContext(run_dir=self.path, name=experiment.name, metric=metric.tag, minimize=metric.minimize)
         return Callbacks(named_callbacks(assembly.kernel, context, experiment.callbacks, self._given_callbacks))
 
-    def _progress(self, progress: Progress) -> None:
-        """What trainers call between updates."""
+    def _progress(self, progress: Progress) -> bool:
+        """What trainers call between updates; whether the epoch should end with the running one."""
         reward = self._assembly.mean_raw_reward(progress.reward)
         self._loggers.progress(attrs.evolve(progress, reward=reward))
         self.interruption.check()
+        return self._loop.is_out_of_time
 
     def _fail(self, error: BaseException) -> None:
         """Write what helps to understand a failure, then close the loggers."""
@@ -284,6 +285,6 @@ def _logger_context(assembly: Assembly, path: Path, epoch: int, verbosity: int) 
         n_epochs=budget.n_epochs,
         max_env_steps=budget.max_env_steps,
         resumed_epoch=epoch,
-        metric=Metric.of_experiment(experiment).tag,
+        metric=Metric.of_experiment(experiment, experiment.trainer.option("metric", MEAN_REWARD)).tag,
         verbosity=verbosity,
     )
