@@ -7,6 +7,8 @@ from maze_kernel.config.load import select
 from maze_kernel.loader import Kernel
 from maze_perception.block import BlockError, PerceptionBlock
 from maze_perception.inference import InferenceBlock
+from maze_runtime.training.gradient_step import GradientStep
+from maze_runtime.training.recorded_gradient import N_COMPARED, N_PLAIN
 from maze_testing.blocks import check_block, check_compiled_block, check_exported_block
 
 KERNEL = Kernel.installed()
@@ -33,6 +35,7 @@ CASES = {
     "message-passing": ({"hidden_units": [4]}, [(5, 3), (7, 2), (7, 2)]),
     "multi-head-attention": ({"num_heads": 2, "masked": True}, [(2, 4), (5, 4), (5,)]),
     "multi-index-slicing": ({"indices": [2, 0]}, [(4,)]),
+    "nature-cnn": ({"hidden_units": [6]}, [(2, 36, 40)]),
     "one-hot": ({"n_classes": 3}, [(2,)]),
     "point-net": ({"hidden_units": [3, 5], "input_transform": True}, [(7, 2), (7,)]),
     "repeat-to-match": ({}, [(3,), (5, 2)]),
@@ -95,6 +98,38 @@ def test_a_missing_tensor_is_named_while_running(name):
     with pytest.raises(BlockError) as caught:
         graph(inputs)
     assert "block 'probe' reads 'in0'" in caught.value.render()
+
+
+RECORDED = [
+    *("action-masking", "concatenation", "correlation", "dense", "flatten", "flatten-dense", "global-average-pooling"),
+    *("linear-output", "masked-global-pooling", "message-passing", "multi-index-slicing", "one-hot", "point-net"),
+    *("repeat-to-match", "slice"),
+]
+"""Blocks that say that they run the same operations at every call."""
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_recorded_gradient_is_the_same_bit_for_bit(name):
+    """The first layer before the block has a gradient through it, and is moved by every step."""
+
+    def loss(model, inputs):
+        before, block = model
+        outputs = block({"in0": before(inputs["in0"]), **{key: inputs[key] for key in inputs if key != "in0"}})
+        total = sum(out.square().sum() for out in outputs.values()) + 0.0 * before.weight.sum()
+        return total, total.detach()[None]
+
+    def step(*, recorded):
+        torch.manual_seed(0)
+        model = torch.nn.ModuleList([torch.nn.Linear(CASES[name][1][0][-1], CASES[name][1][0][-1]), builder(name)()])
+        return GradientStep(model, loss, epsilon=1e-8, max_grad_norm=0.0, compiled=False, recorded=recorded)
+
+    plain, recorded = step(recorded=False), step(recorded=True)
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(N_PLAIN + N_COMPARED + 5):
+        inputs = {f"in{i}": torch.rand(6, *shape, generator=generator) for i, shape in enumerate(CASES[name][1])}
+        assert torch.equal(plain(0.01, inputs), recorded(0.01, inputs))
+    assert torch.equal(plain.flat.data, recorded.flat.data)
+    assert all(form.replay is not None for form in recorded._recorded._forms.values())
 
 
 @pytest.mark.slow

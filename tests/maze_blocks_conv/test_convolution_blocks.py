@@ -19,6 +19,7 @@ SMALL = {"hidden_channels": [3, 4], "hidden_kernels": [3, 2], "hidden_strides": 
 CASES = {
     "strided-convolution": (SMALL, (2, 9, 7)),
     "strided-convolution-dense": ({**SMALL, "hidden_units": [6, 5]}, (2, 9, 7)),
+    "nature-cnn": ({"hidden_units": [5]}, (2, 36, 40)),
     "vgg-convolution": ({"hidden_channels": [3, 4], "use_batch_norm": True}, (2, 9, 8)),
     "vgg-convolution-dense": ({"hidden_channels": [3, 4], "hidden_units": [6, 5]}, (2, 9, 8)),
     "vgg-convolution-gap": ({"hidden_channels": [3, 4]}, (2, 9, 8)),
@@ -177,6 +178,35 @@ def test_the_default_is_the_network_of_atari():
     assert block.map_shape == (64, 7, 7)
     assert block.out_shapes() == ((512,),)
     assert sum(parameter.numel() for parameter in block.parameters()) == 1684128
+
+
+@pytest.mark.parametrize("order", ["auto", "last"])
+def test_the_network_of_atari_by_name_is_the_same_network(order):
+    torch.manual_seed(0)
+    named = build("nature-cnn", {"channel_order": order}, (84, 84, 4))
+    spelt = build("strided-convolution-dense", {"channel_order": "last"}, (84, 84, 4))
+    spelt.load_state_dict(named.state_dict())
+    x = images(2, 84, 84, 4)
+    np.testing.assert_array_equal(run(named, x), run(spelt, x))
+    planes = build("nature-cnn", {}, (4, 84, 84))
+    planes.load_state_dict(named.state_dict())
+    np.testing.assert_allclose(run(named, x), run(planes, np.ascontiguousarray(np.moveaxis(x, -1, 1))), atol=1e-6)
+
+
+def test_the_fast_layout_of_images_changes_no_output_or_gradient():
+    from torch.nn import functional
+
+    block = build("nature-cnn", {"hidden_units": [6]}, (4, 36, 44))
+    x = torch.from_numpy(images(3, 4, 36, 44))
+    block({"image": x})["out"].square().sum().backward()
+    maps, copies = x, [parameter.detach().clone().requires_grad_() for parameter in block.parameters()]
+    for layer, stride in enumerate((4, 2, 1)):
+        maps = torch.relu(functional.conv2d(maps, copies[2 * layer], copies[2 * layer + 1], stride))
+    expected = torch.relu(functional.linear(maps.flatten(1), copies[6], copies[7]))
+    expected.square().sum().backward()
+    torch.testing.assert_close(block({"image": x})["out"], expected)
+    for parameter, copy in zip(block.parameters(), copies, strict=True):
+        torch.testing.assert_close(parameter.grad, copy.grad)
 
 
 def test_training_takes_batch_statistics():

@@ -11,6 +11,7 @@ from maze_kernel.errors import ExperimentError
 from maze_kernel.loader import Kernel
 from maze_perception.block import BlockError
 from maze_runtime.models.recurrence import BEGINS
+from maze_testing.blocks import check_block
 
 KERNEL = Kernel.of(maze_blocks_recurrent.plugin)
 T, B, D, H, LAYERS = 6, 3, 4, 5, 2
@@ -70,6 +71,21 @@ def test_single_steps_give_what_the_sequence_gives(name):
     for t in range(T):
         out, state = block(inputs_of(block, x[t], state, begins[t])).values()
         torch.testing.assert_close(out, whole.view(T, B, H)[t])
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+def test_the_numpy_form_takes_the_same_step(name, bias):
+    torch.manual_seed(2)
+    block = build(name, bias=bias)
+    x, state, begins = torch.randn(B, D), torch.randn(B, block.layers.state_size), torch.tensor([0.0, 1.0, 0.0])
+    inputs = inputs_of(block, x, state, begins)
+    arrays = {key: tensor.numpy().copy() for key, tensor in inputs.items()}
+    found = block.make_mirror()(arrays)
+    for key, expected in block(inputs).items():
+        np.testing.assert_allclose(found[key], expected.detach(), atol=1e-6)
+    assert all(np.array_equal(arrays[key], tensor) for key, tensor in inputs.items())
+    check_block(lambda: build(name, bias=bias), leading=((5,),))
 
 
 def test_gradients_reach_every_parameter_and_stop_at_an_episode_end():

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from maze_blocks_conv.options import ChannelOrder
 from maze_perception.block import BlockError, Shape, TensorDict
+from maze_perception.blocks.image import in_fast_layout
 from maze_perception.shape_normalization import ShapeNormalizationBlock
 
 
@@ -45,7 +46,8 @@ class FeatureMapBlock(ShapeNormalizationBlock):
     def normalized_forward(self, inputs: TensorDict) -> TensorDict:
         """(B, C, *positions) or (B, *positions, C) to the output."""
         x = inputs[self.in_keys[0]]
-        return {self.out_keys[0]: self.features(x.movedim(-1, 1) if self._channels_last else x)}
+        x = x.movedim(-1, 1) if self._channels_last else x
+        return {self.out_keys[0]: self.features(in_fast_layout(x) if x.dim() == 4 else x)}
 
     def too_small(self, layer: str, positions: Sequence[int]) -> BlockError:
         """The error of a layer that finds too few positions."""

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from maze_blocks_conv.options import StridedConvolutionDenseOptions, VGGConvolutionDenseOptions
+from maze_blocks_conv.options import NatureCNNOptions, StridedConvolutionDenseOptions, VGGConvolutionDenseOptions
 from maze_blocks_conv.strided import StridedConvolution
 from maze_blocks_conv.vgg import VGGConvolution
 from maze_perception.blocks.dense import Layers
+from maze_perception.blocks.image import channels_first
 
 
 class StridedConvolutionDense(StridedConvolution):
@@ -29,6 +30,26 @@ class StridedConvolutionDense(StridedConvolution):
     def features(self, x: Tensor) -> Tensor:
         """(B, C, *positions) to (B, hidden_units[-1])."""
         return self.layers.forward(super().features(x).flatten(1))
+
+
+class NatureCNN(StridedConvolutionDense):
+    """The network of Mnih et al. 2015, "Human-level control through deep reinforcement learning", Methods.
+
+    8 × 8 with stride 4 and 32 channels, 4 × 4 with stride 2 and 64, 3 × 3 and 64, a dense layer; ReLU after each.
+    """
+
+    def __init__(
+        self,
+        in_keys: Sequence[str],
+        out_keys: Sequence[str],
+        in_shapes: Sequence[Sequence[int]],
+        options: NatureCNNOptions,
+    ) -> None:
+        order, shape = options.channel_order, tuple(in_shapes[0])[-3:]
+        if order == "auto":
+            order = "last" if len(shape) == 3 and channels_first(shape)[1] else "first"
+        layers = StridedConvolutionDenseOptions(hidden_units=options.hidden_units, channel_order=order)
+        super().__init__(in_keys, out_keys, in_shapes, layers)
 
 
 class VGGConvolutionDense(VGGConvolution):

@@ -65,6 +65,16 @@ class StridedConvolutionDenseOptions(StridedConvolutionOptions):
 
 
 @attrs.frozen(kw_only=True)
+class NatureCNNOptions:
+    """Options of `nature-cnn`. Source: Mnih et al. 2015."""
+
+    hidden_units: tuple[int, ...] = attrs.field(default=(512,), validator=UNITS)
+    """Units a dense layer, first layer first; a ReLU follows each."""
+    channel_order: Literal["auto", "first", "last"] = "auto"
+    """Where the input has its channels: "first" (C, H, W) or "last" (H, W, C); "auto": in the shorter of both."""
+
+
+@attrs.frozen(kw_only=True)
 class VGGConvolutionOptions:
     """Options of `vgg-convolution` and `vgg-convolution-gap`."""
 

@@ -26,6 +26,12 @@ def maze_blocks() -> Iterable[BlockComponent]:
         summary="Strided convolutions, flattened, then fully connected layers.",
     )
     yield BlockComponent(
+        name="nature-cnn",
+        target="maze_blocks_conv.joint:NatureCNN",
+        options="maze_blocks_conv.options:NatureCNNOptions",
+        summary="The network of Mnih et al. 2015 for Atari frames: three convolutions and a dense layer of 512.",
+    )
+    yield BlockComponent(
         name="vgg-convolution",
         target="maze_blocks_conv.vgg:VGGConvolution",
         options="maze_blocks_conv.options:VGGConvolutionOptions",

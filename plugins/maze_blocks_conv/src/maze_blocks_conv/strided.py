@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from maze_blocks_conv.feature_map import FeatureMapBlock
 from maze_blocks_conv.options import StridedConvolutionOptions
-from maze_perception.mirror import ACTIVATIONS
+from maze_perception.mirror import ACTIVATIONS, IN_PLACE
 
 _CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
@@ -50,7 +50,8 @@ class StridedConvolution(FeatureMapBlock):
             )
             n_channels = out_channels
         self.map_shape = (n_channels, *positions)
-        self._activation = ACTIVATIONS[options.non_lin][0]
+        # Into the tensor the convolution made, whose gradient does not need it.
+        self._activation = IN_PLACE.get(options.non_lin, ACTIVATIONS[options.non_lin][0])
 
     def features(self, x: Tensor) -> Tensor:
         """(B, C, *positions) to (B, *map_shape)."""

@@ -11,8 +11,10 @@ from maze_blocks_graph.options import MessagePassingOptions
 from maze_perception.block import TensorDict
 from maze_perception.blocks.dense import Layers
 from maze_perception.shape_normalization import ShapeNormalizationBlock
+from maze_runtime.models.same_operations import same_operations
 
 
+@same_operations
 class MessagePassing(ShapeNormalizationBlock):
     """Nodes (B, N, D) and links (B, E, 2), pairs of node numbers (source, target), to nodes (B, N, H).
 

@@ -12,8 +12,10 @@ from maze_perception.block import TensorDict
 from maze_perception.blocks.dense import Layers
 from maze_perception.blocks.pooling import pool
 from maze_perception.shape_normalization import ShapeNormalizationBlock
+from maze_runtime.models.same_operations import same_operations
 
 
+@same_operations
 class AlignmentNetwork(nn.Module):
     """Computes a square matrix from a set of points, the identity before training, and multiplies the points by it."""
 
@@ -34,6 +36,7 @@ class AlignmentNetwork(nn.Module):
         return x + self.scale * (x @ change)
 
 
+@same_operations
 class PointNet(ShapeNormalizationBlock):
     """Points (B, N, D), and a mask (B, N) if there is one, to (B, hidden_units[-1])."""
 

@@ -1,19 +1,24 @@
 """LSTM and GRU layers whose parameters are plain: torch.compile can trace them, which nn.LSTM and nn.GRU refuse.
 
-Uncompiled they call torch's fused kernels; while compiling they are written out step by step. Both are one function of
-the same parameters, in the layout of nn.LSTM and nn.GRU: gates i, f, g, o and r, z, n below one another.
+A stacked history is read by torch's fused kernels, and while compiling step by step, written out. Sequences with state
+from before are one operation a layer (`sequence_op`), compiled or not. All are one function of the same parameters, in
+the layout of nn.LSTM and nn.GRU: gates i, f, g, o and r, z, n below one another.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from maze_blocks_recurrent.acting_step import gru_step_in_numpy, lstm_step_in_numpy
 from maze_blocks_recurrent.sequence_op import advance_as_one, advance_steps, gru_step, lstm_step
+from maze_perception.mirror import ParameterArrays
 
 Cell = Literal["lstm", "gru"]
 _N_GATES: dict[Cell, int] = {"lstm": 4, "gru": 3}
@@ -38,7 +43,7 @@ class RecurrentLayers(nn.Module):
         self.cell: Cell = cell
         self.hidden_size, self.num_layers, self.bias = hidden_size, num_layers, bias
         self.n_directions = 2 if bidirectional else 1
-        self._as_one = False
+        self._is_native = False
         rows = _N_GATES[cell] * hidden_size
         self.weights = nn.ParameterList()
         for layer in range(num_layers):
@@ -80,14 +85,33 @@ class RecurrentLayers(nn.Module):
         return x, torch.cat(states, -1)
 
     def prepare_for_compilation(self) -> None:
-        """Let sequences be one operation wherever a gradient is asked for: written out they take minutes to compile."""
-        self._as_one = True
+        """Let sequences be computed in C++ from now on, if there is a compiler."""
+        self._is_native = True
+
+    def make_mirror(self) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+        """One step in NumPy: inputs (B, D) and states (B, S), to outputs (B, H) and the states after it, new arrays."""
+        parameters, n_weights = ParameterArrays(list(self.weights)), 4 if self.bias else 2
+        step = lstm_step_in_numpy if self.cell == "lstm" else gru_step_in_numpy
+        size = self.state_size // self.num_layers
+
+        def run(x: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            arrays, after = parameters(), np.empty_like(state)
+            for layer in range(self.num_layers):
+                own = slice(layer * size, (layer + 1) * size)
+                weights = arrays[layer * n_weights : (layer + 1) * n_weights]
+                x = step(x, state[:, own], weights, after[:, own])
+            return x, after
+
+        return run
 
     def _advance_layer(self, x: Tensor, state: Tensor, keep: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
         w_in, w_state, b_in, b_state = weights if self.bias else (*weights, None, None)
         gates = functional.linear(x, w_in, b_in)
-        advance = advance_as_one if self._as_one and torch.is_grad_enabled() else advance_steps
-        states = advance(gates, state, keep, w_state, b_state, self.cell)
+        if x.shape[0] == 1:
+            # Left written out: an exported policy consists of operations that everybody knows.
+            states = advance_steps(gates, state, keep, w_state, b_state, self.cell)
+        else:
+            states = advance_as_one(gates, state, keep, w_state, b_state, self.cell, native=self._is_native)
         return states[..., : self.hidden_size], states
 
     def _fused(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,8 +1,9 @@
-"""One recurrent layer over a sequence as one operation, for compiled code: its size does not grow with the steps.
+"""One recurrent layer over a sequence as one operation with a gradient of its own (Werbos 1990).
 
-Written out, every step of a sequence is a dozen operations and their gradients, for which the compiler takes minutes.
-Forward it is the same arithmetic as without. Backward the gates of all steps are computed at once from the states, then
-gradients go back step by step (Werbos 1990).
+Written out, every step of a sequence is a dozen operations and their gradients: eagerly they take longer than their
+arithmetic, and for the compiler they take minutes. On the CPU it is written in NumPy (`sequence_arrays`) and, for
+compiled updates, in C++ (`sequence_native`). Elsewhere the steps are written in torch; there the gates of all steps
+are computed at once from the states on the way back, and then gradients go back step by step.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from maze_blocks_recurrent import sequence_arrays as arrays
+from maze_blocks_recurrent.sequence_native import native_steps
 
 
 def lstm_step(gates: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
@@ -61,50 +65,118 @@ def advance_steps(gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bi
 
 
 def advance_as_one(
-    gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor | None, cell: str
+    gates: Tensor,
+    state: Tensor,
+    keep: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    cell: str,
+    *,
+    native: bool = False,
 ) -> Tensor:
-    """`advance_steps` as one operation with a gradient of its own."""
+    """`advance_steps` as one operation with a gradient of its own; `native`: in C++, if there is a compiler."""
     given = weight.new_zeros(weight.shape[0]) if bias is None else bias
-    states: Tensor = _Advance.apply(gates, state, keep, weight, given, cell)
+    states: Tensor
+    if not native and _is_plain(gates) and _steps_on_arrays(gates, native=False) is not None:
+        states = _Replay.apply(gates, state, keep, weight, given, cell)
+        return states
+    states, _ = _Advance.apply(gates, state, keep, weight, given, cell, native)
     return states
 
 
-class _Advance(torch.autograd.Function):
-    """Written with `setup_context`, which torch's function transforms ask for."""
+def _is_plain(tensor: Tensor) -> bool:
+    """Neither traced nor transformed: numbers that NumPy may read."""
+    if torch.compiler.is_compiling() or type(tensor) is not Tensor:
+        return False
+    return not torch._C._are_functorch_transforms_active()
+
+
+class _Replay(torch.autograd.Function):
+    """For updates that are not compiled: without the calls that make an operation known to the compiler."""
 
     @staticmethod
-    def forward(gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, cell: str) -> Tensor:
-        states: Tensor = _forward(gates, state, keep, weight, bias, cell)
+    def forward(
+        ctx: Any, gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, cell: str
+    ) -> Tensor:
+        ctx.replay = arrays.Replay(cell, *(tensor.numpy() for tensor in (gates, state, keep, weight.detach(), bias)))
+        states = torch.from_numpy(ctx.replay.states)
+        ctx.save_for_backward(weight, states)
         return states
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        *tensors, ctx.cell = inputs
-        ctx.save_for_backward(*tensors, output)
-
-    @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:  # type: ignore[override]
-        # There is no second derivative; without `detach` the operation would be asked for one.
-        tensors = [tensor.detach() for tensor in (grad, *ctx.saved_tensors)]
-        in_gates, in_state, in_weight, in_bias = _backward(*tensors, ctx.cell)
+        _ = ctx.saved_tensors  # an error where one of them was changed in the meantime
+        in_gates, in_state, in_weight, in_bias = map(torch.from_numpy, ctx.replay.gradients(grad.numpy()))
         return in_gates, in_state, None, in_weight, in_bias, None
 
 
+class _Advance(torch.autograd.Function):
+    """For the compiler and function transforms; these ask for `setup_context`."""
+
+    @staticmethod
+    def forward(
+        gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, cell: str, native: bool
+    ) -> tuple[Tensor, Tensor]:
+        states, kept = _forward(gates, state, keep, weight, bias, cell, native)
+        return states, kept
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
+        *tensors, ctx.cell, ctx.native = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*tensors, *output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _of_kept: Tensor) -> Any:  # type: ignore[override]
+        # There is no second derivative; without `detach` the operation would be asked for one.
+        tensors = [tensor.detach() for tensor in (grad, *ctx.saved_tensors)]
+        in_gates, in_state, in_weight, in_bias = _backward(*tensors, ctx.cell, ctx.native)
+        return in_gates, in_state, None, in_weight, in_bias, None, None
+
+
 @torch.library.custom_op("maze_blocks_recurrent::advance", mutates_args=())
-def _forward(gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, cell: str) -> Tensor:
-    return advance_steps(gates, state, keep, weight, bias, cell)
+def _forward(
+    gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, cell: str, native: bool
+) -> tuple[Tensor, Tensor]:
+    """The states after each step, and what the pass backward reads beside them: on arrays the gates, else nothing."""
+    steps = _steps_on_arrays(gates, native=native)
+    if steps is None:
+        return advance_steps(gates, state, keep, weight, bias, cell), gates.new_empty(0)
+    run = steps.lstm_forward if cell == "lstm" else steps.gru_forward
+    states, kept = run(*(tensor.detach().numpy() for tensor in (gates, state, keep, weight, bias)))
+    return torch.from_numpy(states), torch.from_numpy(kept)
 
 
 @_forward.register_fake
-def _(gates: Tensor, state: Tensor, *_others: Any) -> Tensor:
-    return gates.new_empty((gates.shape[0], *state.shape))
+def _(
+    gates: Tensor, state: Tensor, _keep: Tensor, weight: Tensor, _bias: Tensor, _cell: str, native: bool
+) -> tuple[Tensor, Tensor]:
+    states = gates.new_empty((gates.shape[0], *state.shape))
+    kept = (0,) if _steps_on_arrays(gates, native=native) is None else (*gates.shape[:2], 4 * weight.shape[1])
+    return states, gates.new_empty(kept)
 
 
 @torch.library.custom_op("maze_blocks_recurrent::advance_backward", mutates_args=())
 def _backward(
-    grad: Tensor, gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, states: Tensor, cell: str
+    grad: Tensor,
+    gates: Tensor,
+    state: Tensor,
+    keep: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    states: Tensor,
+    kept: Tensor,
+    cell: str,
+    native: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of gates, first state, weight and bias from those (T, B, S) of the states."""
+    steps = _steps_on_arrays(gates, native=native)
+    if steps is not None:
+        run = steps.lstm_backward if cell == "lstm" else steps.gru_backward
+        forward = arrays.Advanced(states.numpy(), kept.numpy())
+        found = run(*(tensor.numpy() for tensor in (grad, state, keep, weight)), forward)
+        return tuple(torch.from_numpy(array) for array in found)  # type: ignore[return-value]
     before = torch.cat([state[None], states[:-1]]) * keep
     hidden = before[..., : weight.shape[1]]
     recurrent = torch.nn.functional.linear(hidden, weight, bias)
@@ -119,6 +191,16 @@ def _(
     _grad: Tensor, gates: Tensor, state: Tensor, _keep: Tensor, weight: Tensor, bias: Tensor, *_others: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return torch.empty_like(gates), torch.empty_like(state), torch.empty_like(weight), torch.empty_like(bias)
+
+
+def _steps_on_arrays(gates: Tensor, *, native: bool) -> Any:
+    """Whoever takes the steps (T, B, G) on arrays: `NativeSteps`, the module `sequence_arrays`, or None: torch does."""
+    if gates.device.type != "cpu" or gates.dtype != torch.float32:
+        return None
+    compiled = native_steps() if native else None
+    if compiled is not None:
+        return compiled
+    return arrays if gates.shape[1] * gates.shape[2] <= arrays.LARGEST_STEP else None
 
 
 def _gru_back(

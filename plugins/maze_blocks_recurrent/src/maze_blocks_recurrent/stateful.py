@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from maze_blocks_recurrent.blocks import GRU, LSTM
 from maze_blocks_recurrent.layers import Cell, RecurrentLayers
 from maze_blocks_recurrent.options import StatefulOptions
-from maze_perception.block import BlockError, PerceptionBlock, Shape, TensorDict
+from maze_perception.block import BlockError, Mirror, PerceptionBlock, Shape, TensorDict
 from maze_runtime.models.recurrence import BEGINS, NEXT_STATE, STATE
 
 
@@ -71,6 +73,23 @@ class StatefulRecurrent(PerceptionBlock):
             x.reshape(n_steps, n_sequences, x.shape[-1]), state, begins.reshape(n_steps, n_sequences)
         )
         return {self.out_keys[0]: outputs.flatten(0, 1), self.out_keys[1]: states.flatten(0, 1)}
+
+    def make_mirror(self) -> Mirror | None:
+        """One step of B sequences, which is how it acts."""
+        run, (in_key, state_key, begins_key), (out_key, after_key) = (
+            self.layers.make_mirror(),
+            self.in_keys,
+            self.out_keys,
+        )
+
+        def step(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            state, begins = arrays[state_key], arrays[begins_key]
+            if np.count_nonzero(begins):
+                state = state * (begins == 0.0).astype(state.dtype)[:, None]
+            outputs, after = run(arrays[in_key], state)
+            return {out_key: outputs, after_key: after}
+
+        return step
 
     def out_shapes(self) -> tuple[Shape, ...]:
         """The output, and the state."""
