@@ -42,7 +42,7 @@ def test_each_policy_key_remembers_what_it_was_shown(kernel, tmp_path, seed):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_carried_state_balances_without_velocities(kernel, tmp_path, seed):
-    """Measured over three seeds: at least 308 with a memory, at most 43 without."""
+    """Measured over three seeds: 489, 199 and 246 with a memory, at most 43 without."""
     name = "cartpole_masked_recurrent_ppo.toml"
     assert best(kernel, tmp_path / "memory", name, seed) >= 200.0
     assert best(kernel, tmp_path / "none", name, seed, FORGETFUL) <= 100.0

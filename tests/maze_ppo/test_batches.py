@@ -89,6 +89,19 @@ def test_rows_match_a_slow_walk(buffer, model):
             )
 
 
+@pytest.mark.parametrize("numbers", [1, 2, 7, 28, 30])
+def test_large_observations_are_valued_part_by_part_with_the_same_result(monkeypatch, buffer, model, numbers):
+    whole, sizes = estimate(buffer, model), []
+    evaluate = model.logits_and_value
+    model.logits_and_value = lambda key, rows: sizes.append(len(rows["observation"])) or evaluate(key, rows)
+    monkeypatch.setattr("maze_ppo.batch._NUMBERS_AT_ONCE", numbers)
+    parts = estimate(buffer, model)
+    assert max(sizes) == max(1, numbers // 2)
+    assert sum(sizes) == 15
+    for ours, theirs in zip(parts.columns().values(), whole.columns().values(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
 def test_void_decisions_are_left_out_or_weigh_nothing(buffer, model):
     buffer.void[2, 0] = True
     dropped = estimate(buffer, model)

@@ -153,15 +153,15 @@ def test_the_policy_acted_on_what_the_replay_gives(everything, name, changes):
     trainer = trainer_of(everything, name, changes)
     acted = {}
     policy = trainer._source.collector.policy
-    advance = policy._advance
+    act = policy.logits
 
-    def spy(key, group, observation, agent_id):
-        logits = advance(key, group, observation, agent_id)
+    def spy(key, group):
+        logits = act(key, group)
         for row, n in enumerate(group.env_index):
-            acted.setdefault(int(n), []).append(logits["choice"][row].clone())
+            acted.setdefault(int(n), []).append(torch.from_numpy(logits["choice"][row].copy()))
         return logits
 
-    object.__setattr__(policy, "_advance", spy)
+    policy.logits = spy
     for _ in range(3):
         acted.clear()
         batch = trainer.estimate(trainer.collect())

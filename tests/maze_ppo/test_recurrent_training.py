@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from maze_blocks_recurrent import layers
+from maze_blocks_recurrent.sequence_op import advance_steps
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
 from maze_runtime.models.network_policy import NetworkPolicy
@@ -57,19 +59,21 @@ ENVS = [
 
 @pytest.mark.parametrize("env", ENVS, ids=["sequential", "native"])
 @pytest.mark.parametrize("shared", [False, True, "feature"])
-def test_the_replay_gives_the_logits_the_policy_acted_on(everything, env, shared):
+@pytest.mark.parametrize("in_numpy", [False, True])
+def test_the_replay_gives_the_logits_the_policy_acted_on(everything, env, shared, in_numpy):
     trainer = trainer_of(everything, env=env, model={**MODEL, "critic": {"share_embedding": shared}})
-    acted = []
-    model = trainer.model
-    advance = model.advance
+    acted, model, policy = [], trainer.model, trainer._source.policy
+    if not in_numpy:
+        policy._recurrent_mirrors.clear()
+    assert bool(policy._recurrent_mirrors) == in_numpy
+    act = policy.logits
 
-    def spy(key, observation, agent_id=None, *, with_value=True):
-        logits, value, after = advance(key, observation, agent_id, with_value=with_value)
-        if not with_value:
-            acted.append(logits["action"].clone())
-        return logits, value, after
+    def spy(key, group):
+        logits = act(key, group)
+        acted.append(torch.from_numpy(logits["action"].copy()))
+        return logits
 
-    model.advance = spy
+    policy.logits = spy
     for _ in range(2):
         acted.clear()
         batch = trainer.estimate(trainer.collect())
@@ -77,6 +81,7 @@ def test_the_replay_gives_the_logits_the_policy_acted_on(everything, env, shared
         logits, value = model.logits_and_value("0", rows.observation)
         torch.testing.assert_close(logits["action"], torch.cat(acted), atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(value, batch.value)
+        trainer.train_epoch()  # the next rollout is acted with other weights
     assert any(bool((state != 0).any()) for state in batch.states.values())
 
 
@@ -128,6 +133,40 @@ def test_values_and_advantages_equal_a_slow_loop(everything, env):
         advantages[t] = carried
     live = ~buffer.void
     np.testing.assert_allclose(batch.rows.advantages.view(value.shape)[live], advantages[live], atol=1e-5)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("env", [*ENVS, {"use": "maze_testing.structured_environments:Hierarchy"}])
+def test_losses_and_gradients_are_those_of_the_steps_written_out(everything, env, cell, monkeypatch):
+    """Of minibatches that begin with states and in which episodes begin."""
+    model = {**MODEL, "recurrence": {**MODEL["recurrence"], "use": cell, "num_layers": 2}}
+    changes = {"n_rollout_steps": 40, "batch_size": 80}
+    trainer = trainer_of(everything, env=env, model=model, vector={"n_envs": 5}, trainer=changes)
+    trainer.estimate(trainer.collect())
+    batch = trainer.estimate(trainer.collect())
+    flat = trainer._gradient_step.flat
+
+    def learnt():
+        found = []
+        for minibatch in batch.minibatches(80, np.random.default_rng(2)):
+            flat.grad.zero_()
+            loss, statistics = trainer._algorithm.loss(trainer.model, minibatch, trainer._coefficients)
+            loss.backward()
+            found += [loss.detach(), statistics, flat.grad.clone()]
+        return found
+
+    in_numpy = learnt()
+    written_out = []
+
+    def steps(*arguments, native):
+        written_out.append(native)
+        return advance_steps(*arguments)
+
+    monkeypatch.setattr(layers, "advance_as_one", steps)
+    for fast, slow in zip(in_numpy, learnt(), strict=True):
+        torch.testing.assert_close(fast, slow, atol=1e-5, rtol=1e-3)
+    assert written_out
+    assert not any(written_out)
 
 
 def test_minibatches_are_whole_sequences_with_their_states(everything):

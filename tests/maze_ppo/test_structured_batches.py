@@ -25,6 +25,7 @@ ENVIRONMENTS = {
     "DoorAndKey": {"n_steps": 3},
     "Pair": {"n_steps": 3, "alike": False},
     "ChangingTeam": {"n_steps": 4},
+    "ChangingTeam expels": {"n_steps": 4, "expels": True},
     "Hierarchy": {"n_steps": 5},
 }
 
@@ -35,7 +36,7 @@ def collected(make_trainer):
 
     def collect(name, critic, **options):
         trainer = make_trainer(
-            env={"use": PLACE + name, **ENVIRONMENTS[name]},
+            env={"use": PLACE + name.split()[0], **ENVIRONMENTS[name]},
             model={"use": "auto", "hidden_units": [8], "init": "torch", "critic": critic, **options},
             trainer={"use": "ppo", "n_rollout_steps": 11, "gamma": GAMMA, "gae_lambda": 1.0},
             wrappers=[{"use": "time-limit", "max_episode_steps": 2}] if name == "Hierarchy" else [],
@@ -53,7 +54,7 @@ def collected(make_trainer):
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_returns_match_a_walk_through_each_environment(collected, name, critic):
     carried = [0.0, 0.0, 0.0]
-    n_cut = 0
+    n_cut = n_expelled = 0
     for trainer, buffer, rows in collected(name, critic):
         walks = [Walk(trainer.model, buffer, n, carried[n]) for n in range(3)]
         assert len(rows.value) == 33
@@ -65,7 +66,9 @@ def test_returns_match_a_walk_through_each_environment(collected, name, critic):
                 assert float(batch.advantages[i] + batch.value[i]) == pytest.approx(float(batch.returns[i]), abs=1e-5)
         carried = [walk.carried for walk in walks]
         n_cut += len(buffer.truncations)
+        n_expelled += len(buffer.departures)
     assert (n_cut > 0) == (name == "Hierarchy")
+    assert (n_expelled > 0) == (name == "ChangingTeam expels")
 
 
 def test_log_probabilities_are_those_of_each_agents_network(collected):

@@ -12,6 +12,7 @@ from maze_ppo.batch import Minibatch
 from maze_ppo.losses import normalize_advantages, policy_gradient_losses, value_losses, weighted_mean
 from maze_ppo.options import A2COptions
 from maze_ppo.trainer import OnPolicyTrainer
+from maze_runtime.models.same_operations import same_operations
 from maze_runtime.training.loss_terms import weighted_loss
 
 
@@ -20,6 +21,7 @@ def make_a2c(context: TrainerContext, options: A2COptions) -> OnPolicyTrainer:
     return OnPolicyTrainer(context, options, A2C(options))
 
 
+@same_operations
 class A2C:
     """Synchronous advantage actor-critic, with generalised advantage estimation.
 

@@ -17,6 +17,9 @@ from maze_runtime.rollout.buffer import RolloutBuffer
 
 TensorDict = dict[str, Tensor]
 
+_NUMBERS_AT_ONCE = 1 << 22
+"""Numbers of an observation that go through the networks at once when a rollout is valued."""
+
 KEY_STATISTICS = ("policy_loss", "value_loss", "entropy")
 """What gradient steps report of each policy key where there are several."""
 
@@ -207,8 +210,11 @@ class FlatEstimator:
         observation = {name: self._rows(array) for name, array in rollout.observation.items()}
         action = {name: self._rows(array) for name, array in rollout.action.items()}
         with torch.no_grad():
-            logits, value = model.logits_and_value(key, observation)
-            log_prob = model.distributions[key].log_prob(logits, action)
+            if rollout.value is None:
+                log_prob, value = evaluated_in_parts(model, key, observation, action)
+            else:
+                logits = {head: self._rows(array) for head, array in rollout.logits.items()}
+                log_prob, value = model.distributions[key].log_prob(logits, action), self._rows(rollout.value)
         value_array = value.cpu().numpy().reshape(rollout.reward.shape)
         advantages = self._rows(
             generalized_advantages(
@@ -234,6 +240,28 @@ class FlatEstimator:
 
     def _rows(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(self._device)
+
+
+def evaluated_in_parts(
+    model: ActorCritic, key: PolicyKey, observation: TensorDict, action: TensorDict
+) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and values of B decisions, (B,) each.
+
+    Large observations go through the networks a part at a time: what images leave in memory on the way through the
+    convolutions would be the peak of a training run.
+    """
+    distribution, n_rows = model.distributions[key], len(next(iter(observation.values())))
+    numbers_a_row = sum(tensor[0].numel() for tensor in observation.values())
+    size = max(1, _NUMBERS_AT_ONCE // max(1, numbers_a_row))
+    log_probs, values = [], []
+    for start in range(0, n_rows, size):
+        rows = slice(start, start + size)
+        logits, value = model.logits_and_value(key, {name: tensor[rows] for name, tensor in observation.items()})
+        log_probs.append(distribution.log_prob(logits, {head: tensor[rows] for head, tensor in action.items()}))
+        values.append(value)
+    if len(values) == 1:
+        return log_probs[0], values[0]
+    return torch.cat(log_probs), torch.cat(values)
 
 
 def minibatches(batch: FlatBatch, size: int, rng: np.random.Generator) -> Iterator[FlatBatch]:

@@ -10,9 +10,9 @@ import torch
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_runtime.models.flat_parameters import FlatParameters
-from maze_runtime.models.network_policy import require_sampling
+from maze_runtime.models.network_policy import NetworkPolicy, require_sampling
 from maze_runtime.rollout.buffer import RolloutBuffer
-from maze_runtime.rollout.collector import collector_for, make_buffer
+from maze_runtime.rollout.collector import Collector, collector_for, make_buffer
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
 
 
@@ -42,6 +42,7 @@ class RolloutSource:
         acting = self._acting_parameters or parameters
         self.collector = collector_for(self.vector_env, self.policy, acting, n_steps)
         self.buffer = make_buffer(self.vector_env.structured_spaces, n_steps, self.vector_env.n_envs)
+        self._keep_evaluations(model)
 
     def start_segment(self, epoch: int) -> None:
         """Re-seed environments and action samples from the run's seed and `epoch`, and start new episodes."""
@@ -64,6 +65,14 @@ class RolloutSource:
     def close(self) -> None:
         """Close the environments."""
         self.vector_env.close()
+
+    def _keep_evaluations(self, model: ActorCritic) -> None:
+        """Let rollouts hold values and logits where the policy works them out anyway."""
+        buffer, policy = self.buffer, self.policy
+        if not (isinstance(self.collector, Collector) and isinstance(buffer, RolloutBuffer)):
+            return
+        if isinstance(policy, NetworkPolicy) and policy.keep_values():
+            buffer.keep_evaluations(model.distributions[buffer.policy_key].logits_shapes())
 
     def _acting_model(self, model: ActorCritic) -> ActorCritic:
         if not self._parameters.data.is_cuda:

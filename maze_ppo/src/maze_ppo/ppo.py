@@ -12,6 +12,7 @@ from maze_ppo.batch import Minibatch
 from maze_ppo.losses import approximate_kl, clipped_policy_losses, normalize_advantages, value_losses, weighted_mean
 from maze_ppo.options import PPOOptions
 from maze_ppo.trainer import OnPolicyTrainer
+from maze_runtime.models.same_operations import same_operations
 from maze_runtime.training.loss_terms import weighted_loss
 
 
@@ -20,6 +21,7 @@ def make_ppo(context: TrainerContext, options: PPOOptions) -> OnPolicyTrainer:
     return OnPolicyTrainer(context, options, PPO(options))
 
 
+@same_operations
 class PPO:
     """Proximal policy optimisation. Source: Schulman et al. 2017, algorithm 1.
 

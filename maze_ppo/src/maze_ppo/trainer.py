@@ -19,6 +19,7 @@ from maze_ppo.losses import explained_variance
 from maze_ppo.options import OnPolicyOptions
 from maze_ppo.structured_batch import StructuredBatch
 from maze_runtime.models.device import resolve_device, threads_for
+from maze_runtime.models.same_operations import runs_same_operations
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
 from maze_runtime.training.counters import Counters
@@ -81,6 +82,7 @@ class OnPolicyTrainer:
             max_grad_norm=options.max_grad_norm,
             compiled=options.compile,
             norms_of=actor_critic_parts(self.model),
+            recorded=runs_same_operations([algorithm]),
         )
         by_key = names_by_key(KEY_STATISTICS, self.model)
         self._columns = StepStatistics(algorithm.statistics, by_key, self._gradient_step.norms)
@@ -145,7 +147,7 @@ class OnPolicyTrainer:
         statistics: list[Tensor] = []
         steps_before = self.env_steps
         with threads_for(len(self._gradient_step.flat.data), self._rows_a_step()):
-            for index in range(self.options.epoch_length):
+            for index in self._counters.updates(self.options.epoch_length):
                 self._update_index = index
                 of_update = self._algorithm.update(self)
                 if not self._columns.are_finite(torch.stack(of_update)):
