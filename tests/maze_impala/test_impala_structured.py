@@ -22,6 +22,7 @@ ENVIRONMENTS = {
     "DoorAndKey": {"n_steps": 3, "divided": True},
     "Pair": {"n_steps": 3, "alike": False},
     "ChangingTeam": {"n_steps": 4},
+    "ChangingTeam expels": {"n_steps": 4, "expels": True},
     "Hierarchy": {"n_steps": 5},
 }
 CRITICS = ["shared-state", "step-state", "delta-state"]
@@ -35,7 +36,7 @@ def learner(make_trainer):
     def build(name, critic, **tables):
         options = {"n_rollout_steps": 11, "num_actors": 5, "actors_batch_size": 4, "epoch_length": 1, "lr": 0.1}
         return make_trainer(
-            env={"use": PLACE + name, **ENVIRONMENTS[name]},
+            env={"use": PLACE + name.split()[0], **ENVIRONMENTS[name]},
             model={"use": "auto", "hidden_units": [8], "init": "torch", "critic": critic, **tables.pop("model", {})},
             trainer={**options, "gamma": GAMMA, **tables.pop("trainer", {})},
             wrappers=[{"use": "time-limit", "max_episode_steps": 2}] if name == "Hierarchy" else [],
@@ -87,7 +88,7 @@ def test_targets_and_advantages_match_a_walk_through_each_environment(learner, m
     )
     options = attrs.evolve(trainer.options, vtrace_clip_rho_threshold=clips[0], vtrace_clip_pg_rho_threshold=clips[1])
     limits = [clip or np.inf for clip in clips]
-    seen = {"ratio": [], "cut": 0, "ended": 0, "left": 0, "carried": 0}
+    seen = {"ratio": [], "cut": 0, "ended": 0, "left": 0, "expelled": 0, "carried": 0}
     for _ in range(3):
         trainer.train_epoch()
         trainer._queue.fill(trainer._buffer)
@@ -103,12 +104,14 @@ def test_targets_and_advantages_match_a_walk_through_each_environment(learner, m
         seen["cut"] += len(buffer.rollouts.truncations)
         seen["ended"] += int(buffer.rollouts.terminated[:-1].sum())
         seen["left"] += int(buffer.rollouts.actor_done.sum())
+        seen["expelled"] += len(buffer.rollouts.departures)
         seen["carried"] += int((buffer.carried != 0).sum())
     assert min(seen["ratio"]) < 0.9
     assert max(seen["ratio"]) > 1.1
     assert (seen["cut"] > 0) == (name == "Hierarchy")
     assert (seen["ended"] > 0) == (name != "Hierarchy")
-    assert (seen["left"] > 0) == (name == "ChangingTeam")
+    assert (seen["left"] > 0) == name.startswith("ChangingTeam")
+    assert (seen["expelled"] > 0) == (name == "ChangingTeam expels")
     assert (seen["carried"] > 0) == (critic == "delta-state")
 
 

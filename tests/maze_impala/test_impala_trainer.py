@@ -283,6 +283,17 @@ def test_compiled_updates_equal_eager_ones(make_trainer, tables):
     np.testing.assert_allclose(weights(eager), weights(compiled), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("tables", COMPILED)
+def test_recorded_updates_equal_plain_ones_bit_for_bit(make_trainer, tables):
+    recorded, plain = (make_trainer(**tables, trainer={"epoch_length": 60}) for _ in range(2))
+    plain._gradient_step._recorded = None
+    for trainer in (recorded, plain):
+        trainer.train_epoch()
+    assert torch.equal(weights(recorded), weights(plain))
+    if not tables:
+        assert any(form.replay is not None for form in recorded._gradient_step._recorded._forms.values())
+
+
 # Actors in processes
 
 

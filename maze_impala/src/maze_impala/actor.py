@@ -21,7 +21,7 @@ from maze_kernel.contracts.workers import ActorContext
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.collector import Collector, make_buffer
 from maze_runtime.rollout.decision_values import carried_values, critic_kind_of
-from maze_runtime.rollout.structured_buffer import StructuredBuffer
+from maze_runtime.rollout.structured_buffer import Departure, StructuredBuffer
 from maze_runtime.workers.lanes import Columns, Lane
 
 
@@ -61,6 +61,7 @@ class Report:
         columns: its arrays; None where they lie in shared memory.
         version: of the weights it was made with.
         truncations: final observations of truncated episodes.
+        departures: of actors who left with the decision of another one.
         returns, lengths: (E,) of the episodes that ended in it.
         events: event statistics of these episodes.
     """
@@ -68,6 +69,7 @@ class Report:
     columns: Columns | None
     version: int
     truncations: Truncations
+    departures: Sequence[Departure]
     returns: np.ndarray
     lengths: np.ndarray
     events: Sequence[EpisodeStatistics]
@@ -116,6 +118,7 @@ class RolloutActor:
             columns=columns,
             version=self._version,
             truncations=list(self._buffer.truncations),
+            departures=list(getattr(self._buffer, "departures", ())),
             returns=returns,
             lengths=lengths,
             events=self._events(),

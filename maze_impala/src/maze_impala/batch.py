@@ -18,7 +18,7 @@ from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import ArrayDict
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.collector import idle_decisions, make_buffer
-from maze_runtime.rollout.structured_buffer import Finals, StructuredBuffer
+from maze_runtime.rollout.structured_buffer import Departure, Finals, StructuredBuffer
 
 TensorDict = dict[str, Tensor]
 
@@ -71,8 +71,17 @@ class BatchBuffer:
         """Start a new batch."""
         self.n_filled = 0
         self.rollouts.truncations.clear()
+        if isinstance(self.rollouts, StructuredBuffer):
+            self.rollouts.departures.clear()
 
-    def add(self, columns: Mapping[str, np.ndarray], source: slice, truncations: Truncations, version: int) -> None:
+    def add(
+        self,
+        columns: Mapping[str, np.ndarray],
+        source: slice,
+        truncations: Truncations,
+        version: int,
+        departures: Sequence[Departure] = (),
+    ) -> None:
         """Append environments `source` of rollouts whose arrays are those of `rollout_columns`.
 
         Where there are tables, decision t of environment n must be in their rows n·T + t.
@@ -86,6 +95,9 @@ class BatchBuffer:
                 array[target] = columns[name][source]
         if isinstance(self.rollouts, StructuredBuffer):
             self.rollouts.row[:, target] += shift * self.rollouts.n_steps
+            own_envs = range(source.start, source.stop)
+            own_departures = [one for one in departures if one.env_index in own_envs]
+            self.rollouts.departures += [one._replace(env_index=one.env_index + shift) for one in own_departures]
         for step, index, final in truncations:
             own = (index >= source.start) & (index < source.stop)
             if own.any():

@@ -110,7 +110,8 @@ class RolloutQueue:
             n_envs = self._plan.bounds[arrival.worker + 1] - self._plan.bounds[arrival.worker]
             last = min(n_envs, first + batch.n_free)
             columns = self._lanes.read(arrival.worker, arrival.slot, arrival.report.columns)
-            batch.add(columns, slice(first, last), arrival.report.truncations, arrival.report.version)
+            report = arrival.report
+            batch.add(columns, slice(first, last), report.truncations, report.version, report.departures)
             arrival.n_taken = last
             if last == n_envs:
                 self._arrived.popleft()

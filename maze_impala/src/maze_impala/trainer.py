@@ -51,6 +51,7 @@ class ImpalaTrainer:
             max_grad_norm=options.max_grad_norm,
             compiled=options.compile,
             norms_of=actor_critic_parts(self.model),
+            recorded=True,
         )
         further = ("value", *names_by_key(KEY_STATISTICS, self.model))
         self._columns = StepStatistics(STATISTICS, further, self._gradient_step.norms)
@@ -77,7 +78,7 @@ class ImpalaTrainer:
         steps_before = self.env_steps
         n_rows = self.options.n_rollout_steps * self.options.actors_batch_size
         with threads_for(len(self._gradient_step.flat.data), n_rows):
-            for index in range(self.options.epoch_length):
+            for index in self._counters.updates(self.options.epoch_length):
                 part_of_epoch = index / self.options.epoch_length
                 self._counters.report(part_of_epoch, "rollout", self._queue.mean_return())
                 self._queue.fill(self._buffer)
