@@ -109,7 +109,7 @@ def start(file, kernel):
     ("lines", "words"),
     [
         ('optimizer = { use = "torch.optim:SGD" }\ncompile = true', "is not compiled"),
-        ('optimizer = { use = "torch.optim:SGD", kwargs = { lr = 1.0 } }', "the option 'lr'"),
+        ('optimizer = { use = "torch.optim:SGD", kwargs = { lr = 1.0 } }', "an option of its own"),
         ("top_k = [0]", "numbers >= 1"),
         ('optimizer = { use = "torch.optim:LBFGS" }', "several times a step"),
     ],

@@ -1,5 +1,7 @@
 """Whole runs: selection, resume bit for bit, numbers that are not finite, masks that forbid what was done."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -52,6 +54,28 @@ def test_the_least_validation_loss_selects_the_best_model(identity_recording, ru
     assert result.best_metric == pytest.approx(min(losses))
     assert result.outcome.metric == "train_ValidationEvents/policy_loss"
     assert result.env_steps == 0
+
+
+HEARD = []
+
+
+class Listening:
+    """A logger that keeps what it was told of the metric."""
+
+    def __init__(self, context):
+        HEARD.append(context.metric)
+
+    def write(self, record):
+        pass
+
+
+@pytest.mark.parametrize(("percentage", "events"), [(20.0, "ValidationEvents"), (0.0, "ImitationEvents")])
+def test_loggers_are_told_what_selects_the_best_model(identity_recording, run, monkeypatch, percentage, events):
+    monkeypatch.setitem(sys.modules, "listening", sys.modules[__name__])
+    HEARD.clear()
+    trainer = {"n_epochs": 1, "validation_percentage": percentage}
+    result = run("a", identity_recording(), trainer=trainer, loggers=[{"use": "listening:Listening"}])
+    assert HEARD == [f"train_{events}/policy_loss"] == [result.outcome.metric]
 
 
 @pytest.mark.parametrize("options", [{}, {"eval_every_k_iterations": 3, "entropy_coef": 0.01}])

@@ -114,3 +114,17 @@ def test_compiled_and_eager_training_agree(identity_recording, make_trainer):
         for tag, value in one.items():
             if not tag.startswith("Timing/"):
                 assert other[tag] == pytest.approx(value, rel=1e-3, abs=1e-5), tag
+
+
+@pytest.mark.parametrize("kind", ["discrete", "box"])
+@pytest.mark.parametrize("loss", ["auto", "mse"])
+def test_recorded_updates_equal_plain_ones_bit_for_bit(identity_recording, make_trainer, kind, loss):
+    folder, env = identity_recording(kind), {"use": PROBE + "Identity", "kind": kind}
+    options = {"lr": 0.01, "batch_size": 30, "loss": loss, "entropy_coef": 0.01, "max_grad_norm": 0.5}
+    recorded, plain = (make_trainer(folder, env=env, trainer=options) for _ in range(2))
+    plain._step._recorded = None
+    for _ in range(30):
+        one, other = recorded.train_epoch(), plain.train_epoch()
+        assert one["ImitationEvents/policy_loss"] == other["ImitationEvents/policy_loss"]
+    assert torch.equal(recorded._step.flat.data, plain._step.flat.data)
+    assert all(form.replay is not None for form in recorded._step._recorded._forms.values())

@@ -10,7 +10,8 @@ from scipy.stats import rankdata
 from maze_es.losses import centered_ranks, gradient, pair_weights
 from maze_es.optimizers import make_optimizer
 from maze_es.options import AdamOptions, SGDOptions, TorchOptimizerOptions
-from maze_kernel.errors import RequestError
+from maze_kernel.config.load import experiment_from_mapping
+from maze_kernel.errors import MazeError, RequestError
 from maze_runtime.training.state_tree import flatten_state, unflatten_state
 
 
@@ -91,7 +92,7 @@ def test_sgd_descends_the_mean_of_the_last_gradients():
 
 
 def of_torch(name, **kwargs):
-    return TorchOptimizerOptions(name=name, kwargs=kwargs)
+    return TorchOptimizerOptions(use=name if ":" in name else f"torch.optim:{name}", kwargs=kwargs)
 
 
 SOME = {
@@ -156,11 +157,12 @@ def test_an_optimizer_of_torch_does_what_it_does_there(name):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (of_torch("RMSProp"), "no optimiser 'RMSProp'"),
-        (of_torch("LBFGS"), "LBFGS refuses to optimise"),
+        (of_torch("RMSProp"), "torch.optim:RMSProp' cannot be imported"),
+        (of_torch("LBFGS"), "several times a step"),
         (of_torch("SGD", momentun=0.9), "momentun"),
-        (of_torch("lr_scheduler"), "no class"),
-        (of_torch("torch.nn:Linear"), "no class"),
+        (of_torch("lr_scheduler"), "cannot be made"),
+        (of_torch("SparseAdam"), "refuses to step"),
+        (of_torch("torch.nn:Identity"), "makes no optimiser"),
         (of_torch("no_such_package.at_all:Thing"), "no_such_package"),
     ],
 )
@@ -168,4 +170,13 @@ def test_what_cannot_optimise_is_refused(options, message):
     with pytest.raises(RequestError, match=message) as caught:
         make_optimizer(3, options)
     assert caught.value.option == "optimizer"
-    assert caught.value.help
+
+
+@pytest.mark.parametrize("use", ["es", "bc"])
+def test_another_way_of_naming_an_optimizer_is_refused_with_the_right_one(kernel, use):
+    for optimizer in ({"use": "torch", "name": "RMSprop"}, {"use": "RMSprop"}):
+        trainer = {"use": use, "optimizer": optimizer, **({"demonstrations": {"path": "x"}} if use == "bc" else {})}
+        data = {"name": "x", "env": {"use": "gym", "id": "CartPole-v1"}, "trainer": trainer}
+        with pytest.raises(MazeError) as caught:
+            experiment_from_mapping(data, kernel=kernel)
+        assert 'use = "torch.optim:RMSprop"' in str(caught.value)

@@ -22,7 +22,7 @@ def weights(trainer):
 @pytest.mark.parametrize("noise", [{}, TABLE], ids=["seeded", "table"])
 @pytest.mark.parametrize(
     "optimizer",
-    [{"use": "adam", "step_size": {"start": 0.1}}, {"use": "sgd"}, {"use": "torch", "name": "RMSprop"}],
+    [{"use": "adam", "step_size": {"start": 0.1}}, {"use": "sgd"}, {"use": "torch.optim:RMSprop"}],
     ids=["adam", "sgd", "rmsprop"],
 )
 def test_a_restored_trainer_goes_on_bit_for_bit(assemble, mode, noise, optimizer):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,12 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from maze_bc.data import OWNER
-from maze_bc.options import OptimizerOptions
-from maze_kernel.components import load_attribute
-from maze_kernel.errors import RequestError
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.training.gradient_norms import GradientNorms
 from maze_runtime.training.gradient_step import LossFunction
+from maze_runtime.training.optimizer_options import OptimizerOptions
+from maze_runtime.training.torch_optimizer import load_optimizer_state, optimizer_state, torch_optimizer
 
 
 class OptimizerStep:
@@ -52,7 +50,7 @@ class OptimizerStep:
         self.norms = ("grad_norm", *self._part_norms.names)
         self._model, self._loss = model, loss
         self._max_grad_norm = max_grad_norm
-        self._optimizer = _build(options, self.flat)
+        self._optimizer = torch_optimizer(options, self.flat.parameters, OWNER)
 
     def __call__(self, learning_rate: float, *inputs: Any) -> Tensor:
         """Take one step; returns the loss function's statistics, the gradient norm and those of its parts."""
@@ -79,53 +77,8 @@ class OptimizerStep:
 
     def state_dict(self) -> dict[str, Any]:
         """The optimiser's state of each parameter, copies."""
-        state = self._optimizer.state_dict()["state"]
-        return {str(index): _copied(own) for index, own in state.items()}
+        return optimizer_state(self._optimizer)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        groups = self._optimizer.state_dict()["param_groups"]
-        self._optimizer.load_state_dict(
-            {"state": {int(index): _copied(own) for index, own in state.items()}, "param_groups": groups}
-        )
-
-
-def _copied(state: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value.clone() if isinstance(value, Tensor) else value for name, value in state.items()}
-
-
-def _build(options: OptimizerOptions, flat: FlatParameters) -> torch.optim.Optimizer:
-    make = _imported(options.use)
-    try:
-        optimizer = make(flat.parameters, **options.kwargs)
-    except (TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise _refused(
-            f"the optimiser {options.use!r} cannot be made: {error}",
-            received=", ".join(f"{name}={value!r}" for name, value in options.kwargs.items()) or "no arguments",
-            help="its arguments stand in kwargs; the learning rate is the option lr",
-        ) from error
-    if not isinstance(optimizer, torch.optim.Optimizer):
-        raise _refused(
-            f"{options.use!r} makes no optimiser", received=type(optimizer).__name__, expected="a torch.optim.Optimizer"
-        )
-    closure = inspect.signature(optimizer.step).parameters.get("closure")
-    if closure is not None and closure.default is inspect.Parameter.empty:
-        raise _refused(
-            f"the optimiser {options.use!r} asks for the loss several times a step",
-            expected="one whose step() needs no closure, such as torch.optim:AdamW",
-        )
-    return optimizer
-
-
-def _imported(path: str) -> Any:
-    try:
-        return load_attribute(path)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise _refused(
-            f"the optimiser {path!r} cannot be imported: {error}",
-            expected='"package.module:Class", such as "torch.optim:AdamW"',
-        ) from error
-
-
-def _refused(what: str, **more: Any) -> RequestError:
-    return RequestError(what, option="optimizer", owner=OWNER, **more)
+        load_optimizer_state(self._optimizer, state)

@@ -8,6 +8,7 @@ import attrs
 
 from maze_kernel.selection import Selection
 from maze_kernel.validators import above, all_of, at_least, below, between
+from maze_runtime.training.optimizer_options import OptimizerOptions
 from maze_runtime.training.schedules import Schedule, positive_rate
 from maze_runtime.training.spellings import SPELLINGS
 
@@ -20,21 +21,6 @@ def _each_positive(_: Any, attribute: Any, numbers: tuple[int, ...]) -> None:
 def _is_eager(options: Any, attribute: Any, optimizer: OptimizerOptions | None) -> None:
     if optimizer is not None and options.compile:
         raise ValueError(f"'{attribute.name}' is not compiled: leave it out, or set 'compile = false'")
-
-
-def _leaves_the_rate(_: Any, attribute: Any, kwargs: dict[str, Any]) -> None:
-    if "lr" in kwargs:
-        raise ValueError(f"'{attribute.name}' has no 'lr': the learning rate is the option 'lr' of the trainer")
-
-
-@attrs.frozen(kw_only=True)
-class OptimizerOptions:
-    """An optimiser by import path."""
-
-    use: str
-    """"package.module:Class" of a torch.optim.Optimizer whose step needs no closure, e.g. "torch.optim:AdamW"."""
-    kwargs: dict[str, Any] = attrs.field(factory=dict, validator=_leaves_the_rate)
-    """Keyword arguments of its constructor, without `lr`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -110,3 +96,8 @@ class BCOptions:
     """Percent of the episodes, chosen at random and whole, that are validated on and never learnt from; 0: none, and `[evaluation] metric` or the training loss selects the best model."""  # noqa: E501
     memory_limit_mib: int = attrs.field(default=2048, validator=at_least(1))
     """Episodes that need more memory are streamed: read anew in every pass, in parts of half this size (MiB), each shuffled by itself."""  # noqa: E501
+
+    @property
+    def metric(self) -> str:
+        """What selects the best model where `[evaluation] metric` is unset, as far as options can tell."""
+        return f"-train_{'Validation' if self.validation_percentage else 'Imitation'}Events/policy_loss"

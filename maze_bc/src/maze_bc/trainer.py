@@ -122,7 +122,7 @@ class BCTrainer:
         places: list[tuple[int, int]] = []
         recent: deque[Batch] = deque(maxlen=MEASURED_BATCHES)
         with threads_for(len(self._step.flat.data), self.options.batch_size):
-            for index in range(n_updates):
+            for index in self._counters.updates(n_updates):
                 self._report(index, n_updates)
                 places.append((self._cursor.pass_index, self._cursor.batch_index))
                 recent.append(self._cursor.take())
@@ -130,6 +130,7 @@ class BCTrainer:
             means = self._checked(torch.stack(statistics), places).mean(dim=0).tolist()
             timer.lap("update_seconds")
             self._counters.epoch += 1
+            n_updates = len(places)
             self._n_updates += n_updates
             summary = self._summary(means, recent)
             timer.lap("validation_seconds")
@@ -211,6 +212,7 @@ def _make_step(model: Any, loss: LossFunction, options: BCOptions) -> GradientSt
         max_grad_norm=options.max_grad_norm,
         compiled=options.compile,
         norms_of=norms_of,
+        recorded=True,
     )
 
 

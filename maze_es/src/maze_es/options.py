@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import attrs
 
 from maze_kernel.selection import Selection
 from maze_kernel.validators import above, all_of, at_least, below
+from maze_runtime.training.optimizer_options import OptimizerOptions
 from maze_runtime.training.schedules import Schedule, positive_rate
 from maze_runtime.training.spellings import SPELLINGS
 
@@ -23,7 +23,7 @@ class AdamOptions:
     """Adam. Source: Kingma and Ba 2015."""
 
     use: Literal["adam"] = "adam"
-    """The optimiser: "adam", "sgd" or "torch"."""
+    """The optimiser: "adam", "sgd", or the import path of one of torch."""
     step_size: float | Schedule = attrs.field(default=0.01, validator=positive_rate)
     """Learning rate, about how far a weight moves in one update: a number, or a schedule over the run's budget."""
     beta1: float = attrs.field(default=0.9, validator=all_of(at_least(0.0), below(1.0)))
@@ -39,30 +39,19 @@ class SGDOptions:
     """Stochastic gradient descent with momentum."""
 
     use: Literal["sgd"] = "sgd"
-    """The optimiser: "sgd", "adam" or "torch"."""
+    """The optimiser: "sgd", "adam", or the import path of one of torch."""
     step_size: float | Schedule = attrs.field(default=0.01, validator=positive_rate)
     """Learning rate, by which the running mean of gradients is multiplied: a number, or a schedule over the run's budget."""  # noqa: E501
     momentum: float = attrs.field(default=0.9, validator=all_of(at_least(0.0), below(1.0)))
     """Decay of the running mean of gradients; 0: the last gradient alone."""
 
 
-def _without_rate(_instance: object, attribute: attrs.Attribute[Any], value: Mapping[str, Any]) -> None:
-    if "lr" in value:
-        raise ValueError(f"{attribute.name} must not hold lr: write step_size, which may be a schedule")
-
-
 @attrs.frozen(kw_only=True)
-class TorchOptimizerOptions:
+class TorchOptimizerOptions(OptimizerOptions):
     """Any optimiser of torch that needs gradients only."""
 
-    use: Literal["torch"] = "torch"
-    """The optimiser: "torch", "adam" or "sgd"."""
-    name: str
-    """A class of `torch.optim`, e.g. "RMSprop" or "AdamW", or "package.module:Class" of one of your own."""
     step_size: float | Schedule = attrs.field(default=0.01, validator=positive_rate)
     """Learning rate `lr` of the class: a number, or a schedule over the run's budget."""
-    kwargs: Mapping[str, Any] = attrs.field(factory=dict, validator=_without_rate)
-    """Further arguments of the class, e.g. { momentum = 0.9, nesterov = true }."""
 
 
 @attrs.frozen(kw_only=True)
@@ -112,7 +101,7 @@ class ESOptions:
     same_episode: bool = False
     """All members of an update meet the same episode, not only the halves of a pair: ranks compare policies then, however much episodes differ. Needs environments that are seeded one by one."""  # noqa: E501
     optimizer: AdamOptions | SGDOptions | TorchOptimizerOptions = attrs.field(factory=AdamOptions)
-    """What turns gradients into updates: a table with `use = "adam"`, "sgd" or "torch" and the options of that."""
+    """What turns gradients into updates: a table with `use = "adam"`, "sgd" or an import path such as "torch.optim:RMSprop", and the options of that."""  # noqa: E501
     l2_penalty: float = attrs.field(default=0.005, validator=at_least(0.0))
     """Weight decay: this times the weights is subtracted from the gradient of the fitness."""
     noise_stddev: float | Schedule = attrs.field(default=0.02, validator=[positive_rate, _stays_positive])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import attrs
 import numpy as np
@@ -14,7 +14,8 @@ import torch
 from maze_es.members import MemberPolicy, MemberRelay
 from maze_es.noise import Noise, NoiseTable, SeededVectors, fill_table
 from maze_es.options import ESOptions, TableNoise
-from maze_kernel.contracts.capabilities import SeedsEveryEpisode, capability
+from maze_kernel.contracts.capabilities import ReportsBatchStatistics, SeedsEveryEpisode, capability
+from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import VectorEnv
@@ -207,7 +208,9 @@ class PooledPopulation:
         make_vector_env: Callable[[], VectorEnv],
         options: ESOptions,
         seed: int,
+        add_events: Callable[[Iterable[EpisodeStatistics]], None],
     ) -> None:
+        self._add_events = add_events
         self._make_pool = make_pool
         self._model = model
         self._make_vector_env = make_vector_env
@@ -243,15 +246,25 @@ class PooledPopulation:
             result_or_again(future, partial(self._group.call, index, "play", *arguments))
             for future, (index, arguments) in zip(futures, calls, strict=True)
         ]
+        for part in parts:
+            self._add_events(part.events)
         return PairReturns(
-            returns=np.concatenate([returns for returns, _ in parts], axis=1),
-            lengths=np.concatenate([lengths for _, lengths in parts], axis=1),
+            returns=np.concatenate([part.returns for part in parts], axis=1),
+            lengths=np.concatenate([part.lengths for part in parts], axis=1),
         )
 
     def close(self) -> None:
         """Stop the workers."""
         if self._pool is not None:
             self._pool.close()
+
+
+class _Share(NamedTuple):
+    """What a worker's pairs earned, and the event statistics of their episodes."""
+
+    returns: np.ndarray
+    lengths: np.ndarray
+    events: list[EpisodeStatistics]
 
 
 class _PopulationActor:
@@ -276,21 +289,25 @@ class _PopulationActor:
     def load_weights(self, flat: np.ndarray, version: int) -> None:
         self._center = flat
 
-    def play(
-        self, noise_indices: np.ndarray, env_seeds: np.ndarray, policy_seed: int, noise_stddev: float
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def play(self, noise_indices: np.ndarray, env_seeds: np.ndarray, policy_seed: int, noise_stddev: float) -> _Share:
         pairs = Pairs(
             noise_indices=noise_indices, env_seeds=env_seeds, policy_seed=policy_seed, noise_stddev=noise_stddev
         )
         if self._population is not None:
-            outcome = self._population.play(self._center, pairs)
-            return outcome.returns, outcome.lengths
+            return self._share(self._population.play(self._center, pairs))
         self._population = self._make_population()
         before = _statistics(self._vector_env)
         outcome = self._population.play(self._center, pairs)
         if _statistics(self._vector_env) != before:
             raise _running_statistics()
-        return outcome.returns, outcome.lengths
+        return self._share(outcome)
+
+    def _share(self, outcome: PairReturns) -> _Share:
+        source = capability(self._vector_env, ReportsBatchStatistics)  # type: ignore[type-abstract]
+        drained = [] if source is None else source.drain_batch_statistics()
+        # Rows without a member play along (`_fill_rows`), and theirs are not asked for.
+        events = [episode for own in drained[: outcome.returns.size] for episode in own]
+        return _Share(outcome.returns, outcome.lengths, events)
 
     def _make_population(self) -> LocalPopulation:
         """Not in the constructor: what it refuses would be tried again in each replacement."""

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.passes.shape_prop import ShapeProp
 
 _VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default, torch.ops.aten.expand.default)
 
@@ -29,7 +28,7 @@ def trace_in_two(
         observations: examples, likewise.
     """
     traced = make_fx(function)(weights, *observations)
-    _remove_idle_views(traced, weights, *observations)
+    _remove_idle_views(traced)
     inputs = [node for node in traced.graph.nodes if node.op == "placeholder"]
     late = _dependents(traced.graph, inputs[1:])
     kept = [node for node in traced.graph.nodes if node not in late and any(user in late for user in node.users)]
@@ -46,13 +45,21 @@ def trace_in_two(
     return GraphModule(traced, prepare), GraphModule(traced, run)
 
 
-def _remove_idle_views(traced: GraphModule, *inputs: Tensor) -> None:
-    """Drop views and expansions to the shape a tensor has already; `vmap` leaves many of them."""
-    ShapeProp(traced).propagate(*inputs)
+def _remove_idle_views(traced: GraphModule) -> None:
+    """Drop views and expansions to the shape a tensor has already; `vmap` leaves many of them.
+
+    Shapes are those that tracing noted. An interpreter of torch makes a progress bar, and with it a lock with a name
+    in /dev/shm for a moment, in which the process may be killed.
+    """
     for node in list(traced.graph.nodes):
-        if node.target in _VIEWS and node.meta["tensor_meta"].shape == node.args[0].meta["tensor_meta"].shape:
+        if node.target in _VIEWS and _shape(node) is not None and _shape(node) == _shape(node.args[0]):
             node.replace_all_uses_with(node.args[0])
             traced.graph.erase_node(node)
+
+
+def _shape(node: Any) -> torch.Size | None:
+    noted = node.meta.get("tensor_meta")
+    return None if noted is None else noted.shape
 
 
 def _dependents(graph: Graph, inputs: list[Node]) -> set[Node]:

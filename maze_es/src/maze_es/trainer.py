@@ -54,7 +54,7 @@ class EvolutionTrainer:
         context, options, seed = self._context, self.options, self._context.seeds.seed("noise-table")
         if context.has_workers:
             make_envs = partial(context.make_actor_envs, context.n_envs, 0)
-            return PooledPopulation(context.make_workers, self.model, make_envs, options, seed)
+            return PooledPopulation(context.make_workers, self.model, make_envs, options, seed, context.add_events)
         noise = make_noise(options, len(self._flat.data), seed)
         return LocalPopulation(self.model, self._flat, context.make_vector_env(), noise, options)
 
@@ -74,7 +74,7 @@ class EvolutionTrainer:
             center = self._flat.data.cpu().numpy().copy()
             indices, outcome = self._play(center)
             played = time.perf_counter()
-            self._counters.report(1.0, "update")
+            self._counters.report(1.0, "update", float(outcome.returns.mean()))
             events = self._update(center, indices, outcome.returns)
         self._counters.epoch += 1
         n_steps = int(outcome.lengths.sum())
@@ -94,7 +94,9 @@ class EvolutionTrainer:
         rounds: list[tuple[Pairs, PairReturns]] = []
         n_steps, n_wanted = 0, self.options.n_timesteps_per_update
         while not rounds or n_steps < n_wanted:
-            self._counters.report(min(0.99, n_steps / n_wanted) if n_wanted else 0.0, "rollout")
+            so_far = np.concatenate([own.returns.ravel() for _, own in rounds]).mean() if rounds else None
+            part = min(0.99, n_steps / n_wanted) if n_wanted else 0.0
+            self._counters.report(part, "rollout", None if so_far is None else float(so_far))
             pairs = self._draw(n_pairs, rounds[0][0].env_seeds[0] if rounds else None)
             outcome = self._population.play(center, pairs)
             rounds.append((pairs, outcome))
