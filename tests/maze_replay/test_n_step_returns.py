@@ -7,6 +7,8 @@ from gymnasium import spaces
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.vector import FinalObservation, Group, Tick
 from maze_replay.collector import TransitionCollector
+from maze_replay.prioritized import PrioritizedReplayBuffer
+from maze_replay.replay import ReplayBuffer
 
 GAMMA = 0.9
 OBSERVATION, ACTION = spaces.Dict(x=spaces.Box(0, 1e6, (1,), np.float64)), spaces.Dict(a=spaces.Discrete(9))
@@ -101,6 +103,27 @@ def test_n_step_transitions_equal_their_definition(n_steps, size):
         assert discount == pytest.approx(wanted[1], rel=1e-5)
         if discount:
             assert following == wanted[2] or observation in newest
+
+
+@pytest.mark.parametrize("size", [2000, 64])
+@pytest.mark.parametrize("make_replay", [ReplayBuffer, PrioritizedReplayBuffer])
+def test_ticks_without_an_end_are_stored_at_once_as_one_by_one(monkeypatch, make_replay, size):
+    stored = []
+    for at_once in (True, False):
+        if not at_once:
+            monkeypatch.setattr("maze_replay.collector._all_go_on", lambda tick: False)
+        collector = TransitionCollector(Numbered(seed=4), gamma=GAMMA, size=size, make_replay=make_replay)
+        collector.reset([[0], [1]])
+        collector.collect(Counting(), 300)
+        collector.reset([[0], [1]])
+        collector.collect(Counting(), 10)
+        stored.append(collector.replay["0"])
+    fast, slow = (replay.state_dict() for replay in stored)
+    assert stored[0].n_transitions == stored[1].n_transitions
+    for name, column in slow.pop("columns").items():
+        np.testing.assert_array_equal(fast["columns"][name], column)
+    for name, positions in slow.items():
+        np.testing.assert_array_equal(fast[name], positions)
 
 
 def test_a_buffer_that_was_used_holds_what_is_restored_and_nothing_else():

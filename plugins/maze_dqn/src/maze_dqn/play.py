@@ -22,10 +22,10 @@ OWNER = "maze-dqn"
 
 
 class Sample(NamedTuple):
-    """Transitions of one policy key, importance weights (B,) float32, and, drawn by priority, their rows (B,)."""
+    """Transitions of one policy key and, where drawn by priority, importance weights (B,) float32 and rows (B,)."""
 
     transitions: Transitions
-    weights: np.ndarray
+    weights: np.ndarray | None
     rows: np.ndarray | None
 
 
@@ -57,7 +57,6 @@ class GreedyPlay:
             look_at_final=partial(check_final_masks, self.policy, owner=OWNER),
         )
         self.replay = self._collector.replay
-        self._weights = np.ones(options.batch_size, np.float32)
 
     def start_segment(self, epoch: int) -> None:
         """Re-seed environments and exploration from the run's seed and `epoch`, and start new episodes."""
@@ -80,7 +79,7 @@ class GreedyPlay:
         if isinstance(replay, PrioritizedReplayBuffer):
             drawn = replay.draw(size, rng, n_steps=n_steps, beta=beta)
             return Sample(drawn.transitions, drawn.weights, drawn.rows)
-        return Sample(replay.sample(size, rng, n_steps=n_steps), self._weights, None)
+        return Sample(replay.sample(size, rng, n_steps=n_steps), None, None)
 
     def set_errors(self, samples: Mapping[PolicyKey, Sample], errors: Mapping[PolicyKey, np.ndarray]) -> None:
         """Take note of the TD errors (B,) of the samples of each policy key."""

@@ -20,6 +20,7 @@ from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
+from maze_runtime.training.key_statistics import named_by_key
 from maze_runtime.training.non_finite import non_finite_update
 from maze_runtime.training.schedules import scheduled_value
 
@@ -60,7 +61,7 @@ class DQNTrainer:
         steps_before = self.env_steps
         with threads_for(self._update.n_parameters, options.batch_size):
             self._fill()
-            for i in range(options.epoch_length):
+            for i in self._counters.updates(options.epoch_length):
                 part = i / options.epoch_length
                 if i % 16 == 0:
                     self._counters.report(part, self._update.phase, self._play.mean_return())
@@ -108,20 +109,22 @@ class DQNTrainer:
 
     def _batch(self, key: PolicyKey, sample: Sample) -> ChoiceBatch:
         transitions, weights, _ = sample
-        observation, action, following = (
+        chosen = self._update.choices[key].columns(transitions.action)
+        observation, following = (
             {name: torch.from_numpy(array).to(self._device) for name, array in columns.items()}
-            for columns in (transitions.observation, transitions.action, transitions.next_observation)
+            for columns in (transitions.observation, transitions.next_observation)
         )
-        reward, discount, weight = (
-            torch.from_numpy(array).to(self._device) for array in (transitions.reward, transitions.discount, weights)
+        columns, reward, discount = (
+            torch.from_numpy(array).to(self._device) for array in (chosen, transitions.reward, transitions.discount)
         )
-        chosen = self._update.choices[key].encoder.encode(action)
-        return ChoiceBatch(observation, chosen, reward, following, discount, weight)
+        weight = None if weights is None else torch.from_numpy(weights).to(self._device)
+        return ChoiceBatch(observation, columns, reward, following, discount, weight)
 
     def _summary(self, numbers: Tensor, timer: EpochTimer, n_steps: int) -> Statistics:
         compile_seconds = self._update.take_compile_seconds()
         n_updates = self.options.epoch_length * self.options.num_batches_per_iter
-        learner = self._named(numbers) | {
+        learner = named_by_key(STATISTICS, self._update.keys, numbers[:-1]) | {
+            "grad_norm": numbers[-1].item(),
             "epsilon": self._play.policy.epsilon,
             "learning_rate": self._counters.scheduled(self.options.lr),
             "buffer_size": n_transitions(self._play.replay),
@@ -132,17 +135,6 @@ class DQNTrainer:
             **{f"DQNEvents/{name}": value for name, value in learner.items()},
             **timer.statistics(compile_seconds=compile_seconds, env_steps=n_steps, updates=n_updates),
         }
-
-    def _named(self, numbers: Tensor) -> dict[str, float]:
-        """Statistics by tag: means over the policy keys, and behind a slash those of each key if there are several."""
-        keys = self._update.keys
-        by_key = numbers[:-1].reshape(len(keys), len(STATISTICS))
-        named = dict(zip(STATISTICS, by_key.mean(dim=0).tolist(), strict=True))
-        named["grad_norm"] = numbers[-1].item()
-        if len(keys) > 1:
-            for key, row in zip(keys, by_key.tolist(), strict=True):
-                named |= {f"{name}/{key}": value for name, value in zip(STATISTICS, row, strict=True)}
-        return named
 
     def state_dict(self) -> dict[str, Any]:
         """Optimiser, target network, replay buffers and counters."""

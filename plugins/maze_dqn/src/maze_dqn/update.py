@@ -24,14 +24,17 @@ STATISTICS = ("loss", "q_value", "td_error")
 
 
 class ChoiceBatch(NamedTuple):
-    """Transitions of one policy key: dicts of (B, ...), one-hot choices (B, K), and (B,) float32 each."""
+    """Transitions of one policy key: dicts of (B, ...), columns of the choices (B, C), and (B,) float32 each.
+
+    Without `weights` all weigh the same, and nobody asks for errors.
+    """
 
     observation: TensorDict
     chosen: Tensor
     reward: Tensor
     next_observation: TensorDict
     discount: Tensor
-    weights: Tensor
+    weights: Tensor | None = None
 
 
 class ChoiceValues:
@@ -51,8 +54,10 @@ class ChoiceValues:
     def __init__(self, key: PolicyKey, space: spaces.Dict, *, duelling: bool) -> None:
         _require_choices(key, space, duelling=duelling)
         self._bits = {name for name, head in space.items() if isinstance(head, spaces.MultiBinary)}
-        self.encoder = ActionEncoder(space)
-        self.segments = self.encoder.segments
+        encoder = ActionEncoder(space)
+        self.segments = encoder.segments
+        self._heads = encoder.choices
+        self.columns = values.ChoiceColumns({name: space[name] for name in encoder.choices}, encoder.segments)
         self._key = key
         self._duelling = duelling
 
@@ -66,11 +71,11 @@ class ChoiceValues:
         return advantages + (value / len(self.segments))[:, None]
 
     def best(self, model: Any, observation: TensorDict) -> Tensor:
-        """One-hots (B, K) of the best action; V plays no part."""
+        """Columns (B, C) of the best action; V plays no part."""
         return values.best_options(self._columns(model.logits(self._key, observation)), self.segments)
 
     def _columns(self, logits: TensorDict) -> Tensor:
-        parts = [values.of_bits(logits[name]) if name in self._bits else logits[name] for name in self.encoder.choices]
+        parts = [values.of_bits(logits[name]) if name in self._bits else logits[name] for name in self._heads]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
@@ -87,7 +92,6 @@ class DQNUpdate:
         action = model.spaces.action
         self.choices = {key: ChoiceValues(key, action[key], duelling=options.duelling) for key in self.keys}
         self._options = options
-        self._target = TargetNetwork(model)
         of_policy = set(model.policy_state_dict())
         # Without V nobody trains the critic.
         trained = [own for name, own in model.named_parameters() if options.duelling or name in of_policy]
@@ -99,16 +103,19 @@ class DQNUpdate:
             compiled=options.compile,
             parameters=trained,
         )
+        self._target = TargetNetwork(model, [self._step.flat])
         self.n_parameters = len(self._step.flat.data)
         self.n_updates = 0
 
     def __call__(self, learning_rate: float, batches: Mapping[PolicyKey, ChoiceBatch]) -> tuple[Tensor, Tensor]:
-        """One update; returns statistics (S·keys + 1,) and |δ| (keys, B)."""
+        """One update; returns statistics (S·keys + 1,) and |δ| (keys, B); (keys, 0) where batches have no weights."""
         numbers = self._step(learning_rate, dict(batches))
         self.n_updates += 1
         if self.n_updates % self._options.target_update_interval == 0:
             self._target.follow(self._options.tau)
         n_statistics = len(STATISTICS) * len(self.keys)
+        if len(numbers) == n_statistics + 1:
+            return numbers, numbers.new_empty(len(self.keys), 0)
         errors = numbers[n_statistics:-1].reshape(len(self.keys), -1)
         return torch.cat([numbers[:n_statistics], numbers[-1:]]), errors
 
@@ -120,11 +127,15 @@ class DQNUpdate:
             target = self._targets(key, model, batch)
             q = values.value_of(self.choices[key](model, batch.observation), batch.chosen)
             loss = values.weighted_huber(q, target, batch.weights)
-            error = (target - q.detach()).abs()
             losses.append(loss)
-            statistics += [loss.detach(), q.detach().mean(), error.mean()]
-            errors.append(error)
-        return torch.stack(losses).sum(), torch.cat([torch.stack(statistics), *errors])
+            q = q.detach()
+            error = (target - q).abs()
+            statistics += [loss.detach(), q.mean(), error.mean()]
+            if batch.weights is not None:
+                errors.append(error)
+        total = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+        numbers = torch.stack(statistics)
+        return total, torch.cat([numbers, *errors]) if errors else numbers
 
     @torch.no_grad()
     def _targets(self, key: PolicyKey, model: Any, batch: ChoiceBatch) -> Tensor:
@@ -135,12 +146,11 @@ class DQNUpdate:
         choices, target = self.choices[key], self._target.network
         of_target = choices(target, batch.next_observation)
         if self._options.double:
-            best = choices.best(model, batch.next_observation)
+            future = values.value_of(of_target, choices.best(model, batch.next_observation))
         else:
-            best = values.best_options(of_target, choices.segments)
-        future = values.value_of(of_target, best)
+            future = values.greatest_value(of_target, choices.segments)
         # Where nothing follows, a mask may forbid every choice: its value times 0 would still be noise.
-        return batch.reward + batch.discount * future.where(batch.discount > 0, torch.zeros_like(future))
+        return batch.reward + torch.where(batch.discount > 0, batch.discount * future, 0.0)
 
     @property
     def phase(self) -> str:

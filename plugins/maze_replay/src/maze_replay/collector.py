@@ -70,6 +70,9 @@ class TransitionStore:
         self.replay = {key: series.replay for key, series in self._series.items()}
         self._flat_steps = _FlatSteps(n_envs)
         self._is_seen = False
+        # Environments of one actor that decides in every tick; None: there are others.
+        self._alone = next(iter(self._series.values())) if spaces.is_flat else None
+        self._none = np.zeros(n_envs, bool)
 
     def begin_episodes(self) -> None:
         """Episodes begin everywhere; decisions without a successor are forgotten."""
@@ -91,13 +94,23 @@ class TransitionStore:
             self._arrive(groups)
         elif restarted is not None:
             self._give_up(restarted, groups)
+        ended = tick.terminated | tick.truncated
+        any_ended = np.count_nonzero(ended) > 0
+        if self._alone is not None and not any_ended and void is None and _all_go_on(tick):
+            ((key, group),) = tick.groups.items()
+            self._alone.follow(actions[key], tick.reward, self._gamma, group)
+            self._report(tick.reward, ended, self._none)
+            return len(ended)
         for key, group in groups.items():
             self._series[key].decide(group, actions[key], void, self._flat_steps.sub_step)
         self._pass_time(tick)
         if tick.actor_done is not None:
             for key, group in groups.items():
                 self._series[key].leave(group, tick.actor_done, self._flat_steps.sub_step)
-        if tick.terminated.any() or tick.truncated.any():
+        for env, actors in tick.departed.items():
+            for key, agent in actors:
+                self._series[key].depart(np.array([env]), np.array([agent]), self._flat_steps.sub_step)
+        if any_ended:
             for key, series in self._series.items():
                 series.end_episodes(tick.terminated, tick.truncated, tick.final_observation.get(key))
         self._arrive(tick.groups)
@@ -195,6 +208,14 @@ class TransitionCollector:
             for key, final in step.tick.final_observation.items():
                 self._look_at_final(key, final, cut)
         return self._store.add(step)
+
+
+def _all_go_on(tick: Tick) -> bool:
+    """Every environment shows the next observation of its only actor."""
+    if tick.flat_step_end is not None or tick.actor_done is not None or len(tick.groups) != 1:
+        return False
+    (group,) = tick.groups.values()
+    return group.aligned and len(group.env_index) == len(tick.reward)
 
 
 class _FlatSteps:

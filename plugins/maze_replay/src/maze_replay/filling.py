@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.errors import RequestError
@@ -13,7 +14,13 @@ PATIENCE = 100
 
 
 def fill(
-    replay: Mapping[PolicyKey, ReplayBuffer], wanted: int, collect: Callable[[], int], report: Callable[[int], None]
+    replay: Mapping[PolicyKey, ReplayBuffer],
+    wanted: int,
+    collect: Callable[[], int],
+    report: Callable[[int], None],
+    *,
+    count: Callable[[], int] | None = None,
+    silent: Callable[[], Sequence[PolicyKey]] | None = None,
 ) -> None:
     """Collect until there are so many transitions; half of what fits is enough, and every policy key needs one.
 
@@ -22,19 +29,23 @@ def fill(
         wanted: transitions of all policy keys together.
         collect: takes some steps; returns how many environment steps that were.
         report: told how many they are so far, now and then.
+        count: transitions that can be drawn, where they lie in other places, too; None: those in the buffers.
+        silent: policy keys without a transition, where several share a buffer; None: those whose buffer is empty.
 
     Raises:
         RequestError: a policy key does not come to a transition.
     """
     n_steps = 0
+    count = count or partial(n_transitions, replay)
+    silent = silent or partial(_without_transitions, replay)
     wanted = min(wanted, sum(buffer.n_rings * buffer.n_rows for buffer in replay.values()) // 2)
-    while n_transitions(replay) < wanted or not all(buffer.n_transitions for buffer in replay.values()):
+    while count() < wanted or silent():
         before = n_steps
         n_steps += collect()
         if n_steps // 256 > before // 256:
             report(n_steps)
         if n_steps > PATIENCE * (wanted + 1):
-            raise _never_decided(replay, n_steps)
+            raise _never_decided(silent(), n_steps)
 
 
 def n_transitions(replay: Mapping[PolicyKey, ReplayBuffer]) -> int:
@@ -42,8 +53,11 @@ def n_transitions(replay: Mapping[PolicyKey, ReplayBuffer]) -> int:
     return sum(buffer.n_transitions for buffer in replay.values())
 
 
-def _never_decided(replay: Mapping[PolicyKey, ReplayBuffer], n_steps: int) -> RequestError:
-    silent = [key for key, buffer in replay.items() if not buffer.n_transitions]
+def _without_transitions(replay: Mapping[PolicyKey, ReplayBuffer]) -> list[PolicyKey]:
+    return [key for key, buffer in replay.items() if not buffer.n_transitions]
+
+
+def _never_decided(silent: Sequence[PolicyKey], n_steps: int) -> RequestError:
     return RequestError(
         f"policy key {', '.join(map(repr, silent))} made no two decisions one after the other"
         if silent
@@ -51,5 +65,6 @@ def _never_decided(replay: Mapping[PolicyKey, ReplayBuffer], n_steps: int) -> Re
         received=f"{n_steps} environment steps of the first policy",
         expected="transitions of every policy key before the first update",
         owner="maze-replay",
-        help="try another first policy, a smaller initial_buffer_size or a larger replay_buffer_size",
+        help="try another initial_sampling_policy where there is one, a smaller initial_buffer_size or a larger "
+        "replay_buffer_size",
     )

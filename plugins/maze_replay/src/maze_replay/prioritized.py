@@ -46,12 +46,6 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self._alpha = alpha
         self._greatest = 1.0
 
-    def store(self, rings: np.ndarray, reward: np.ndarray, discount: np.ndarray) -> None:
-        """See `ReplayBuffer.store`."""
-        rows = rings * self.n_rows + self._cursor[rings]
-        super().store(rings, reward, discount)
-        self._priorities.set(rows, self._greatest)
-
     def add_episodes(self, ring: int, transitions: Transitions, ends: np.ndarray) -> None:
         """See `ReplayBuffer.add_episodes`."""
         super().add_episodes(ring, transitions, ends)
@@ -83,7 +77,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def set_errors(self, rows: np.ndarray, errors: np.ndarray) -> None:
         """Take note of the TD errors δ (B,) that an update found in the rows it had drawn."""
         values = (np.abs(errors).astype(np.float64) + SMALLEST_ERROR) ** self._alpha
-        self._priorities.set(rows, np.where(self._valid.reshape(-1)[rows], values, 0.0))
+        self._priorities.set(rows, np.where(self._flat_valid[rows], values, 0.0))
         self._greatest = max(self._greatest, float(values.max()))
 
     def state_dict(self) -> dict[str, Any]:
@@ -96,9 +90,15 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self._priorities.set_all(np.where(self._valid, self._by_ring(), 0.0).reshape(-1))
         self._greatest = float(state["greatest"])
 
-    def _advance(self, rings: np.ndarray) -> None:
-        super()._advance(rings)
-        self._priorities.set(rings * self.n_rows + self._cursor[rings], 0.0)
+    def _keep(self, rows: np.ndarray, reward: np.ndarray, discount: np.ndarray | float) -> None:
+        super()._keep(rows, reward, discount)
+        self._priorities.set(rows, self._greatest)
+
+    def _forget(self, rows: np.ndarray) -> None:
+        lost = rows[self._flat_valid[rows]]
+        super()._forget(rows)
+        if len(lost):
+            self._priorities.set(lost, 0.0)
 
     def _set_rings(self, n_rings: int, n_rows: int) -> None:
         super()._set_rings(n_rings, n_rows)

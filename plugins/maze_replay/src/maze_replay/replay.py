@@ -95,13 +95,31 @@ class ReplayBuffer:
 
     def store(self, rings: np.ndarray, reward: np.ndarray, discount: np.ndarray) -> None:
         """The decisions are transitions now; where the discount is not 0, what is observed next belongs to them."""
-        rows = self._cursor[rings]
-        self._reward[rings, rows] = reward
-        self._discount[rings, rows] = discount
-        self._valid[rings, rows] = True
-        self.n_transitions += len(rings)
+        self._keep(rings * self.n_rows + self._cursor[rings], reward, discount)
         self._bootstraps[rings] = discount > 0.0
         self._advance(rings)
+
+    def follow(
+        self,
+        action: Mapping[str, np.ndarray],
+        reward: np.ndarray,
+        discount: float,
+        observation: Mapping[str, np.ndarray],
+    ) -> None:
+        """`decide`, `store` and `observe` of every ring at once, rows in their order; no episode ends here."""
+        before = self._firsts + self._cursor
+        self._cursor += 1
+        if np.count_nonzero(self._cursor == self.n_rows):
+            self._cursor[self._cursor == self.n_rows] = 0
+        after = self._firsts + self._cursor
+        for name, column in self._flat_action.items():
+            column[before] = action[name]
+        self._keep(before, reward, discount)
+        self._bootstraps.fill(discount > 0.0)
+        self._forget(after)
+        np.minimum(self._filled + 1, self.n_rows, out=self._filled)
+        for name, column in self._flat_observation.items():
+            column[after] = observation[name]
 
     def divide(self) -> Callable[[int, int], tuple[int, int] | None]:
         """Make two rings of each, half as long: ring r becomes 2r, with its newer rows, and 2r + 1, with the others.
@@ -145,8 +163,8 @@ class ReplayBuffer:
         start = 0 if self._filled[ring] < self.n_rows else int(self._cursor[ring]) + 1
         rows = (start + np.arange(self.n_rows)) % self.n_rows
         rows = ring * self.n_rows + rows[self._valid[ring, rows]]
-        ends = (self._discount.reshape(-1)[rows] == 0.0) | ~self._valid.reshape(-1)[self._following(rows)]
-        return self._transitions(rows, rows, self._reward.reshape(-1)[rows], self._discount.reshape(-1)[rows]), ends
+        ends = (self._flat_discount[rows] == 0.0) | ~self._flat_valid[self._following(rows)]
+        return self._transitions(rows, rows, self._flat_reward[rows], self._flat_discount[rows]), ends
 
     def like(self, n_rings: int, size: int) -> ReplayBuffer:
         """An empty one of the same spaces."""
@@ -239,30 +257,31 @@ class ReplayBuffer:
                 or the newest decision is reached. R = r_0 + γ_0 r_1 + γ_0 γ_1 r_2 + …, and the discount is the product
                 of all γ_k. Source: Sutton and Barto 2018, equation 7.1.
         """
-        reward, discount = self._reward.reshape(-1).take(rows), self._discount.reshape(-1).take(rows)
+        rewards, discounts, valid = self._flat_reward, self._flat_discount, self._flat_valid
+        reward, discount = rewards.take(rows), discounts.take(rows)
         last = rows
         for _ in range(n_steps - 1):
             following = self._following(last)
             # A valid row behind a transition that bootstraps is what followed it; all others end the sum.
-            goes_on = (discount > 0.0) & self._valid.reshape(-1)[following]
-            reward = np.where(goes_on, reward + discount * self._reward.reshape(-1)[following], reward)
-            discount = np.where(goes_on, discount * self._discount.reshape(-1)[following], discount)
+            goes_on = (discount > 0.0) & valid.take(following)
+            reward = np.where(goes_on, reward + discount * rewards.take(following), reward)
+            discount = np.where(goes_on, discount * discounts.take(following), discount)
             last = np.where(goes_on, following, last)
         return self._transitions(rows, last, reward, discount)
 
     def _transitions(self, rows: np.ndarray, last: np.ndarray, reward: np.ndarray, discount: np.ndarray) -> Transitions:
         """Decisions at flat indices (B,), each followed by what is behind `last` (B,)."""
         return Transitions(
-            observation=_take(self._observation, rows),
-            action=_take(self._action, rows),
+            observation=_take(self._flat_observation, rows),
+            action=_take(self._flat_action, rows),
             reward=reward,
-            next_observation=_take(self._observation, self._following(last)),
+            next_observation=_take(self._flat_observation, self._following(last)),
             discount=discount,
         )
 
     def _runs(self, rows: np.ndarray, length: int, rng: np.random.Generator) -> np.ndarray:
         """(B · length,) flat indices of what was stored behind each row (B,)."""
-        valid, runs = self._valid.reshape(-1), [rows]
+        valid, runs = self._flat_valid, [rows]
         pending = np.arange(self.n_rings) * self.n_rows + self._cursor
         for _ in range(length - 1):
             following = self._following(rows)
@@ -277,31 +296,49 @@ class ReplayBuffer:
 
     def _following(self, rows: np.ndarray) -> np.ndarray:
         """Flat indices of the rows behind these, in the same rings."""
-        ring, position = np.divmod(rows, self.n_rows)
-        following: np.ndarray = ring * self.n_rows + (position + 1) % self.n_rows
+        following: np.ndarray = rows + 1
+        following[following % self.n_rows == 0] -= self.n_rows
         return following
+
+    def _keep(self, rows: np.ndarray, reward: np.ndarray, discount: np.ndarray | float) -> None:
+        """What lies at flat indices (n,), none of which is valid, are transitions now."""
+        self._flat_reward[rows] = reward
+        self._flat_discount[rows] = discount
+        self._flat_valid[rows] = True
+        self.n_transitions += len(rows)
+
+    def _forget(self, rows: np.ndarray) -> None:
+        """What lies at flat indices (n,) is no transition any more, if it was one."""
+        n_lost = int(np.count_nonzero(self._flat_valid.take(rows)))
+        if n_lost:
+            self.n_transitions -= n_lost
+            self._flat_valid[rows] = False
 
     def _advance(self, rings: np.ndarray) -> None:
         """The next row of these rings is pending; what it held is gone."""
         rows = (self._cursor[rings] + 1) % self.n_rows
         self._cursor[rings] = rows
-        self.n_transitions -= int(np.count_nonzero(self._valid[rings, rows]))
-        self._valid[rings, rows] = False
+        self._forget(rings * self.n_rows + rows)
         self._filled[rings] = np.minimum(self._filled[rings] + 1, self.n_rows)
 
     def _draw(self, size: int, rng: np.random.Generator, only: Only | None = None) -> np.ndarray:
         """(size,) flat indices of valid rows."""
-        depth, valid = int(self._filled.max()), self._valid.reshape(-1)
-        column, value = (valid, True) if only is None else (self._observation[only[0]].reshape(-1), only[1])
+        depth = int(self._filled.max())
         rows = self._draw_any(size, depth, rng)
         while True:
-            bad = np.flatnonzero(~(valid[rows] & (column[rows] == value)))
+            wanted = self._flat_valid.take(rows)
+            if only is not None:
+                wanted &= self._flat_observation[only[0]].reshape(-1).take(rows) == only[1]
+            bad = np.flatnonzero(~wanted)
             if not len(bad):
                 return rows
             rows[bad] = self._draw_any(len(bad), depth, rng)
 
     def _draw_any(self, size: int, depth: int, rng: np.random.Generator) -> np.ndarray:
-        ring, position = np.divmod(rng.integers(0, self.n_rings * depth, size=size), depth)
+        drawn = rng.integers(0, self.n_rings * depth, size=size)
+        if self.n_rings == 1 or depth == self.n_rows:
+            return drawn
+        ring, position = np.divmod(drawn, depth)
         rows: np.ndarray = ring * self.n_rows + position
         return rows
 
@@ -345,6 +382,14 @@ class ReplayBuffer:
         self._observation, self._action = (self._allocate(space) for space in self._spaces)
         self._reward, self._discount = (np.zeros((n_rings, n_rows), np.float32) for _ in range(2))
         self._valid = np.zeros((n_rings, n_rows), bool)
+        # Views by flat index, ring times `n_rows` plus position: one index is read much faster than two.
+        self._firsts = np.arange(n_rings) * n_rows
+        self._flat_observation, self._flat_action = (
+            {name: array.reshape(-1, *array.shape[2:]) for name, array in columns.items()}
+            for columns in (self._observation, self._action)
+        )
+        self._flat_reward, self._flat_discount = self._reward.reshape(-1), self._discount.reshape(-1)
+        self._flat_valid = self._valid.reshape(-1)
 
     def _allocate(self, space: spaces.Dict) -> ArrayDict:
         return {
@@ -363,4 +408,5 @@ def _write(columns: ArrayDict, rings: np.ndarray, rows: np.ndarray, values: Mapp
 
 
 def _take(columns: ArrayDict, rows: np.ndarray) -> ArrayDict:
-    return {name: array.reshape(-1, *array.shape[2:]).take(rows, axis=0) for name, array in columns.items()}
+    """Of columns by flat index."""
+    return {name: column.take(rows, axis=0) for name, column in columns.items()}

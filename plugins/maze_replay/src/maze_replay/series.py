@@ -102,6 +102,17 @@ class ActorSeries:
         self._flat(self._discount)[rings] = 1.0
         self._flat(self._sub_step)[rings] = sub_step[rings // self._n_agents]
 
+    def follow(self, action: Mapping[str, np.ndarray], reward: np.ndarray, gamma: float, group: Group) -> None:
+        """`decide`, `pass_time` and `arrive` in one, for environments of one actor each, where no episode ends.
+
+        Args:
+            action: heads to (N, ...).
+            reward: (N,).
+            gamma: discount of the tick.
+            group: what all of them see next, in their order.
+        """
+        self.replay.follow(action, reward, gamma, group.observation)
+
     def correct(self, env: int, changes: np.ndarray) -> None:
         """A flat step that ends now gives its sub-steps other rewards than those passed; before the last is passed.
 
@@ -130,7 +141,13 @@ class ActorSeries:
     def leave(self, group: Group, actor_done: np.ndarray, sub_step: np.ndarray) -> None:
         """Those of a group's actors who are done, by environment (N,), end their series without a bootstrap."""
         left = actor_done[group.env_index]
-        env_index, agent_id = group.env_index[left], group.agent_id[left]
+        self.depart(group.env_index[left], group.agent_id[left], sub_step)
+
+    def depart(self, env_index: np.ndarray, agent_id: np.ndarray, sub_step: np.ndarray) -> None:
+        """Actors (n,) who are out, whoever decided, end their series without a bootstrap."""
+        if self._seats is not None:  # who never decided has no ring
+            seated = self._seats.holds(env_index, agent_id)
+            env_index, agent_id = env_index[seated], agent_id[seated]
         self._terminate(self._rings(env_index, agent_id), sub_step)
         if self._seats is not None:
             self._seats.leave(env_index, agent_id)
