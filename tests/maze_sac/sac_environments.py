@@ -14,6 +14,8 @@ CREWS = {
     "divided rewards": {"pick": 1, "place": 2},
     "a team that changes": {"pick": -1, "place": 1},
     "divided among a team": {"pick": -1, "place": -1},
+    "agents whom others drive out": {"pick": 3, "place": 2},
+    "a team whom others thin out": {"pick": -1, "place": 2},
 }
 
 
@@ -62,14 +64,22 @@ class Wanderer:
             self.present.append(ActorID(growing[self.rng.integers(len(growing))], 10 * self.n_seen))
             self.n_seen += 1
 
+    def _drive_out(self, who):
+        others = [actor for actor in self.present if actor != who]
+        drives = "others" in self.crew and others and self.rng.random() < 0.15
+        self.gone = (others[self.rng.integers(len(others))],) if drives else ()
+        self.present = [actor for actor in self.present if actor not in self.gone]
+        self.turn = [actor for actor in self.turn if actor not in self.gone]
+
     def step(self, action):
         reward, who, seen = float(self.rng.normal()), *self.episodes[-1]["last"]
+        self._drive_out(who)
         self.flat_end = not self.turn
         leaving = self.crew in ("agents that leave", "a team that changes", "divided among a team")
         self.done = leaving and len(self.present) > 1 and self.rng.random() < 0.15
         end = self.rng.choice([None, "terminated", "truncated"], p=[0.85, 0.08, 0.07])
         row = {"actor": who, "seen": seen, "action": int(action["a"]), "reward": reward}
-        self.decisions.append(row | {"gamma": GAMMA if self.flat_end else 1.0, "done": self.done})
+        self.decisions.append(row | {"gamma": GAMMA if self.flat_end else 1.0, "done": self.done, "gone": self.gone})
         self.sub_rewards.append(reward)
         self.divided = None
         if self.done:
@@ -88,6 +98,9 @@ class Wanderer:
 
     def is_actor_done(self):
         return self.done
+
+    def departed_actors(self):
+        return self.gone
 
     def is_flat_step_end(self):
         return self.flat_end

@@ -37,7 +37,7 @@ def account(episode):
                 break
             reward += discount * decisions[j]["reward"]
             discount *= decisions[j]["gamma"]
-            if first["done"]:
+            if first["done"] or first["actor"] in decisions[j]["gone"]:
                 discount = 0.0
                 break
         else:

@@ -15,6 +15,8 @@ from maze_sac import losses
 from maze_sac.heads import ActionHeads
 from maze_sac.losses import varied_choices
 from maze_sac.objectives import Objectives, TransitionBatch
+from maze_sac.options import SACOptions
+from maze_sac.update import Update
 
 GAMMA, ALPHA = 0.9, 0.3
 N = 5
@@ -341,3 +343,21 @@ def test_target_entropy(kernel, kind, wanted):
     _, _, heads = build(kernel, HEADS[kind])
     assert heads.target_entropy(1.0) == pytest.approx(wanted)
     assert heads.target_entropy(0.5) == pytest.approx(0.5 * wanted)
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_stack_that_twins_share_is_trained_and_followed(kernel, compiled):
+    image = spaces.Box(0, 255, (12, 12, 3), np.uint8)
+    structured = flat_spaces(spaces.Dict({"o": image}), spaces.Dict(HEADS["box"]))
+    context = ModelContext(spaces=structured, catalog=kernel.catalog, seed=3, critic="state-action")
+    model = kernel.catalog.build(select_auto(kernel), context)
+    update = Update(model, SACOptions(tau=0.25, compile=compiled))
+    stack, target = model.action_value_critic("0").shared, update._targets.shared[0]
+    before = [parameter.detach().clone() for parameter in stack.parameters()]
+    rng = np.random.default_rng(0)
+    now, then = ({"o": torch.from_numpy(rng.integers(0, 256, (N, 12, 12, 3), dtype=np.uint8))} for _ in range(2))
+    action, reward = (torch.from_numpy(rng.uniform(-1, 1, shape).astype(np.float32)) for shape in ((N, 2), (N,)))
+    update(0.01, {"0": TransitionBatch(now, action, reward, then, torch.full((N,), GAMMA))})
+    for old, new, followed in zip(before, stack.parameters(), target.parameters(), strict=True):
+        assert not torch.equal(old, new)
+        torch.testing.assert_close(followed, old.lerp(new.detach(), 0.25))

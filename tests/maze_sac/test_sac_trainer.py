@@ -129,8 +129,13 @@ def test_the_first_epoch_fills_the_buffer_first(make_trainer):
     statistics = trainer.train_epoch()
     assert trainer.env_steps == 40 + 6 * 2
     assert statistics["SACEvents/buffer_size"] == 52
-    assert statistics["SACEvents/n_updates"] == 6
-    assert trainer.train_epoch()["SACEvents/n_updates"] == 12
+    assert statistics["SACEvents/n_updates"] == 12
+    assert trainer.train_epoch()["SACEvents/n_updates"] == 24
+
+
+def test_an_iteration_makes_as_many_updates_as_it_is_told(make_trainer):
+    trainer = make_trainer(**tables("continuous", num_batches_per_iter=3))
+    assert trainer.train_epoch()["SACEvents/n_updates"] == 6 * 3
 
 
 def test_rows_that_only_reset_are_not_stored(make_trainer):
@@ -181,11 +186,12 @@ def test_alpha_stays_without_tuning(make_trainer):
 
 
 def test_target_networks_follow_by_tau_at_the_interval(make_trainer):
-    trainer = make_trainer(**tables("continuous", tau=0.25, target_update_interval=3, epoch_length=2))
+    one = {"num_batches_per_iter": 1}
+    trainer = make_trainer(**tables("continuous", tau=0.25, target_update_interval=3, epoch_length=2, **one))
     target = trainer._update.state_dict()["target"]
     trainer.train_epoch()
     assert torch.equal(trainer._update.state_dict()["target"], target)
-    trainer.options = trainer.options.__class__(**{**SMALL_OPTIONS, "epoch_length": 1})
+    trainer.options = trainer.options.__class__(**{**SMALL_OPTIONS, "epoch_length": 1, **one})
     trainer.train_epoch()
     moved = 0.75 * target + 0.25 * trainer._update.critic_flat.data
     torch.testing.assert_close(trainer._update.state_dict()["target"], moved)

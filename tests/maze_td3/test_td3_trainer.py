@@ -106,7 +106,11 @@ def test_the_first_epoch_fills_the_buffer_first(make_trainer):
     statistics = trainer.train_epoch()
     assert trainer.env_steps == 40 + 6 * 2
     assert statistics["TD3Events/buffer_size"] == 52
-    assert statistics["TD3Events/n_updates"] == 6
+    assert statistics["TD3Events/n_updates"] == 12
+
+
+def test_an_iteration_makes_as_many_updates_as_it_is_told(make_trainer):
+    assert make_trainer(**tables(num_batches_per_iter=1)).train_epoch()["TD3Events/n_updates"] == 6
 
 
 def test_policy_keys_have_statistics_of_their_own(make_trainer):
@@ -116,6 +120,16 @@ def test_policy_keys_have_statistics_of_their_own(make_trainer):
         assert statistics[f"TD3Events/{name}"] == pytest.approx(np.mean(parts), rel=1e-5)
     assert statistics["TD3Events/critic_grad_norm"] > 0
     assert statistics["TD3Events/policy_grad_norm"] > 0
+
+
+def test_the_network_that_the_policy_climbs_is_the_first_of_the_twins(make_trainer):
+    critic = make_trainer(**tables()).model.action_value_critic("0")
+    rng = np.random.default_rng(0)
+    observation = {"observation": torch.from_numpy(rng.normal(size=(5, 3)).astype(np.float32))}
+    action = torch.from_numpy(rng.normal(size=(5, 1)).astype(np.float32))
+    values = critic(observation, action)
+    torch.testing.assert_close(critic.first(observation, action), values[0])
+    assert not torch.allclose(values[0], values[1])
 
 
 class Middle:

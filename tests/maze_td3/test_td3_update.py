@@ -40,6 +40,9 @@ class Quadratic(torch.nn.Module):
     def forward(self, observation, encoded_action=None):
         return self.weights @ torch.cat([observation["x"], encoded_action, encoded_action**2], dim=-1).T
 
+    def first(self, observation, encoded_action):
+        return self(observation, encoded_action)[0]
+
 
 class Linear(torch.nn.Module):
     """μ(s) = 1 + 3 tanh(W s + b)."""

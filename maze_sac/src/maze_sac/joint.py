@@ -104,7 +104,7 @@ class JointKeys:
         finals = {ALL: self._final(tick.final_observation)} if tick.final_observation else {}
         walk.forget(np.flatnonzero(tick.terminated | tick.truncated))
         after = self._last = self._group(tick.groups)
-        joined = attrs.evolve(tick, groups={ALL: after}, actor_done=None, final_observation=finals)
+        joined = attrs.evolve(tick, groups={ALL: after}, actor_done=None, departed={}, final_observation=finals)
         return step._replace(groups={ALL: before}, actions={ALL: actions}, tick=joined)
 
     def episode(self, episode: Episode) -> Episode:
@@ -131,6 +131,7 @@ class JointKeys:
             key_index=np.zeros(n_decisions, np.int64),
             agent_id=np.zeros(n_decisions, np.int64),
             actor_done=np.zeros(n_decisions, bool),
+            left_after=None,
             observation={ALL: {name: np.stack([own[name] for own in observations]) for name in walk.columns}},
             action={ALL: {name: np.stack([own[name] for own in actions]) for name in self._action}},
             final_key=None if episode.final_key is None else ALL,

@@ -41,11 +41,11 @@ class SACOptions:
     """Decisions of each environment a rollout."""
     rollouts_per_iteration: int = attrs.field(default=1, validator=at_least(1))
     """Rollouts an iteration."""
-    num_batches_per_iter: int = attrs.field(default=1, validator=at_least(1))
-    """Updates an iteration, each on a batch of its own."""
+    num_batches_per_iter: int = attrs.field(default=0, validator=at_least(0))
+    """Updates an iteration, each on a batch of its own; 0: one for each environment step that it took, and at least one."""  # noqa: E501
     split_rollouts_into_transitions: bool = True
     """Draw every transition of a batch by itself. False: draw rollouts, runs of `n_rollout_steps` transitions that an actor made one after the other; `batch_size` counts rollouts then."""  # noqa: E501
-    batch_size: int = attrs.field(default=100, validator=at_least(1))
+    batch_size: int = attrs.field(default=256, validator=at_least(1))
     """Transitions an update, drawn uniformly with replacement."""
     lr: float | Schedule = attrs.field(default=0.001, validator=positive_rate)
     """Learning rate of Adam for policy and Q networks: a number, or a schedule over the run's budget."""
@@ -67,7 +67,7 @@ class SACOptions:
     """Learning rate of Adam for log alpha."""
     replay_buffer_size: int = attrs.field(default=1_000_000, validator=at_least(1))
     """Rows of the replay buffer, over all environments; the oldest are overwritten."""
-    initial_buffer_size: int = attrs.field(default=10_000, validator=at_least(1))
+    initial_buffer_size: int = attrs.field(default=1000, validator=at_least(1))
     """Transitions collected before the first update."""
     demonstrations: Annotated[Selection, "dataset"] | None = None
     """Recorded episodes that fill the replay buffer before the first update (SACfD): a table with the `path` of a recording, or another dataset, such as `use = "minari"` with `id`. They count for `initial_buffer_size`. Vecerik et al. 2017."""  # noqa: E501

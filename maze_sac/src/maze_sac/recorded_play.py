@@ -98,6 +98,9 @@ def _play(
             own.pass_time(rewards[t : t + 1], discounts[t : t + 1])
         if episode.actor_done[t]:
             series[key].leave(group, episode.actor_done[t : t + 1], sub_step)
+        if episode.left_after is not None:
+            for k in np.flatnonzero(episode.left_after == t).tolist():
+                series[episode.policy_keys[episode.key_index[k]]].depart(_ENV, episode.agent_id[k : k + 1], sub_step)
     _end(episode, series, n_agents)
 
 

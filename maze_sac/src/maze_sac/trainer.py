@@ -13,12 +13,14 @@ from torch import Tensor
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_kernel.errors import RequestError
+from maze_replay.filling import fill
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.capabilities import ActionValueModel
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.models.shared_action_values import Earlier
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
+from maze_runtime.training.key_statistics import named_by_key
 from maze_runtime.training.non_finite import non_finite_update
 from maze_sac.experience import Drawn, Experience
 from maze_sac.joint import Context
@@ -27,9 +29,6 @@ from maze_sac.options import SACOptions
 from maze_sac.update import NORMS, STATISTICS, Update
 
 OWNER = "maze-sac"
-
-_PATIENCE = 100
-"""Environment steps a wanted transition after which the search for a silent policy key's first one is given up."""
 
 
 class SACTrainer:
@@ -78,11 +77,13 @@ class SACTrainer:
             self._set_noise()
             self._fill()
             timer.lap("rollout_seconds")
-            for i in range(self.options.epoch_length):
+            for i in self._counters.updates(self.options.epoch_length):
                 self._report(i, "train" if self._update.is_compiled else "compile")
-                self._counters.env_steps += self._experience.collect(n_decisions)
+                n_steps = self._experience.collect(n_decisions)
+                self._counters.env_steps += n_steps
                 timer.lap("rollout_seconds")
-                statistics += [self._step(i) for _ in range(self.options.num_batches_per_iter)]
+                n_updates = self.options.num_batches_per_iter or max(1, n_steps)
+                statistics += [self._step(i) for _ in range(n_updates)]
                 timer.lap("update_seconds")
             self._torch_state = torch.random.get_rng_state()
         self._counters.epoch += 1
@@ -109,15 +110,19 @@ class SACTrainer:
             return
         experience = self._experience
         experience.add_demonstrations()
-        room = sum(buffer.n_rings * buffer.n_rows for buffer in experience.replay.values())
-        wanted = min(self.options.initial_buffer_size, room // 2)
-        while experience.n_transitions < wanted or experience.silent_keys:
-            before = self.env_steps
-            self._counters.env_steps += experience.collect(self.options.n_rollout_steps, initial=True)
-            if self.env_steps // 256 > before // 256:
-                self._report(0, "rollout")
-            if self.env_steps > _PATIENCE * (wanted + 1):
-                raise _never_decided(experience, self.env_steps)
+        fill(
+            experience.replay,
+            self.options.initial_buffer_size,
+            self._play_initially,
+            lambda _n_steps: self._report(0, "rollout"),
+            count=lambda: experience.n_transitions,
+            silent=lambda: experience.silent_keys,
+        )
+
+    def _play_initially(self) -> int:
+        n_steps = self._experience.collect(self.options.n_rollout_steps, initial=True)
+        self._counters.env_steps += n_steps
+        return n_steps
 
     def _step(self, iteration: int) -> Tensor:
         drawn = self._experience.sample(self.options.batch_size, self._rng)
@@ -181,15 +186,11 @@ class SACTrainer:
         }
 
     def _named(self, numbers: Tensor) -> dict[str, float]:
-        """Statistics by tag: means over the policy keys, and behind a slash those of each key if there are several."""
-        keys, norms = self._update.keys, self._update.norms
-        by_key = numbers[: -len(norms)].reshape(len(keys), len(STATISTICS))
-        named = dict(zip(STATISTICS, by_key.mean(dim=0).tolist(), strict=True))
-        named |= dict(zip(norms, numbers[-len(norms) :].tolist(), strict=True))
-        for key, row in zip(keys, by_key.tolist(), strict=True):
-            if len(keys) > 1:
-                named |= {f"{name}/{key}": value for name, value in zip(STATISTICS, row, strict=True)}
-        return named
+        """Statistics by tag: means over the policy keys, norms, and those of each key if there are several."""
+        norms = self._update.norms
+        own = named_by_key(STATISTICS, self._update.keys, numbers[: -len(norms)])
+        means = {name: own.pop(name) for name in STATISTICS}
+        return means | dict(zip(norms, numbers[-len(norms) :].tolist(), strict=True)) | own
 
     def state_dict(self) -> dict[str, Any]:
         """Optimisers, target networks, temperature, replay buffer and counters."""
@@ -229,16 +230,3 @@ def _columns(drawn: Mapping[PolicyKey, Drawn]) -> dict[str, np.ndarray]:
         for key, own in drawn.items()
         for name, array in own.transitions.columns().items()
     }
-
-
-def _never_decided(experience: Experience, env_steps: int) -> RequestError:
-    silent = experience.silent_keys
-    return RequestError(
-        f"policy key {', '.join(map(repr, silent))} made no two decisions one after the other"
-        if silent
-        else "too few transitions were collected",
-        received=f"{env_steps} environment steps of the initial policy",
-        expected="transitions of every policy key before the first update",
-        owner=OWNER,
-        help='try initial_sampling_policy = "policy", a smaller initial_buffer_size or a larger replay_buffer_size',
-    )

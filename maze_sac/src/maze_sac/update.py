@@ -49,6 +49,7 @@ class _Critics(nn.Module):
         self._critics = tuple(critics.items())  # in a tuple: views of shared networks own no parameters
         self._places = {key: place for place, (key, _) in enumerate(self._critics)}
         self.networks = nn.ModuleList({id(critic.networks): critic.networks for critic in critics.values()}.values())
+        self.shared = nn.ModuleList([critic.shared for critic in critics.values() if critic.shared is not None])
 
     def forward(self, key: PolicyKey, *inputs: Any) -> Tensor:
         values: Tensor = self._critics[self._places[key]][1](*inputs)

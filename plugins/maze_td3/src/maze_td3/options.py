@@ -22,8 +22,8 @@ class TD3Options(LoopOptions):
     """Iterations an epoch; each takes `n_rollout_steps` decisions in every environment and makes `num_batches_per_iter` updates."""  # noqa: E501
     n_rollout_steps: int = attrs.field(default=1, validator=at_least(1))
     """Decisions of each environment an iteration."""
-    num_batches_per_iter: int = attrs.field(default=1, validator=at_least(1))
-    """Updates an iteration, each on a batch of its own."""
+    num_batches_per_iter: int = attrs.field(default=0, validator=at_least(0))
+    """Updates an iteration, each on a batch of its own; 0: one for each environment step that it took, and at least one."""  # noqa: E501
     batch_size: int = attrs.field(default=256, validator=at_least(1))
     """Transitions an update, drawn uniformly with replacement."""
     lr: float | Schedule = attrs.field(default=1e-3, validator=positive_rate)
@@ -48,5 +48,5 @@ class TD3Options(LoopOptions):
     """Part of the way that the target networks move to the trained ones, 0 to 1."""
     replay_buffer_size: int = attrs.field(default=1_000_000, validator=at_least(1))
     """Rows of the replay buffer, over all environments; the oldest are overwritten."""
-    initial_buffer_size: int = attrs.field(default=10_000, validator=at_least(1))
+    initial_buffer_size: int = attrs.field(default=1000, validator=at_least(1))
     """Transitions collected with actions at random before the first update."""

@@ -23,6 +23,7 @@ from maze_runtime.rollout.episode_statistics import EpisodeReturns
 from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
+from maze_runtime.training.key_statistics import named_by_key
 from maze_runtime.training.non_finite import non_finite_update
 from maze_td3.exploration import GaussianNoise
 from maze_td3.options import TD3Options
@@ -84,14 +85,15 @@ class TD3Trainer:
         with threads_for(self._update.n_parameters, options.batch_size):
             if not self._update.n_updates:
                 fill(self._collector.replay, options.initial_buffer_size, self._act_at_random, self._report_filling)
-            for i in range(options.epoch_length):
+            for i in self._counters.updates(options.epoch_length):
                 part = i / options.epoch_length
                 if i % 16 == 0:
                     self._counters.report(part, self._update.phase, self._episodes.mean())
                 self._policy.scale = self._counters.scheduled(options.exploration_noise, part)
-                self._counters.env_steps += self._collector.collect(self._policy, options.n_rollout_steps)
+                n_steps = self._collector.collect(self._policy, options.n_rollout_steps)
+                self._counters.env_steps += n_steps
                 timer.lap("rollout_seconds")
-                learnt += [self._learn(part) for _ in range(options.num_batches_per_iter)]
+                learnt += [self._learn(part) for _ in range(options.num_batches_per_iter or max(1, n_steps))]
                 timer.lap("update_seconds")
         self._counters.epoch += 1
         of_critics = torch.stack([statistics for statistics, _ in learnt])
@@ -102,7 +104,7 @@ class TD3Trainer:
         learner = self._named(CRITIC_STATISTICS, of_critics.mean(dim=0), "critic_grad_norm")
         if of_policies:
             learner |= self._named(POLICY_STATISTICS, torch.stack(of_policies).mean(dim=0), "policy_grad_norm")
-        return self._summary(learner, timer, self.env_steps - steps_before)
+        return self._summary(learner, timer, self.env_steps - steps_before, len(learnt))
 
     def _act_at_random(self) -> int:
         n_steps = self._collector.collect(self._random, 1)
@@ -138,23 +140,16 @@ class TD3Trainer:
         return NumberBatch(observation, encoded, reward, following, discount, noise_of_target)
 
     def _named(self, names: Sequence[str], numbers: Tensor, norm: str) -> dict[str, float]:
-        """Statistics by tag: means over the policy keys, and behind a slash those of each key if there are several."""
-        keys = self._update.keys
-        by_key = numbers[: len(keys) * len(names)].reshape(len(keys), len(names))
-        named = dict(zip(names, by_key.mean(dim=0).tolist(), strict=True)) | {norm: numbers[-1].item()}
-        if len(keys) > 1:
-            for key, row in zip(keys, by_key.tolist(), strict=True):
-                named |= {f"{name}/{key}": value for name, value in zip(names, row, strict=True)}
-        return named
+        """Statistics by tag; the norm of the gradient is the last number."""
+        return named_by_key(names, self._update.keys, numbers[:-1]) | {norm: numbers[-1].item()}
 
-    def _summary(self, learner: dict[str, float], timer: EpochTimer, n_steps: int) -> Statistics:
+    def _summary(self, learner: dict[str, float], timer: EpochTimer, n_steps: int, n_updates: int) -> Statistics:
         learner |= {
             "exploration_noise": self._policy.scale,
             "learning_rate": self._counters.scheduled(self.options.lr),
             "buffer_size": n_transitions(self._collector.replay),
             "n_updates": self._update.n_updates,
         }
-        n_updates = self.options.epoch_length * self.options.num_batches_per_iter
         compile_seconds = self._update.take_compile_seconds()
         return {
             **self._episodes.drain(),

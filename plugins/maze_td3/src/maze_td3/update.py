@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
+from torch.nn.functional import mse_loss
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.errors import SpaceError
@@ -67,6 +68,11 @@ class Numbers:
         values: Tensor = model.action_value_critic(self._key)(observation, action)
         return values
 
+    def first_value(self, model: Any, observation: TensorDict, action: Tensor) -> Tensor:
+        """Q_1(s, a), (B,)."""
+        value: Tensor = model.action_value_critic(self._key).first(observation, action)
+        return value
+
     def to(self, device: torch.device) -> None:
         """Move the bounds."""
         self.low, self.high = self.low.to(device), self.high.to(device)
@@ -85,13 +91,13 @@ class TD3Update:
         self._numbers = {key: Numbers(key, model) for key in self.keys}
         self.encoders = {key: numbers.encoder for key, numbers in self._numbers.items()}
         self._options = options
-        self._target = TargetNetwork(model)
         critics = [own for key in self.keys for own in model.action_value_critic(key).parameters()]
         owned = {id(parameter) for parameter in critics}
         policies = [own for own in model.parameters() if id(own) not in owned]
         common = {"epsilon": 1e-8, "max_grad_norm": options.max_grad_norm, "compiled": options.compile}
         self._critic_step = GradientStep(model, self._critic_loss, parameters=critics, **common)
         self._policy_step = GradientStep(model, self._policy_loss, parameters=policies, **common)
+        self._target = TargetNetwork(model, [self._critic_step.flat, self._policy_step.flat])
         for numbers in self._numbers.values():
             numbers.to(self._critic_step.flat.data.device)
         self.n_parameters = len(self._critic_step.flat.data) + len(self._policy_step.flat.data)
@@ -122,8 +128,8 @@ class TD3Update:
         losses, statistics = [], []
         for key, batch in batches.items():
             target = self._targets(key, batch)
-            q = self._asked(self._numbers[key].values(model, batch.observation, batch.action))
-            loss = (q - target).square().mean(1).sum()
+            q = self._asked(self._numbers[key], model, batch.observation, batch.action)
+            loss = mse_loss(q, target.expand_as(q), reduction="sum") / len(target)
             losses.append(loss)
             statistics += [loss.detach(), q.detach().mean()]
         return torch.stack(losses).sum(), torch.stack(statistics)
@@ -133,7 +139,7 @@ class TD3Update:
         """y = r + γ min_i Q'_i(s', clip(μ'(s') + ε)), (B,). Source: Fujimoto et al. 2018, algorithm 1."""
         numbers, target = self._numbers[key], self._target.network
         action = (numbers.action(target, batch.next_observation) + batch.noise).clamp(numbers.low, numbers.high)
-        value = self._asked(numbers.values(target, batch.next_observation, action)).amin(0)
+        value = self._asked(numbers, target, batch.next_observation, action).amin(0)
         return batch.reward + batch.discount * value
 
     def _policy_loss(self, model: Any, observations: dict[PolicyKey, TensorDict]) -> tuple[Tensor, Tensor]:
@@ -141,12 +147,15 @@ class TD3Update:
         losses = []
         for key, observation in observations.items():
             numbers = self._numbers[key]
-            losses.append(-numbers.values(model, observation, numbers.action(model, observation))[0].mean())
+            losses.append(-numbers.first_value(model, observation, numbers.action(model, observation)).mean())
         total = torch.stack(losses)
         return total.sum(), total.detach()
 
-    def _asked(self, q: Tensor) -> Tensor:
-        return q if self._options.twin else q[:1]
+    def _asked(self, numbers: Numbers, model: Any, observation: TensorDict, action: Tensor) -> Tensor:
+        """Of the networks that take part, (2, B) or (1, B)."""
+        if self._options.twin:
+            return numbers.values(model, observation, action)
+        return numbers.first_value(model, observation, action).unsqueeze(0)
 
     @property
     def phase(self) -> str:
