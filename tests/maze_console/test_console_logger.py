@@ -61,6 +61,20 @@ def test_evaluators_with_a_name_are_shown_with_it():
     assert "2.5" in screen.getvalue()
 
 
+@pytest.mark.parametrize("metric", ["hard/BaseEnvEvents/reward/mean", "eval_hard/BaseEnvEvents/reward/mean"])
+def test_an_evaluator_whose_reward_selects_is_shown_once(metric):
+    beside = {"BaseEnvEvents/reward/mean": 10.0, "hard/BaseEnvEvents/reward/mean": 2.5}
+    for terminal in (False, True):
+        logger, file = make(terminal=terminal)
+        logger._view.context = attrs.evolve(logger._view.context, metric=metric)
+        logger.write(attrs.evolve(record(1, 10.0), evaluation=beside))
+        if terminal:
+            logger.close(Outcome(status="done", reason="all"))
+        shown = file.getvalue()
+        assert terminal or shown.count("hard") == 1
+        assert "hard/reward" not in shown
+
+
 def test_the_live_view_shows_budget_speed_reward_and_best():
     logger, file = make(terminal=True)
     run(logger)

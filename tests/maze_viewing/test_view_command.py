@@ -153,6 +153,20 @@ def test_a_run_without_recordings_plays_some_first(maze, tmp_path):
     assert "playing" not in maze("view", "run").stderr
 
 
+def test_a_notebook_shows_a_run_without_recordings_too(maze, tmp_path, capsys):
+    (tmp_path / "small.toml").write_text(
+        'name = "small"\n[env]\nuse = "gym"\nid = "CartPole-v1"\nmax_episode_steps = 8\n[vector]\nn_envs = 2\n'
+        '[trainer]\nuse = "ppo"\nn_epochs = 1\nepoch_length = 1\nn_rollout_steps = 16\nbatch_size = 16\n'
+        "[evaluation]\nn_episodes = 1\n"
+    )
+    maze("train", "small.toml", "--out", "run")
+    TrajectoryViewer("run", max_decisions=2).save("page.html")
+    assert "has no recorded episodes: playing 3" in capsys.readouterr().err
+    assert len(data_of("page.html")) == 3
+    TrajectoryViewer("run", max_decisions=2, experiment="small.toml")
+    assert "playing" not in capsys.readouterr().err
+
+
 def test_what_cannot_be_drawn_is_shown_without_pictures(maze, cutting, cartpole):
     folder = cutting(episodes=1)
     manifest = folder / "trajectories.json"

@@ -79,3 +79,68 @@ def test_the_preset_is_the_wrappers_compared_here(kernel):
     assert [wrapper.use for wrapper in loaded.wrappers] == names
     assert [loaded.wrappers[2].option(name, None) for name in ("n_steps", "max_of", "mode")] == [4, 2, "sticky"]
     assert loaded.wrappers[3].option("method", None) == "area"
+
+
+def batch_of(kernel, game, **kwargs):
+    """Two games under the preset of the native batch, without idle frames."""
+    kwargs = {"game": game, "repeat_action_probability": 0.0, "noop_max": 1, **kwargs}
+    data = {"name": "x", "preset": "atari-batch", "env": {"use": "gym-vector", "kwargs": kwargs}}
+    data["env"]["entry"] = "ale_py.vector_env:AtariVectorEnv"
+    assembly = Assembly(experiment_from_mapping(data | {"trainer": {"use": "ppo"}}, kernel=kernel), kernel)
+    return assembly.make_vector_env(2, training=True)
+
+
+def without_idle_frames(kernel, game):
+    """The preset "atari" for one game, without idle frames and ends at lost lives."""
+    wrappers = [
+        {"use": "step-skip", "n_steps": 4, "max_of": 2},
+        {"use": "resize-img", "observation": "observation", "target_size": [84, 84], "method": "area"},
+        {"use": "observation-stack", "n": 4},
+        {"use": "reward-clipping"},
+    ]
+    env = {"use": "gym", "id": f"ale_py:ALE/{game}-v5", "kwargs": {"repeat_action_probability": 0.0}}
+    data = {"name": "x", "preset": "atari", "env": env, "wrappers": wrappers, "trainer": {"use": "ppo"}}
+    return Assembly(experiment_from_mapping(data, kernel=kernel), kernel).make_vector_env(1, training=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("game", "file_name"), [("Pong", "pong"), ("SpaceInvaders", "space_invaders")])
+def test_the_native_batch_shows_what_the_preset_shows(kernel, game, file_name):
+    batch, single = batch_of(kernel, file_name), without_idle_frames(kernel, game)
+    assert batch.structured_spaces.action == single.structured_spaces.action
+    rng = np.random.default_rng(0)
+    shown = batch.reset([[3], [4]]).groups["0"].observation["observation"]
+    (expected,) = single.reset([[3]]).groups["0"].observation.values()
+    ended = False
+    for _ in range(N_STEPS * 4):
+        assert np.abs(shown[0].astype(int) - expected[0].astype(int)).max() <= 1
+        action = rng.integers(batch.structured_spaces.action["0"]["action"].n)
+        tick = batch.step({"0": {"action": np.array([action, 0])}})
+        other = single.step({"0": {"action": np.array([action])}})
+        assert tick.reward[0] == other.reward[0]
+        assert (tick.terminated[0], tick.truncated[0]) == (other.terminated[0], other.truncated[0])
+        if ended := bool(tick.terminated[0]):
+            break
+        shown = tick.groups["0"].observation["observation"]
+        (expected,) = other.groups["0"].observation.values()
+    assert ended
+    batch.close()
+    single.close()
+
+
+def test_the_preset_of_the_native_batch_steps_it_whole_and_lets_lives_be_lost(kernel):
+    from maze_gym.native_vector import NativeVectorEnv
+    from maze_runtime.rollout.collector import innermost
+
+    env = batch_of(kernel, "breakout", noop_max=30)
+    assert isinstance(innermost(env), NativeVectorEnv)
+    tick = env.reset([[0], [1]])
+    assert tick.groups["0"].observation["observation"].shape == (2, 4, 84, 84)
+    games = innermost(env).env
+    for _ in range(200):
+        _, _, terminated, _, infos = games.step(np.array([1, 1]))  # FIRE, and no move towards the ball
+        assert not terminated.any()
+        if infos["lives"].min() < 5:
+            break
+    assert infos["lives"].min() == 4
+    env.close()

@@ -11,6 +11,7 @@ from maze_kernel.config.load import experiment_from_mapping, select
 from maze_kernel.errors import RequestError
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.run.assembly import Assembly
+from maze_wrappers.resize_img import coverage, exact, interpolation
 
 ACTION = spaces.Dict(action=spaces.Discrete(2))
 
@@ -153,3 +154,16 @@ def test_exported_policies_choose_the_same_bins(kernel, shape):
     wanted = transform.action("0", {"action": batch})["action"]
     exported = transform.export_action("0", {"action": torch.from_numpy(batch)})["action"]
     np.testing.assert_allclose(exported.numpy(), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["linear", "area"])
+@pytest.mark.parametrize("target", [[84, 84], [30, 11], [300, 200]])
+def test_resized_bytes_are_those_of_exact_sums(kernel, method, target):
+    options = {"target_size": target, "method": method}
+    images = np.random.default_rng(0).integers(0, 256, (3, 210, 160), np.uint8)
+    images[0] = 255
+    resize, _ = bound(kernel, "resize-img", spaces.Box(0, 255, (210, 160), np.uint8), **options)
+    weights = {"linear": interpolation, "area": coverage}[method]
+    rows, columns = exact(weights(210, target[0])), exact(weights(160, target[1]))
+    expected = np.clip(np.rint(rows @ images.astype(np.float64) @ columns.T), 0, 255).astype(np.uint8)
+    np.testing.assert_array_equal(resize(images)["x-resize_img"], expected)

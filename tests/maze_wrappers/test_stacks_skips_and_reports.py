@@ -116,6 +116,17 @@ def test_skipped_steps_add_their_rewards_and_end_with_the_episode(kernel, mode, 
     assert (observation["x"].tolist(), total, terminated) == ([4], 2.0, True)
 
 
+def test_who_leaves_in_skipped_steps_is_told_as_well(kernel):
+    class Leaving(Count):
+        def departed_actors(self):
+            return (ActorID("0", self._step),)
+
+    env = build(select(kernel, "wrapper", {"use": "step-skip", "n_steps": 3, "mode": "sticky"}), Leaving())
+    env.reset(seed=0)
+    env.step({"action": 0})
+    assert [actor.agent_id for actor in env.departed_actors()] == [1, 2, 3]
+
+
 def test_an_environment_without_a_noop_says_what_to_do(kernel):
     class Rise(CoreEnv):
         def reset(self, seed=None):
@@ -348,6 +359,24 @@ def test_reports_cannot_stand_where_nobody_collects_them(kernel):
     with pytest.raises(RequestError, match="monitoring") as refusal:
         Assembly(experiment_from_mapping(data, kernel=kernel), kernel)
     assert "behind 'time-limit'" in refusal.value.help
+
+
+@pytest.mark.parametrize("use", ["monitoring", "log-stats"])
+@pytest.mark.parametrize("name", ["", "original"])
+def test_reports_under_one_name_are_refused(kernel, use, name):
+    own = {"use": use, **({"name": name} if name else {})}
+    data = {
+        "name": "twice",
+        "env": {"use": "gym", "id": "CartPole-v1"},
+        "trainer": {"use": "ppo"},
+        "wrappers": [own, {"use": "reward-scaling", "scale": 0.5}, own],
+    }
+    with pytest.raises(RequestError, match="report under the same tags") as refusal:
+        Assembly(experiment_from_mapping(data, kernel=kernel), kernel)
+    assert refusal.value.option == "name"
+    assert "name =" in refusal.value.help
+    data["wrappers"][2] = {**own, "name": "processed"}
+    Assembly(experiment_from_mapping(data, kernel=kernel), kernel)
 
 
 def test_films_are_written(kernel, tmp_path):

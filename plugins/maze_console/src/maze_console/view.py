@@ -153,7 +153,7 @@ class RunView:
         if record.evaluation and self.eval_reward is not None:
             parts.append(f"eval reward {self.eval_reward:.4g}")
         parts += [f"{name} {reward:.4g}" for name, reward in self.others.items()]
-        if self.selects_otherwise and self.metric is not None:
+        if self.shows_metric:
             parts.append(f"{self.metric_name} {self.metric:.4g}")
         if self.best is not None:
             parts.append(f"best {self.best:.4g} (epoch {self.best_epoch})")
@@ -183,9 +183,11 @@ class RunView:
         return f"{self.raw_reward:.4g} ({self.train_reward:.4g} after wrappers)"
 
     @property
-    def selects_otherwise(self) -> bool:
-        """Whether something else than the mean reward of evaluations selects the best model."""
-        return self.context.metric not in (_REWARD, f"eval_{_REWARD}")
+    def shows_metric(self) -> bool:
+        """Whether something else selects the best model than the mean rewards of evaluations, shown anyway."""
+        tag = self.context.metric.removeprefix("-").removeprefix("eval_")
+        rewards = (_REWARD, *(f"{name}/{_REWARD}" for name in self.others))
+        return self.metric is not None and tag not in rewards
 
     @property
     def metric_name(self) -> str:
@@ -237,7 +239,7 @@ def live_panel(view: RunView, wall_seconds: float) -> Table:
         grid.add_row("eval reward", Text(f"{view.eval_reward:.4g}{curve}"))
     for name, reward in view.others.items():
         grid.add_row(name, f"{reward:.4g}")
-    if view.selects_otherwise and view.metric is not None:
+    if view.shows_metric:
         grid.add_row(view.metric_name, f"{view.metric:.4g}")
     if view.best is not None:
         grid.add_row("best", f"{view.best:.4g} in epoch {view.best_epoch}")

@@ -127,7 +127,8 @@ class AgentDeployment:
         """The agent of an experiment that was read already; see `load`, and `Assembly` on `run_dir`."""
         from maze_kernel.config.load import select
         from maze_runtime.playing import players as playing
-        from maze_runtime.run.assembly import Assembly, load_transforms
+        from maze_runtime.run.assembly import Assembly
+        from maze_runtime.run.wrapper_lists import load_transforms
 
         assembly = Assembly(loaded, kernel, run_dir)
         if policy is not None:

@@ -10,7 +10,6 @@ import typer
 
 from maze_kernel.cli.experiments import read_experiment
 from maze_kernel.errors import RequestError
-from maze_runtime.commands.runs import new_folder, newest_run
 
 
 def view(
@@ -38,15 +37,14 @@ def view(
 ) -> None:
     """Show recorded episodes in the browser; a run without any plays some first."""
     from maze_trajectories.dataset import recordings_in
+    from maze_viewing.recorded import recorded
     from maze_viewing.viewer import ViewOptions, view_page
 
     options = ViewOptions(
         n_episodes=episodes, seeds=tuple(seeds or ()), max_decisions=max_decisions, arguments=_pairs(arguments or [])
     )
-    source = newest_run(source)
-    if (source / "run.json").is_file() and not recordings_in(source):
-        _play(source, experiment, episodes)
     loaded = None if experiment is None else read_experiment(experiment)
+    source = recorded(source, episodes, loaded)
     page = view_page(source, options, experiment=loaded, report=_report if sys.stderr.isatty() else lambda _text: None)
     if out is None:
         folder = source.parent if source.is_file() else (recordings_in(source) or [source])[-1]
@@ -56,18 +54,6 @@ def view(
     print(f"open in a browser: {out}")
     if open_page:
         typer.launch(out.resolve().as_uri())
-
-
-def _play(run: Path, experiment: Path | None, n_episodes: int) -> None:
-    """Record some episodes with the best weights of a run."""
-    from maze_runtime.playing.players import load_checkpoint
-    from maze_runtime.playing.roll_out import RolloutOptions, roll_out
-    from maze_runtime.training.resume import stored_experiment
-
-    print(f"{run} has no recorded episodes: playing {n_episodes}", file=sys.stderr)
-    loaded = stored_experiment(run) if experiment is None else read_experiment(experiment)
-    options = RolloutOptions(n_episodes=n_episodes, record_dir=new_folder(run, "trajectories", loaded.experiment.name))
-    roll_out(loaded, loaded.kernel, options, checkpoint=load_checkpoint(run, "best"), run_dir=run)
 
 
 def _pairs(items: list[str]) -> dict[str, str]:

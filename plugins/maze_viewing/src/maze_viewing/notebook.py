@@ -6,6 +6,8 @@ import html
 from pathlib import Path
 from typing import Any
 
+from maze_kernel.cli.experiments import read_experiment
+from maze_viewing.recorded import recorded
 from maze_viewing.viewer import ViewOptions, view_page
 
 
@@ -15,14 +17,19 @@ class TrajectoryViewer:
     >>> TrajectoryViewer("runs/demo", n_episodes=5)  # doctest: +SKIP
 
     Args:
-        source: a recording, a run directory, or the file of one episode.
+        source: a recording, a run directory, or the file of one episode. A run without recordings plays some first.
+        experiment: file of the experiment, where its environment was given by an import path.
         height: of the frame in the notebook, in pixels.
         options: see `ViewOptions`.
     """
 
-    def __init__(self, source: Path | str, *, height: int = 760, **options: Any) -> None:
+    def __init__(
+        self, source: Path | str, *, height: int = 760, experiment: Path | str | None = None, **options: Any
+    ) -> None:
         self._height = height
-        self.page = view_page(source, ViewOptions(**options))
+        shown = ViewOptions(**options)
+        loaded = None if experiment is None else read_experiment(Path(experiment))
+        self.page = view_page(recorded(Path(source), shown.n_episodes, loaded), shown, experiment=loaded)
 
     def _repr_html_(self) -> str:
         page = html.escape(self.page, quote=True)

@@ -85,6 +85,11 @@ def maze_presets() -> Iterable[PresetComponent]:
             "atari",
             "Games of ale-py as papers play them: four frames a step, grey, 84 x 84, the last four together.",
         ),
+        (
+            "atari-batch",
+            "atari_batch",
+            "The same prepared by the native batch of ale-py, without ends at lost lives.",
+        ),
         ("mujoco", "mujoco", "Robots of MuJoCo: observations and returns scaled by running statistics."),
         (
             "minigrid",

@@ -53,6 +53,9 @@ class ResizeImg(OneKey):
         self._low, self._high, self._dtype = box.low.min(), box.high.max(), np.dtype(box.dtype)
         if self._dtype.kind in "iu":
             self._rows, self._columns = exact(self._rows), exact(self._columns)
+            # Weighted sums of bytes are multiples of 2⁻¹² below 256: 20 bits, of which float32 holds 24.
+            if self._dtype == np.uint8:
+                self._rows = self._rows.astype(np.float32)
         shape = self.convert(box.low).shape
         return spaces.Box(self._low, self._high, shape, self._dtype.type)
 
@@ -61,10 +64,11 @@ class ResizeImg(OneKey):
         last = self._has_channels and not self._channels_first
         images = np.moveaxis(value, -1, -3) if last else value
         # Y = R X Cᵀ, R and C the weights of rows and columns
-        resized = self._rows @ images.astype(self._rows.dtype) @ self._columns.T
+        narrow = self._rows @ images.astype(self._rows.dtype)
+        resized = narrow.astype(self._columns.dtype, copy=False) @ self._columns.T
         if self._dtype.kind in "iu":
-            resized = np.rint(resized)
-        resized = np.clip(resized, self._low, self._high)
+            np.rint(resized, out=resized)
+        np.clip(resized, self._low, self._high, out=resized)
         return np.asarray(np.moveaxis(resized, -3, -1) if last else resized, self._dtype)
 
     def convert_tensor(self, value: Tensor) -> Tensor:
@@ -74,7 +78,7 @@ class ResizeImg(OneKey):
         last = self._has_channels and not self._channels_first
         images = value.movedim(-1, -3) if last else value
         rows, columns = torch.from_numpy(self._rows), torch.from_numpy(self._columns)
-        resized = rows @ images.to(rows.dtype) @ columns.T
+        resized = (rows @ images.to(rows.dtype)).to(columns.dtype) @ columns.T
         resized = resized.round() if self._dtype.kind in "iu" else resized
         resized = resized.clamp(float(self._low), float(self._high)).to(value.dtype)
         return resized.movedim(-3, -1) if last else resized

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredEnv
 from maze_kernel.errors import EnvError, RequestError
 from maze_runtime.env.conversion import ActionConversion
+from maze_runtime.env.departures import ReportsDepartures
 from maze_runtime.env.maze_env import MazeEnv
 from maze_runtime.env.simulation import HasNoop
 from maze_runtime.env.wrapper import EnvWrapper
@@ -42,6 +44,8 @@ class StepSkip(EnvWrapper):
             _require_noops(env)
         self._decided: dict[ActorID, Action] = {}
         self._actor_rewards: Any = None
+        self._reports = capability(env, ReportsDepartures)  # type: ignore[type-abstract]
+        self._departed: list[ActorID] = []
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -53,7 +57,8 @@ class StepSkip(EnvWrapper):
     def step(self, action: Action) -> StepResult:
         """Take one decision, and at the end of a flat step the skipped ones."""
         self._decided[self.env.actor_id()] = copied(action)
-        result = self.env.step(action)
+        self._departed = []
+        result = self._step(action)
         if not self.env.is_flat_step_end():
             return result
         self._actor_rewards = self.env.get_actor_rewards()
@@ -69,6 +74,10 @@ class StepSkip(EnvWrapper):
     def get_actor_rewards(self) -> Any | None:
         """Those of the first flat step and, where they have the same form, of the skipped ones."""
         return self._actor_rewards
+
+    def departed_actors(self) -> Sequence[ActorID]:
+        """Those of all steps since the decision."""
+        return self._departed
 
     def to_spaces(
         self, policy_key: PolicyKey, maze_state: Any, maze_action: Any | None = None
@@ -112,11 +121,17 @@ class StepSkip(EnvWrapper):
             actor = self.env.actor_id()
             if actor not in self._decided:
                 return observation, reward, terminated, truncated, info
-            observation, added, terminated, truncated, info = self.env.step(self._repeated(actor))
+            observation, added, terminated, truncated, info = self._step(self._repeated(actor))
             reward += added
             if terminated or truncated or self.env.is_flat_step_end():
                 self._add_actor_rewards(self.env.get_actor_rewards())
                 return observation, reward, terminated, truncated, info
+
+    def _step(self, action: Action) -> StepResult:
+        result = self.env.step(action)
+        if self._reports is not None:
+            self._departed += self._reports.departed_actors()
+        return result
 
     def _add_actor_rewards(self, rewards: Any | None) -> None:
         if (

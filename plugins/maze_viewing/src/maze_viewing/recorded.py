@@ -1,0 +1,43 @@
+"""Sees to it that there is something to view: a run without recorded episodes plays some first."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from maze_runtime.commands.runs import new_folder, newest_run
+from maze_trajectories.dataset import recordings_in
+
+if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
+
+
+def recorded(source: Path, n_episodes: int, experiment: LoadedExperiment | None = None) -> Path:
+    """What is to be viewed: the newest run of a folder of runs, anything else as it is.
+
+    A run without recordings plays episodes with its best weights and keeps them; standard error says so.
+
+    Args:
+        source: a run directory, a folder of some, a recording, or the file of an episode.
+        n_episodes: to be played.
+        experiment: builds the environment; None: the one that the run describes, from installed plugins only.
+
+    Raises:
+        MazeError: the run cannot be played.
+    """
+    source = newest_run(source)
+    if (source / "run.json").is_file() and not recordings_in(source):
+        _play(source, n_episodes, experiment)
+    return source
+
+
+def _play(run: Path, n_episodes: int, experiment: LoadedExperiment | None) -> None:
+    from maze_runtime.playing.players import load_checkpoint
+    from maze_runtime.playing.roll_out import RolloutOptions, roll_out
+    from maze_runtime.training.resume import stored_experiment
+
+    print(f"{run} has no recorded episodes: playing {n_episodes}", file=sys.stderr)
+    loaded = experiment or stored_experiment(run)
+    options = RolloutOptions(n_episodes=n_episodes, record_dir=new_folder(run, "trajectories", loaded.experiment.name))
+    roll_out(loaded, loaded.kernel, options, checkpoint=load_checkpoint(run, "best"), run_dir=run)
