@@ -75,13 +75,13 @@ def tables(figures: Sequence[Figure]) -> list[str]:
     return [intro, *(_table(part, [figure for figure in figures if figure.part == part]) for part in parts)]
 
 
-def replace_marked(text: str, tables: str) -> str:
+def replace_marked(text: str, tables: str, first: str = BEGIN, last: str = END) -> str:
     """A page with new tables between its two comments."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = text.partition(first)
+    _, end, after = rest.partition(last)
     if not (begin and end):
-        raise SystemExit(f"the page has no place for the tables: {BEGIN} … {END}")
-    return f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}"
+        raise SystemExit(f"the page has no place for the tables: {first} … {last}")
+    return f"{before}{first}\n\n{tables}\n\n{last}{after}"
 
 
 def _table(part: str, figures: Sequence[Figure]) -> str:

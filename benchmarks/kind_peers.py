@@ -1,0 +1,154 @@
+"""What others are told to do the work of kinds.py: same networks, minibatches and updates as ours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+from stable_baselines3 import A2C, PPO, SAC, TD3
+from stable_baselines3.common.env_util import make_atari_env, make_vec_env
+from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
+
+from interleaved import Contender
+
+N_ENVS = 8
+SMALL = {"net_arch": {"pi": [64, 64], "vf": [64, 64]}}
+PPO_OPTIONS: dict[str, Any] = {
+    "n_steps": 128,
+    "batch_size": 256,
+    "n_epochs": 4,
+    "learning_rate": 2.5e-4,
+    "gae_lambda": 0.95,
+    "max_grad_norm": 0.5,
+    "device": "cpu",
+}
+MakePeer = Callable[[int], Contender]
+
+
+def learning(model: Any, steps: int, warm_up: int, n_agents: int = 1) -> Contender:
+    """Lets a model of Stable-Baselines3 learn on for `steps` a round; it counts a step of each agent."""
+    model.learn(warm_up * n_agents)
+
+    def run() -> float:
+        before, start = model.num_timesteps, time.perf_counter()
+        model.learn(steps * n_agents, reset_num_timesteps=False)
+        return (model.num_timesteps - before) / n_agents / (time.perf_counter() - start)
+
+    return run
+
+
+def _envs(env: str, n_envs: int = N_ENVS, normalize: bool = False) -> Any:
+    envs = make_vec_env(lambda: gymnasium.make(env), n_envs=n_envs, seed=1)
+    return VecNormalize(envs) if normalize else envs
+
+
+def ppo(env: str, *, policy: str = "MlpPolicy", normalize: bool = False, **options: Any) -> MakePeer:
+    """PPO, two networks of 2 × 64 after what the policy does to the observations."""
+
+    def make(steps: int) -> Contender:
+        model = PPO(policy, _envs(env, normalize=normalize), policy_kwargs=SMALL, **PPO_OPTIONS | options)
+        return learning(model, steps, 1024)
+
+    return make
+
+
+def a2c(env: str) -> MakePeer:
+    """A2C with Adam and normalised advantages, as ours."""
+
+    def make(steps: int) -> Contender:
+        model = A2C(
+            "MlpPolicy",
+            _envs(env),
+            use_rms_prop=False,
+            normalize_advantage=True,
+            policy_kwargs=SMALL,
+            device="cpu",
+        )
+        return learning(model, steps, 400)
+
+    return make
+
+
+def maskable(env: str) -> MakePeer:
+    """PPO with masks."""
+
+    def make(steps: int) -> Contender:
+        from sb3_contrib import MaskablePPO
+
+        model = MaskablePPO("MlpPolicy", _envs(env), policy_kwargs=SMALL, **PPO_OPTIONS)
+        return learning(model, steps, 1024)
+
+    return make
+
+
+def recurrent(n_steps: int) -> MakePeer:
+    """PPO with an LSTM each for policy and values."""
+
+    def make(steps: int) -> Contender:
+        from sb3_contrib import RecurrentPPO
+
+        options = PPO_OPTIONS | {"n_steps": n_steps, "batch_size": n_steps * N_ENVS // 4}
+        networks = SMALL | {"lstm_hidden_size": 64}
+        model = RecurrentPPO("MlpLstmPolicy", _envs("CartPole-v1"), policy_kwargs=networks, **options)
+        return learning(model, steps, n_steps * N_ENVS)
+
+    return make
+
+
+def pong() -> MakePeer:
+    """PPO with NatureCNN under AtariWrapper."""
+
+    def make(steps: int) -> Contender:
+        import ale_py
+
+        gymnasium.register_envs(ale_py)
+        envs = VecFrameStack(make_atari_env("ALE/Pong-v5", n_envs=N_ENVS, seed=1, env_kwargs={"frameskip": 1}), 4)
+        model = PPO("CnnPolicy", envs, **PPO_OPTIONS | {"clip_range": 0.1, "ent_coef": 0.01})
+        return learning(model, steps, 1024)
+
+    return make
+
+
+def simple_spread(n_envs: int) -> MakePeer:
+    """PPO, the three agents of each game as three environments."""
+
+    def make(steps: int) -> Contender:
+        import supersuit
+        from mpe2 import simple_spread_v3
+
+        game = supersuit.pettingzoo_env_to_vec_env_v1(simple_spread_v3.parallel_env())
+        envs = supersuit.concat_vec_envs_v1(game, n_envs, num_cpus=0, base_class="stable_baselines3")
+        model = PPO("MlpPolicy", envs, policy_kwargs=SMALL, **PPO_OPTIONS | {"batch_size": 768})
+        return learning(model, steps, 1024, n_agents=3)
+
+    return make
+
+
+def _off_policy(algorithm: Any, env: str, policy: str, batch_size: int, starts: int) -> MakePeer:
+    def make(steps: int) -> Contender:
+        model = algorithm(
+            policy,
+            gymnasium.make(env),
+            learning_starts=starts,
+            batch_size=batch_size,
+            learning_rate=3e-4,
+            buffer_size=20_000,
+            train_freq=1,
+            policy_kwargs={"net_arch": [256, 256]},
+            device="cpu",
+        )
+        return learning(model, steps, starts + 50)
+
+    return make
+
+
+def sac(env: str, *, policy: str = "MlpPolicy", batch_size: int = 256, starts: int = 1000) -> MakePeer:
+    """SAC, an update a step."""
+    return _off_policy(SAC, env, policy, batch_size, starts)
+
+
+def td3(env: str) -> MakePeer:
+    """TD3, an update a step, the policy's every second."""
+    return _off_policy(TD3, env, "MlpPolicy", 256, 1000)

@@ -1,0 +1,143 @@
+"""Every kind of work beside who else does it: ratios of throughput in one process, interleaved, and of peak memory.
+
+    python benchmarks/kinds.py --list
+    python benchmarks/kinds.py --only cartpole dict --rounds 5 --compile
+    python benchmarks/kinds.py --compile --json kinds.json --write docs/explanation/kinds.md
+
+Start-up and compilation are excluded: every contender warms up once. One torch thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import torch
+
+from interleaved import take_turns
+from kind_ours import ours
+from kind_rows import ROWS, Row
+
+PEER, EAGER, COMPILED = "peer", "eager", "compiled"
+BEGIN, END = "<!-- figures: benchmarks/kinds.py -->", "<!-- end of figures -->"
+
+
+def measure(row: Row, rounds: int, with_compiled: bool) -> dict[str, list[float]]:
+    """Figures of each contender, in turn, environment steps a second."""
+    contenders = {PEER: row.make_peer(row.steps), EAGER: ours(row.experiment, row.steps, decisions=row.decisions)}
+    if with_compiled and row.compiled:
+        contenders[COMPILED] = ours(row.experiment, row.steps, compiled=True, decisions=row.decisions)
+    return take_turns(contenders, rounds)
+
+
+def peak_memory(name: str) -> dict[str, float]:
+    """Peak resident memory of either side of a row, MiB, each a process of its own."""
+    code = "import kinds, sys; print('PEAK', kinds.alone(*sys.argv[1:]))"
+    peaks = {}
+    for side in (PEER, EAGER):
+        done = subprocess.run(
+            [sys.executable, "-c", code, name, side],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        peaks[side] = float(done.stdout.split("PEAK")[-1])
+    return peaks
+
+
+def alone(name: str, side: str) -> float:
+    """Run one side of a row for a round in this process; returns its peak memory, MiB."""
+    torch.set_num_threads(1)
+    row = ROWS[name]
+    contender = row.make_peer(row.steps) if side == PEER else ours(row.experiment, row.steps, decisions=row.decisions)
+    contender()
+    own, children = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return max(own, children) / 1024
+
+
+def table(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A Markdown table of the rows that were measured."""
+    lines = [
+        "| work | beside | its steps/s | eager ÷ it | compiled ÷ it | wanted | peak memory ÷ it |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, result in results.items():
+        row = ROWS[name]
+        cells = [
+            row.what,
+            row.peer,
+            f"{statistics.median(result[PEER]):,.0f}",
+            _ratios(result, EAGER),
+            _ratios(result, COMPILED),
+            " / ".join("–" if wanted is None else f"{wanted:g}" for wanted in row.wanted),
+            f"{result['memory'][EAGER] / result['memory'][PEER]:.2f}" if "memory" in result else "–",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _ratios(result: Mapping[str, Any], side: str) -> str:
+    """Median and quartiles of the ratios of rounds that followed one another: 2.10 (2.05 to 2.21)."""
+    if side not in result:
+        return "–"
+    ratios = [mine / yours for mine, yours in zip(result[side], result[PEER], strict=True)]
+    if len(ratios) < 3:
+        return f"{statistics.median(ratios):.2f}"
+    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+
+def write(page: Path, lines: list[str]) -> None:
+    """Put the table between the two comments of a page."""
+    before, rest = page.read_text().split(BEGIN)
+    page.write_text("\n".join([before + BEGIN, *lines, END]) + rest.split(END)[1])
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", metavar="ROW", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--compile", action="store_true", help="add the compiled contenders (a minute a row to compile)"
+    )
+    parser.add_argument("--memory", action="store_true", help="add peak memory, each side in a process of its own")
+    parser.add_argument("--list", action="store_true", help="name the rows and end")
+    parser.add_argument("--json", type=Path, help="figures of each row, added to what the file has")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="the table of all figures of --json into this page")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, print and keep."""
+    arguments = _arguments()
+    if arguments.list:
+        print("\n".join(f"{name:<18} {row.what}; beside {row.peer}" for name, row in ROWS.items()))
+        return
+    torch.set_num_threads(1)
+    print(f"gymnasium {gymnasium.__version__}, torch {torch.__version__}\n")
+    kept = json.loads(arguments.json.read_text()) if arguments.json and arguments.json.exists() else {}
+    measured: dict[str, dict[str, Any]] = {}
+    for name in arguments.only:
+        print(f"# {name}", file=sys.stderr)
+        measured[name] = dict(measure(ROWS[name], arguments.rounds, arguments.compile))
+        if arguments.memory:
+            measured[name]["memory"] = peak_memory(name)
+        kept[name] = measured[name]
+        if arguments.json:
+            arguments.json.write_text(json.dumps(kept, indent=1) + "\n")
+    print("\n".join(table(measured)))
+    if arguments.write:
+        write(arguments.write, table({name: kept[name] for name in ROWS if name in kept}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""The suite of benchmarks: which jobs there are, what is kept of them, how a stopped suite goes on, and its report."""
+
+import importlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from maze_runtime.run.seeding import SeedTree
+from maze_suite import RunContext
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITE = ROOT / "benchmarks/suite.py"
+SECONDS = 240
+"""When a wait for a file is given up."""
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """A module of the folder `benchmarks`, which imports its neighbours by name."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module
+
+
+@pytest.fixture
+def tasks(module):
+    return module("suite_tasks").read_tasks()
+
+
+@pytest.fixture
+def results(module, tasks):
+    """Five finished seeds of both libraries on two tasks, ours better by ten, and one job that failed."""
+    suite_results, suite_tasks = module("suite_results"), module("suite_tasks")
+    found = suite_results.Results()
+    for job in suite_tasks.jobs_of(tasks, seeds=range(5), only=["PPO", "CartPole-v1", "Acrobot-v1"]):
+        score = 10.0 * (job.library == "maze") + job.seed
+        found.curves[job] = suite_results.Curve(
+            env_steps=np.array([50_000, 60_000, 120_000]),
+            scores=np.array([0.0, score, 999.0]),
+            seconds=60.0,
+            versions={"gymnasium": "1.0"},
+        )
+    (broken,) = suite_tasks.jobs_of(tasks, seeds=[9], only=["sb3", "A2C", "Acrobot-v1"])
+    found.failed[broken] = "ValueError: no"
+    return found
+
+
+def test_the_table_names_enough_tasks_and_examples_that_exist(tasks):
+    assert len([task for task in tasks.values() if {"PPO", "A2C"} <= set(task.algorithms)]) >= 12
+    assert {"IMPALA", "ES", "SAC", "DQN", "TD3"} <= {name for task in tasks.values() for name in task.algorithms}
+    files = [tuned["file"] for task in tasks.values() for tuned in task.tuned.values()]
+    assert files
+    assert [file for file in files if not (ROOT / "examples" / file).is_file()] == []
+
+
+def test_a_choice_takes_each_kind_of_name_by_itself(module, tasks):
+    jobs = module("suite_tasks").jobs_of(tasks, seeds=[0, 1], only=["PPO", "sb3", "CartPole-v1", "Pendulum-v1"])
+    assert [(job.seed, job.task, job.library, job.algorithm) for job in jobs] == [
+        (seed, task, "sb3", "PPO") for seed in (0, 1) for task in ("CartPole-v1", "Pendulum-v1")
+    ]
+
+
+def test_a_peer_that_lacks_an_algorithm_has_no_job(module, tasks):
+    jobs = module("suite_tasks").jobs_of(tasks, seeds=[0], only=["IMPALA", "SAC", "CartPole-v1"])
+    assert {job.library for job in jobs} == {"maze"}
+    tuned = module("suite_tasks").jobs_of(tasks, settings="tuned", seeds=[0])
+    assert {job.library for job in tuned} == {"maze"}
+
+
+def test_names_that_nothing_has_are_refused(module, tasks):
+    with pytest.raises(SystemExit, match="CartPole-v9"):
+        module("suite_tasks").jobs_of(tasks, only=["CartPole-v9"])
+
+
+def test_names_of_files_tell_all_jobs_apart(module, tasks):
+    jobs_of = module("suite_tasks").jobs_of
+    jobs = [
+        job
+        for factor in (1, 0.5)
+        for s in ("default", "tuned")
+        for job in jobs_of(tasks, settings=s, steps_factor=factor)
+    ]
+    assert len({job.name for job in jobs}) == len(set(jobs)) == len(jobs)
+
+
+def test_a_score_is_the_last_evaluation_within_the_steps(results):
+    assert {results.score(job) for job in results.curves if job.library == "sb3"} == {0.0, 1.0, 2.0, 3.0, 4.0}
+
+
+def test_a_job_that_ended_before_its_first_evaluation_is_named(module, results, tasks):
+    job = next(iter(results.curves))
+    short = module("attrs").evolve(job, steps=1000)
+    results.curves[short] = results.curves[job]
+    assert f"- {short}: no evaluation within its steps" in module("suite_report").report(results, tasks, [])
+
+
+def test_columns_are_compared_on_the_seeds_that_both_have(module, results, tasks):
+    for job in [job for job in results.curves if job.library == "sb3" and job.seed != 4]:
+        del results.curves[job]  # what is left of the peer scores 4, ours with that seed 14, ours with seed 0 10
+    for job in [job for job in results.curves if job.library == "maze" and job.seed == 4]:
+        results.curves[job].scores[1] = 3.0
+    text = module("suite_report").report(results, tasks, [])
+    row = next(line for line in text.splitlines() if line.startswith("| CartPole-v1 | PPO | 60 000 |"))
+    assert row.endswith("| 0.00 |")
+    assert "| PPO | Stable-Baselines3 | Maze | 1.00 |" in text
+
+
+def test_candidates_stand_beside_the_defaults(module, results, tasks):
+    (job,) = module("suite_tasks").jobs_of(tasks, settings="ppo-clipped", seeds=[2], only=["CartPole-v1"])
+    assert job.library == "maze"
+    results.curves[job] = next(iter(results.curves.values()))
+    text = module("suite_report").report(results, tasks, [])
+    assert "| task | default | Stable-Baselines3 | ppo-clipped |" in text
+    assert "| CartPole-v1 | 12 (5) | 2 (5) | 10 (1) |" in text
+
+
+def test_packed_results_come_back(module, results, tmp_path):
+    suite_results = module("suite_results")
+    (tmp_path / "packed.json").write_text(suite_results.packed(results), encoding="utf-8")
+    again = suite_results.read_packed(tmp_path / "packed.json")
+    assert again.failed == results.failed
+    assert list(again.curves) == list(results.curves) or set(again.curves) == set(results.curves)
+    assert all((again.curves[job].scores == curve.scores).all() for job, curve in results.curves.items())
+    assert suite_results.packed(again) == suite_results.packed(results)
+
+
+def test_the_report_says_what_was_reached_what_failed_and_what_is_left(module, results, tasks):
+    planned = module("suite_tasks").jobs_of(tasks, seeds=range(6), only=["PPO", "CartPole-v1", "Acrobot-v1"])
+    text = module("suite_report").report(results, tasks, planned)
+    row = next(line for line in text.splitlines() if line.startswith("| CartPole-v1 | PPO | 60 000 |"))
+    assert "| 12 |" in row
+    assert "| 2 |" in row
+    assert row.endswith("| 1.00 |")
+    assert "| PPO | Maze | Stable-Baselines3 | 1.00 |" in text
+    assert "sb3 A2C on Acrobot-v1, seed 9, 100,000 steps, default: ValueError: no" in text
+    assert "20 of the 24 jobs" in text
+    assert "no evaluation" not in text
+    assert "| CartPole-v1 (default) | PPO 1 | PPO 1 |" in text
+
+
+def test_a_page_gets_tables_and_pictures_that_are_whole(module, results, tasks, tmp_path):
+    report = module("suite_report")
+    page = tmp_path / "explanation/results.md"
+    page.parent.mkdir()
+    (tmp_path / "figures").mkdir()
+    page.write_text(f"before\n\n{report.BEGIN}\n{report.END}\nafter\n", encoding="utf-8")
+    report.write_page(page, results, tasks, [])
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before")
+    assert text.endswith("after\n")
+    assert "../figures/suite-ppo.svg" in text
+    picture = ElementTree.parse(tmp_path / "figures/suite-ppo.svg").getroot()
+    names = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"CartPole-v1", "Acrobot-v1", "Maze PPO", "Stable-Baselines3 PPO"} <= set(names)
+    lines = [path for path in picture.iter("{http://www.w3.org/2000/svg}path") if path.get("class").startswith("line")]
+    assert len([line for line in lines if "grey" not in line.get("class")]) == 4
+    assert "var(" not in ElementTree.tostring(picture, encoding="unicode")
+
+
+def test_the_page_of_the_site_has_a_place_for_the_tables(module):
+    report = module("suite_report")
+    text = (ROOT / "docs/explanation/results.md").read_text(encoding="utf-8")
+    assert text.count(report.BEGIN) == text.count(report.END) == 1
+
+
+def test_the_small_tasks_keep_their_contracts(module):
+    from gymnasium.utils.env_checker import check_env
+
+    environments = module("suite_envs")
+    check_env(environments.Delivery(), skip_render_check=True)
+    env = environments.Parking()
+    env.reset(seed=1)
+    masks, total = [env.action_masks().copy()], 0.0
+    for _ in range(12):
+        choice = int(np.flatnonzero(env.action_masks())[0])
+        observation, reward, over, _, _ = env.step(choice)
+        total += reward
+        masks.append(env.action_masks())
+        assert env.observation_space.contains(observation)
+        assert not masks[-1][choice]
+    assert over
+    assert total < 0
+    assert [int(mask.sum()) for mask in masks] == list(range(17, 4, -1))
+
+
+def test_the_peer_plays_the_episodes_of_our_evaluations(module, tmp_path):
+    environments, seeds = module("suite_envs"), []
+
+    class Watched(environments.Delivery):
+        def reset(self, *, seed=None, options=None):
+            seeds.extend([] if seed is None else [seed])
+            return super().reset(seed=seed, options=options)
+
+    overrides = {"trainer.epoch_length": 1, "trainer.n_rollout_steps": 8, "evaluation.n_episodes": 3}
+    context = RunContext(env=Watched, seed=5, overrides=overrides, run_dir=tmp_path / "run", silent=True)
+    context.train(n_epochs=1)
+    assert seeds[-3:] == SeedTree(5).seeds(3, "evaluation", "episodes")
+    env = environments.SameEpisode(environments.Delivery(), seeds[-1])
+    first, again = env.reset(seed=1)[0], env.reset()[0]
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    assert np.array_equal(first["walls"], environments.Delivery().reset(seed=seeds[-1])[0]["walls"])
+
+
+@pytest.mark.slow
+def test_a_stopped_suite_goes_on_where_it_was(module, tasks, tmp_path):
+    choice = ["--only", "maze", "DQN", "CartPole-v1", "--steps-factor", "0.2", "--seeds", "0", "1"]
+    command = [sys.executable, str(SUITE), "--out", str(tmp_path), *choice]
+    first = tmp_path / "default/CartPole-v1/DQN-maze-10000-seed0.jsonl"
+    second = first.with_name("DQN-maze-10000-seed1.jsonl")
+    suite = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _wait_for(second.with_suffix(".part"))
+    suite.send_signal(signal.SIGTERM)
+    assert suite.wait(SECONDS) != 0
+    assert first.exists()
+    assert not second.exists()
+    before = first.stat().st_mtime_ns
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS).stdout
+    assert "2 jobs, 1 of them finished" in said
+    assert first.stat().st_mtime_ns == before
+    head, *lines, last = [json.loads(line) for line in second.read_text(encoding="utf-8").splitlines()]
+    assert (head["algorithm"], head["seed"], last["outcome"]) == ("DQN", 1, "done")
+    assert all(0 < line["score"] <= 500 for line in lines)
+    assert not list(tmp_path.rglob("*.part"))
+    results = module("suite_results").read_results(tmp_path)
+    assert "| CartPole-v1 | DQN | 10 000 |" in module("suite_report").report(results, tasks, list(results.curves))
+
+
+@pytest.mark.slow
+def test_a_job_that_fails_is_named_and_tried_again(module, tasks, tmp_path):
+    runner = module("suite").Runner(tmp_path, 1)
+    (job,) = module("suite_tasks").jobs_of(tasks, seeds=[0], only=["maze", "DQN", "CartPole-v1"], steps_factor=0.0)
+    broken = module("attrs").evolve(job, algorithm="Sarsa")
+    for _ in range(2):
+        assert runner.run([broken]) == [broken]
+    results = module("suite_results").read_results(tmp_path)
+    assert list(results.failed) == [broken]
+    assert "sarsa" in results.failed[broken].lower()
+    assert "(exit status 1)" in results.failed[broken]
+
+
+def _wait_for(path):
+    until = time.monotonic() + SECONDS
+    while not path.exists():
+        assert time.monotonic() < until, f"{path} never came"
+        time.sleep(0.05)
