@@ -1,5 +1,6 @@
 """The experiments of `examples/environments`: each is listed, valid, and trains where its package is installed."""
 
+import os
 import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -71,3 +72,14 @@ def test_an_example_trains_and_plays(kernel, tmp_path, file):
     last = load_checkpoint(tmp_path / "run", "last")
     played = roll_out(loaded, kernel, RolloutOptions(n_episodes=1, max_steps=50), checkpoint=last)
     assert [episode.error for episode in played.episodes] == [None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_an_example_runs_as_it_stands_for_a_minute(kernel, tmp_path, file):
+    skip_without(file)
+    seconds = float(os.environ.get("MAZE_EXAMPLE_SECONDS", "60"))
+    result = train(load_experiment(file, kernel=kernel), kernel, run_dir=tmp_path, verbosity=-1, max_seconds=seconds)
+    assert result.outcome.status == "done"
+    assert result.env_steps > 0
+    assert all(parameter.isfinite().all() for parameter in result.model.parameters())

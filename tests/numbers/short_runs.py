@@ -43,7 +43,8 @@ RUNS = {
     "sac-structured": (
         "cutting2d_structured.toml",
         (
-            'trainer={use="sac", max_env_steps=200, epoch_length=20, initial_buffer_size=64, batch_size=32}',
+            'trainer={use="sac", max_env_steps=200, epoch_length=20, initial_buffer_size=64, batch_size=32,'
+            " num_batches_per_iter=1}",
             'model={use="auto", sequences=["inventory"]}',
             "vector.n_envs=4",
         ),
