@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -13,6 +17,7 @@ from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
 
 from interleaved import Contender
 
+HERE = Path(__file__).parent
 N_ENVS = 8
 SMALL = {"net_arch": {"pi": [64, 64], "vf": [64, 64]}}
 PPO_OPTIONS: dict[str, Any] = {
@@ -122,6 +127,41 @@ def simple_spread(n_envs: int) -> MakePeer:
         envs = supersuit.concat_vec_envs_v1(game, n_envs, num_cpus=0, base_class="stable_baselines3")
         model = PPO("MlpPolicy", envs, policy_kwargs=SMALL, **PPO_OPTIONS | {"batch_size": 768})
         return learning(model, steps, 1024, n_agents=3)
+
+    return make
+
+
+def rllib_spread(n_envs: int) -> MakePeer:
+    """RLlib's PPO in a process of its own, by the interpreter that RLLIB_PYTHON names, or `make ray-venv` made."""
+
+    def make(steps: int) -> Contender:
+        interpreter = os.environ.get("RLLIB_PYTHON", str(HERE.parent / ".venv-ray/bin/python"))
+        command = [interpreter, str(HERE / "peers/rllib_teams.py"), *map(str, (n_envs, PPO_OPTIONS["n_steps"], 768, 4))]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        atexit.register(process.communicate)
+
+        def run() -> float:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{steps}\n")
+            process.stdin.flush()
+            while line := process.stdout.readline():
+                try:
+                    return float(line)
+                except ValueError:  # what Ray says
+                    continue
+            raise RuntimeError(f"{' '.join(command)} ended with exit status {process.wait()}")
+
+        run()
+        return run
 
     return make
 

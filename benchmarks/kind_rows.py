@@ -131,6 +131,10 @@ def _pong_batch() -> dict[str, Any]:
 SCALING = [{"use": "observation-normalization", "statistics": "running"}, {"use": "return-normalization"}]
 CHEETAH = {"batch_size": 64, "n_optimization_epochs": 10}
 
+TEAMS = _ppo(
+    {"use": "pettingzoo", "id": "mpe2.simple_spread_v3", "rewards": "team"},
+    trainer={"n_rollout_steps": 384, "batch_size": 768},
+)
 ROWS: dict[str, Row] = {
     "cartpole": Row(
         what="PPO, CartPole-v1",
@@ -198,14 +202,19 @@ ROWS: dict[str, Row] = {
     ),
     "teams": Row(
         what="PPO, simple_spread, three agents, one policy",
-        experiment=_ppo(
-            {"use": "pettingzoo", "id": "mpe2.simple_spread_v3", "rewards": "team"},
-            trainer={"n_rollout_steps": 384, "batch_size": 768},
-        ),
+        experiment=TEAMS,
         peer="Stable-Baselines3 on SuperSuit",
         make_peer=peers.simple_spread(N_ENVS),
         steps=3072,
         wanted=(3, None),
+    ),
+    "teams-rllib": Row(
+        what="PPO, simple_spread, three agents, one policy",
+        experiment=TEAMS,
+        peer="RLlib, one process",
+        make_peer=peers.rllib_spread(N_ENVS),
+        steps=3072,
+        wanted=(10, None),
     ),
     "sac": Row(
         what="SAC, Pendulum-v1, 2 × 256",
