@@ -25,6 +25,7 @@ PPO: dict[str, Any] = {
     "epoch_length": 5,
     "n_rollout_steps": 64,
     "batch_size": 128,
+    "n_optimization_epochs": 4,
     "lr": 1e-3,
     "gamma": 0.95,
     "gae_lambda": 0.95,

@@ -73,6 +73,7 @@ def contender(keys: tuple[str, ...], n_decisions: int, critic: str = "shared-sta
                 "use": "ppo",
                 "n_rollout_steps": N_ROLLOUT_STEPS,
                 "batch_size": 256,
+                "n_optimization_epochs": 4,
                 "epoch_length": updates,
                 "max_grad_norm": 0.5,
             },

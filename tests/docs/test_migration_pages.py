@@ -51,12 +51,17 @@ def test_arguments_of_stable_baselines3_and_our_options_exist():
 def test_defaults_of_our_options_are_the_stated_ones():
     kernel = Kernel.installed()
     ppo = {row.name: row.default for row in describe(kernel, "trainer", "ppo").options}
+    a2c = {row.name: row.default for row in describe(kernel, "trainer", "a2c").options}
     sac = {row.name: row.default for row in describe(kernel, "trainer", "sac").options}
     stated = {}
     for _, our, _, default in table(STABLE_BASELINES3, "Arguments"):
         stated |= {name: default for name in names(our)[:1] if name not in stated}
-    assert stated["gae_lambda"] == "1"
-    assert float(ppo["gae_lambda"]) == 1.0
+    for name in ("lr", "gamma", "gae_lambda", "max_grad_norm"):
+        of_each = dict(re.findall(r"(PPO|A2C) ([\d.e-]+)", stated[name]))
+        assert {key: float(value) for key, value in of_each.items()} == {
+            "PPO": float(ppo[name]),
+            "A2C": float(a2c[name]),
+        }
     for name in ("n_rollout_steps", "batch_size", "n_optimization_epochs", "entropy_coef", "value_loss_coef"):
         assert float(stated[name]) == float(ppo[name]), name
     for name in ("initial_buffer_size", "replay_buffer_size"):

@@ -73,7 +73,7 @@ def trained(tmp_path_factory):
     """A run that remembers perfectly what it has seen at first."""
     run_dir = tmp_path_factory.mktemp("trained") / "run"
     trainer = {"use": "ppo", "n_rollout_steps": 20, "batch_size": 80, "epoch_length": 8, "n_epochs": 3, "lr": 1e-2}
-    trainer |= {"gae_lambda": 0.95, "n_optimization_epochs": 6}
+    trainer |= {"gamma": 0.98, "gae_lambda": 0.95, "max_grad_norm": 0.0, "n_optimization_epochs": 6}
     model = {**MODELS["concat-gru-shared"], "recurrence": {**GRU, "hidden_size": 16}}
     tables = {"trainer": trainer, "model": model, "vector": {"n_envs": 16}, "evaluation": {"n_episodes": 32}}
     assert run(run_dir, **tables).best_metric > 0.95

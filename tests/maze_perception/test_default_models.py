@@ -86,10 +86,14 @@ def test_every_observation_is_told_by_its_space_and_name():
 
 def test_an_inventory_is_flattened_and_a_history_that_is_said_to_be_one_is_read_in_time():
     inventory, _ = model_of({"inventory": box(200, 2)})
-    assert inventory.notes == ("the model reads inventory (200, 2) as numbers, flattened",)
+    assert inventory.notes == (
+        "the model reads inventory (200, 2) as numbers, flattened; dense layers of 64 and 64 units, tanh",
+    )
     assert "gru" not in str(inventory).lower()
     history, _ = model_of({"history": box(7, 3), "speed": box(2)})
-    assert history.notes == ("the model reads history (7, 3) as a sequence, speed (2,) as numbers",)
+    assert history.notes == (
+        "the model reads history (7, 3) as a sequence, speed (2,) as numbers; dense layers of 64 and 64 units, tanh",
+    )
     assert "gru" in str(history).lower()
 
 

@@ -11,6 +11,8 @@ from maze_ppo.batch import FlatEstimator
 from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.run.assembly import Assembly
 
+DISCOUNTS = {"gamma": 0.98, "gae_lambda": 1.0}
+
 
 class Noise(gymnasium.Env):
     """Pictures of noise; episodes end, or are cut, after some steps."""
@@ -34,7 +36,7 @@ def trainer(kernel, **tables):
         "name": "x",
         "env": {"use": "gym", "id": Noise},
         "vector": {"n_envs": 3},
-        "trainer": {"use": "ppo", "n_rollout_steps": 16, "epoch_length": 1, "batch_size": 16},
+        "trainer": {"use": "ppo", "n_rollout_steps": 16, "epoch_length": 1, "batch_size": 16, **DISCOUNTS},
         **tables,
     }
     assembly = Assembly(experiment_from_mapping(data, kernel=kernel), kernel)
@@ -50,7 +52,7 @@ def test_what_a_rollout_holds_is_what_its_weights_make_of_it_afterwards(kernel):
         assert rollout.value is not None
         kept = made.estimate(rollout)
         rollout.value, value = None, rollout.value
-        afterwards = FlatEstimator(made.model, torch.device("cpu"), gamma=0.98, gae_lambda=1.0).estimate(rollout)
+        afterwards = FlatEstimator(made.model, torch.device("cpu"), **DISCOUNTS).estimate(rollout)
         rollout.value = value
         assert torch.count_nonzero(kept.value)
         for ours, theirs in zip(kept.columns().values(), afterwards.columns().values(), strict=True):

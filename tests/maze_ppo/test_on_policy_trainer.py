@@ -184,7 +184,8 @@ class BestInTheCorner(FlatEnv):
 @pytest.mark.parametrize("seed", [0, 4, 5])
 def test_a_policy_that_narrows_at_the_bounds_learns_without_a_number_that_is_not_finite(make_trainer, seed):
     """Without entropy bonus and with large steps, standard deviations fall to the smallest and means leave the box."""
-    options = {"use": "ppo", "n_rollout_steps": 16, "epoch_length": 25, "batch_size": 64, "lr": 1e-2}
+    options = {"use": "ppo", "n_rollout_steps": 16, "epoch_length": 25, "batch_size": 64, "n_optimization_epochs": 4}
+    options |= {"lr": 1e-2, "max_grad_norm": 0.0, "gae_lambda": 1.0}
     trainer = make_trainer(
         env={"use": f"{__name__}:BestInTheCorner"},
         vector={"n_envs": 8, "mode": "sequential"},

@@ -124,7 +124,7 @@ def test_an_interrupt_ends_the_actors_of_the_run_and_nothing_else(cluster, optio
         unexpected = [
             line
             for line in errors.splitlines()
-            if not line.startswith(("run directory: ", "the model reads ", "epoch ", "SIGINT: "))
+            if not line.startswith(("run directory: ", "the model reads ", "trainer ", "epoch ", "SIGINT: "))
         ]
         assert unexpected == []
         assert list((tmp_path / "run" / "checkpoints").iterdir())

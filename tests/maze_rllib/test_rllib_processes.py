@@ -62,5 +62,5 @@ def test_a_run_says_what_other_runs_say_and_leaves_no_process(tmp_path, n_env_ru
             time.sleep(0.2)
         assert not left(folder)
     lines = result.stderr.splitlines()
-    assert [line.split()[0] for line in lines if line.strip()] == ["run", "the", "epoch", "done:"]
+    assert [line.split()[0] for line in lines if line.strip()] == ["run", "the", "trainer", "epoch", "done:"]
     assert not (tmp_path / "ray_results").exists()

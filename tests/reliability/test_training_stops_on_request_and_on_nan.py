@@ -101,7 +101,8 @@ def test_an_interrupt_waits_for_one_update_and_not_for_the_epoch(tmp_path, mode,
     assert process.returncode == 130, stderr
     assert "finishing this update" in stderr
     assert "interrupted after epoch 0; go on with: maze train weird.toml --resume run" in stdout
-    assert len((stderr + stdout).splitlines()) == 3, "the run directory, the answer, and how to go on"
+    lines = (stderr + stdout).splitlines()
+    assert len(lines) == 5, "the run directory, what is trained, until when, the answer, and how to go on"
 
 
 @pytest.mark.parametrize("mode", ["sequential", "subprocess"])

@@ -29,13 +29,13 @@ class OnPolicyOptions:
     """Compile loss, backward pass, clipping and optimiser step into one function: slow start, fast updates."""
     n_rollout_steps: int = attrs.field(default=100, validator=at_least(1))
     """Decisions of each environment a rollout; all of them are trained on."""
-    lr: float | Schedule = attrs.field(default=0.00025, validator=positive_rate)
+    lr: float | Schedule = attrs.field(default=0.0003, validator=positive_rate)
     """Learning rate of Adam: a number, or a schedule over the run's budget."""
     adam_epsilon: float = attrs.field(default=1e-8, validator=above(0.0))
     """Adam's epsilon, added to the root of the second moment."""
-    gamma: float = attrs.field(default=0.98, validator=between(0.0, 1.0))
+    gamma: float = attrs.field(default=0.99, validator=between(0.0, 1.0))
     """Discount a flat step, 0 to 1."""
-    gae_lambda: float = attrs.field(default=1.0, validator=between(0.0, 1.0))
+    gae_lambda: float = attrs.field(default=0.95, validator=between(0.0, 1.0))
     """Lambda of generalised advantage estimation; 1: bootstrapped Monte Carlo returns. Schulman et al. 2016."""
     policy_loss_coef: float = attrs.field(default=1.0, validator=at_least(0.0))
     """Weight of the policy loss."""
@@ -43,7 +43,7 @@ class OnPolicyOptions:
     """Weight of the mean squared value error."""
     entropy_coef: float = attrs.field(default=0.00025, validator=at_least(0.0))
     """Weight of the entropy bonus."""
-    max_grad_norm: float = attrs.field(default=0.0, validator=at_least(0.0))
+    max_grad_norm: float = attrs.field(default=0.5, validator=at_least(0.0))
     """Global gradient norm is cut to this; 0: off."""
     critic_burn_in_epochs: int = attrs.field(default=0, validator=at_least(0))
     """First epochs that train the critic alone, with a value loss weight of 1; for pre-trained policies."""
@@ -57,15 +57,21 @@ class A2COptions(OnPolicyOptions):
 
     lr: float | Schedule = attrs.field(default=0.0005, validator=positive_rate)
     """Learning rate of Adam: a number, or a schedule over the run's budget."""
+    gamma: float = attrs.field(default=0.98, validator=between(0.0, 1.0))
+    """Discount a flat step, 0 to 1."""
+    gae_lambda: float = attrs.field(default=1.0, validator=between(0.0, 1.0))
+    """Lambda of generalised advantage estimation; 1: bootstrapped Monte Carlo returns. Schulman et al. 2016."""
+    max_grad_norm: float = attrs.field(default=0.0, validator=at_least(0.0))
+    """Global gradient norm is cut to this; 0: off."""
 
 
 @attrs.frozen(kw_only=True)
 class PPOOptions(OnPolicyOptions):
     """Proximal policy optimisation. Source: Schulman et al. 2017."""
 
-    batch_size: int = attrs.field(default=100, validator=at_least(1))
+    batch_size: int = attrs.field(default=64, validator=at_least(1))
     """Transitions a minibatch."""
-    n_optimization_epochs: int = attrs.field(default=4, validator=at_least(1))
+    n_optimization_epochs: int = attrs.field(default=10, validator=at_least(1))
     """Passes over each rollout."""
     clip_range: float = attrs.field(default=0.2, validator=above(0.0))
     """The probability ratio is clipped to 1 ± this. Equation 7."""

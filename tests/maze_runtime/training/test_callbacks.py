@@ -20,7 +20,7 @@ PPO = {
     "name": "small",
     "env": {"use": "gym", "id": "CartPole-v1"},
     "vector": {"n_envs": 2},
-    "trainer": {"use": "ppo", "n_epochs": 4, "epoch_length": 1, "n_rollout_steps": 8, "batch_size": 8},
+    "trainer": {"use": "ppo", "n_epochs": 4, "epoch_length": 1, "n_rollout_steps": 8, "batch_size": 8, "lr": 2.5e-4},
     "evaluation": {"n_episodes": 1},
     "checkpoint": {"every_epochs": 2},
     "loggers": [{"use": "csv"}],

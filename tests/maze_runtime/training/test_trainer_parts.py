@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from maze_ppo.options import PPOOptions
+from maze_runtime.training.budget import Budget
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
 from maze_runtime.training.non_finite import non_finite_update
@@ -22,6 +23,19 @@ def test_a_schedule_follows_whichever_budget_is_used_up_first(epoch, env_steps, 
 def test_a_schedule_moves_within_an_epoch():
     counters = Counters(PPOOptions(n_epochs=4), lambda _progress: None)
     assert counters.scheduled(Schedule(start=1.0), 0.5) == pytest.approx(0.875)
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({}, "when it is interrupted"),
+        ({"patience": 15}, "after 15 evaluations without a better one"),
+        ({"n_epochs": 1, "max_env_steps": 50_000}, "after 1 epoch, or 50,000 environment steps"),
+        ({"max_seconds": 1.5, "patience": 1}, "after 1.5 seconds, or 1 evaluation without a better one"),
+    ],
+)
+def test_a_budget_says_what_ends_training(limits, said):
+    assert Budget(**limits).described() == f"training ends {said}"
 
 
 def test_a_resumed_trainer_goes_on_counting():

@@ -24,7 +24,7 @@ from maze_perception.blocks.general import Flatten
 from maze_perception.graph import GraphBuilder
 from maze_perception.models.assembly import assemble, find_inputs
 from maze_perception.models.concat import add_concatenation
-from maze_perception.models.modalities import add_stack, is_image, modalities_of, told
+from maze_perception.models.modalities import Modality, add_stack, is_image, modalities_of, told
 from maze_perception.options import AutoOptions, DenseOptions, FlattenOptions
 from maze_runtime.models.actor_critic import StructuredActorCritic
 
@@ -63,13 +63,22 @@ def check_sequences(context: ModelContext, names: Iterable[str]) -> None:
 
 
 def _notes(context: ModelContext, options: AutoOptions) -> Iterator[str]:
-    """One line a policy key: what each observation is taken for."""
+    """One line a policy key: what each observation is taken for, and the layers behind it."""
     for key, action in context.spaces.action.items():
         observation = context.spaces.observation[key]
         features = find_inputs(observation, action)[1]
         reader = "the model reads" if len(context.spaces.action) == 1 else f"the model of policy key {key!r} reads"
         if features:
-            yield f"{reader} {told(observation, modalities_of(observation, features, options.sequences))}"
+            modalities = modalities_of(observation, features, options.sequences)
+            yield f"{reader} {told(observation, modalities)}{_told_layers(options, modalities)}"
+
+
+def _told_layers(options: AutoOptions, modalities: Iterable[Modality]) -> str:
+    """What `AutoTemplate` puts behind the stacks, in words; images have dense layers of their own."""
+    units = " and ".join(map(str, options.hidden_units))
+    has_dense = any(modality.kind != "image" for modality in modalities)
+    layers = f"; dense layers of {units} units, {options.non_lin}" if has_dense else ""
+    return layers if options.recurrence is None else f"{layers}; behind them {options.recurrence.use}"
 
 
 @attrs.frozen

@@ -29,6 +29,16 @@ class Budget:
             patience=option("patience", 0),
         )
 
+    def described(self) -> str:
+        """What ends training, in words: "training ends after 24 epochs, or 15 evaluations without a better one"."""
+        limits = [
+            *([_counted(self.n_epochs, "epoch")] if self.n_epochs else []),
+            *([_counted(self.max_env_steps, "environment step")] if self.max_env_steps else []),
+            *([f"{self.max_seconds:g} seconds"] if self.max_seconds else []),
+            *([_counted(self.patience, "evaluation") + " without a better one"] if self.patience else []),
+        ]
+        return f"training ends after {', or '.join(limits)}" if limits else "training ends when it is interrupted"
+
     def exhausted(self, state: LoopState, env_steps: int, seconds: float) -> str | None:
         """Why training is over before the next epoch, or None."""
         if self.n_epochs and state.epoch >= self.n_epochs:
@@ -44,3 +54,7 @@ class Budget:
         if self.patience and state.stale_evaluations >= self.patience:
             return f"no better evaluation in {state.stale_evaluations}"
         return None
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -210,6 +210,7 @@ class TrainingRun:
             budget=Budget.of(partial(read_option, trainer.options), self._max_seconds),
             state=state,
         )
+        self._loggers.message(f"trainer {assembly.experiment.trainer.use}: {loop.budget.described()}")
         loop.callbacks = self._callbacks(loop.metric)
         if checkpoint is not None:
             loop.restore_callbacks(checkpoint.callbacks)
