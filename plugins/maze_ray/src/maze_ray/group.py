@@ -22,6 +22,7 @@ from maze_ray.connection import Connection
 from maze_ray.host import HostSpec
 from maze_ray.messages import BY_VALUE_BYTES, is_large, pack
 from maze_ray.options import RayOptions
+from maze_runtime.workers.groups import turn_until_closed, turn_until_one_is_done
 from maze_runtime.workers.lanes import no_shared_memory
 
 POOL_NAME = "the pool ray"
@@ -147,17 +148,7 @@ class RayGroup:
         # An actor at work when nobody wants its answer any more may be killed without a word.
         busy = [actor.close(None) for actor in ready if actor.sent]
         idle = [actor.close(self._grace_seconds) for actor in ready if not actor.sent]
-        deadline = time.monotonic() + self._grace_seconds
-        try:
-            while not all(call.finished for call in idle):
-                self._turn(None)
-            while not all(call.finished for call in busy) and time.monotonic() < deadline:
-                self._turn(deadline - time.monotonic())
-        finally:
-            self.kill()
-        for call in idle:
-            if call.error is not None:
-                raise call.error
+        turn_until_closed(self._turn, self.kill, idle=idle, busy=busy, seconds=self._grace_seconds)
 
     def kill(self) -> None:
         """Stop every actor now."""
@@ -179,13 +170,7 @@ class RayGroup:
             raise WorkerError("the group of actors is closed", cause="closed")
 
     def _pump(self, calls: list[RayCall], timeout_seconds: float | None) -> None:
-        """Work until one of `calls` is done or the time is up."""
-        limit = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        while calls and not any(call.finished for call in calls):
-            remaining = None if limit is None else limit - time.monotonic()
-            self._turn(remaining)
-            if remaining is not None and remaining <= 0:
-                return
+        turn_until_one_is_done(self._turn, calls, timeout_seconds)
 
     def _turn(self, timeout_seconds: float | None) -> None:
         """Wait for the first event of any actor, no longer than the timeout, and deal with all there are."""

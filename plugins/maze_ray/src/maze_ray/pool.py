@@ -25,6 +25,7 @@ from maze_ray.group import POOL_NAME, RayGroup
 from maze_ray.host import HostSpec
 from maze_ray.messages import pack_factory
 from maze_ray.options import RayOptions
+from maze_runtime.workers.groups import close_groups
 from maze_runtime.workers.lanes import no_shared_memory
 from maze_runtime.workers.modules import modules_to_ship
 
@@ -139,15 +140,10 @@ class RayPool:
         Raises:
             WorkerError: an actor's `close` raised, died or had to be killed; after everything is stopped.
         """
-        errors = []
-        for group in self._groups:
-            try:
-                group.close()
-            except MazeError as error:
-                errors.append(error)
+        error = close_groups(self._groups)
         self._groups.clear()
-        if errors:
-            raise errors[0]
+        if error is not None:
+            raise error
 
     def __enter__(self) -> RayPool:
         return self
