@@ -1,6 +1,11 @@
 """DQN is tested on CartPole where a test names nothing else."""
 
+import sys
+from pathlib import Path
+
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for two_keys
 
 
 @pytest.fixture

@@ -5,9 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 
-from maze_kernel.contracts.env import ActorID, StructuredEnv, StructuredSpaces
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
 from maze_runtime.models.masking import MaskError
 from maze_testing.environments import MaskedDict
@@ -21,66 +19,10 @@ ENVS = {
     "discrete": {"use": "gym", "id": "CartPole-v1"},
     "multi-discrete": {"use": IDENTITY, "kind": "multi-discrete"},
     "masked": {"use": "maze_testing.environments:MaskedDict"},
-    "two keys": {"use": f"{HERE}:Guess"},
+    "two keys": {"use": "two_keys:SignThenVerdict"},
     "team": {"use": "maze_testing.structured_environments:ChangingTeam"},
 }
 EXTRAS = {"plain": {"double": False, "n_step": 1}, "all": {"duelling": True, "prioritized": True}}
-
-
-class Guess(StructuredEnv):
-    """Two sub-steps a flat step: name the sign of a number, then say whether the name was right."""
-
-    structured_spaces = StructuredSpaces(
-        observation={
-            "name": spaces.Dict({"number": spaces.Box(-1.0, 1.0, (1,), np.float32)}),
-            "judge": spaces.Dict({"number": spaces.Box(-1.0, 1.0, (1,), np.float32), "named": spaces.Discrete(2)}),
-        },
-        action={
-            "name": spaces.Dict({"sign": spaces.Discrete(2)}),
-            "judge": spaces.Dict({"right": spaces.Discrete(2)}),
-        },
-        agent_counts={"name": 1, "judge": 1},
-    )
-
-    def __init__(self):
-        self._rng = np.random.default_rng()
-
-    def reset(self, *, seed=None, options=None):
-        if seed is not None:
-            self._rng = np.random.default_rng(seed)
-        self._t, self._key = 0, "name"
-        return self._next(), {}
-
-    def _next(self):
-        self._number = self._rng.uniform(-1.0, 1.0)
-        return {"number": np.array([self._number], np.float32)}
-
-    def step(self, action):
-        if self._key == "name":
-            self._key, self._named = "judge", int(action["sign"])
-            return {"number": np.array([self._number], np.float32), "named": self._named}, 0.0, False, False, {}
-        right = self._named == int(self._number > 0)
-        reward = float(right) + float(int(action["right"]) == int(right))
-        self._key, self._t = "name", self._t + 1
-        return self._next(), reward, False, self._t % 8 == 0, {}
-
-    def actor_id(self):
-        return ActorID(self._key, 0)
-
-    def is_actor_done(self):
-        return False
-
-    def is_flat_step_end(self):
-        return self._key == "name"
-
-    def get_actor_rewards(self):
-        return None
-
-    def render(self):
-        return None
-
-    def close(self):
-        return None
 
 
 class NothingAllowedInTheEnd(MaskedDict):

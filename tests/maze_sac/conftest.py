@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for sac_environments
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]  # for sac_environments and two_keys
 
 
 @pytest.fixture

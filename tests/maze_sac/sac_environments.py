@@ -3,7 +3,7 @@
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.contracts.env import ActorID, StructuredEnv, StructuredSpaces
+from maze_kernel.contracts.env import ActorID, StructuredSpaces
 
 GAMMA = 0.9
 CREWS = {
@@ -107,62 +107,6 @@ class Wanderer:
 
     def get_actor_rewards(self):
         return self.divided
-
-    def render(self):
-        return None
-
-    def close(self):
-        return None
-
-
-class TwoKeys(StructuredEnv):
-    """Two sub-steps a flat step: name the sign of a number, then, seeing the sign that was named, copy the number."""
-
-    structured_spaces = StructuredSpaces(
-        observation={
-            "sign": spaces.Dict({"number": spaces.Box(-1.0, 1.0, (1,), np.float32)}),
-            "size": spaces.Dict({"number": spaces.Box(-1.0, 1.0, (1,), np.float32), "named": spaces.Discrete(2)}),
-        },
-        action={
-            "sign": spaces.Dict({"sign": spaces.Discrete(2)}),
-            "size": spaces.Dict({"size": spaces.Box(0.0, 1.0, (1,), np.float32)}),
-        },
-        agent_counts={"sign": 1, "size": 1},
-    )
-
-    def __init__(self):
-        self._rng = np.random.default_rng()
-
-    def reset(self, *, seed=None, options=None):
-        if seed is not None:
-            self._rng = np.random.default_rng(seed)
-        self._t, self._key = 0, "sign"
-        return self._next(), {}
-
-    def _next(self):
-        self._number = self._rng.uniform(-1.0, 1.0)
-        return {"number": np.array([self._number], np.float32)}
-
-    def step(self, action):
-        if self._key == "sign":
-            self._key, self._named = "size", int(action["sign"])
-            return {"number": np.array([self._number], np.float32), "named": self._named}, 0.0, False, False, {}
-        right = self._named == int(self._number > 0)
-        reward = float(right) - abs(float(action["size"][0]) - abs(self._number))
-        self._key, self._t = "sign", self._t + 1
-        return self._next(), reward, False, self._t % 8 == 0, {}
-
-    def actor_id(self):
-        return ActorID(self._key, 0)
-
-    def is_actor_done(self):
-        return False
-
-    def is_flat_step_end(self):
-        return self._key == "sign"
-
-    def get_actor_rewards(self):
-        return None
 
     def render(self):
         return None

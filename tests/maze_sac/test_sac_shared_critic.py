@@ -217,7 +217,7 @@ def test_targets_are_the_soft_values_of_whoever_decides_next(make_trainer, name)
 
 
 def test_mixed_keys_of_choices_and_numbers_share_networks(make_trainer):
-    trainer = make_trainer(**{**tables(), "env": {"use": "sac_environments:TwoKeys"}})
+    trainer = make_trainer(**{**tables(), "env": {"use": "two_keys:SignThenSize"}})
     statistics = trainer.train_epoch()
     assert all(np.isfinite(value) for value in statistics.values())
     sign, size = (trainer.model.action_value_critic(key) for key in ("sign", "size"))

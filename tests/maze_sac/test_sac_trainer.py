@@ -24,7 +24,7 @@ ENVS = {
     "masked": {"use": "maze_testing.environments:MaskedDict"},
     "mixed": {"use": f"{__file__.rsplit('/', 1)[-1][:-3]}:Mixed"},
     "team": {"use": "maze_testing.structured_environments:ChangingTeam"},
-    "two keys": {"use": "sac_environments:TwoKeys"},
+    "two keys": {"use": "two_keys:SignThenSize"},
 }
 
 

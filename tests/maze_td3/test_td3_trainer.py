@@ -1,19 +1,16 @@
 """TD3 as a user sees it: resumable, exploring within bounds, honest about what it cannot train; DDPG as a setting."""
 
-import sys
-
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
-from maze_kernel.contracts.env import ActorID, StructuredEnv, StructuredSpaces
+from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.vector import Group
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
 from maze_td3.exploration import GaussianNoise
 from maze_testing.trainers import check_trainer
 
-HERE = __file__.rsplit("/", 1)[-1][:-3]
 SMALL = {"use": "td3", "epoch_length": 6, "batch_size": 16, "initial_buffer_size": 40, "replay_buffer_size": 200}
 MODEL = {"use": "auto", "hidden_units": [16]}
 IDENTITY = "maze_testing.environments:Identity"
@@ -21,69 +18,8 @@ DDPG = {"twin": False, "policy_delay": 1, "target_noise": 0.0}
 ENVS = {
     "pendulum": {"use": "gym", "id": "Pendulum-v1"},
     "box": {"use": IDENTITY, "kind": "box"},
-    "two keys": {"use": f"{HERE}:Follow"},
+    "two keys": {"use": "two_keys:RepeatThenError"},
 }
-
-
-class Follow(StructuredEnv):
-    """Two sub-steps a flat step: repeat a number, then say how far the repetition was off."""
-
-    structured_spaces = StructuredSpaces(
-        observation={
-            "repeat": spaces.Dict({"number": spaces.Box(-1.0, 1.0, (1,), np.float32)}),
-            "judge": spaces.Dict({"pair": spaces.Box(-1.0, 1.0, (2,), np.float32)}),
-        },
-        action={
-            "repeat": spaces.Dict({"said": spaces.Box(-1.0, 1.0, (1,), np.float32)}),
-            "judge": spaces.Dict({"error": spaces.Box(-2.0, 2.0, (1,), np.float32)}),
-        },
-        agent_counts={"repeat": 1, "judge": 1},
-    )
-
-    def __init__(self):
-        self._rng = np.random.default_rng()
-
-    def reset(self, *, seed=None, options=None):
-        if seed is not None:
-            self._rng = np.random.default_rng(seed)
-        self._t, self._key = 0, "repeat"
-        return self._next(), {}
-
-    def _next(self):
-        self._number = self._rng.uniform(-1.0, 1.0)
-        return {"number": np.array([self._number], np.float32)}
-
-    def step(self, action):
-        if self._key == "repeat":
-            self._key, self._said = "judge", float(action["said"][0])
-            return {"pair": np.array([self._number, self._said], np.float32)}, 0.0, False, False, {}
-        off = self._said - self._number
-        reward = -abs(off) - abs(float(action["error"][0]) - off)
-        self._key, self._t = "repeat", self._t + 1
-        return self._next(), reward, False, self._t % 8 == 0, {}
-
-    def actor_id(self):
-        return ActorID(self._key, 0)
-
-    def is_actor_done(self):
-        return False
-
-    def is_flat_step_end(self):
-        return self._key == "repeat"
-
-    def get_actor_rewards(self):
-        return None
-
-    def render(self):
-        return None
-
-    def close(self):
-        return None
-
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch):
-    monkeypatch.setitem(sys.modules, HERE, sys.modules[__name__])
 
 
 def tables(kind="pendulum", **options):

@@ -23,6 +23,7 @@ from maze_processes.actor import ActorHandle, Call, GroupSettings, State
 from maze_processes.child import ActorSpec
 from maze_processes.shared_memory import ArrayLayout, WeightsBoard, create_descriptor
 from maze_processes.supervision import SupervisorClient
+from maze_runtime.workers.groups import close_groups, turn_until_closed, turn_until_one_is_done
 from maze_runtime.workers.options import WorkersOptions
 
 _HEARTBEAT_SECONDS = 1.0
@@ -88,16 +89,11 @@ class SubprocessPool:
         Raises:
             WorkerError: an actor's `close` raised, died or had to be killed; after everything is stopped.
         """
-        errors = []
-        for group in self._groups:
-            try:
-                group.close()
-            except MazeError as error:
-                errors.append(error)
+        error = close_groups(self._groups)
         self._groups.clear()
         self._supervisor.close()
-        if errors:
-            raise errors[0]
+        if error is not None:
+            raise error
 
     def __enter__(self) -> SubprocessPool:
         return self
@@ -223,17 +219,7 @@ class SubprocessGroup:
         # An actor at work when nobody wants its answer any more may be killed without a word.
         busy = [actor.submit("close", frame, None) for actor in ready if actor.sent]
         idle = [actor.submit("close", frame, self._grace_seconds) for actor in ready if not actor.sent]
-        deadline = time.monotonic() + self._grace_seconds
-        try:
-            while not all(call.finished for call in idle):
-                self._turn(None)
-            while not all(call.finished for call in busy) and time.monotonic() < deadline:
-                self._turn(deadline - time.monotonic())
-        finally:
-            self.kill()
-        for call in idle:
-            if call.error is not None:
-                raise call.error
+        turn_until_closed(self._turn, self.kill, idle=idle, busy=busy, seconds=self._grace_seconds)
 
     def kill(self) -> None:
         """Stop every process now."""
@@ -262,13 +248,7 @@ class SubprocessGroup:
             raise WorkerError("the group of actors is closed", cause="closed")
 
     def _pump(self, calls: list[Call], timeout_seconds: float | None) -> None:
-        """Work until one of `calls` is done or the time is up."""
-        limit = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        while calls and not any(call.finished for call in calls):
-            remaining = None if limit is None else limit - time.monotonic()
-            self._turn(remaining)
-            if remaining is not None and remaining <= 0:
-                return
+        turn_until_one_is_done(self._turn, calls, timeout_seconds)
 
     def _turn(self, timeout_seconds: float | None) -> None:
         """Wait for the first event of any actor, no longer than the timeout, and deal with it."""

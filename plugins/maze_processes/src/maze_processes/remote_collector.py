@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
 
 import numpy as np
 
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import VectorEnv
-from maze_kernel.contracts.workers import ActorGroup
 from maze_processes import transport
+from maze_processes.env_workers import EnvWorkers
 from maze_runtime.models.capabilities import SamplesDistributions
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.collector import make_buffer
@@ -24,26 +23,8 @@ _PREPARE_SECONDS = 120.0
 """Importing torch in a worker may take longer than a step is allowed to."""
 
 
-class BatchOfWorkers(Protocol):
-    """What is asked of the batch: see `SubprocessVectorEnv`, which is one."""
-
-    n_processes: int
-    bounds: list[int]
-    shares_memory: bool
-    workers: ActorGroup
-
-    @property
-    def collects_alone(self) -> bool: ...
-
-    def call_workers(
-        self, method: str, arguments: Sequence[Sequence[Any]], timeout_seconds: float | None = None
-    ) -> list[Any]: ...
-
-    def call_until_answered(self, method: str, *arguments: Any) -> list[Any]: ...
-
-
 def remote_collector(
-    batch: BatchOfWorkers, vector_env: VectorEnv, policy: Policy, parameters: FlatParameters, n_steps: int
+    workers: EnvWorkers, vector_env: VectorEnv, policy: Policy, parameters: FlatParameters, n_steps: int
 ) -> RemoteCollector | None:
     """A collector that lets the workers collect, where nothing needs to see whole steps; see `CollectsRollouts`.
 
@@ -52,7 +33,7 @@ def remote_collector(
     """
     transforms = list(getattr(vector_env, "transforms", ()))
     if (
-        not batch.collects_alone
+        not workers.can_collect_alone
         or not isinstance(policy, SamplesDistributions)
         or not policy.is_mirrored
         or any(_has_statistics(transform) for transform in transforms)
@@ -62,8 +43,8 @@ def remote_collector(
         model = transport.encode_factory(policy.model)
     except Exception:
         return None  # a model that cannot travel
-    workers = HostedRollouts(batch, vector_env, model, transforms, n_steps)
-    return RemoteCollector(workers, vector_env.structured_spaces.policy_keys[0], policy, parameters)
+    rollouts = HostedRollouts(workers, vector_env, model, transforms, n_steps)
+    return RemoteCollector(rollouts, vector_env.structured_spaces.policy_keys[0], policy, parameters)
 
 
 def _has_statistics(transform: Transform) -> bool:
@@ -75,7 +56,7 @@ class HostedRollouts:
     """Implements `RolloutWorkers` on the environments of a batch.
 
     Args:
-        batch: its workers collect from now on.
+        workers: collect from now on.
         vector_env: the batch inside its transforms.
         model: encoded.
         transforms: innermost first.
@@ -83,32 +64,32 @@ class HostedRollouts:
     """
 
     def __init__(
-        self, batch: BatchOfWorkers, vector_env: VectorEnv, model: bytes, transforms: Sequence[Transform], n_steps: int
+        self, workers: EnvWorkers, vector_env: VectorEnv, model: bytes, transforms: Sequence[Transform], n_steps: int
     ) -> None:
-        self.bounds = batch.bounds
+        self.bounds = workers.bounds
         self.restarted: list[int] = []
-        self._batch = batch
+        self._workers = workers
         self._transforms = transforms
         self._version = 0
-        if batch.shares_memory:
-            sizes = [last - first for first, last in itertools.pairwise(batch.bounds)]
+        if workers.shares_memory:
+            sizes = [last - first for first, last in itertools.pairwise(workers.bounds)]
             columns = [make_buffer(vector_env.structured_spaces, n_steps, size).columns() for size in sizes]
-            batch.workers.share(lane_specs(columns, n_slots=1))
-        self._lanes = Lanes(batch.n_processes, batch.workers.arrays)
-        plan = [(model, n_steps)] * batch.n_processes
-        batch.call_workers("prepare_rollouts", plan, timeout_seconds=_PREPARE_SECONDS)
+            workers.group.share(lane_specs(columns, n_slots=1))
+        self._lanes = Lanes(len(workers), workers.group.arrays)
+        plan = [(model, n_steps)] * len(workers)
+        workers.ask("prepare_rollouts", plan, timeout_seconds=_PREPARE_SECONDS)
 
     def begin_rollouts(self, seeds: Sequence[Sequence[int]], policy_seeds: Sequence[int]) -> None:
         """See `RolloutWorkers`; the transforms travel as they are now."""
         slices = [seeds[first:last] for first, last in itertools.pairwise(self.bounds)]
         transforms = transport.encode_factory(self._transforms)
-        self._batch.call_workers(
+        self._workers.ask(
             "begin_rollouts", [(transforms, own, seed) for own, seed in zip(slices, policy_seeds, strict=True)]
         )
 
     def collect_rollouts(self, flat: np.ndarray, *, at_random: bool) -> Iterator[tuple[SliceRollout, Columns]]:
         """See `RolloutWorkers`."""
         self._version += 1
-        self._batch.workers.broadcast(flat, self._version)
-        for worker, rollout in enumerate(self._batch.call_until_answered("collect", *((True,) if at_random else ()))):
+        self._workers.group.broadcast(flat, self._version)
+        for worker, rollout in enumerate(self._workers.ask_until_answered("collect", *((True,) if at_random else ()))):
             yield rollout, self._lanes.read(worker, 0, rollout.columns)

@@ -1,9 +1,8 @@
 """The pool `ray`: every actor in a process of its own somewhere on a Ray cluster.
 
 What lives where: `connection` joins the cluster and knows its nodes, `host` runs in the actors' processes, `actor` is
-the caller's view of one, `board` is where weights and stacks are left, `messages` packs what travels. This module holds
-the pool, its groups, and the one place that waits: for an answer, for Ray's word that there will be none, and for a
-deadline, whichever is first.
+the caller's view of one, `group` calls them and waits, `board` is where weights and stacks are left, `messages` packs
+what travels. This module holds the pool, which decides what is started.
 """
 
 from __future__ import annotations
@@ -11,34 +10,27 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
-import ray
-import ray.exceptions
 
-from maze_kernel.contracts.workers import ActorContext, ArraySpec, Future, RestartPolicy
-from maze_kernel.errors import MazeError, RequestError, WorkerError
-from maze_ray.actor import LatestWeights, RayActor, RayCall, RayGroupSettings, Stage
+from maze_kernel.contracts.workers import ActorContext, ArraySpec, RestartPolicy
+from maze_kernel.errors import MazeError, RequestError
 from maze_ray.connection import Connection, connect
+from maze_ray.group import POOL_NAME, RayGroup
 from maze_ray.host import HostSpec
-from maze_ray.messages import BY_VALUE_BYTES, is_large, pack, pack_factory
+from maze_ray.messages import pack_factory
 from maze_ray.options import RayOptions
+from maze_runtime.workers.groups import close_groups
 from maze_runtime.workers.lanes import no_shared_memory
 from maze_runtime.workers.modules import modules_to_ship
 
-_NAME = "the pool ray"
-_HEARTBEAT_SECONDS = 1.0
-_BOARD_SECONDS = 60.0
-_STRATEGIES = {"spread": "SPREAD", "pack": "DEFAULT"}
 _SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """Ray sets a variable of this name for the command of a submitted job."""
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class RayPool:
@@ -72,7 +64,7 @@ class RayPool:
     ) -> RayGroup:
         """See `WorkerPool.spawn`; returns when every actor is built."""
         if arrays:
-            raise no_shared_memory(_NAME, arrays)
+            raise no_shared_memory(POOL_NAME, arrays)
         options = self._options
         connection = connect(options)
         need = {} if light else {"CPU": options.cpus_per_worker, "GPU": options.gpus_per_worker}
@@ -148,15 +140,10 @@ class RayPool:
         Raises:
             WorkerError: an actor's `close` raised, died or had to be killed; after everything is stopped.
         """
-        errors = []
-        for group in self._groups:
-            try:
-                group.close()
-            except MazeError as error:
-                errors.append(error)
+        error = close_groups(self._groups)
         self._groups.clear()
-        if errors:
-            raise errors[0]
+        if error is not None:
+            raise error
 
     def __enter__(self) -> RayPool:
         return self
@@ -165,234 +152,6 @@ class RayPool:
         # An error on the way out must not hide the one that led here.
         with contextlib.suppress(MazeError) if exc[0] is not None else contextlib.nullcontext():
             self.close()
-
-
-class RayGroup:
-    """Actors on a cluster; see `ActorGroup`."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        options: RayOptions,
-        spec: HostSpec,
-        *,
-        factory: bytes,
-        constants: Mapping[str, np.ndarray],
-        need: Mapping[str, float],
-        restart: RestartPolicy,
-        timeout_seconds: float | None,
-        build_timeout_seconds: float | None,
-    ) -> None:
-        self.n_actors = spec.n_actors
-        self.arrays: Mapping[str, np.ndarray] = {}
-        self.closed = False
-        self._spec = spec
-        self._connection = connection
-        self._timeout_seconds = timeout_seconds
-        self._grace_seconds = options.grace_seconds
-        self._weights = LatestWeights()
-        stored_constants = _stored({name: np.asarray(array) for name, array in constants.items()})
-        self.constants: Mapping[str, np.ndarray] = ray.get(stored_constants)
-        for array in self.constants.values():
-            array.flags.writeable = False
-        settings = RayGroupSettings(
-            spec=spec,
-            options=_ray_options(options, need),
-            factory=_stored(factory),
-            constants=stored_constants,
-            board=connection.board,
-            restart=restart,
-            timeout_seconds=timeout_seconds,
-            build_timeout_seconds=build_timeout_seconds,
-            weights=self._weights,
-            pump=self._pump,
-        )
-        connection.reserved[spec.group] = {name: amount * spec.n_actors for name, amount in need.items()}
-        self._actors = [RayActor(index, settings) for index in range(spec.n_actors)]
-
-    def build(self) -> None:
-        """Start every actor and wait until each is built or can no longer be."""
-        now = time.monotonic()
-        for actor in self._actors:
-            actor.tick(now)
-        while any(actor.stage is not Stage.READY for actor in self._actors):
-            self._turn(None)
-            for actor in self._actors:
-                if actor.failure is not None:
-                    raise actor.failure
-
-    def call(self, actor_index: int, method: str, /, *args: Any, timeout_seconds: float | None = None) -> RayCall:
-        """See `ActorGroup.call`."""
-        self._check_open()
-        return self._actors[actor_index].submit(method, pack((method, args)), self._deadline(timeout_seconds))
-
-    def call_all(self, method: str, /, *args: Any, timeout_seconds: float | None = None) -> list[RayCall]:
-        """See `ActorGroup.call_all`; large arguments are stored once for all actors."""
-        self._check_open()
-        packed = pack((method, args))
-        message = _stored(packed) if is_large(packed) and self.n_actors > 1 else packed
-        deadline = self._deadline(timeout_seconds)
-        return [actor.submit(method, message, deadline) for actor in self._actors]
-
-    def wait_any(self, futures: Sequence[Future], timeout_seconds: float | None = None) -> list[Future]:
-        """See `ActorGroup.wait_any`."""
-        calls: list[RayCall] = list(futures)  # type: ignore[arg-type]
-        self._pump(calls, timeout_seconds)
-        return [call for call in calls if call.finished]
-
-    def broadcast(self, flat: np.ndarray, version: int) -> None:
-        """See `ActorGroup.broadcast`; the weights travel with the next call, large ones as one object for all."""
-        self._check_open()
-        if version <= self._weights.version:
-            raise ValueError(f"weights version {version} does not follow {self._weights.version}")
-        flat = np.asarray(flat).reshape(-1)
-        payload = flat.copy() if flat.nbytes < BY_VALUE_BYTES else _stored(flat)
-        if self._spec.newest_weights:
-            # A reference in a list travels as it is; alone it would be read on the way.
-            pinned = payload if isinstance(payload, np.ndarray) else [payload]
-            with _unreachable():
-                ray.get(
-                    self._connection.board.publish.remote(self._spec.group, pinned, version), timeout=_BOARD_SECONDS
-                )
-        self._weights.payload, self._weights.version = payload, version
-
-    def share(self, arrays: Mapping[str, ArraySpec]) -> None:
-        """Refused; see `ActorGroup.share`."""
-        raise no_shared_memory(_NAME, arrays)
-
-    def restarts(self, actor_index: int) -> int:
-        """How often this actor was replaced."""
-        return self._actors[actor_index].restarts
-
-    def forgive(self, actor_index: int) -> None:
-        """See `ActorGroup.forgive`."""
-        self._actors[actor_index].forgive()
-
-    def process_id(self, actor_index: int) -> int | None:
-        """The process of an actor, on its node."""
-        return self._actors[actor_index].process_id
-
-    def close(self) -> None:
-        """See `ActorGroup.close`."""
-        if self.closed:
-            return
-        self.closed = True
-        for actor in self._actors:
-            actor.closing = True
-        ready = [actor for actor in self._actors if actor.stage is Stage.READY]
-        # An actor at work when nobody wants its answer any more may be killed without a word.
-        busy = [actor.close(None) for actor in ready if actor.sent]
-        idle = [actor.close(self._grace_seconds) for actor in ready if not actor.sent]
-        deadline = time.monotonic() + self._grace_seconds
-        try:
-            while not all(call.finished for call in idle):
-                self._turn(None)
-            while not all(call.finished for call in busy) and time.monotonic() < deadline:
-                self._turn(deadline - time.monotonic())
-        finally:
-            self.kill()
-        for call in idle:
-            if call.error is not None:
-                raise call.error
-
-    def kill(self) -> None:
-        """Stop every actor now."""
-        self.closed = True
-        self._connection.reserved.pop(self._spec.group, None)
-        gone = WorkerError("the group of actors is closed", cause="closed")
-        for actor in self._actors:
-            actor.stop()
-            actor.abandon(gone)
-        self._weights.payload = None
-        with contextlib.suppress(Exception):  # the cluster may be gone
-            self._connection.board.forget.remote(self._spec.group)
-
-    def _deadline(self, timeout_seconds: float | None) -> float | None:
-        return self._timeout_seconds if timeout_seconds is None else timeout_seconds
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise WorkerError("the group of actors is closed", cause="closed")
-
-    def _pump(self, calls: list[RayCall], timeout_seconds: float | None) -> None:
-        """Work until one of `calls` is done or the time is up."""
-        limit = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        while calls and not any(call.finished for call in calls):
-            remaining = None if limit is None else limit - time.monotonic()
-            self._turn(remaining)
-            if remaining is not None and remaining <= 0:
-                return
-
-    def _turn(self, timeout_seconds: float | None) -> None:
-        """Wait for the first event of any actor, no longer than the timeout, and deal with all there are."""
-        now = time.monotonic()
-        wake = _HEARTBEAT_SECONDS if timeout_seconds is None else min(timeout_seconds, _HEARTBEAT_SECONDS)
-        for actor in self._actors:
-            if actor.deadline is not None:
-                wake = min(wake, actor.deadline - now)
-            if actor.stage is Stage.WAITING:
-                wake = min(wake, actor.due - now)
-        wake = max(0.0, wake)
-        pending = {actor.pending: actor for actor in self._actors if actor.pending is not None}
-        if not pending:
-            time.sleep(wake)
-        for actor in self._ready(pending, wake):
-            actor.receive()
-            while actor.pending is not None and ray.wait([actor.pending], timeout=0)[0]:
-                actor.receive()
-        now = time.monotonic()
-        for actor in self._actors:
-            actor.tick(now)
-
-    def _ready(self, pending: Mapping[Any, RayActor], timeout_seconds: float) -> list[RayActor]:
-        if not pending:
-            return []
-        ready, others = ray.wait(list(pending), num_returns=1, timeout=timeout_seconds)
-        if ready and others:
-            ready += ray.wait(others, num_returns=len(others), timeout=0)[0]
-        return [pending[reference] for reference in ready]
-
-
-def _ray_options(options: RayOptions, need: Mapping[str, float]) -> dict[str, Any]:
-    """What Ray is told about each actor of a group."""
-    told: dict[str, Any] = {
-        "num_cpus": need.get("CPU", 0.0),
-        "num_gpus": need.get("GPU", 0.0),
-        "max_restarts": 0,
-        "max_task_retries": 0,
-        "scheduling_strategy": _STRATEGIES[options.placement],
-    }
-    # Ray lets libraries have as many threads as the actor has processors, one where it has none.
-    if options.torch_threads != max(1, int(need.get("CPU", 0.0))):
-        told["runtime_env"] = {"env_vars": {name: str(options.torch_threads) for name in _THREAD_VARIABLES}}
-    return told
-
-
-def _stored(value: Any) -> Any:
-    """A reference to a copy in this node's object store, from where each other node takes one."""
-    with _unreachable():
-        return ray.put(value)
-
-
-@contextlib.contextmanager
-def _unreachable() -> Any:
-    try:
-        yield
-    except (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError) as error:
-        raise WorkerError(
-            "the object store of this node is full",
-            received=str(error).splitlines()[0],
-            owner="maze-ray",
-            cause="not started",
-            help="start the node with a larger --object-store-memory",
-        ) from error
-    except ray.exceptions.RayError as error:
-        raise WorkerError(
-            f"the Ray cluster cannot be reached: {type(error).__name__}: {error}",
-            owner="maze-ray",
-            cause="lost",
-            help="see whether the head node of the cluster lives",
-        ) from error
 
 
 def _encode_factory(factory: Callable[[ActorContext], Any], connection: Connection) -> bytes:

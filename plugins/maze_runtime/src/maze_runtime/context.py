@@ -6,34 +6,29 @@ A context owns its kernel, experiment and weights; contexts in one process share
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-import attrs
-
 from maze_kernel.contracts.env import FLAT_KEY, ActorID, PolicyKey
-from maze_kernel.errors import CheckpointError, RequestError
+from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
 from maze_runtime.context_components import component_table
-from maze_runtime.context_experiment import Source, given, given_experiment, reopened_experiment, with_n_epochs
-from maze_runtime.context_series import raise_first_error, run_sweep, train_seeds, with_callbacks
-from maze_runtime.playing import players as playing
-from maze_runtime.playing.acting import SingleEnvActor
+from maze_runtime.context_experiment import Source, given, given_experiment, reopened_experiment
+from maze_runtime.context_run import ContextRun, as_stored
+from maze_runtime.context_series import raise_first_error, run_sweep, train_seeds
 from maze_runtime.playing.roll_out import RolloutOptions, RolloutResult, roll_out
 from maze_runtime.run.assembly import Assembly
-from maze_runtime.run.directory import encode_json_lenient
 from maze_runtime.run.evaluators import MAIN, with_n_episodes
-from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.evaluation import Evaluator
-from maze_runtime.training.train import TrainingResult, train
+from maze_runtime.training.train import TrainingResult
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.contracts.model import Policy
     from maze_runtime.models.top_actions import ActionCandidate
+    from maze_runtime.playing.acting import SingleEnvActor
     from maze_runtime.run.env_factory import EnvFactory
     from maze_runtime.series.series import SeriesResult
     from maze_runtime.training.checkpoint import Checkpoint
@@ -79,7 +74,8 @@ class RunContext:
     ) -> None:
         components = given(env=env, trainer=trainer, model=model, wrappers=wrappers)
         loaded = given_experiment(experiment, components, overrides or {}, seed, kernel)
-        self._init(loaded, loaded.kernel, None if run_dir is None else Path(run_dir), silent)
+        run = ContextRun(as_stored(loaded), None if run_dir is None else Path(run_dir))
+        self._init(run, silent)
 
     @classmethod
     def load(
@@ -111,49 +107,45 @@ class RunContext:
         kernel = kernel or Kernel.installed()
         context = cls.__new__(cls)
         components = given(env=env, trainer=trainer, model=model, wrappers=wrappers)
-        context._init(reopened_experiment(run_dir, components, kernel, evaluation), kernel, Path(run_dir), silent)
-        context._begun = context._trained = True
+        loaded = reopened_experiment(run_dir, components, kernel, evaluation)
+        run = ContextRun(as_stored(loaded), Path(run_dir), has_begun=True, is_trained=True)
+        context._init(run, silent)
         return context
 
-    def _init(self, loaded: LoadedExperiment, kernel: Kernel, run_dir: Path | None, silent: bool) -> None:
-        # As the run directory stores it: objects given from Python become their description.
-        self._loaded = attrs.evolve(loaded, resolved=json.loads(encode_json_lenient(loaded.resolved)))
-        self._kernel = kernel
-        self._run_dir = run_dir
+    def _init(self, run: ContextRun, silent: bool) -> None:
+        self._run = run
         self._silent = silent
-        self._begun = False
-        self._trained = False
         self._acting: SingleEnvActor | None = None
 
     @property
     def loaded(self) -> LoadedExperiment:
         """The experiment, checked; `resolved` is what the run directory stores."""
-        return self._loaded
+        return self._run.loaded
 
     @property
     def config(self) -> dict[str, Any]:
         """The experiment as plain data with every default: what a file would hold. A copy."""
-        return copy.deepcopy(dict(self._loaded.resolved))
+        return copy.deepcopy(dict(self.loaded.resolved))
 
     @property
     def env_factory(self) -> EnvFactory:
         """Builds one environment whose observations `compute_action` takes: without wrappers that are transforms."""
-        return Assembly(self._loaded, self._kernel, self._run_dir).env_factory(training=False)
+        return Assembly(self.loaded, self.kernel, self.run_dir).env_factory(training=False)
 
     @property
     def kernel(self) -> Kernel:
         """The plugins that its components come from."""
-        return self._kernel
+        return self.loaded.kernel
 
     @property
     def run_dir(self) -> Path | None:
         """The run directory; None before the first `train` unless it was given."""
-        return self._run_dir
+        return self._run.run_dir
 
     @property
     def is_trained(self) -> bool:
         """Whether the run directory has checkpoints."""
-        return self._trained
+        return self._run.is_trained
 
     @property
     def policy(self) -> Policy:
@@ -161,15 +153,7 @@ class RunContext:
         return self._actor().policy
 
     def __repr__(self) -> str:
-        experiment = self._loaded.experiment
-        env = experiment.env.option("id") if experiment.env.instance is None else None
-        parts = [
-            f"{experiment.trainer.use} on {experiment.env.use}{f' {env}' if env else ''}",
-            f"seed {experiment.seed}",
-            f"{self._epochs_so_far()} epochs trained" if self._trained else "not trained",
-            *([] if self._run_dir is None else [str(self._run_dir)]),
-        ]
-        return f"<RunContext {experiment.name}: {', '.join(parts)}>"
+        return f"<RunContext {self._run}>"
 
     @overload
     def train(self, n_epochs: int | None = None, *, callbacks: Sequence[Any] = ()) -> TrainingResult: ...
@@ -206,23 +190,21 @@ class RunContext:
         Raises:
             MazeError: training failed. A seed that fails does not raise: the result says why.
         """
-        loaded = self._loaded
-        callbacks = [component_table(self._kernel, "callback", callback) for callback in callbacks]
+        callbacks = [component_table(self.kernel, "callback", callback) for callback in callbacks]
         if seeds is not None:
-            loaded = with_callbacks(loaded, self._kernel, callbacks)
-            if n_epochs is not None:
-                loaded = with_n_epochs(loaded, n_epochs)
-            path = None if self._begun else self._run_dir
-            return train_seeds(loaded, seeds, path=path, n_parallel=n_parallel, silent=self._silent)
+            return train_seeds(
+                self.loaded,
+                seeds,
+                n_epochs=n_epochs,
+                callbacks=callbacks,
+                path=None if self._run.has_begun else self.run_dir,
+                n_parallel=n_parallel,
+                silent=self._silent,
+            )
         if n_parallel is not None:
             raise RequestError("n_parallel= is for several seeds", help="give seeds=[0, 1, 2], too, or leave it away")
-        if n_epochs is not None:
-            loaded = with_n_epochs(loaded, self._epochs_so_far() + n_epochs)
-        where = {"resume": self._run_dir} if self._begun else {"run_dir": self._run_dir}
-        verbosity = -1 if self._silent else 0
-        result = train(loaded, self._kernel, verbosity=verbosity, callbacks=callbacks, **where)  # type: ignore[arg-type]
-        self._run_dir, self._begun, self._acting = result.run_dir, True, None
-        self._trained = bool(CheckpointStore(result.run_dir).epochs())  # none where the first epoch was cut short
+        result = self._run.train(n_epochs, callbacks, silent=self._silent)
+        self._acting = None
         return result
 
     def sweep(
@@ -266,7 +248,7 @@ class RunContext:
             "metric": metric,
         }
         where = {"out": None if out is None else Path(out), "resume": None if resume is None else Path(resume)}
-        return run_sweep(self._loaded, settings, n_parallel=n_parallel, silent=self._silent, **where)
+        return run_sweep(self.loaded, settings, n_parallel=n_parallel, silent=self._silent, **where)
 
     def rollout(
         self,
@@ -316,8 +298,9 @@ class RunContext:
         )
         who: dict[str, Any] = {"checkpoint": self.checkpoint(checkpoint)} if policy is None else {}
         if policy is not None:
-            who = {"policy": component_table(self._kernel, "policy", policy)}
-        result = roll_out(self._loaded, self._kernel, options, run_dir=self._trained_in(), **who)
+            who = {"policy": component_table(self.kernel, "policy", policy)}
+        run_dir = self.run_dir if self.is_trained else None
+        result = roll_out(self.loaded, self.kernel, options, run_dir=run_dir, **who)
         if on_error == "raise":
             raise_first_error(result)
         return result
@@ -335,8 +318,8 @@ class RunContext:
         Raises:
             RequestError: there is no such evaluator or checkpoint.
         """
-        loaded = self._loaded if n_episodes is None else with_n_episodes(self._loaded, evaluator, n_episodes)
-        assembly, model = self._restored(loaded, self.checkpoint(checkpoint))
+        loaded = self.loaded if n_episodes is None else with_n_episodes(self.loaded, evaluator, n_episodes)
+        assembly, model = self._run.restored(loaded, self.checkpoint(checkpoint))
         with closing(Evaluator(assembly, name=evaluator)) as playing_episodes:
             return dict(playing_episodes(model))
 
@@ -398,33 +381,9 @@ class RunContext:
         Raises:
             RequestError: nothing is trained yet, or there is no such checkpoint.
         """
-        if not self._trained or self._run_dir is None:
-            raise RequestError("there is nothing trained yet", help="call train() first, or give a policy by name")
-        return playing.load_checkpoint(self._run_dir, name)
-
-    def _trained_in(self) -> Path | None:
-        return self._run_dir if self._trained else None
-
-    def _epochs_so_far(self) -> int:
-        return self.checkpoint("last").epoch if self._trained else 0
+        return self._run.checkpoint(name)
 
     def _actor(self) -> SingleEnvActor:
         if self._acting is None:
-            if self._trained:
-                assembly, model = self._restored(self._loaded, self.checkpoint("best"))
-            else:
-                assembly = Assembly(self._loaded, self._kernel)
-                model = assembly.make_model()
-            self._acting = SingleEnvActor(assembly, assembly.make_policy(model, assembly.seeds.seed("compute-action")))
+            self._acting = self._run.make_actor()
         return self._acting
-
-    def _restored(self, loaded: LoadedExperiment, checkpoint: Checkpoint) -> tuple[Assembly, Any]:
-        assembly = Assembly(loaded, self._kernel, self._run_dir)
-        assembly.load_transform_states(checkpoint.transforms)
-        try:
-            return assembly, playing.load_weights(assembly.make_model(), playing.weights_of(checkpoint))
-        except RuntimeError as error:
-            raise CheckpointError(
-                f"the checkpoint of epoch {checkpoint.epoch} does not fit the experiment: {error}",
-                help="give env, model and wrappers as they were when the run was trained",
-            ) from error

@@ -13,54 +13,45 @@ from maze_kernel.config.load import select
 from maze_kernel.config.resolved import plain
 from maze_kernel.errors import EnvError, PluginError, RequestError
 from maze_kernel.selection import Selection
+from maze_runtime.context_experiment import with_n_epochs
 from maze_runtime.series.live_table import LiveTable
 from maze_runtime.series.series import SeriesOptions, SeriesResult, train_series
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
-    from maze_kernel.loader import Kernel
     from maze_runtime.playing.roll_out import RolloutResult
 
 _HEADER = ("seed", "state", "epoch", "steps", "last value")
 
 
 def train_seeds(
-    loaded: LoadedExperiment, seeds: Sequence[int], *, path: Path | None, n_parallel: int | None, silent: bool
+    loaded: LoadedExperiment,
+    seeds: Sequence[int],
+    *,
+    n_epochs: int | None,
+    callbacks: Sequence[Any],
+    path: Path | None,
+    n_parallel: int | None,
+    silent: bool,
 ) -> SeriesResult:
     """Train the experiment once with each seed, and show how the runs do.
 
+    Args:
+        n_epochs: of each run; None: the trainer's own budget.
+        callbacks: names or tables, besides those of the experiment.
+
     Raises:
-        RequestError: these are no seeds, or `train_series` refuses the folder or the pool.
+        RequestError: these are no seeds, a callback is an object, or `train_series` refuses the folder or the pool.
     """
+    loaded = _with_callbacks(loaded, callbacks)
+    if n_epochs is not None:
+        loaded = with_n_epochs(loaded, n_epochs)
     seeds = _checked(seeds)
     with LiveTable(_HEADER, silent=silent) as table:
         options = SeriesOptions(n_parallel=n_parallel, table=None if silent else table)
         return train_series(
             loaded, seeds, path=path, options=options, on_path=lambda path: table.say(f"folder of the runs: {path}")
         )
-
-
-def with_callbacks(loaded: LoadedExperiment, kernel: Kernel, callbacks: Sequence[Any]) -> LoadedExperiment:
-    """The experiment with further callbacks, which every one of its runs builds for itself.
-
-    Raises:
-        RequestError: a callback is an object, which several runs would share.
-    """
-    for callback in callbacks:
-        if not isinstance(callback, (str, Mapping, Selection)):
-            raise RequestError(
-                "a callback that is an object serves one run, and seeds= trains several",
-                received=f"callbacks= with {type(callback).__qualname__}",
-                expected="the name or the table of a callback component",
-                help='name its class by import path: {"use": "my_module:MyCallback"}',
-            )
-    added = [select(kernel, "callback", callback) for callback in callbacks]
-    experiment = loaded.experiment
-    return attrs.evolve(
-        loaded,
-        experiment=attrs.evolve(experiment, callbacks=(*experiment.callbacks, *added)),
-        resolved={**loaded.resolved, "callbacks": [*loaded.resolved["callbacks"], *map(plain, added)]},
-    )
 
 
 def run_sweep(loaded: LoadedExperiment, settings: Mapping[str, Any], **options: Any) -> Any:
@@ -101,6 +92,29 @@ def raise_first_error(result: RolloutResult) -> None:
         )
         error.seed = first.seed
         raise error
+
+
+def _with_callbacks(loaded: LoadedExperiment, callbacks: Sequence[Any]) -> LoadedExperiment:
+    """The experiment with further callbacks, which every one of its runs builds for itself.
+
+    Raises:
+        RequestError: a callback is an object, which several runs would share.
+    """
+    for callback in callbacks:
+        if not isinstance(callback, (str, Mapping, Selection)):
+            raise RequestError(
+                "a callback that is an object serves one run, and seeds= trains several",
+                received=f"callbacks= with {type(callback).__qualname__}",
+                expected="the name or the table of a callback component",
+                help='name its class by import path: {"use": "my_module:MyCallback"}',
+            )
+    added = [select(loaded.kernel, "callback", callback) for callback in callbacks]
+    experiment = loaded.experiment
+    return attrs.evolve(
+        loaded,
+        experiment=attrs.evolve(experiment, callbacks=(*experiment.callbacks, *added)),
+        resolved={**loaded.resolved, "callbacks": [*loaded.resolved["callbacks"], *map(plain, added)]},
+    )
 
 
 def _checked(seeds: Sequence[int]) -> tuple[int, ...]:

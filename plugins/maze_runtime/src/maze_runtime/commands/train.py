@@ -26,6 +26,7 @@ from maze_runtime.training.interruption import ignore_ctrl_c
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.contracts.logger import Outcome
+    from maze_runtime.training.train import TrainingResult
 
 
 def train(
@@ -68,14 +69,7 @@ def train(
     from maze_runtime.training.train import train as run_training
 
     loaded = _experiment_to_train(file, tuple(overrides or ()), resume)
-    run_dirs: list[Path] = []
-
-    def announce(path: Path) -> None:
-        run_dirs.append(path)
-        print(f"run directory: {path}", file=sys.stderr)
-        if file is not None and not file.is_file():
-            print(f"experiment: {path / 'experiment.toml'}", file=sys.stderr)
-
+    commands = _NextCommands(file, tuple(overrides or ()))
     try:
         result = run_training(
             loaded,
@@ -85,26 +79,30 @@ def train(
             overwrite=overwrite,
             max_seconds=max_seconds,
             verbosity=int(verbose),
-            on_run_dir=announce,
+            on_run_dir=commands.announce,
         )
         if result.outcome.status == "interrupted":
             ignore_ctrl_c()
     except KeyboardInterrupt:
         ignore_ctrl_c()
-        print(f"interrupted; {_how_to_go_on(run_dirs, file, overrides) or 'nothing was saved yet'}", file=sys.stderr)
+        print(f"interrupted; {commands.go_on() or 'nothing was saved yet'}", file=sys.stderr)
         return EXIT_INTERRUPTED
     except (EnvError, WorkerError) as error:
-        _say_how_to_go_on(error, run_dirs, file, overrides)
+        commands.add_to(error)
         raise
-    if result.outcome.status == "interrupted":
-        print(
-            f"interrupted after epoch {result.epochs}; go on with: {_resume_command(result.run_dir, file, overrides)}"
-        )
+    return _tell(result, commands)
+
+
+def _tell(result: TrainingResult, commands: _NextCommands) -> int:
+    """What came of it, on standard output; returns the exit code."""
+    status = result.outcome.status
+    if status == "interrupted":
+        print(f"interrupted after epoch {result.epochs}; go on with: {commands.resume(result.run_dir)}")
         return EXIT_INTERRUPTED
     steps = f" and {result.env_steps} environment steps" if result.env_steps else ""
-    print(f"{result.outcome.status} after epoch {result.epochs}{steps}{_best(result.outcome)}")
-    print(f"roll it out with: maze rollout {result.run_dir}{_experiment_option(result.run_dir, file)}")
-    return EXIT_FAILED if result.outcome.status == "failed" else EXIT_DONE
+    print(f"{status} after epoch {result.epochs}{steps}{_best(result.outcome)}")
+    print(f"roll it out with: {commands.roll_out(result.run_dir)}")
+    return EXIT_FAILED if status == "failed" else EXIT_DONE
 
 
 def _best(outcome: Outcome) -> str:
@@ -125,36 +123,61 @@ def _experiment_to_train(file: Path | None, overrides: tuple[str, ...], resume: 
     return stored_experiment(newest_run(resume), overrides=overrides)
 
 
-def _experiment_option(run: Path, file: Path | None) -> str:
-    """` --experiment FILE` where the run imports code by path, which only the user's own file may ask for."""
-    from maze_runtime.training.resume import stored_experiment
+class _NextCommands:
+    """What to type next, once a run has ended, failed or been interrupted.
 
-    try:
-        stored_experiment(run)
-    except RequestError:
-        return f" --experiment {file if file is not None and file.is_file() else run / 'experiment.toml'}"
-    return ""
+    Args:
+        file: the experiment file, environment's name or id that was given.
+        overrides: those that it had.
+    """
 
+    def __init__(self, file: Path | None, overrides: tuple[str, ...]) -> None:
+        self._file = file
+        self._overrides = overrides
+        self._run: Path | None = None
 
-def _resume_command(run: Path, file: Path | None, overrides: list[str] | None) -> str:
-    """What goes on from the last checkpoint of `run`; a file is read again with the overrides that it had."""
-    if not _experiment_option(run, file):
-        return f"maze train --resume {run}"
-    if file is not None and not file.is_file():
-        return f"maze train {run / 'experiment.toml'} --resume {run}"  # it holds the overrides
-    settings = "".join(f" --set {shlex.quote(item)}" for item in overrides or ())
-    return f"maze train {file}{settings} --resume {run}"
+    def announce(self, run: Path) -> None:
+        """Take note of the run directory, and name it on standard error."""
+        self._run = run
+        print(f"run directory: {run}", file=sys.stderr)
+        if self._file is not None and not self._file.is_file():
+            print(f"experiment: {run / 'experiment.toml'}", file=sys.stderr)
 
+    def roll_out(self, run: Path) -> str:
+        """Plays episodes of a run."""
+        return f"maze rollout {run}{self._experiment_option(run)}"
 
-def _say_how_to_go_on(error: MazeError, run_dirs: list[Path], file: Path | None, overrides: list[str] | None) -> None:
-    """Name the command that goes on from the last checkpoint of a run that failed, if it has one."""
-    how = _how_to_go_on(run_dirs, file, overrides)
-    if how:
-        error.help = f"{error.help}; {how}" if error.help else how
+    def resume(self, run: Path) -> str:
+        """Goes on from the last checkpoint of a run; a file is read again with the overrides that it had."""
+        if not self._experiment_option(run):
+            return f"maze train --resume {run}"
+        if self._file is not None and not self._file.is_file():
+            return f"maze train {run / 'experiment.toml'} --resume {run}"  # it holds the overrides
+        settings = "".join(f" --set {shlex.quote(item)}" for item in self._overrides)
+        return f"maze train {self._file}{settings} --resume {run}"
 
+    def go_on(self) -> str:
+        """From which epoch the announced run goes on, and how; empty where it has no checkpoint."""
+        from maze_runtime.training.checkpoint_store import CheckpointStore
 
-def _how_to_go_on(run_dirs: list[Path], file: Path | None, overrides: list[str] | None) -> str:
-    from maze_runtime.training.checkpoint_store import CheckpointStore
+        if self._run is None:
+            return ""
+        epochs = CheckpointStore(self._run).epochs()
+        return f"go on from epoch {epochs[-1]} with: {self.resume(self._run)}" if epochs else ""
 
-    epochs = CheckpointStore(run_dirs[0]).epochs() if run_dirs else []
-    return f"go on from epoch {epochs[-1]} with: {_resume_command(run_dirs[0], file, overrides)}" if epochs else ""
+    def add_to(self, error: MazeError) -> None:
+        """Let the error of a run that failed say how to go on."""
+        how = self.go_on()
+        if how:
+            error.help = f"{error.help}; {how}" if error.help else how
+
+    def _experiment_option(self, run: Path) -> str:
+        """` --experiment FILE` where the run imports code by path, which only the user's own file may ask for."""
+        from maze_runtime.training.resume import stored_experiment
+
+        try:
+            stored_experiment(run)
+        except RequestError:
+            file = self._file if self._file is not None and self._file.is_file() else run / "experiment.toml"
+            return f" --experiment {file}"
+        return ""

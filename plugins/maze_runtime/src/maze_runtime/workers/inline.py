@@ -14,6 +14,7 @@ import numpy as np
 
 from maze_kernel.contracts.workers import ActorContext, ArraySpec, Future, RestartPolicy
 from maze_kernel.errors import MazeError, WorkerError
+from maze_runtime.workers.groups import close_groups
 from maze_runtime.workers.options import WorkersOptions
 
 
@@ -53,15 +54,10 @@ class InlinePool:
         Raises:
             WorkerError: an actor's `close` raised; after all were closed.
         """
-        errors = []
-        for group in self._groups:
-            try:
-                group.close()
-            except MazeError as error:
-                errors.append(error)
+        error = close_groups(self._groups)
         self._groups.clear()
-        if errors:
-            raise errors[0]
+        if error is not None:
+            raise error
 
     def __enter__(self) -> InlinePool:
         return self
