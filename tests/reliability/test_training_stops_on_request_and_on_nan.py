@@ -101,7 +101,7 @@ def test_an_interrupt_waits_for_one_update_and_not_for_the_epoch(tmp_path, mode,
     assert process.returncode == 130, stderr
     assert "finishing this update" in stderr
     assert "interrupted after epoch 0; go on with: maze train weird.toml --resume run" in stdout
-    lines = (stderr + stdout).splitlines()
+    lines = [line for line in (stderr + stdout).splitlines() if not line.startswith("epoch ")]  # of a slow machine
     assert len(lines) == 5, "the run directory, what is trained, until when, the answer, and how to go on"
 
 
