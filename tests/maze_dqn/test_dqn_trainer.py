@@ -8,6 +8,7 @@ import torch
 
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
 from maze_runtime.models.masking import MaskError
+from maze_runtime.training import recorded_gradient
 from maze_testing.environments import MaskedDict
 from maze_testing.trainers import check_trainer
 
@@ -160,6 +161,21 @@ def test_a_small_task_is_learnt(make_trainer, kind):
 
 GOOD = {"multi-discrete": 7.3, "masked": 6.5, "two keys": 13.0}
 """Mean reward with the last exploration in it."""
+
+
+@pytest.mark.parametrize("extras", list(EXTRAS))
+@pytest.mark.parametrize("kind", list(ENVS))
+def test_recorded_updates_are_the_plain_ones_bit_for_bit(make_trainer, monkeypatch, kind, extras):
+    recorded, plain = (
+        make_trainer(**tables(kind, **EXTRAS[extras], epoch_length=60, num_batches_per_iter=1)) for _ in range(2)
+    )
+    recorded.train_epoch()
+    update = recorded._update
+    gradients = (update._step._recorded,)
+    assert all(any(form.replay is not None for form in one._forms.values()) for one in gradients)
+    monkeypatch.setattr(recorded_gradient, "N_PLAIN", 10**9)
+    plain.train_epoch()
+    assert torch.equal(weights(recorded), weights(plain))
 
 
 @pytest.mark.slow

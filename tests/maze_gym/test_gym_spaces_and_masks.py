@@ -11,6 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from maze_gym.env import GymEnv, make_env
+from maze_gym.masks import MaskReader
 from maze_gym.native_vector import NativeVectorEnv
 from maze_gym.options import GymOptions
 from maze_gym.space_adapter import SpaceAdapter
@@ -322,3 +323,13 @@ def test_an_observation_with_the_name_of_a_head_is_no_mask():
             self.observation_space = spaces.Dict(turn=spaces.Discrete(3))
 
     assert GymEnv(Named()).reset(seed=0)[0]["turn_mask"].tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("kind", [bool, np.int8, np.float32, list])
+def test_a_mask_that_was_read_stays_as_it_was_when_the_environment_changes_its_own(kind):
+    given = [True, False, True] if kind is list else np.array([True, False, True]).astype(kind)
+    reader = MaskReader({"action": 3}, None, given)
+    (mask,) = reader.read({"action_mask": given}, False).values()
+    given[1] = True
+    assert mask.dtype == np.int8
+    np.testing.assert_array_equal(mask, [1, 0, 1])

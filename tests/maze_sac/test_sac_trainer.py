@@ -11,6 +11,7 @@ from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
 from maze_runtime.env.flat import FlatEnv
 from maze_runtime.models.masking import MaskError
+from maze_runtime.training import recorded_gradient
 from maze_testing.environments import MaskedDict
 from maze_testing.trainers import check_trainer
 
@@ -292,6 +293,18 @@ def test_cuda_trains(make_trainer):
     trainer.train_epoch()
     assert weights(trainer).is_cuda
     assert not torch.equal(weights(trainer), before)
+
+
+@pytest.mark.parametrize("kind", list(ENVS))
+def test_recorded_updates_are_the_plain_ones_bit_for_bit(make_trainer, monkeypatch, kind):
+    recorded, plain = (make_trainer(**tables(kind, epoch_length=60, num_batches_per_iter=1)) for _ in range(2))
+    recorded.train_epoch()
+    update = recorded._update
+    gradients = (update._critic_gradient, update._policy_gradient)
+    assert all(any(form.replay is not None for form in one._forms.values()) for one in gradients)
+    monkeypatch.setattr(recorded_gradient, "N_PLAIN", 10**9)
+    plain.train_epoch()
+    assert torch.equal(weights(recorded), weights(plain))
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from gymnasium import spaces
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.vector import Group
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
+from maze_runtime.training import recorded_gradient
 from maze_td3.exploration import GaussianNoise
 from maze_testing.trainers import check_trainer
 
@@ -133,6 +134,18 @@ def test_a_small_task_is_learnt(make_trainer):
     rewards = [trainer.train_epoch()["BaseEnvEvents/reward/mean"] for _ in range(2)]
     # At random about −11; the noise of exploration alone costs 8 · 0.8 · (0.2 + 0.4) = 3.84.
     assert rewards[-1] > -4.4, rewards
+
+
+@pytest.mark.parametrize("kind", list(ENVS))
+def test_recorded_updates_are_the_plain_ones_bit_for_bit(make_trainer, monkeypatch, kind):
+    recorded, plain = (make_trainer(**tables(kind, epoch_length=60, num_batches_per_iter=1)) for _ in range(2))
+    recorded.train_epoch()
+    update = recorded._update
+    gradients = (update._critic_step._recorded, update._policy_step._recorded)
+    assert all(any(form.replay is not None for form in one._forms.values()) for one in gradients)
+    monkeypatch.setattr(recorded_gradient, "N_PLAIN", 10**9)
+    plain.train_epoch()
+    assert torch.equal(weights(recorded), weights(plain))
 
 
 @pytest.mark.slow

@@ -110,22 +110,25 @@ class StructuredBatch(NamedTuple):
     def _split(self, n_minibatches: int, rng: np.random.Generator | None) -> Iterator[StructuredBatch]:
         sizes = [own.n_rows() for own in self.decisions.values()]
         draws = [_draw(n, n_minibatches, rng, fill=self.weight is not None) for n in sizes]
-        drawn_decisions = {
-            key: own.select(self._index(drawn)).split([len(rows) for rows in drawn])
-            for (key, own), drawn in zip(self.decisions.items(), draws, strict=True)
-        }
-        offsets = np.cumsum([0, *sizes[:-1]])
+        lengths = [[len(rows) for rows in drawn] for drawn in draws]
+        drawn_decisions = [
+            own.select(self._index(drawn)).split(n)
+            for own, drawn, n in zip(self.decisions.values(), draws, lengths, strict=True)
+        ]
+        offsets = [0, *itertools.accumulate(sizes[:-1])]
         joined = [
-            np.concatenate([rows + offset for rows, offset in zip(of_keys, offsets, strict=True)])
-            for of_keys in zip(*draws, strict=True)
+            rows + offset for of_keys in zip(*draws, strict=True) for rows, offset in zip(of_keys, offsets, strict=True)
         ]
         names = [name for name in COLUMNS if getattr(self, name) is not None]
         columns = torch.stack([getattr(self, name) for name in names]).index_select(1, self._index(joined))
         if self.weight is not None:
             columns[names.index("weight")] = torch.from_numpy(_is_drawn_once(draws, sizes)).to(columns)
-        for i, block in enumerate(columns.split([len(rows) for rows in joined], dim=1)):
-            decisions = {key: drawn[i] for key, drawn in drawn_decisions.items() if drawn[i].n_rows()}
-            yield self._replace(decisions=decisions, **dict(zip(names, block.unbind(0), strict=True)))
+        keys = tuple(self.decisions)
+        blocks = columns.split([sum(of_keys) for of_keys in zip(*lengths, strict=True)], dim=1)
+        for block, of_keys in zip(blocks, zip(*drawn_decisions, strict=True), strict=True):
+            decisions = {key: drawn for key, drawn in zip(keys, of_keys, strict=True) if drawn.n_rows()}
+            of_columns = dict(zip(names, block.unbind(0), strict=True))
+            yield StructuredBatch(decisions, **of_columns)
 
     def _index(self, rows: Sequence[np.ndarray]) -> Tensor:
         return torch.from_numpy(np.concatenate(rows)).to(self.value.device)

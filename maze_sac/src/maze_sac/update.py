@@ -14,9 +14,11 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_runtime.models.action_value_critic import ActionValueCritic
 from maze_runtime.models.capabilities import ActionValueModel
 from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.models.same_operations import same_operations
 from maze_runtime.training.bounded_compilation import BoundedCompilation
 from maze_runtime.training.flat_adam import AdamState, FlatAdam, compile_update
 from maze_runtime.training.gradient_norms import GradientNorms
+from maze_runtime.training.recorded_gradient import RecordedGradient
 from maze_sac import losses
 from maze_sac.heads import ActionHeads
 from maze_sac.objectives import Losses, Numbers, Objectives, Policies, TensorDict, TransitionBatch, Values
@@ -29,6 +31,7 @@ NORMS = ("critic_grad_norm", "policy_grad_norm")
 """What it returns behind them, of all keys together; and behind these, of each key where there are several."""
 
 
+@same_operations
 class _PolicyLogits(nn.Module):
     """The policies' forward pass as a module, so that `functional_call` can swap its parameters."""
 
@@ -41,6 +44,7 @@ class _PolicyLogits(nn.Module):
         return logits
 
 
+@same_operations
 class _Critics(nn.Module):
     """The twins of all policy keys; those that keys share are there once."""
 
@@ -96,6 +100,14 @@ class Update:
             "alpha": FlatAdam(alpha_flat, epsilon=1e-8),
         }
         self._optimizers["alpha"].learning_rate.fill_(options.entropy_coef_lr)
+        network: Any = model
+        beside = [self._critics, self._targets]
+        self._critic_gradient = RecordedGradient(
+            network, self._critic_loss, self.critic_flat, beside=beside, draws=True
+        )
+        self._policy_gradient = RecordedGradient(
+            network, self._policy_loss, self.policy_flat, beside=beside, draws=True
+        )
         self._norms_by_key = self._make_norms_by_key(model, critics)
         self._options = options
         self._count = 0
@@ -120,24 +132,35 @@ class Update:
         return statistics
 
     def _eager(self, batches: Mapping[PolicyKey, TransitionBatch]) -> Tensor:
-        losses_of, alpha = Losses(self._objectives, batches), self.log_alpha.exp()
-        with torch.no_grad():
-            targets = losses_of.targets(self._policy, self._targets, alpha)
-        self.critic_flat.grad.zero_()
-        critic_loss, of_critics = losses_of.critics(self._critics, targets)
-        critic_loss.backward(inputs=self.critic_flat.parameters)  # type: ignore[no-untyped-call]
+        given = dict(batches), self.log_alpha.exp()
+        of_critics = _pairs(self._critic_gradient.take(*given))
         own_norms = [norm for norms in self._norms_by_key[:1] for norm in norms()]
         critic_norm = self._optimizers["critic"].step()
-        self.policy_flat.grad.zero_()
-        policy_loss, of_policies = losses_of.policies(self._policy, self._critics, alpha)
-        policy_loss.backward(inputs=self.policy_flat.parameters)  # type: ignore[no-untyped-call]
+        of_policies = _pairs(self._policy_gradient.take(*given))
         own_norms += [norm for norms in self._norms_by_key[1:] for norm in norms()]
         policy_norm = self._optimizers["policy"].step()
         if self._options.entropy_tuning:
             gradient = losses.temperature_gradient(_entropies(of_policies), self._target_entropy)
             self._optimizers["alpha"].flat.grad.copy_(gradient)
             self._optimizers["alpha"].step()
-        return _statistics(of_critics, of_policies, alpha, critic_norm, policy_norm, own_norms)
+        return _statistics(of_critics, of_policies, given[1], critic_norm, policy_norm, own_norms)
+
+    def _critic_loss(
+        self, _model: nn.Module, batches: Mapping[PolicyKey, TransitionBatch], alpha: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Of all keys together (), and `Numbers` (2 K,)."""
+        losses_of = Losses(self._objectives, batches)
+        with torch.no_grad():
+            targets = losses_of.targets(self._policy, self._targets, alpha)
+        loss, numbers = losses_of.critics(self._critics, targets)
+        return loss, _joined(numbers)
+
+    def _policy_loss(
+        self, _model: nn.Module, batches: Mapping[PolicyKey, TransitionBatch], alpha: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Likewise."""
+        loss, numbers = Losses(self._objectives, batches).policies(self._policy, self._critics, alpha)
+        return loss, _joined(numbers)
 
     def _run_compiled(self, batches: Mapping[PolicyKey, TransitionBatch]) -> Tensor:
         functional = self._functional
@@ -216,6 +239,17 @@ def _flat_target(target: nn.Module, flat: FlatParameters) -> Tensor:
     for parameter, view in zip(target.parameters(), flat.split(data), strict=True):
         parameter.data = view
     return data
+
+
+def _joined(numbers: Numbers) -> Tensor:
+    """(2 K,)."""
+    return torch.stack([number for pair in numbers for number in pair])
+
+
+def _pairs(numbers: Tensor) -> Numbers:
+    """What `_joined` was made of."""
+    one_by_one = numbers.unbind()
+    return list(zip(one_by_one[::2], one_by_one[1::2], strict=True))
 
 
 def _entropies(of_policies: Numbers) -> Tensor:

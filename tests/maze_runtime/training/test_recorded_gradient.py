@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch import nn
 
+from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.same_operations import model_runs_same_operations, same_operations
 from maze_runtime.training import recorded_gradient
 from maze_runtime.training.gradient_step import GradientStep
+from maze_runtime.training.recorded_gradient import RecordedGradient
 
 ENOUGH = recorded_gradient.N_PLAIN + 1 + recorded_gradient.N_COMPARED
 
@@ -165,6 +167,71 @@ def test_networks_beside_the_model_are_no_constants():
     assert replays(step) == 0
 
 
+def test_networks_beside_the_model_are_followed_where_they_are_named():
+    def make_with_target(*, recorded):
+        target = network()
+
+        def loss(model, batch, weight):
+            return squared_error(model, {**batch, "y": target(batch["x"]).detach().squeeze(-1)}, weight)
+
+        step = make(network(), loss, recorded=recorded)
+        step.also_reads(target)
+        return step, target
+
+    (plain, its_target), (recorded, target) = make_with_target(recorded=False), make_with_target(recorded=True)
+    for i in range(2 * ENOUGH):
+        inputs = data(i)
+        assert torch.equal(plain(0.01, *inputs), recorded(0.01, *inputs))
+        for one, followed in ((target, recorded._model), (its_target, plain._model)):
+            with torch.no_grad():
+                torch._foreach_lerp_(list(one.parameters()), list(followed.parameters()), 0.1)
+    assert replays(recorded) == 1
+    assert torch.equal(plain.flat.data, recorded.flat.data)
+
+
+def test_a_network_beside_the_model_with_python_code_is_never_recorded():
+    target = nn.Sequential(Counts(3, 1))
+    step = make(
+        network(), lambda model, batch, weight: squared_error(model, {**batch, "y": target(batch["x"])[:, 0]}, weight)
+    )
+    step.also_reads(target)
+    assert step._recorded.is_given_up
+
+
+def test_a_network_beside_the_model_that_gets_a_hook_is_taken_plainly():
+    target, calls = network(), []
+
+    def loss(model, batch, weight):
+        return squared_error(model, {**batch, "y": target(batch["x"]).detach().squeeze(-1)}, weight)
+
+    step = make(network(), loss)
+    step.also_reads(target)
+    for i in range(2 * ENOUGH):
+        if i == ENOUGH + 3:
+            target.register_forward_hook(lambda *_: calls.append(1))
+        step(0.01, *data(i))
+    assert len(calls) == ENOUGH - 3
+
+
+def noisy(model, batch, weight):
+    return squared_error(model, {**batch, "x": batch["x"] + torch.empty_like(batch["x"]).normal_()}, weight)
+
+
+def test_losses_that_draw_take_the_same_random_numbers_where_they_say_so():
+    drawn = []
+    for is_recorded in (False, True):
+        model = network()
+        flat = FlatParameters(model)
+        gradient = RecordedGradient(model, noisy, flat, draws=True)
+        gradient.is_given_up = not is_recorded
+        torch.manual_seed(5)
+        drawn.append([(gradient.take(*data(i)), flat.grad.clone()) for i in range(2 * ENOUGH)])
+        drawn[-1].append((torch.rand(1), torch.zeros(0)))
+    assert sum(form.replay is not None for form in gradient._forms.values()) == 1
+    for plain, recorded in zip(*drawn, strict=True):
+        assert all(map(torch.equal, plain, recorded))
+
+
 def drops(model, batch, weight):
     dropped = {**batch, "x": nn.functional.dropout(batch["x"])}
     return squared_error(model, dropped, weight)
@@ -184,7 +251,7 @@ def chooses(model, batch, weight):
     return squared_error(model, {"x": batch["x"][rows], "y": batch["y"][rows]}, weight)
 
 
-@pytest.mark.parametrize("loss", [drops, looks, writes, chooses])
+@pytest.mark.parametrize("loss", [drops, noisy, looks, writes, chooses])
 def test_losses_that_depend_on_more_than_shapes_are_never_recorded(loss):
     step = make(network(), loss)
     for i in range(2 * ENOUGH):

@@ -102,8 +102,10 @@ class DQNUpdate:
             max_grad_norm=options.max_grad_norm,
             compiled=options.compile,
             parameters=trained,
+            recorded=True,
         )
         self._target = TargetNetwork(model, [self._step.flat])
+        self._step.also_reads(self._target.network)
         self.n_parameters = len(self._step.flat.data)
         self.n_updates = 0
 

@@ -98,7 +98,7 @@ class MaskReader:
 
     def _by_head(self, raw: Any, lead: tuple[int, ...]) -> dict[str, np.ndarray]:
         sizes = self._sizes
-        if isinstance(raw, Mapping):
+        if not isinstance(raw, np.ndarray) and isinstance(raw, Mapping):  # asking for a mapping takes a microsecond
             _require_heads(raw, sizes)
             return {head: _flat(raw[head], lead, sizes[head], head) for head in sizes if head in raw}
         if len(sizes) == 1:
@@ -143,6 +143,8 @@ def refuse_unread_mask(info: Mapping[str, Any], action_space: spaces.Dict) -> No
 
 def _flat(raw: Any, lead: tuple[int, ...], size: int, head: str) -> np.ndarray:
     """A mask, or a list of one mask a dimension, as int8 of shape (*lead, size)."""
+    if isinstance(raw, np.ndarray) and raw.dtype == np.bool_ and raw.shape == (*lead, size):
+        return raw.astype(np.int8)
     if isinstance(raw, (list, tuple)) and raw and np.ndim(raw[0]) == len(lead) + 1:
         raw = np.concatenate([np.asarray(part) for part in raw], axis=-1)
     mask = np.asarray(raw)

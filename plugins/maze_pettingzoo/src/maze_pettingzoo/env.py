@@ -164,6 +164,9 @@ class PettingZooEnv:
     def _note_departures(self, acted: str) -> None:
         """Who was out when its turn came, which is when the game pays it for the last time."""
         gone = self._present.difference(self.game.agents)
+        if not gone:
+            self._actor_done, self._departed = False, ()
+            return
         self._present -= gone
         self._actor_done = acted in gone
         self._departed = tuple(seat.actor for agent, seat in self._seats.items() if agent in gone and agent != acted)

@@ -94,10 +94,16 @@ class TD3Update:
         critics = [own for key in self.keys for own in model.action_value_critic(key).parameters()]
         owned = {id(parameter) for parameter in critics}
         policies = [own for own in model.parameters() if id(own) not in owned]
-        common = {"epsilon": 1e-8, "max_grad_norm": options.max_grad_norm, "compiled": options.compile}
+        common = {
+            "epsilon": 1e-8,
+            "max_grad_norm": options.max_grad_norm,
+            "compiled": options.compile,
+            "recorded": True,
+        }
         self._critic_step = GradientStep(model, self._critic_loss, parameters=critics, **common)
         self._policy_step = GradientStep(model, self._policy_loss, parameters=policies, **common)
         self._target = TargetNetwork(model, [self._critic_step.flat, self._policy_step.flat])
+        self._critic_step.also_reads(self._target.network)
         for numbers in self._numbers.values():
             numbers.to(self._critic_step.flat.data.device)
         self.n_parameters = len(self._critic_step.flat.data) + len(self._policy_step.flat.data)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from maze_runtime.models.action_encoding import ActionEncoder
 from maze_runtime.models.observation_encoding import ObservationEncoder
+from maze_runtime.models.same_operations import same_operations
 
 TensorDict = dict[str, Tensor]
 
@@ -16,6 +17,7 @@ TAKEN_ACTION = "taken_action"
 """Name under which a Q network reads the encoded action, beside the observation."""
 
 
+@same_operations
 class ActionValueCritic(nn.Module):
     """Networks that estimate the same action values, independent of each other behind what they share.
 

@@ -18,6 +18,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_runtime.models.action_encoding import ActionEncoder
 from maze_runtime.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
 from maze_runtime.models.observation_encoding import ObservationEncoder
+from maze_runtime.models.same_operations import same_operations
 
 TensorDict = dict[str, Tensor]
 
@@ -95,6 +96,7 @@ class SharedLayout:
         return max(first + size for first, size in self.outputs.values())
 
 
+@same_operations
 class SharedActionValueCritic(ActionValueCritic):
     """The shared networks as one policy key sees them; their parameters are the model's, not this view's.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -52,30 +52,20 @@ def value_rollout(
         device: of the model.
         states_after: of a model that carries state from step to step; None: it carries none.
     """
-    is_delta = critic_kind_of(model) == "delta-state"
-    final_value, final_series = np.zeros_like(value), np.zeros(value.shape, np.int64)
+    kind = critic_kind_of(model)
+    is_delta = kind == "delta-state"
+    final_value = np.zeros_like(value)
     for step, index, final in buffer.truncations:
         more = _states(states_after, final.policy_key, np.full(len(index), step), index, final.agent_id, reset=False)
         worth = _values(model, final.policy_key, final.observation, final.agent_id, device, more)
         if is_delta:
             # V(s_final) = V(s_t) + d(s_final) within a flat step, else d(s_final)
             worth = worth + np.where(buffer.flat_step_end[step, index], np.float32(0.0), value[step, index])
-        key_index = buffer.policy_keys.index(final.policy_key)
         final_value[step, index] = worth
-        final_series[step, index] = series_of(np.full(len(index), key_index), final.agent_id)
     last_value = _last_values(buffer, model, device, states_after)
     if is_delta:
         # V(s_T) = V(s_{T−1}) + d(s_T) within a flat step, else d(s_T)
         last_value = last_value + carried_values(buffer, value)
-    series = series_of(buffer.key_index, buffer.agent_id)
-    last_series = series_of(buffer.last_key_index, buffer.last_agent_id)
-    who = np.array([own[2:] for own in buffer.departures], np.int64).reshape(-1, 2)
-    gone = series_of(who[:, 0], who[:, 1])
-    names, compact = np.unique(
-        np.concatenate([series.ravel(), final_series.ravel(), last_series, gone]), return_inverse=True
-    )
-    compact, gone = np.split(compact, [(2 * buffer.n_steps + 1) * buffer.n_envs])
-    compact = compact.reshape(2 * buffer.n_steps + 1, buffer.n_envs)
     return ValuedRollout(
         reward=buffer.actor_reward,
         value=value,
@@ -85,12 +75,38 @@ def value_rollout(
         actor_done=buffer.actor_done,
         final_value=final_value,
         last_value=last_value,
-        series=compact[: buffer.n_steps],
-        final_series=compact[buffer.n_steps : -1],
-        last_series=compact[-1],
-        n_series=len(names),
-        departures=[(*own[:2], int(one)) for own, one in zip(buffer.departures, gone, strict=True)],
+        **(_actor_series(buffer) if kind == "step-state" else _one_series(buffer)),
     )
+
+
+def _one_series(buffer: StructuredBuffer) -> dict[str, Any]:
+    """`ValuedRollout`'s series of a critic that values the state, whoever decides."""
+    nothing = np.zeros(buffer.reward.shape, np.int64)
+    return {"series": nothing, "final_series": nothing, "last_series": nothing[0], "n_series": 1}
+
+
+def _actor_series(buffer: StructuredBuffer) -> dict[str, Any]:
+    """Those of a critic that values it for each actor, numbered from 0, and who left."""
+    final_series = np.zeros(buffer.reward.shape, np.int64)
+    for step, index, final in buffer.truncations:
+        key_index = buffer.policy_keys.index(final.policy_key)
+        final_series[step, index] = series_of(np.full(len(index), key_index), final.agent_id)
+    series = series_of(buffer.key_index, buffer.agent_id)
+    last_series = series_of(buffer.last_key_index, buffer.last_agent_id)
+    who = np.array([own[2:] for own in buffer.departures], np.int64).reshape(-1, 2)
+    gone = series_of(who[:, 0], who[:, 1])
+    names, compact = np.unique(
+        np.concatenate([series.ravel(), final_series.ravel(), last_series, gone]), return_inverse=True
+    )
+    compact, gone = np.split(compact, [(2 * buffer.n_steps + 1) * buffer.n_envs])
+    compact = compact.reshape(2 * buffer.n_steps + 1, buffer.n_envs)
+    return {
+        "series": compact[: buffer.n_steps],
+        "final_series": compact[buffer.n_steps : -1],
+        "last_series": compact[-1],
+        "n_series": len(names),
+        "departures": [(*own[:2], int(one)) for own, one in zip(buffer.departures, gone, strict=True)],
+    }
 
 
 def carried_values(buffer: StructuredBuffer, value: np.ndarray) -> np.ndarray:

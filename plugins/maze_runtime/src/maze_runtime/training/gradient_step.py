@@ -49,8 +49,8 @@ class GradientStep:
         parameters: those of the model that are trained, for several optimisers on one model or to leave a part alone;
             None: all that need a gradient. The loss sees the others as constants.
         norms_of: parts of these by the names of their gradient norms, which every step returns as well.
-        recorded: the loss runs the same operations at every call and reads no tensors that change but the model's and
-            its inputs, so that eager steps may run a recording of it.
+        recorded: the loss runs the same operations at every call and reads no tensors that change but the model's, its
+            inputs and those of the networks that `also_reads` names, so that eager steps may run a recording of it.
 
     Attributes:
         norms: the names of what a step returns behind the loss function's statistics.
@@ -81,6 +81,11 @@ class GradientStep:
         self._model = model
         self._recorded = RecordedGradient(model, loss, self.flat) if recorded else None
         self._run = self._compiled_step() if compiled else self._eager_step
+
+    def also_reads(self, network: nn.Module) -> None:
+        """Let recordings follow a network that the loss reads beside the model; to be called before the first step."""
+        if self._recorded is not None:
+            self._recorded = RecordedGradient(self._model, self._loss, self.flat, beside=[network])
 
     def __call__(self, learning_rate: float, *inputs: Any) -> Tensor:
         """Take one step; returns the loss function's statistics, the gradient norm and those of its parts.

@@ -23,8 +23,8 @@ from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.same_operations import hooks_of, model_runs_same_operations
 
 Loss = Callable[..., tuple[Tensor, Tensor]]
-Replay = Callable[..., tuple[Tensor, Tensor]]
-"""`(*tensors) -> (gradient (P,), statistics (S,))`."""
+Replay = Callable[..., Tensor]
+"""`(gradient (P,), *tensors) -> statistics (S,)`; writes to the first one."""
 
 N_PLAIN = 20
 """So often inputs of one form come before their gradient is recorded: short runs never wait for it."""
@@ -36,7 +36,7 @@ MOST_OPERATIONS = 3000
 """Longer ones are not recorded either."""
 
 _SAME_TENSOR = {torch.ops.aten.detach.default, torch.ops.aten.alias.default}
-_REFUSED = (torch.Tag.nondeterministic_seeded, torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
+_REFUSED = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 _PLAIN_VALUES = (str, int, float, bool, type(None), torch.dtype)
 
 
@@ -57,20 +57,32 @@ class RecordedGradient:
     Args:
         model: its parameters are views of `flat`.
         loss: `(model, *inputs) -> (loss (), statistics (S,))`, by the same operations at every call, as its model is
-            marked to do (`same_operations`). It reads no tensors that change but the model's and its inputs.
+            marked to do (`same_operations`). It reads no tensors that change but the networks' and its inputs.
         flat: receives the gradient.
+        beside: networks that the loss reads beside the model: target networks.
+        draws: the loss draws from torch's own random state; the recording draws the same numbers in the same order.
 
     Attributes:
         is_given_up: nothing will ever be recorded: on a GPU, for other models, for inputs without a form.
     """
 
-    def __init__(self, model: nn.Module, loss: Loss, flat: FlatParameters) -> None:
-        self._model, self._loss, self._flat = model, loss, flat
-        self._tensors = [*model.parameters(), *model.buffers()]
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        flat: FlatParameters,
+        *,
+        beside: Sequence[nn.Module] = (),
+        draws: bool = False,
+    ) -> None:
+        self._model, self._loss, self._flat, self._draws = model, loss, flat, draws
+        networks = (model, *beside)
+        tensors = [tensor for one in networks for tensor in (*one.parameters(), *one.buffers())]
+        self._tensors = list({id(tensor): tensor for tensor in tensors}.values())
         self._views = [tensor.detach() for tensor in self._tensors]
-        self._hooks = hooks_of(model)
+        self._hooks = [hooks for one in networks for hooks in hooks_of(one)]
         self._forms: dict[tuple[Any, ...], _Form] = {}
-        self.is_given_up = flat.data.device.type != "cpu" or not model_runs_same_operations(model)
+        self.is_given_up = flat.data.device.type != "cpu" or not all(map(model_runs_same_operations, networks))
 
     def __call__(self, *inputs: Any) -> Tensor | None:
         """Write the gradient to `flat.grad`; returns the statistics (S,), or None where it has to be taken plainly."""
@@ -82,13 +94,20 @@ class RecordedGradient:
         if form is None:
             return None
         if form.replay is not None:
-            gradient, statistics = self._run(form.replay, tensors)
-            self._flat.grad.copy_(gradient)
-            return statistics
+            return self._run(form.replay, self._flat.grad, tensors)
         form.n_steps += 1
         if form.n_steps == N_PLAIN + 1:
             return self._record(form, inputs, tensors)
         return None if form.candidate is None else self._compare(form, form.candidate, inputs, tensors)
+
+    def take(self, *inputs: Any) -> Tensor:
+        """The same, and plainly where that gives None."""
+        statistics = None if self.is_given_up else self(*inputs)
+        if statistics is None:
+            self._flat.grad.zero_()
+            loss, statistics = self._loss(self._model, *inputs)
+            loss.backward(inputs=self._flat.parameters)  # type: ignore[no-untyped-call]
+        return statistics
 
     def _was_changed(self) -> bool:
         """Whether somebody hung hooks on the model, or froze a part of it, since it was made."""
@@ -109,38 +128,49 @@ class RecordedGradient:
         return form
 
     def _record(self, form: _Form, inputs: Sequence[Any], tensors: list[Tensor]) -> Tensor:
-        tape = _Tape([*self._tensors, *tensors])
+        tape = _Tape([*self._tensors, *tensors], draws=self._draws)
         with tape:
             gradients, statistics = self._plain(inputs)
-        form.candidate = tape.replay(gradients, statistics, [*self._views, *tensors])
+        self._write(gradients)
+        with torch.random.fork_rng(devices=[]):
+            scratch = torch.empty_like(self._flat.grad)
+            form.candidate = tape.replay(gradients, statistics, [scratch, *self._views, *tensors])
         return statistics
 
     def _compare(self, form: _Form, candidate: Replay, inputs: Sequence[Any], tensors: list[Tensor]) -> Tensor:
         """Take the gradient plainly, and see whether the recording gives the same, bit for bit."""
-        _, statistics = self._plain(inputs)
-        if not self._is_same(candidate, tensors, statistics):
+        drawn_from = torch.get_rng_state()
+        gradients, statistics = self._plain(inputs)
+        self._write(gradients)
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(drawn_from)
+            is_same = self._is_same(candidate, tensors, statistics)
+        if not is_same:
             form.candidate = None
         elif form.n_steps == N_PLAIN + 1 + N_COMPARED:
             form.replay, form.candidate = candidate, None
         return statistics
 
     def _is_same(self, candidate: Replay, tensors: list[Tensor], statistics: Tensor) -> bool:
+        gradient = torch.empty_like(self._flat.grad)
         try:
-            gradient, recorded = self._run(candidate, tensors)
+            recorded = self._run(candidate, gradient, tensors)
         except RuntimeError:
             return False
         return torch.equal(gradient, self._flat.grad) and torch.equal(recorded, statistics)
 
-    def _run(self, replay: Replay, tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
+    def _run(self, replay: Replay, gradient: Tensor, tensors: list[Tensor]) -> Tensor:
         # As it was written down: torch would join products of matrices whose sum is taken, which rounds otherwise
         with torch.jit.optimized_execution(False), torch.inference_mode():  # type: ignore[attr-defined]
-            return replay(*self._views, *tensors)
+            return replay(gradient, *self._views, *tensors)
 
     def _plain(self, inputs: Sequence[Any]) -> tuple[list[Tensor], Tensor]:
         loss, statistics = self._loss(self._model, *inputs)
         gradients = torch.autograd.grad(loss, self._flat.parameters, allow_unused=True, materialize_grads=True)
-        torch.cat([gradient.reshape(-1) for gradient in gradients], out=self._flat.grad)
         return list(gradients), statistics
+
+    def _write(self, gradients: Sequence[Tensor]) -> None:
+        torch.cat([gradient.reshape(-1) for gradient in gradients], out=self._flat.grad)
 
 
 def _describe(value: Any, form: list[Any], tensors: list[Tensor]) -> bool:
@@ -173,10 +203,12 @@ class _Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Args:
         inputs: tensors that differ from one run to the next, in slots 0, 1, …
+        draws: operations may draw random numbers.
     """
 
-    def __init__(self, inputs: Sequence[Tensor]) -> None:
+    def __init__(self, inputs: Sequence[Tensor], *, draws: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._refused = _REFUSED if draws else _REFUSED | {torch.Tag.nondeterministic_seeded}
         self._operations: list[tuple[Any, Any, Any, Any]] = []
         self._slots: dict[int, int] = {}
         self._tensors: list[Tensor] = []  # kept, so that no other one gets the same id
@@ -194,7 +226,7 @@ class _Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        self._is_refused |= any(tag in function.tags for tag in _REFUSED) or self._writes_to_input(function, args)
+        self._is_refused |= any(tag in function.tags for tag in self._refused) or self._writes_to_input(function, args)
         read = self._written_down(args), self._written_down(kwargs)
         result = function(*args, **kwargs)
         for tensor in _tensors_in(result):
@@ -205,21 +237,26 @@ class _Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def replay(self, gradients: Sequence[Tensor], statistics: Tensor, inputs: Sequence[Tensor]) -> Replay | None:
-        """What was recorded as one function of the inputs; None where it depends on more than their form."""
+        """What was recorded as one function of a gradient to be written and the inputs, which are examples of these.
+
+        None where it depends on more than their form.
+        """
         known = all(id(tensor) in self._slots for tensor in (*gradients, statistics))
         if self._is_refused or not known or len(self._operations) > MOST_OPERATIONS:
             return None
         slots = [self._slots[id(tensor)] for tensor in gradients]
         operations, constants, last = self._operations, self._constants, self._slots[id(statistics)]
 
-        def run(*tensors: Tensor) -> tuple[Tensor, Tensor]:
+        def run(gradient: Tensor, *tensors: Tensor) -> Tensor:
             values: dict[int, Any] = {**dict(enumerate(tensors)), **constants}
             for function, args, kwargs, written in operations:
                 if function in _SAME_TENSOR:
                     _keep(written, _read(args[0], values), values)
                 else:
                     _keep(written, function(*_read(args, values), **_read(kwargs, values)), values)
-            return torch.cat([values[slot].reshape(-1) for slot in slots]), values[last]
+            torch.cat([values[slot].reshape(-1) for slot in slots], out=gradient)
+            result: Tensor = values[last]
+            return result
 
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # that tracing goes out of use
