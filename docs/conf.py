@@ -1,7 +1,9 @@
 """Sphinx settings; `make docs` builds the pages."""
 
+import inspect
 import re
 
+import attrs
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 
@@ -51,6 +53,8 @@ def setup(app):
     """Connect what the pages need; see each function."""
     app.connect("source-read", lambda _app, _name, source: source.append(_with_files(source.pop())))
     app.connect("autodoc-process-docstring", _as_restructured_text, priority=400)  # before napoleon
+    app.connect("autodoc-before-process-signature", _with_plain_defaults, priority=900)  # behind preserved defaults
+    app.connect("autodoc-skip-member", _is_for_messages)
     app.add_html_math_renderer("mathml", (_inline_formula, None), (_formula, None))
 
 
@@ -73,7 +77,47 @@ def _as_restructured_text(_app, what, _name, _object, _options, lines):
     """Docstrings have Markdown's `name` and fenced blocks; what Sphinx reads has ``name`` and literal blocks."""
     lines[:] = _literal_blocks(lines)
     if what in ("attribute", "property", "data"):
-        lines.insert(0, "")  # napoleon would take what stands before a colon in the first line for a type
+        lines[:0] = ["..", ""]  # napoleon would take what stands before a colon in the first line for a type
+
+
+class _Text:
+    """Shown as it is in a signature."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __repr__(self):
+        return self.text
+
+
+def _with_plain_defaults(_app, function, _is_bound):
+    """The constructor that attrs writes has `attr_dict['x'].default` in its source; shown is what that holds."""
+    fields = getattr(function, "__globals__", {}).get("attr_dict")
+    if fields is None:
+        return
+    signature = inspect.signature(function)
+    own = {name.lstrip("_"): field for name, field in fields.items()}
+    parameters = [
+        parameter.replace(default=_Text(_default(own[parameter.name])))
+        if parameter.name in own and parameter.default is not parameter.empty
+        else parameter
+        for parameter in signature.parameters.values()
+    ]
+    function.__signature__ = signature.replace(parameters=parameters)
+
+
+def _default(field):
+    """A field's default as it would be written: values as they are, calls of a factory, enough of long ones."""
+    if not isinstance(field.default, attrs.Factory):
+        return repr(field.default)
+    factory = field.default.factory
+    empty = {dict: "{}", list: "[]", tuple: "()", set: "set()"}
+    return empty.get(factory) or ("…" if field.default.takes_self else f"{getattr(factory, '__name__', '…')}()")
+
+
+def _is_for_messages(_app, _what, name, _object, _skip, _options):
+    """What the reader of experiment files looks up to suggest a name is no part of the API; None: others decide."""
+    return True if name in ("ALIASES", "OWN_NAMES") else None
 
 
 def _literal_blocks(lines):

@@ -104,7 +104,7 @@ def preset_section(kernel, entry) -> str:
 
     text = to_toml(preset_table(kernel.catalog, entry)).strip()
     about = f"{entry.component.summary} Provided by {entry.plugin.name}."
-    block = f"<!-- test: skip tables of a preset -->\n```toml\n{text}\n```\n"
+    block = f"<!-- test: preset {entry.component.name} -->\n```toml\n{text}\n```\n"
     return f"### preset `{entry.component.name}`\n\n{about}\n\n{block}"
 
 

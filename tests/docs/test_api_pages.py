@@ -41,6 +41,25 @@ def test_every_module_shown_can_be_imported_and_every_page_is_in_the_index():
     assert n_modules > 50
 
 
+def test_options_are_shown_with_plain_defaults(tmp_path):
+    """One page with the settings of the site: what attrs writes into a constructor is nothing to read."""
+    settings = (API.parent / "conf.py").read_text(encoding="utf-8")
+    (tmp_path / "conf.py").write_text(settings.replace('html_static_path = ["_static"]', ""), encoding="utf-8")
+    modules = ("maze_runtime.training.loop_options", "maze_kernel.config.experiment")
+    page = "".join(
+        f"```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n   :undoc-members:\n```\n\n" for name in modules
+    )
+    (tmp_path / "index.md").write_text(f"# Options\n\n{page}", encoding="utf-8")
+    command = [sys.executable, "-m", "sphinx", "-q", "-b", "text", str(tmp_path), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    shown = (tmp_path / "out/index.txt").read_text(encoding="utf-8")
+    assert "LoopOptions(*, n_epochs=0, patience=0, max_env_steps=0, device='cpu', compile=False)" in shown
+    assert "Stop after so many evaluations without a better one; 0: never." in shown
+    assert "ALIASES" not in shown
+    assert "attr_dict" not in shown
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
@@ -70,4 +89,5 @@ def test_the_site_builds_without_a_warning_and_knows_every_public_name(site):
     documented = {name for kind, entries in known.items() if kind.startswith("py:") for name in entries}
     assert {f"maze_suite.{name}" for name in maze_suite.__all__} <= documented
     assert "maze_suite.RunContext.train" in documented
+    assert "attr_dict" not in "".join(page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html"))
     assert "One experiment, built and run from Python" in (site / "api/suite.html").read_text(encoding="utf-8")

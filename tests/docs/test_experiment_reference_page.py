@@ -1,4 +1,4 @@
-"""docs/reference/experiment-file.md: every TOML block loads, and its tables say what the code says."""
+"""The page docs/reference/experiment-file.md: every TOML block loads, and its tables say what the code says."""
 
 import re
 import sys

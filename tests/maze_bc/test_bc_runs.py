@@ -69,12 +69,19 @@ class Listening:
         pass
 
 
-@pytest.mark.parametrize(("percentage", "events"), [(20.0, "ValidationEvents"), (0.0, "ImitationEvents")])
-def test_loggers_are_told_what_selects_the_best_model(identity_recording, run, monkeypatch, percentage, events):
+@pytest.mark.parametrize(
+    ("percentage", "n_episodes", "events"),
+    [(20.0, 6, "ValidationEvents"), (0.0, 6, "ImitationEvents"), (20.0, 1, "ImitationEvents")],
+)
+def test_loggers_are_told_what_selects_the_best_model(
+    identity_recording, run, monkeypatch, percentage, n_episodes, events
+):
+    """One recorded episode is learnt from, and leaves none to validate on."""
     monkeypatch.setitem(sys.modules, "listening", sys.modules[__name__])
     HEARD.clear()
     trainer = {"n_epochs": 1, "validation_percentage": percentage}
-    result = run("a", identity_recording(), trainer=trainer, loggers=[{"use": "listening:Listening"}])
+    recording = identity_recording(n_episodes=n_episodes)
+    result = run("a", recording, trainer=trainer, loggers=[{"use": "listening:Listening"}])
     assert HEARD == [f"train_{events}/policy_loss"] == [result.outcome.metric]
 
 

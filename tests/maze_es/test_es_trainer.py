@@ -359,3 +359,29 @@ def test_a_killed_worker_is_replaced_and_its_episodes_are_played_again(make_trai
             os.kill(there._population._group.process_id(epoch - 1), signal.SIGKILL)
         there.train_epoch()
     assert torch.equal(weights(here), weights(there))
+
+
+BATCHES = {
+    "relay": {"vector": {"n_envs": 4, "mode": "sequential"}},
+    "relay, rows without a member": {"vector": {"n_envs": 16, "mode": "sequential"}},
+    "waves": {"vector": {"n_envs": 16, "mode": "native"}},
+    "both halves in a wave": {"vector": {"n_envs": 16, "mode": "native"}, "trainer": {"halves_together": True}},
+    "waves that are cut": {"vector": {"n_envs": 4, "mode": "sequential"}, "trainer": {"max_steps": 30}},
+    "workers": {"vector": {"n_envs": 8, "mode": "sequential"}, "workers": {"use": "inline", "count": 2}},
+}
+SCALING = {"use": "reward-scaling", "scale": 0.5}
+
+
+@pytest.mark.parametrize("batch", [*BATCHES, "around single environments"])
+def test_event_statistics_are_those_of_the_episodes_that_count(assemble, batch):
+    """The rewards before scaling are events of an episode: each that counts and has ended is there, and no other is."""
+    single = [{"use": "step-skip", "n_steps": 1}] if batch == "around single environments" else []
+    assembly = assemble(wrappers=[SCALING, *single], **BATCHES.get(batch, BATCHES["relay"]))
+    trainer = assembly.make_trainer(assembly.trainer_context())
+    trainer.start_segment(0)
+    for _ in range(2):
+        statistics = {**trainer.train_epoch(), **assembly.drain_event_statistics()}
+        for name in ("min",) if batch == "waves that are cut" else ("mean", "min", "max", "std"):
+            scaled = statistics[f"BaseEnvEvents/reward/{name}"]
+            assert statistics[f"BaseEnvEvents/raw_reward/{name}"] == pytest.approx(2 * scaled)
+    trainer.close()

@@ -1,4 +1,4 @@
-"""The page for those who come from RLlib: its examples run."""
+"""The page for those who come from RLlib, rllib.md: its examples run."""
 
 import re
 import subprocess
@@ -10,7 +10,11 @@ import pytest
 pytest.importorskip("ray", reason="Ray is not installed")
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/migrate/rllib.md"
-BLOCKS = re.findall(r"<!-- test: ray -->\n```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+BLOCKS = re.findall(
+    r"<!-- test: by tests/maze_rllib/test_migration_page.py -->\n```python\n(.*?)```",
+    PAGE.read_text(encoding="utf-8"),
+    re.S,
+)
 
 
 def test_there_is_one_on_either_side():

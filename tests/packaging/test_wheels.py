@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -174,16 +176,26 @@ def test_the_names_of_the_suite_are_those_of_the_distributions(clean_environment
     run(python, "-c", code, cwd=tmp_path)
 
 
-def test_a_new_plugin_passes_its_own_tests(wheels, clean_environment, tmp_path):
-    from maze_kernel.scaffold import new_plugin
+AUTHORING = ROOT / "docs/reference/plugin-authoring.md"
 
-    folder = new_plugin("acme-robots", tmp_path)
+
+def test_the_commands_for_authors_of_plugins_work(wheels, clean_environment, tmp_path):
+    """Those that begin plugin-authoring.md, with a wheel in place of the editable install; its tests are among them."""
+    (block,) = re.findall(r"test_wheels.py -->\n```console\n(.*?)```", AUTHORING.read_text(encoding="utf-8"), re.S)
+    first, install, *others = (shlex.split(line.removeprefix("$ ")) for line in block.splitlines())
+    run(sys.executable, "-c", "from maze_kernel.cli import main; main()", *first[1:], cwd=tmp_path)
+    folder = tmp_path / "maze_robots"
+    assert install == ["pip", "install", "-e", "./maze_robots[test]"]
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", folder, cwd=tmp_path)
     wheel = str(next(folder.glob("dist/*.whl")))
-    python = clean_environment(wheel, extras={wheel: ("test",)})
-    run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder / "tests", cwd=tmp_path)
-    described = run(python.parent / "maze", "describe", "trainer", "acme-robots-search", cwd=tmp_path)
-    assert "elite_fraction" in described
+    python = clean_environment(wheel, "maze_suite", extras={wheel: ("test",)})
+    printed = {}
+    for program, *arguments in others:
+        command = python if program == "python" else python.parent / program
+        printed[arguments[0]] = run(command, *arguments, cwd=tmp_path)
+    assert "maze-robots" in printed["list-plugins"]
+    assert "elite_fraction" in printed["describe"]
+    assert "passed" in printed["-m"]
 
 
 @pytest.mark.timeout(1200)

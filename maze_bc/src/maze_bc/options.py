@@ -96,8 +96,3 @@ class BCOptions:
     """Percent of the episodes, chosen at random and whole, that are validated on and never learnt from; 0: none, and `[evaluation] metric` or the training loss selects the best model."""  # noqa: E501
     memory_limit_mib: int = attrs.field(default=2048, validator=at_least(1))
     """Episodes that need more memory are streamed: read anew in every pass, in parts of half this size (MiB), each shuffled by itself."""  # noqa: E501
-
-    @property
-    def metric(self) -> str:
-        """What selects the best model where `[evaluation] metric` is unset, as far as options can tell."""
-        return f"-train_{'Validation' if self.validation_percentage else 'Imitation'}Events/policy_loss"

@@ -50,6 +50,8 @@ class SGDOptions:
 class TorchOptimizerOptions(OptimizerOptions):
     """Any optimiser of torch that needs gradients only."""
 
+    OWN_NAMES = ("adam", "sgd")
+
     step_size: float | Schedule = attrs.field(default=0.01, validator=positive_rate)
     """Learning rate `lr` of the class: a number, or a schedule over the run's budget."""
 

@@ -14,7 +14,7 @@ import torch
 from maze_es.members import MemberPolicy, MemberRelay
 from maze_es.noise import Noise, NoiseTable, SeededVectors, fill_table
 from maze_es.options import ESOptions, TableNoise
-from maze_kernel.contracts.capabilities import ReportsBatchStatistics, SeedsEveryEpisode, capability
+from maze_kernel.contracts.capabilities import SeedsEveryEpisode, capability
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.transform import Transform
@@ -26,6 +26,8 @@ from maze_runtime.models.policy_wrapper import wrap_policy
 from maze_runtime.rollout.episodes import EpisodeResult, run_episodes
 from maze_runtime.workers.repeatable import result_or_again
 
+AddEvents = Callable[[Iterable[EpisodeStatistics]], None]
+"""Takes the event statistics of episodes."""
 _TABLE = "noise_table"
 
 
@@ -101,15 +103,24 @@ class LocalPopulation:
         vector_env: closed with this object.
         noise: perturbations by index.
         options: of the trainer.
+        add_events: takes the event statistics of the members' episodes; those of rows without a member, and of rows
+            that play on until the last one is done, are dropped.
 
     Raises:
         RequestError: all members are to meet the same episode, and the batch gives every row one of its own.
     """
 
     def __init__(
-        self, model: ActorCritic, flat: FlatParameters, vector_env: VectorEnv, noise: Noise, options: ESOptions
+        self,
+        model: ActorCritic,
+        flat: FlatParameters,
+        vector_env: VectorEnv,
+        noise: Noise,
+        options: ESOptions,
+        add_events: AddEvents,
     ) -> None:
         self.noise = noise
+        self._add_events = add_events
         self._vector_env = vector_env
         self._options = options
         seeds_every_episode = _seeds_every_episode(vector_env)
@@ -123,6 +134,7 @@ class LocalPopulation:
     def play(self, center: np.ndarray, pairs: Pairs) -> PairReturns:
         """See `Population.play`."""
         results = self._play_in_relay(center, pairs) if self._in_relay else self._play_in_waves(center, pairs)
+        self._add_events([result.events for result in results if result.events is not None])
         returns = np.array([result.total_reward for result in results], np.float64).reshape(2, -1)
         lengths = np.array([result.length for result in results], np.int64).reshape(2, -1)
         return PairReturns(returns=returns, lengths=lengths)
@@ -138,7 +150,7 @@ class LocalPopulation:
         self._policy.seed(pairs.policy_seed)
         relay = MemberRelay(self._members, self._policy, weights, 2 * n_pairs, self._vector_env.n_envs)
         seeds = [int(seed) for seed in np.tile(pairs.env_seeds, 2)]
-        return run_episodes(self._vector_env, relay, seeds, deterministic=self._options.deterministic)
+        return run_episodes(self._vector_env, relay, seeds, deterministic=self._options.deterministic, with_events=True)
 
     def _play_in_waves(self, center: np.ndarray, pairs: Pairs) -> list[EpisodeResult]:
         together = self._options.halves_together and self._vector_env.n_envs > 1
@@ -167,6 +179,7 @@ class LocalPopulation:
             seeds,
             deterministic=self._options.deterministic,
             max_steps=self._options.max_steps or None,
+            with_events=True,
         )
 
     def close(self) -> None:
@@ -208,7 +221,7 @@ class PooledPopulation:
         make_vector_env: Callable[[], VectorEnv],
         options: ESOptions,
         seed: int,
-        add_events: Callable[[Iterable[EpisodeStatistics]], None],
+        add_events: AddEvents,
     ) -> None:
         self._add_events = add_events
         self._make_pool = make_pool
@@ -284,6 +297,7 @@ class _PopulationActor:
         self._table = context.constants.get(_TABLE)
         self._vector_env = make_vector_env()
         self._population: LocalPopulation | None = None
+        self._events: list[EpisodeStatistics] = []
         self._center = np.empty(0, np.float32)
 
     def load_weights(self, flat: np.ndarray, version: int) -> None:
@@ -303,17 +317,14 @@ class _PopulationActor:
         return self._share(outcome)
 
     def _share(self, outcome: PairReturns) -> _Share:
-        source = capability(self._vector_env, ReportsBatchStatistics)  # type: ignore[type-abstract]
-        drained = [] if source is None else source.drain_batch_statistics()
-        # Rows without a member play along (`_fill_rows`), and theirs are not asked for.
-        events = [episode for own in drained[: outcome.returns.size] for episode in own]
+        events, self._events[:] = list(self._events), []
         return _Share(outcome.returns, outcome.lengths, events)
 
     def _make_population(self) -> LocalPopulation:
         """Not in the constructor: what it refuses would be tried again in each replacement."""
         flat = policy_parameters(self._model)
         noise = make_noise(self._options, len(flat.data), self._seed, self._table)
-        return LocalPopulation(self._model, flat, self._vector_env, noise, self._options)
+        return LocalPopulation(self._model, flat, self._vector_env, noise, self._options, self._events.extend)
 
     def close(self) -> None:
         self._vector_env.close()

@@ -56,7 +56,8 @@ class EvolutionTrainer:
             make_envs = partial(context.make_actor_envs, context.n_envs, 0)
             return PooledPopulation(context.make_workers, self.model, make_envs, options, seed, context.add_events)
         noise = make_noise(options, len(self._flat.data), seed)
-        return LocalPopulation(self.model, self._flat, context.make_vector_env(), noise, options)
+        envs = context.make_vector_env()
+        return LocalPopulation(self.model, self._flat, envs, noise, options, context.add_events)
 
     @property
     def env_steps(self) -> int:

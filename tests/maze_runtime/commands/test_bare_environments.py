@@ -142,3 +142,42 @@ def test_a_file_that_is_not_there_is_answered_with_the_nearest_that_is(maze, com
     assert done.exit_code == 2
     assert f"there is no run directory or experiment file {written}" in done.stderr
     assert f"did you mean: {meant}\n" in done.stderr
+
+
+CRANE = """
+import gymnasium
+from gymnasium import spaces
+
+
+class Crane(gymnasium.Env):
+    observation_space = spaces.Discrete(4)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        return 1, 1.0, False, False, {}
+"""
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "cutting-2d", "my_crane:Crane"])
+def test_check_takes_what_train_and_rollout_take(maze, name):
+    Path("my_crane.py").write_text(CRANE)
+    done = maze("check", name)
+    assert (done.exit_code, done.stdout.partition(":")[0]) == (0, name.partition(":")[0]), done.output
+    assert f"{name}: ok (" in done.stdout
+    done = maze("check", name, "--steps", 12)
+    assert done.exit_code == 0, done.output
+    assert [f"{name}: ok (" in done.stdout, "12 decisions of env" in done.stdout] == [True, True]
+
+
+def test_check_of_a_bare_environment_reads_overrides_and_names_problems(maze):
+    assert maze("check", "CartPole-v1", "--set", "env.max_episode_steps=7", "--steps", 20).exit_code == 0
+    done = maze("check", "CartPole-v1", "--set", "env.max_steps=7")
+    assert done.exit_code == 2
+    assert "env.max_steps is not an option" in done.stderr
+    done = maze("check", "nothing-of-the-kind")
+    assert done.exit_code == 2
+    assert "there is no run directory or experiment file" in done.stderr

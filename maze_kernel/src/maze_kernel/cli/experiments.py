@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from maze_kernel.config.experiment import LoadedExperiment
+    from maze_kernel.config.experiment import Experiment, LoadedExperiment
 
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override one value; may be given again.")
 ]
+Source = Annotated[Path, typer.Argument(metavar="{FILE|ENV}", help="An experiment file, or an environment's name.")]
 
 
 def read_experiment(file: Path, overrides: tuple[str, ...] = ()) -> LoadedExperiment:
@@ -31,26 +32,29 @@ def read_experiment(file: Path, overrides: tuple[str, ...] = ()) -> LoadedExperi
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="An experiment file.")],
+    file: Source,
     overrides: Overrides = None,
-    steps: Annotated[
-        int | None, typer.Option("--steps", min=1, help="Play the environment, too, for so many decisions.")
-    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", min=1, help="So many decisions are played, too.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the first episode, with --steps.")] = 0,
 ) -> None:
     """Check an experiment file and show every problem; with --steps also its environment."""
-    loaded = read_experiment(file, tuple(overrides or ()))
-    experiment = loaded.experiment
-    parts = [f"env {experiment.env.use}", *(f"wrapper {wrapper.use}" for wrapper in experiment.wrappers)]
-    if experiment.model is not None:
-        parts.append(f"model {experiment.model.use}")
-    parts.append(f"trainer {experiment.trainer.use}")
-    typer.echo(f"{file}: ok ({experiment.name}: {', '.join(parts)})")
-    if steps is not None:
+    is_file = file.exists() or file.suffix == ".toml"
+    if is_file:
+        show_valid(file, read_experiment(file, tuple(overrides or ())).experiment)
+    if steps is not None or not is_file:
         from maze_kernel.cli.app import find_command
+        from maze_kernel.loader import Kernel
 
-        play = loaded.kernel.catalog.load(find_command(loaded.kernel.catalog, "check-env"))
-        play(file, overrides, steps, seed)
+        catalog = Kernel.installed(report=False).catalog
+        catalog.load(find_command(catalog, "check-env"))(file, overrides, steps, seed)
+
+
+def show_valid(source: Path, experiment: Experiment) -> None:
+    """Say that an experiment is valid, and what it selects."""
+    wrappers = (("wrapper", wrapper) for wrapper in experiment.wrappers)
+    chosen = (("env", experiment.env), *wrappers, ("model", experiment.model), ("trainer", experiment.trainer))
+    parts = ", ".join(f"{kind} {one.use}" for kind, one in chosen if one is not None)
+    typer.echo(f"{source}: ok ({experiment.name}: {parts})")
 
 
 def schema(

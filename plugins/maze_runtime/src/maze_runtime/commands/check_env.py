@@ -1,31 +1,35 @@
-"""`maze check-env`, also the second half of `maze check FILE --steps N`: the environment is built and played."""
+"""`maze check-env`, also the second half of `maze check FILE --steps N` and all of `maze check ENV`."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from maze_kernel.cli.experiments import Overrides, read_experiment
+from maze_kernel.cli.experiments import Overrides, Source, show_valid
 from maze_kernel.errors import MazeError
+from maze_runtime.commands.sources import experiment_of
 
 if TYPE_CHECKING:
     from maze_runtime.playing.env_check import EnvReport
 
 
 def check_env(
-    file: Annotated[Path, typer.Argument(help="An experiment file.")],
+    file: Source,
     overrides: Overrides = None,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Decisions to take at random.")] = 1000,
+    steps: Annotated[int | None, typer.Option("--steps", min=1, help="Decisions to take at random.")] = 1000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the first episode and of the actions.")] = 0,
 ) -> None:
     """Build the environments of an experiment, those of its evaluators too, with their wrappers, and play at random."""
     from maze_runtime.env.tracebacks import ALONE
     from maze_runtime.playing.env_check import check_environment, check_evaluators
-    from maze_runtime.run.evaluators import experiment_of
+    from maze_runtime.run.evaluators import experiment_of as evaluator_of
 
-    loaded = read_experiment(file, tuple(overrides or ()))
+    loaded = experiment_of(file, tuple(overrides or ()), needs_trainer=True)
+    if not file.exists():
+        show_valid(file, loaded.experiment)
+    if steps is None:
+        return
     try:
         report = check_environment(loaded, loaded.kernel, n_steps=steps, seed=seed)
         others = check_evaluators(loaded, loaded.kernel, n_steps=steps, seed=seed)
@@ -35,7 +39,7 @@ def check_env(
         raise
     typer.echo(f"{file}: {_shown(report, loaded.experiment.env.use)}")
     for name, other in others.items():
-        use = experiment_of(loaded, name).experiment.env.use
+        use = evaluator_of(loaded, name).experiment.env.use
         typer.echo(f"{file}: evaluator {name}: {_shown(other, use)}")
 
 

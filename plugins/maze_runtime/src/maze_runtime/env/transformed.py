@@ -14,6 +14,7 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError
 from maze_runtime.env.single import batch_of_one, only_row, tick_of_one
 from maze_runtime.env.wrapper import EnvWrapper
+from maze_runtime.events.aggregation import joined_episodes
 from maze_runtime.events.raw_reward import raw_reward, raw_reward_of
 
 
@@ -95,10 +96,10 @@ class TransformedEnv(EnvWrapper):
         source = self._inner_statistics()
         inner = [] if source is None else source.drain_statistics()
         raw, self._raw = self._raw, []
-        inner = [*inner, *(raw_reward(reward, 0) for reward in raw)]
+        inner = joined_episodes(inner, [raw_reward(reward, 0) for reward in raw])
         if not isinstance(self._memory, ReportsBatchStatistics):
             return inner
-        return inner + self._memory.drain_batch_statistics()[0]
+        return joined_episodes(inner, self._memory.drain_batch_statistics()[0])
 
     def raw_reward_so_far(self) -> tuple[float, int]:
         """See `TellsRawReward`."""

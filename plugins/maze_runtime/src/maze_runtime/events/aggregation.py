@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,11 @@ import numpy as np
 from maze_kernel.contracts.events import EpisodeStatistics, EventMethod, EventRecord, EventStatistics, Group, Samples
 from maze_kernel.errors import MazeError
 from maze_runtime.events.declaration import Level, StatisticRule, attributes_of, events_of, rules_of
+
+
+def joined_episodes(first: Sequence[EpisodeStatistics], second: Sequence[EpisodeStatistics]) -> list[EpisodeStatistics]:
+    """Two reports of the episodes of one environment as one: the statistics of an episode stand together."""
+    return [[*own, *more] for own, more in zip_longest(first, second, fillvalue=())]
 
 
 class EpisodeAggregator:

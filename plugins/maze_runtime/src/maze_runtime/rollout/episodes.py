@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 import numpy as np
 
+from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import Tick, VectorEnv
@@ -48,6 +49,7 @@ def run_episodes(
     *,
     deterministic: bool,
     max_steps: int | None = None,
+    with_events: bool = False,
 ) -> list[EpisodeResult]:
     """Play one episode a seed and return the results in the order of the seeds.
 
@@ -62,12 +64,26 @@ def run_episodes(
         deterministic: take modes instead of samples.
         max_steps: cut episodes after so many flat steps; None: never. With it the episodes are played in waves of
             N, all reset together.
+        with_events: drain the event statistics of the environments, and give each result those of its episode. What
+            an environment reports of episodes that it plays on while others have not ended is dropped.
     """
     wave = len(seeds) if max_steps is None else vector_env.n_envs
     results: list[EpisodeResult] = []
     for start in range(0, len(seeds), wave):
-        results += _Wave(vector_env, policy, seeds[start : start + wave], deterministic, max_steps).play()
+        played = _Wave(vector_env, policy, seeds[start : start + wave], deterministic, max_steps).play()
+        results += _with_events(played, vector_env) if with_events else played
     return results
+
+
+def _with_events(results: list[EpisodeResult], vector_env: VectorEnv) -> list[EpisodeResult]:
+    """The results of a wave with the event statistics of their episodes, which environment i has played first."""
+    batch = capability(vector_env, ReportsBatchStatistics)  # type: ignore[type-abstract]
+    episodes = [] if batch is None else batch.drain_batch_statistics()
+    found = list(results)
+    for index, own in enumerate(episodes):
+        for j, events in zip(range(index, len(results), vector_env.n_envs), own, strict=False):
+            found[j] = attrs.evolve(results[j], events=events)
+    return found
 
 
 class _Wave:

@@ -13,6 +13,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick, VectorEnv
+from maze_runtime.events.aggregation import joined_episodes
 from maze_runtime.events.raw_reward import raw_reward, raw_reward_of, reports_raw_reward
 from maze_runtime.rollout.episode_sums import EpisodeSums
 
@@ -138,11 +139,8 @@ class TransformedVectorEnv:
 def _joined(
     first: list[list[EpisodeStatistics]], second: list[list[EpisodeStatistics]]
 ) -> list[list[EpisodeStatistics]]:
-    """The statistics of the same episodes together, environment by environment."""
-    return [
-        [[*own, *more] for own, more in zip_longest(*episodes, fillvalue=())]
-        for episodes in zip_longest(first, second, fillvalue=())
-    ]
+    """See `joined_episodes`, environment by environment."""
+    return [joined_episodes(own, more) for own, more in zip_longest(first, second, fillvalue=())]
 
 
 def _seen(tick: Tick) -> dict[PolicyKey, ArrayDict]:

@@ -26,6 +26,10 @@ class FanOut:
         self._last_progress = 0.0
         self.failures: dict[str, int] = {}
 
+    def add(self, loggers: Sequence[Logger]) -> None:
+        """Put loggers before those that are there."""
+        self._loggers[:0] = loggers
+
     def write(self, record: EpochRecord) -> None:
         """One epoch to every logger."""
         self._call("write", record)

@@ -11,11 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 
 from maze_kernel.catalog import build
-from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.selection import Selection
 from maze_runtime.events.aggregation import EpochAggregator
@@ -215,8 +213,7 @@ class EvaluationPlayer:
         module.eval()
         try:
             policy = wrap_policy(self._model.make_policy(policy_seed), self._policy_wrapper)
-            results = run_episodes(self._vector_env, policy, seeds, deterministic=deterministic)
-            return _with_events(results, self._vector_env)
+            return run_episodes(self._vector_env, policy, seeds, deterministic=deterministic, with_events=True)
         finally:
             module.train(was_training)
 
@@ -243,17 +240,6 @@ class _PlayerActor:
 
     def close(self) -> None:
         self._player.close()
-
-
-def _with_events(results: list[EpisodeResult], vector_env: VectorEnv) -> list[EpisodeResult]:
-    """The results with the event statistics of their episodes; environment i has played result i first."""
-    batch = capability(vector_env, ReportsBatchStatistics)  # type: ignore[type-abstract]
-    if batch is None:
-        return results
-    episodes = batch.drain_batch_statistics()
-    return [
-        attrs.evolve(result, events=own[0]) if own else result for result, own in zip(results, episodes, strict=True)
-    ]
 
 
 def _sequential(env_factory: EnvFactory, n_envs: int) -> VectorEnv:

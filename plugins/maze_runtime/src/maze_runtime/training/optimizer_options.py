@@ -7,18 +7,34 @@ from typing import Any
 
 import attrs
 
+from maze_kernel.catalog import nearest
 from maze_kernel.errors import RequestError
 
+OF_TORCH = (
+    *("Adadelta", "Adafactor", "Adagrad", "Adam", "Adamax", "AdamW"),
+    *("ASGD", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"),
+)
+"""Classes of `torch.optim` whose step needs no closure, to suggest one; others are taken as well."""
 
-def _is_import_path(_: object, attribute: attrs.Attribute[Any], path: str) -> None:
+
+def _is_import_path(options: object, attribute: attrs.Attribute[Any], path: str) -> None:
     module, colon, name = path.partition(":")
     if not (module and colon and name):
         raise RequestError(
             f"'{attribute.name}' names an optimiser by its import path",
             received=repr(path),
             expected='"package.module:Class"',
-            help=f'write use = "torch.optim:{"RMSprop" if path == "torch" else path}"',
+            help=_suggestion(path, getattr(options, "OWN_NAMES", ())),
         )
+
+
+def _suggestion(path: str, own_names: tuple[str, ...]) -> str:
+    """What may have been meant: one of the trainer's own optimisers, or one of torch."""
+    near = nearest(path, own_names) or tuple(f"torch.optim:{name}" for name in nearest(path, OF_TORCH))
+    if near:
+        return f'did you mean use = "{near[0]}"?'
+    others = "".join(f'"{name}", ' for name in own_names)
+    return f'write {others}or an import path such as use = "torch.optim:AdamW"'.replace("write or", "write")
 
 
 def _leaves_the_rate(_: object, attribute: attrs.Attribute[Any], kwargs: Mapping[str, Any]) -> None:
@@ -28,7 +44,7 @@ def _leaves_the_rate(_: object, attribute: attrs.Attribute[Any], kwargs: Mapping
 
 @attrs.frozen(kw_only=True)
 class OptimizerOptions:
-    """An optimiser by import path."""
+    """An optimiser by import path. A class that inherits this may name optimisers of its trainer, `OWN_NAMES`."""
 
     ALIASES = {"name": "use"}  # noqa: RUF012 — as `SPELLINGS`
 

@@ -104,9 +104,8 @@ class TrainingRun:
         self._max_seconds = max_seconds
         self._given_callbacks = tuple(callbacks)
         on_run_dir(self.path)
-        epoch = self._checkpoint.epoch if self._checkpoint else 0
-        context = _logger_context(self._assembly, self.path, epoch, verbosity)
-        self._loggers = FanOut([*self._assembly.make_loggers(context), *extra_loggers], self.path / "log.txt")
+        self._verbosity = verbosity
+        self._loggers = FanOut(extra_loggers, self.path / "log.txt")
         self._stack = ExitStack()
         self.interruption = Interruption(silent=verbosity < 0)
         self.outcome: Outcome | None = None
@@ -114,8 +113,6 @@ class TrainingRun:
     def __enter__(self) -> TrainingRun:
         self._stack.enter_context(LogNotes(self._loggers.note))
         try:
-            for note in self._notes:
-                self._loggers.message(note)
             self._loop = self._prepare(self._checkpoint)
             self._checkpoint = None
             self.outcome = self._loop.begin()
@@ -183,6 +180,7 @@ class TrainingRun:
         assembly = self._assembly
         trainer: Trainer = assembly.make_trainer(assembly.trainer_context(self._progress))
         self._stack.callback(trainer.close)
+        self._add_loggers(trainer, checkpoint.epoch if checkpoint else 0)
         store = CheckpointStore(self.path, keep=assembly.experiment.checkpoint.keep)
         state = LoopState()
         if checkpoint is not None:
@@ -215,6 +213,13 @@ class TrainingRun:
         if checkpoint is not None:
             loop.restore_callbacks(checkpoint.callbacks)
         return loop
+
+    def _add_loggers(self, trainer: Trainer, epoch: int) -> None:
+        """Those of the experiment, which are told what selects the best model: only the trainer knows."""
+        context = _logger_context(self._assembly, self.path, epoch, self._verbosity, trainer)
+        self._loggers.add(self._assembly.make_loggers(context))
+        for note in self._notes:
+            self._loggers.message(note)
 
     def _callbacks(self, metric: Metric) -> Callbacks:
         assembly, experiment = self._assembly, self._assembly.experiment
@@ -277,7 +282,7 @@ def _check_place(assembly: Assembly, path: Path) -> None:
             pool.check_run_directory(path)
 
 
-def _logger_context(assembly: Assembly, path: Path, epoch: int, verbosity: int) -> LoggerContext:
+def _logger_context(assembly: Assembly, path: Path, epoch: int, verbosity: int, trainer: Trainer) -> LoggerContext:
     experiment = assembly.experiment
     budget = Budget.of(experiment.trainer.option)
     return LoggerContext(
@@ -286,6 +291,6 @@ def _logger_context(assembly: Assembly, path: Path, epoch: int, verbosity: int) 
         n_epochs=budget.n_epochs,
         max_env_steps=budget.max_env_steps,
         resumed_epoch=epoch,
-        metric=Metric.of_experiment(experiment, experiment.trainer.option("metric", MEAN_REWARD)).tag,
+        metric=Metric.of_experiment(experiment, getattr(trainer, "metric", MEAN_REWARD)).tag,
         verbosity=verbosity,
     )
