@@ -135,7 +135,8 @@ class RunContext:
     @property
     def kernel(self) -> Kernel:
         """The plugins that its components come from."""
-        return self.loaded.kernel
+        kernel: Kernel = self.loaded.kernel
+        return kernel
 
     @property
     def run_dir(self) -> Path | None:
