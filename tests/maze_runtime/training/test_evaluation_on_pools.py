@@ -78,7 +78,8 @@ def test_the_same_episodes_come_out_on_a_pool(assemble, use):
     expected = _rewards(assembly, None, _models(assembly))
     assert expected[0] != expected[1]
     with make_pool(assembly.experiment.workers) as pool:
-        assert _rewards(assembly, pool, _models(assembly)) == expected
+        played = _rewards(assembly, pool, _models(assembly))
+    np.testing.assert_allclose(played, expected, rtol=1e-5)  # products of other numbers of rows round otherwise
 
 
 class Dying(Wanderer):
