@@ -166,12 +166,9 @@ def test_playing_needs_the_runtime_and_says_so(lift, monkeypatch):
     from maze_kernel.cli import experiments
     from maze_kernel.loader import Kernel
 
-    loaded = type("Loaded", (), {})()
-    loaded.kernel = Kernel.of(builtin)
-    part = type("Part", (), {"use": "x", "wrappers": (), "model": None, "name": "x"})()
-    part.env = part.trainer = part
-    loaded.experiment = part
-    monkeypatch.setattr(experiments, "read_experiment", lambda *_: loaded)
+    monkeypatch.setattr(experiments, "read_experiment", lambda *_: type("Loaded", (), {"experiment": None})())
+    monkeypatch.setattr(experiments, "show_valid", lambda *_: None)
+    monkeypatch.setattr(Kernel, "installed", lambda **_: Kernel.of(builtin))
     done = lift("check", "lift.toml", "--steps", "5")
     assert done.exit_code == 2
     assert "pip install maze-runtime" in done.stderr

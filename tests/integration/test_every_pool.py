@@ -114,7 +114,8 @@ def test_evaluation(on, pool):
     expected = play(on("inline"), None)
     assembly = on(pool)
     with make_pool(assembly.experiment.workers) as workers:
-        assert play(assembly, workers) == expected
+        # Products of other numbers of rows round otherwise on some processors.
+        assert play(assembly, workers) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.timeout(180)

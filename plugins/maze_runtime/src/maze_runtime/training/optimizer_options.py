@@ -34,7 +34,7 @@ def _suggestion(path: str, own_names: tuple[str, ...]) -> str:
     if near:
         return f'did you mean use = "{near[0]}"?'
     others = "".join(f'"{name}", ' for name in own_names)
-    return f'write {others}or an import path such as use = "torch.optim:AdamW"'.replace("write or", "write")
+    return f'write {others}or an import path such as use = "torch.optim:RMSprop"'.replace("write or", "write")
 
 
 def _leaves_the_rate(_: object, attribute: attrs.Attribute[Any], kwargs: Mapping[str, Any]) -> None:
