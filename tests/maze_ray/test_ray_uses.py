@@ -71,7 +71,7 @@ def test_evaluation(both):
     inline, on_cluster = both()
     expected = play(inline, None)
     with make_pool(on_cluster.experiment.workers) as workers:
-        assert play(on_cluster, workers) == expected
+        assert play(on_cluster, workers) == pytest.approx(expected, rel=1e-5)  # other numbers of rows round otherwise
 
 
 def test_rollouts(both, kernel):
