@@ -2,7 +2,7 @@
 
     python benchmarks/kinds.py --list
     python benchmarks/kinds.py --only cartpole dict --rounds 5 --compile
-    python benchmarks/kinds.py --compile --json kinds.json --write docs/explanation/kinds.md
+    python benchmarks/kinds.py --compile --memory --write docs/explanation/kinds.md
 
 Start-up and compilation are excluded: every contender warms up once. One torch thread.
 """
@@ -15,8 +15,9 @@ import resource
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import gymnasium
@@ -27,6 +28,7 @@ from kind_ours import ours
 from kind_rows import ROWS, Row
 
 PEER, EAGER, COMPILED = "peer", "eager", "compiled"
+_NOTHING: Mapping[str, Sequence[str]] = MappingProxyType({})
 BEGIN, END = "<!-- figures: benchmarks/kinds.py -->", "<!-- end of figures -->"
 
 
@@ -64,31 +66,37 @@ def alone(name: str, side: str) -> float:
     return max(own, children) / 1024
 
 
-def table(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A Markdown table of the rows that were measured."""
+def table(results: Mapping[str, Mapping[str, Any]], before: Mapping[str, Sequence[str]] = _NOTHING) -> list[str]:
+    """A Markdown table; what was not measured of a row is what it was `before`."""
     lines = [
         "| work | beside | its steps/s | eager ÷ it | compiled ÷ it | wanted | peak memory ÷ it |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, result in results.items():
-        row = ROWS[name]
-        cells = [
-            row.what,
-            row.peer,
-            f"{statistics.median(result[PEER]):,.0f}",
-            _ratios(result, EAGER),
-            _ratios(result, COMPILED),
-            " / ".join("–" if wanted is None else f"{wanted:g}" for wanted in row.wanted),
-            f"{result['memory'][EAGER] / result['memory'][PEER]:.2f}" if "memory" in result else "–",
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
+    for name, row in ROWS.items():
+        if name in results or name in before:
+            known = before.get(name, [""] * 7)
+            cells = [new or old or "–" for new, old in zip(_cells(row, results.get(name, {})), known, strict=True)]
+            lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+def _cells(row: Row, result: Mapping[str, Any]) -> list[str]:
+    """Of a line of the table; "" for what was not measured."""
+    return [
+        row.what,
+        row.peer,
+        f"{statistics.median(result[PEER]):,.0f}" if result.get(PEER) else "",
+        _ratios(result, EAGER),
+        _ratios(result, COMPILED),
+        " / ".join("–" if wanted is None else f"{wanted:g}" for wanted in row.wanted),
+        f"{result['memory'][EAGER] / result['memory'][PEER]:.2f}" if "memory" in result else "",
+    ]
 
 
 def _ratios(result: Mapping[str, Any], side: str) -> str:
     """Median and quartiles of the ratios of rounds that followed one another: 2.10 (2.05 to 2.21)."""
-    if side not in result:
-        return "–"
+    if not result.get(side):
+        return ""
     ratios = [mine / yours for mine, yours in zip(result[side], result[PEER], strict=True)]
     if len(ratios) < 3:
         return f"{statistics.median(ratios):.2f}"
@@ -96,23 +104,31 @@ def _ratios(result: Mapping[str, Any], side: str) -> str:
     return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
 
-def write(page: Path, lines: list[str]) -> None:
-    """Put the table between the two comments of a page."""
+def write(page: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
+    """Bring the table between the two comments of a page up to date."""
     before, rest = page.read_text().split(BEGIN)
-    page.write_text("\n".join([before + BEGIN, *lines, END]) + rest.split(END)[1])
+    old, after = rest.split(END)
+    page.write_text("\n".join([before + BEGIN, *table(results, _known(old)), END]) + after)
+
+
+def _known(old: str) -> dict[str, list[str]]:
+    """The cells of a table by the name of their row; lines of rows that are no more are left out."""
+    names = {(row.what, row.peer): name for name, row in ROWS.items()}
+    lines = [line.strip("| ").split(" | ") for line in old.splitlines()]
+    return {names[cells[0], cells[1]]: cells for cells in lines if tuple(cells[:2]) in names}
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="ROW", choices=ROWS, default=list(ROWS))
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="0: no throughput, for --memory alone")
     parser.add_argument(
         "--compile", action="store_true", help="add the compiled contenders (a minute a row to compile)"
     )
     parser.add_argument("--memory", action="store_true", help="add peak memory, each side in a process of its own")
     parser.add_argument("--list", action="store_true", help="name the rows and end")
-    parser.add_argument("--json", type=Path, help="figures of each row, added to what the file has")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="the table of all figures of --json into this page")
+    parser.add_argument("--json", type=Path, help="keep the figures of each round")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="new figures into the table of this page")
     return parser.parse_args()
 
 
@@ -124,19 +140,17 @@ def main() -> None:
         return
     torch.set_num_threads(1)
     print(f"gymnasium {gymnasium.__version__}, torch {torch.__version__}\n")
-    kept = json.loads(arguments.json.read_text()) if arguments.json and arguments.json.exists() else {}
     measured: dict[str, dict[str, Any]] = {}
     for name in arguments.only:
         print(f"# {name}", file=sys.stderr)
-        measured[name] = dict(measure(ROWS[name], arguments.rounds, arguments.compile))
+        measured[name] = dict(measure(ROWS[name], arguments.rounds, arguments.compile)) if arguments.rounds else {}
         if arguments.memory:
             measured[name]["memory"] = peak_memory(name)
-        kept[name] = measured[name]
         if arguments.json:
-            arguments.json.write_text(json.dumps(kept, indent=1) + "\n")
+            arguments.json.write_text(json.dumps(measured, indent=1) + "\n")
+        if arguments.write:
+            write(arguments.write, measured)
     print("\n".join(table(measured)))
-    if arguments.write:
-        write(arguments.write, table({name: kept[name] for name in ROWS if name in kept}))
 
 
 if __name__ == "__main__":

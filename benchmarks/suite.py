@@ -2,6 +2,7 @@
 
     python benchmarks/suite.py --out suite                               train whatever is not there yet
     python benchmarks/suite.py --out suite --only PPO CartPole-v1        a part of it
+    python benchmarks/suite.py --out suite --missing                     what suite.json has not, and no more
     python benchmarks/suite.py --out suite --report                      tables and pictures of what is finished
     python benchmarks/suite.py --out suite --pack                        … into benchmarks/results/suite.json
     python benchmarks/suite.py --write docs/explanation/results.md       page and pictures from that file
@@ -141,6 +142,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--steps-factor", type=float, default=1.0, metavar="F", help="times the steps of the table")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="jobs at a time")
+    parser.add_argument("--missing", action="store_true", help=f"leave out what {PACKED.name} has already")
     parser.add_argument("--list", action="store_true", help="say what is finished, what failed and what is left")
     parser.add_argument("--report", action="store_true", help="tables of what is finished, and pictures")
     parser.add_argument(
@@ -176,7 +178,7 @@ def main() -> None:
             print("\npictures:", *(arguments.out / name for name in write_pictures(arguments.out, found, tasks)))
     elif arguments.out is None:
         parser.error("--out FOLDER: where the jobs' files go")
-    elif failed := Runner(arguments.out, arguments.jobs).run(jobs):
+    elif failed := Runner(arguments.out, arguments.jobs).run(_missing(jobs) if arguments.missing else jobs):
         raise SystemExit("\n".join(["failed:", *(f"  {job}" for job in failed)]))
 
 
@@ -184,6 +186,12 @@ def _found(out: Path | None) -> Results:
     """What was packed before, and over it what lies in a folder."""
     results = read_packed(PACKED) if PACKED.exists() else Results()
     return results if out is None else results.updated(read_results(out))
+
+
+def _missing(jobs: Sequence[Job]) -> list[Job]:
+    """What has not been packed, whichever machine it ran on."""
+    packed_curves = read_packed(PACKED).curves if PACKED.exists() else {}
+    return [job for job in jobs if job not in packed_curves]
 
 
 def _list(jobs: Sequence[Job], found: Results) -> None:

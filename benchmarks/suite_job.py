@@ -67,8 +67,9 @@ def ours(job: Job, task: Task, watch: Watch) -> int:
             watch(run.env_steps, score)
 
     experiment: Any
-    if job.settings == "tuned":
-        experiment = EXAMPLES / task.tuned[job.algorithm]["file"]
+    tuned = task.tuned[job.algorithm] if job.settings == "tuned" else {}
+    if tuned:
+        experiment = EXAMPLES / tuned["file"]
     else:
         experiment = {"name": "suite", "env": dict(task.env), "trainer": {"use": job.algorithm.lower()}}
         experiment |= {} if task.preset is None else {"preset": task.preset}
@@ -78,6 +79,7 @@ def ours(job: Job, task: Task, watch: Watch) -> int:
         "trainer.max_env_steps": job.steps,
         "trainer.patience": 0,
         "evaluation.n_episodes": task.n_episodes,
+        **tuned.get("overrides", {}),
     }
     if job.settings in (candidates := read_candidates()):
         own = dict(candidates[job.settings].overrides)

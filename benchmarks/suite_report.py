@@ -197,8 +197,10 @@ def _tuned_table(results: Results, tasks: Mapping[str, Task]) -> list[str]:
         beside = ["–", ""] if published is None else [number(published["score"]), _thousands(int(published["steps"]))]
         file = group.task.tuned[group.algorithm]["file"]
         name = f"[{Path(file).stem}](../../examples/{file})"
+        others = group.task.others.get(group.algorithm, {})
+        beside.append(", ".join(f"{library} {number(score)}" for library, score in others.items()) or "–")
         rows.append([group.task.name, group.algorithm, name, _thousands(group.steps), *_cells(group), *beside])
-    header = ["task", "algorithm", "example", "steps", *_columns("ours"), "published", "its steps"]
+    header = ["task", "algorithm", "example", "steps", *_columns("ours"), "rl-zoo3", "its steps", "others"]
     return [table_of(f"Reference tasks, tuned settings. {_ran(results, groups)}", header, rows)]
 
 

@@ -29,8 +29,9 @@ class Task:
         policy: of the peer.
         no_peer: algorithms that the peer does not have there.
         n_episodes: of an evaluation.
-        tuned: algorithm to `file` and `steps`.
+        tuned: algorithm to `file`, `steps`, and `overrides` of its values.
         published: algorithm to `score` and `steps`.
+        others: algorithm to further libraries and what they publish after as many steps.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Task:
     n_episodes: int = 20
     tuned: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     published: Mapping[str, Mapping[str, float]] = attrs.field(factory=dict)
+    others: Mapping[str, Mapping[str, float]] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
