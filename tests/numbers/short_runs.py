@@ -22,13 +22,14 @@ STATISTICS = Path(__file__).with_name("statistics.json")
 
 COMMON = ('loggers=[{use="csv"}]', "evaluation.n_episodes=4", "evaluation.every_epochs=1", "trainer.patience=0")
 NORMALISED = 'wrappers=[{use="observation-normalization"}, {use="return-normalization"}]'
+BY_OBSERVATION = 'model.distributions=[{space="Box", use="squashed-gaussian", std_from="observation"}]'
 POOL = 'workers={use="subprocess", count=2}'
 PROCESSES = ('vector.mode="subprocess"', "vector.n_processes=2")
 SHORT = ("trainer.n_epochs=2", "trainer.epoch_length=2")
 
 RUNS = {
     "ppo-flat": ("cartpole_ppo.toml", SHORT),
-    "ppo-normalised": ("pendulum_ppo.toml", (*SHORT, NORMALISED)),
+    "ppo-normalised": ("pendulum_ppo.toml", (*SHORT, NORMALISED, BY_OBSERVATION)),
     "ppo-vector-processes": ("cartpole_ppo.toml", (*SHORT, *PROCESSES, NORMALISED)),
     "ppo-workers": ("cartpole_ppo.toml", (*SHORT, POOL, NORMALISED)),
     "ppo-structured": ("cutting2d_structured.toml", (*SHORT, "trainer.n_rollout_steps=64")),

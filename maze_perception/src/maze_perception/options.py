@@ -81,6 +81,8 @@ class LinearOutputOptions:
     """Size of the output."""
     bias: bool = True
     """Whether it adds a bias."""
+    constant_units: int = attrs.field(default=0, validator=at_least(0))
+    """So many of the last units read no input: learnt numbers, 0 at first, such as the logarithms of standard deviations."""  # noqa: E501
 
 
 @attrs.frozen(kw_only=True)

@@ -159,7 +159,7 @@ class FlattenDense(PerceptionBlock):
 
 @same_operations
 class LinearOutput(ShapeNormalizationBlock):
-    """One linear layer without activation: (B, D) to (B, output_units)."""
+    """One linear layer without activation: (B, D) to (B, output_units), of which the last may be constants."""
 
     def __init__(
         self,
@@ -171,13 +171,25 @@ class LinearOutput(ShapeNormalizationBlock):
         super().__init__(in_keys, out_keys, in_shapes, in_num_dims=2)
         self.require_one_in_one_out()
         self._in_key, self._out_key = self.in_keys[0], self.out_keys[0]
-        self.linear = nn.Linear(self.in_shapes[0][-1], options.output_units, bias=options.bias)
-        self._layer = (self.linear,)  # a plain tuple is read much faster than a registered module
+        n_linear = options.output_units - options.constant_units
+        if n_linear < 1:
+            raise BlockError(
+                "LinearOutput has no unit left that reads its input",
+                received=f"constant_units = {options.constant_units} of output_units = {options.output_units}",
+                expected="fewer constant units than units",
+            )
+        self.linear = nn.Linear(self.in_shapes[0][-1], n_linear, bias=options.bias)
+        self.constants = nn.Parameter(torch.zeros(options.constant_units)) if options.constant_units else None
+        # Plain tuples are read much faster than registered modules and parameters.
+        self._layer, self._constants = (self.linear,), (self.constants,)
 
     def normalized_forward(self, inputs: TensorDict) -> TensorDict:
         """(B, D) to (B, output_units)."""
-        (layer,) = self._layer
-        return {self._out_key: functional.linear(inputs[self._in_key], layer.weight, layer.bias)}
+        (layer,), (constants,) = self._layer, self._constants
+        out = functional.linear(inputs[self._in_key], layer.weight, layer.bias)
+        if constants is not None:
+            out = torch.cat([out, constants.expand(out.shape[0], -1)], -1)
+        return {self._out_key: out}
 
     def make_mirror(self) -> Mirror | None:
         """For vectors; gives a new array at each call."""
@@ -193,11 +205,26 @@ class LinearOutput(ShapeNormalizationBlock):
                 out += parameters[1]
             return {out_key: out}
 
-        return run
+        return run if self.constants is None else _with_constants(run, out_key, self.constants)
 
     def out_shapes(self) -> tuple[Shape, ...]:
         """The input's shape with its last size replaced."""
-        return ((*self.in_shapes[0][:-1], self.linear.out_features),)
+        n_constants = 0 if self.constants is None else len(self.constants)
+        return ((*self.in_shapes[0][:-1], self.linear.out_features + n_constants),)
+
+
+def _with_constants(run: Mirror, out_key: str, constants: Tensor) -> Mirror:
+    """A mirror whose output (B, L) has the same numbers (C,) behind every row."""
+    arrays, n_constants = ParameterArrays([constants]), len(constants)
+
+    def run_with_constants(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        head = run(inputs)[out_key]
+        out = np.empty((len(head), head.shape[1] + n_constants), np.float32)
+        out[:, :-n_constants] = head
+        out[:, -n_constants:] = arrays()[0]
+        return {out_key: out}
+
+    return run_with_constants
 
 
 @torch.no_grad()

@@ -275,7 +275,7 @@ def _action_value_networks(
     body = GraphBuilder(encoder.shapes, template.init)
     latent = body.require_vector(template.policy_body(body, observation, features))
     biases = head_biases(action, template.action_frequencies)
-    policy = body.build(add_heads(body, latent, distribution, masks, biases))
+    policy = body.build(add_heads(body, latent, distribution, masks, biases, values_actions=True))
     if not with_critic:
         return KeyNetworks(encoder=encoder, policy=policy, critic=None)
     twins = twin_q_networks(encoder, action_encoder, observation, features, template)
@@ -353,11 +353,20 @@ def add_heads(
     distribution: ProductDistribution,
     masks: Mapping[str, str],
     biases: Mapping[str, Tensor],
+    *,
+    values_actions: bool = False,
 ) -> dict[str, str]:
-    """Linear heads, with initial biases where there are any, masked where there is a mask; returns head name to key."""
+    """Linear heads, with initial biases where there are any, masked where there is a mask; returns head name to key.
+
+    Args:
+        values_actions: the critic values actions, as that of SAC; distributions may choose their constants by that.
+    """
     outputs = {}
     for head, (n_logits,) in distribution.logits_shapes().items():
-        outputs[head] = add_linear(graph, f"{head}_logits", latent, n_logits, POLICY_HEAD_GAIN)
+        # A distribution may have `constant_logits(values_actions)`: how many of the last logits read no observation.
+        constants = getattr(distribution.heads[head], "constant_logits", None)
+        n_constants = 0 if constants is None else constants(values_actions)
+        outputs[head] = add_linear(graph, f"{head}_logits", latent, n_logits, POLICY_HEAD_GAIN, n_constants)
         if head in biases:
             graph.set_bias(f"{head}_logits", biases[head])
         if head in masks:
@@ -366,7 +375,7 @@ def add_heads(
     return outputs
 
 
-def add_linear(graph: GraphBuilder, name: str, latent: str, units: int, gain: float) -> str:
-    """A linear layer behind the vector `latent`; returns the key of its output."""
-    options = LinearOutputOptions(output_units=units)
+def add_linear(graph: GraphBuilder, name: str, latent: str, units: int, gain: float, constants: int = 0) -> str:
+    """A linear layer behind the vector `latent`, its last units `constants`; returns the key of its output."""
+    options = LinearOutputOptions(output_units=units, constant_units=constants)
     return graph.add(name, lambda *keys: LinearOutput(*keys, options), (latent,), f"model/{name}", gain)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import attrs
+
+from maze_kernel.validators import one_of
 
 
 @attrs.frozen(kw_only=True)
 class GaussianOptions:
     """Options of `diagonal-gaussian` and `squashed-gaussian`."""
 
+    std_from: Literal["auto", "parameter", "observation"] = attrs.field(
+        default="auto", validator=one_of(("auto", "parameter", "observation"))
+    )
+    """What gives the standard deviations: "parameter" (one learnt number a dimension), "observation" (the network, anew for each observation), or "auto": the network where the trainer values actions, as SAC does, and numbers elsewhere."""  # noqa: E501
     min_log_std: float = -20.0
     """Lower clamp of the logarithm of the standard deviation."""
     max_log_std: float = attrs.field(default=2.0)
@@ -18,3 +26,8 @@ class GaussianOptions:
     def _above_minimum(self, _attribute: object, value: float) -> None:
         if value <= self.min_log_std:
             raise ValueError(f"max_log_std {value} is not greater than min_log_std {self.min_log_std}")
+
+    def constant_logits(self, size: int, values_actions: bool) -> int:
+        """How many of the 2 · `size` logits read no observation: the second half, or none."""
+        by_observation = values_actions if self.std_from == "auto" else self.std_from == "observation"
+        return 0 if by_observation else size

@@ -83,6 +83,10 @@ class SquashedGaussian:
         self._mixture = mixture_constants()
         self.logits_shape = (2 * self._size,)
 
+    def constant_logits(self, values_actions: bool) -> int:
+        """How many of the last logits are learnt numbers that no observation changes (`std_from`)."""
+        return self.options.constant_logits(self._size, values_actions)
+
     def sample(self, logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """(B, 2D) to (B, *shape), reparameterised."""
         mean, log_std = gaussian.split(logits, self.options)
