@@ -358,5 +358,8 @@ def test_callbacks_of_a_context_see_its_run_and_serve_several_seeds_by_name():
 def test_another_environment_than_the_run_was_trained_on_is_told():
     RunContext(experiment="small.toml", env=make_env, run_dir="one", silent=True).train(n_epochs=1)
     opened = RunContext.load("one", env=lambda: gymnasium.make("Acrobot-v1"), silent=True)
-    with pytest.raises(MazeError, match="does not fit the experiment"):
-        opened.compute_action([0.0] * 6)
+    for use in (lambda: opened.compute_action([0.0] * 6), lambda: opened.rollout(2)):
+        with pytest.raises(MazeError, match="does not fit the experiment") as caught:
+            use()
+        assert "(2, 64) instead of (3, 64)" in caught.value.received
+        assert "experiment.toml" in caught.value.help

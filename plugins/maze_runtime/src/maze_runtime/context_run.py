@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from maze_kernel.errors import CheckpointError, RequestError
+from maze_kernel.errors import RequestError
 from maze_runtime.context_experiment import with_n_epochs
 from maze_runtime.playing import players as playing
 from maze_runtime.playing.acting import SingleEnvActor
@@ -87,13 +87,7 @@ class ContextRun:
         """
         assembly = Assembly(loaded, loaded.kernel, self.run_dir)
         assembly.load_transform_states(checkpoint.transforms)
-        try:
-            return assembly, playing.load_weights(assembly.make_model(), playing.weights_of(checkpoint))
-        except RuntimeError as error:
-            raise CheckpointError(
-                f"the checkpoint of epoch {checkpoint.epoch} does not fit the experiment: {error}",
-                help="give env, model and wrappers as they were when the run was trained",
-            ) from error
+        return assembly, playing.load_weights(assembly.make_model(), playing.weights_of(checkpoint))
 
     def make_actor(self) -> SingleEnvActor:
         """Acts with the best checkpoint, or with a freshly initialised model before training."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.model import PolicyContext
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import CheckpointError, RequestError
 from maze_runtime.env.simulation import HasRenderer, KeepsEventLogs
 from maze_runtime.playing.recorder import RecordedEnvFactory, Recorder
 from maze_runtime.rollout.cut_env import CutEnv
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from maze_kernel.contracts.vector import VectorEnv
     from maze_kernel.loader import Kernel
     from maze_kernel.selection import Selection
+
+N_SHOWN = 3
+"""Of what a model and the weights for it differ in."""
 
 
 @attrs.frozen(kw_only=True)
@@ -139,13 +142,35 @@ def weights_of(checkpoint: Checkpoint) -> dict[str, np.ndarray]:
 
 
 def load_weights(model: ActorCritic, weights: Mapping[str, np.ndarray]) -> ActorCritic:
-    """Put weights into a model built for the same experiment, and set it to evaluation."""
+    """Put weights into a model built for the same experiment, and set it to evaluation.
+
+    Raises:
+        CheckpointError: they are of another model; it names what differs.
+    """
     import torch
 
     module: Any = model
+    differences = _differences({name: tuple(own.shape) for name, own in module.state_dict().items()}, weights)
+    if differences:
+        raise CheckpointError(
+            "the checkpoint does not fit the experiment: its weights are of another model",
+            received="; ".join(differences[:N_SHOWN]) + (" …" if len(differences) > N_SHOWN else ""),
+            help="give env, model and wrappers as they were when the run was trained: its experiment.toml has them",
+        )
     module.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
     module.eval()
     return model
+
+
+def _differences(shapes: Mapping[str, tuple[int, ...]], weights: Mapping[str, np.ndarray]) -> list[str]:
+    """What a model and weights differ in, in words: names that one of them lacks, other shapes."""
+    differences = []
+    for name in dict.fromkeys((*shapes, *weights)):
+        own, given = shapes.get(name), weights[name].shape if name in weights else None
+        if own != given:
+            there, here = ("none" if shape is None else str(shape) for shape in (given, own))
+            differences.append(f"{name}: {there} instead of {here}")
+    return differences
 
 
 def with_drawing(loaded: LoadedExperiment, kernel: Kernel, render_mode: str) -> LoadedExperiment:

@@ -126,6 +126,7 @@ def roll_out(
     Raises:
         RequestError: the folder to record into is not empty, a wrapper does not fit the environment, files are to be
             written by workers that do not share those of this machine, or the evaluator is not there or does not fit.
+        CheckpointError: the checkpoint is of another model than the experiment's.
         PluginError: the wrapper that records is not installed.
     """
     if seeds is None:
@@ -144,6 +145,8 @@ def roll_out(
     if options.render or options.video_dir is not None:
         drawn = playing.with_drawing(played, kernel, "rgb_array" if options.video_dir is not None else "human")
     player_name, make_policy = _who_plays(loaded if checkpoint is not None else played, kernel, checkpoint, policy)
+    if isinstance(make_policy, playing.TrainedPolicy):
+        make_policy(options.seed)  # a checkpoint of another model is refused here, and not by every episode
     recorder = None
     if options.record_dir is not None:
         recorder = make_recorder(played, kernel, options.record_dir, player_name, seeds)
