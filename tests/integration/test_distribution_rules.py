@@ -26,7 +26,13 @@ def test_options_stand_beside_the_name_and_their_defaults_are_filled_in(kernel):
     )
     (rule,) = loaded.experiment.model.options.distributions
     assert rule.use.options.max_log_std == 0.0
-    complete = {"use": "squashed-gaussian", "space": "Box", "max_log_std": 0.0, "min_log_std": -20.0, "std_from": "auto"}
+    complete = {
+        "use": "squashed-gaussian",
+        "space": "Box",
+        "max_log_std": 0.0,
+        "min_log_std": -20.0,
+        "std_from": "auto",
+    }
     assert loaded.resolved["model"]["distributions"] == [complete]
     assert experiment_from_mapping(loaded.resolved, kernel=kernel).experiment == loaded.experiment
 

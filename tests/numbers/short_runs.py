@@ -25,6 +25,10 @@ NORMALISED = 'wrappers=[{use="observation-normalization"}, {use="return-normaliz
 BY_OBSERVATION = 'model.distributions=[{space="Box", use="squashed-gaussian", std_from="observation"}]'
 POOL = 'workers={use="subprocess", count=2}'
 PROCESSES = ('vector.mode="subprocess"', "vector.n_processes=2")
+OLDER_A2C = (
+    'trainer={use="a2c", n_epochs=2, epoch_length=2, n_rollout_steps=100, lr=5e-4, gamma=0.98, gae_lambda=1.0,'
+    " max_grad_norm=0.0, normalize_advantages=true}"
+)
 SHORT = ("trainer.n_epochs=2", "trainer.epoch_length=2")
 
 RUNS = {
@@ -38,7 +42,7 @@ RUNS = {
     "ppo-recurrent": ("repeat_first_recurrent_ppo.toml", SHORT),
     "ppo-games": ("connect_four_ppo.toml", (*SHORT, "trainer.n_rollout_steps=32")),
     "a2c-flat": ("cartpole_a2c.toml", (*SHORT, NORMALISED)),
-    "a2c-structured": ("cutting2d_structured.toml", (*SHORT, 'trainer={use="a2c", n_epochs=2, epoch_length=2}')),
+    "a2c-structured": ("cutting2d_structured.toml", (*SHORT, OLDER_A2C)),
     "sac-flat": ("pendulum_sac.toml", ("trainer.max_env_steps=1400", "trainer.epoch_length=200", NORMALISED)),
     "sac-discrete": ("cartpole_sac.toml", ("trainer.max_env_steps=1400", "trainer.epoch_length=200")),
     "sac-structured": (
@@ -58,7 +62,7 @@ RUNS = {
         "cutting2d_structured.toml",
         (
             'trainer={use="impala", n_epochs=2, epoch_length=4, num_actors=4, actors_batch_size=2, deterministic=true,'
-            " n_rollout_steps=16, patience=0}",
+            " n_rollout_steps=16, patience=0, gamma=0.98, max_grad_norm=0.0, lr=5e-4}",
             "wrappers=[]",
             POOL,
         ),
@@ -68,7 +72,8 @@ RUNS = {
     "es-structured": (
         "cutting2d_structured.toml",
         (
-            'trainer={use="es", n_epochs=2, n_rollouts_per_update=4, patience=0}',
+            'trainer={use="es", n_epochs=2, n_rollouts_per_update=4, patience=0, deterministic=false, noise_stddev=0.02,'
+            ' l2_penalty=0.005, optimizer={use="adam", step_size=0.01}}',
             'model={use="auto", sequences=["inventory"]}',
             'wrappers=[{use="time-limit", max_episode_steps=40}]',
         ),

@@ -24,7 +24,7 @@ class AdamOptions:
 
     use: Literal["adam"] = "adam"
     """The optimiser: "adam", "sgd", or the import path of one of torch."""
-    step_size: float | Schedule = attrs.field(default=0.01, validator=positive_rate)
+    step_size: float | Schedule = attrs.field(default=0.05, validator=positive_rate)
     """Learning rate, about how far a weight moves in one update: a number, or a schedule over the run's budget."""
     beta1: float = attrs.field(default=0.9, validator=all_of(at_least(0.0), below(1.0)))
     """Decay of the running mean of gradients."""
@@ -90,13 +90,13 @@ class ESOptions:
     """Where the policies run: "auto", "cpu", "cuda" or "cuda:1"; workers run them on the CPU."""
     compile: bool = False
     """Every trainer has this option; this one has no update to compile and ignores it."""
-    n_rollouts_per_update: int = attrs.field(default=10, validator=at_least(2))
+    n_rollouts_per_update: int = attrs.field(default=16, validator=at_least(2))
     """Least episodes an update, two a perturbation (one each way); an odd number is rounded up."""
     n_timesteps_per_update: int = attrs.field(default=0, validator=at_least(0))
     """Least environment steps an update: as many further episodes are played as it takes; 0: no such demand."""
     max_steps: int = attrs.field(default=0, validator=at_least(0))
     """Cut episodes of the training after so many steps; 0: only the environment ends them."""
-    deterministic: bool = False
+    deterministic: bool = True
     """Act by the mode of the action distribution instead of samples: only the weights explore, as in the paper."""
     halves_together: bool = False
     """Play both halves of the pairs in one batch: natively vectorised environments are faster, but each member meets an episode of its own."""  # noqa: E501
@@ -104,9 +104,9 @@ class ESOptions:
     """All members of an update meet the same episode, not only the halves of a pair: ranks compare policies then, however much episodes differ. Needs environments that are seeded one by one."""  # noqa: E501
     optimizer: AdamOptions | SGDOptions | TorchOptimizerOptions = attrs.field(factory=AdamOptions)
     """What turns gradients into updates: a table with `use = "adam"`, "sgd" or an import path such as "torch.optim:RMSprop", and the options of that."""  # noqa: E501
-    l2_penalty: float = attrs.field(default=0.005, validator=at_least(0.0))
+    l2_penalty: float = attrs.field(default=0.0, validator=at_least(0.0))
     """Weight decay: this times the weights is subtracted from the gradient of the fitness."""
-    noise_stddev: float | Schedule = attrs.field(default=0.02, validator=[positive_rate, _stays_positive])
+    noise_stddev: float | Schedule = attrs.field(default=0.1, validator=[positive_rate, _stays_positive])
     """Standard deviation of the perturbations, the same for every weight: a number, or a schedule over the run's budget."""  # noqa: E501
     policy_wrapper: Annotated[Selection, "policy-wrapper"] | None = None
     """Rules around the policy, in training, evaluation, rollouts and deployment: a table with `use`, the import path "package.module:Class" of what takes a policy and returns one, and its options."""  # noqa: E501

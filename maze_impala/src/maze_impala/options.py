@@ -19,7 +19,7 @@ class ImpalaOptions:
 
     n_epochs: int = attrs.field(default=0, validator=at_least(0))
     """Epochs to train; 0: until another budget, patience or the user stops the run."""
-    epoch_length: int = attrs.field(default=25, validator=at_least(1))
+    epoch_length: int = attrs.field(default=125, validator=at_least(1))
     """Updates (batches of rollouts) an epoch."""
     patience: int = attrs.field(default=15, validator=at_least(0))
     """Stop after so many evaluations without a better one; 0: never."""
@@ -33,7 +33,7 @@ class ImpalaOptions:
     """Actors and learner take turns, so that runs and resumes are bit-identical; for tests, at the price of waiting."""
     num_actors: int = attrs.field(default=8, validator=at_least(1))
     """Environments that act, divided among the workers; `[vector] n_envs` is not read."""
-    n_rollout_steps: int = attrs.field(default=100, validator=at_least(1))
+    n_rollout_steps: int = attrs.field(default=20, validator=at_least(1))
     """Decisions of an environment a rollout, whoever takes them; all of them are trained on."""
     actors_batch_size: int = attrs.field(default=8, validator=at_least(1))
     """Rollouts a batch: the learner makes one update with each."""
@@ -43,11 +43,11 @@ class ImpalaOptions:
     """Replacements of one dead or hanging worker without a rollout from it in between before the run stops."""
     rollout_timeout_seconds: float = attrs.field(default=300.0, validator=above(0.0))
     """Deadline of a rollout where `workers.timeout_seconds` sets none; a worker that takes longer is replaced."""
-    lr: float | Schedule = attrs.field(default=0.0005, validator=positive_rate)
+    lr: float | Schedule = attrs.field(default=0.001, validator=positive_rate)
     """Learning rate of Adam: a number, or a schedule over the run's budget."""
     adam_epsilon: float = attrs.field(default=1e-8, validator=above(0.0))
     """Adam's epsilon, added to the root of the second moment."""
-    gamma: float = attrs.field(default=0.98, validator=between(0.0, 1.0))
+    gamma: float = attrs.field(default=0.99, validator=between(0.0, 1.0))
     """Discount a flat step, 0 to 1."""
     policy_loss_coef: float = attrs.field(default=1.0, validator=at_least(0.0))
     """Weight of the policy loss."""
@@ -55,7 +55,7 @@ class ImpalaOptions:
     """Weight of the mean squared value error."""
     entropy_coef: float = attrs.field(default=0.01, validator=at_least(0.0))
     """Weight of the entropy bonus."""
-    max_grad_norm: float = attrs.field(default=0.0, validator=at_least(0.0))
+    max_grad_norm: float = attrs.field(default=0.5, validator=at_least(0.0))
     """Global gradient norm is cut to this; 0: off."""
     critic_burn_in_epochs: int = attrs.field(default=0, validator=at_least(0))
     """First epochs that train the critic alone, with a value loss weight of 1; for pre-trained policies."""
