@@ -72,8 +72,8 @@ RUNS = {
     "es-structured": (
         "cutting2d_structured.toml",
         (
-            'trainer={use="es", n_epochs=2, n_rollouts_per_update=4, patience=0, deterministic=false, noise_stddev=0.02,'
-            ' l2_penalty=0.005, optimizer={use="adam", step_size=0.01}}',
+            'trainer={use="es", n_epochs=2, n_rollouts_per_update=4, patience=0, deterministic=false,'
+            ' noise_stddev=0.02, l2_penalty=0.005, optimizer={use="adam", step_size=0.01}}',
             'model={use="auto", sequences=["inventory"]}',
             'wrappers=[{use="time-limit", max_episode_steps=40}]',
         ),
