@@ -110,6 +110,7 @@ MODULES = {
             "maze_runtime.rollout.epsilon_greedy",
             "maze_replay.collector",
             "maze_replay.replay",
+            "maze_replay.transitions",
             "maze_replay.series",
         ],
     ),

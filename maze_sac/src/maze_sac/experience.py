@@ -12,7 +12,7 @@ from maze_kernel.contracts.trainer import TrainerContext
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import RequestError
 from maze_replay.collector import TransitionStore
-from maze_replay.replay import Transitions
+from maze_replay.transitions import Transitions
 from maze_runtime.models.action_encoding import Choices
 from maze_runtime.models.capabilities import ActionValueModel
 from maze_runtime.models.flat_parameters import FlatParameters

@@ -13,7 +13,8 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import TrainerContext
 from maze_replay.collector import TransitionCollector
 from maze_replay.prioritized import PrioritizedReplayBuffer
-from maze_replay.replay import ReplayBuffer, Transitions
+from maze_replay.replay import ReplayBuffer
+from maze_replay.transitions import Transitions
 from maze_runtime.rollout.episode_statistics import EpisodeReturns
 from maze_runtime.rollout.epsilon_greedy import EpsilonGreedy
 from maze_runtime.rollout.final_masks import check_final_masks

@@ -11,7 +11,8 @@ from gymnasium import spaces
 
 from maze_kernel.contracts.vector import ArrayDict
 from maze_replay.priorities import Priorities
-from maze_replay.replay import ReplayBuffer, Transitions
+from maze_replay.replay import ReplayBuffer
+from maze_replay.transitions import Transitions
 
 SMALLEST_ERROR = 1e-6
 """Is added to every error, so that a transition without one can still be drawn."""

@@ -17,53 +17,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
 import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import RequestError
 from maze_replay.division import divide_rings
+from maze_replay.transitions import Transitions, rows_of_episodes
 
 Only = tuple[str, int]
 """An observation of one number, and the value it has in the transitions that are wanted."""
 
 MIN_ROWS = 4
 """Rows a ring has at least: two transitions, a final and a pending observation."""
-
-
-@attrs.frozen
-class Transitions:
-    """A batch: observation, action and next observation dicts of (B, ...), reward and discount (B,) float32.
-
-    The discount is that of the next observation's value: gamma to the power of the flat steps in between, 0 where the
-    episode terminated.
-    """
-
-    observation: ArrayDict
-    action: ArrayDict
-    reward: np.ndarray
-    next_observation: ArrayDict
-    discount: np.ndarray
-
-    def columns(self) -> ArrayDict:
-        """All arrays by a name, those of dicts by `field.name`."""
-        columns: ArrayDict = {}
-        for field, value in attrs.asdict(self, recurse=False).items():
-            nested = isinstance(value, dict)
-            columns |= {f"{field}.{name}": array for name, array in value.items()} if nested else {field: value}
-        return columns
-
-    def followed_by(self, other: Transitions) -> Transitions:
-        """Both, one behind the other."""
-        own, others = attrs.asdict(self, recurse=False), attrs.asdict(other, recurse=False)
-        joined = {
-            field: {name: np.concatenate([array, others[field][name]]) for name, array in value.items()}
-            if isinstance(value, dict)
-            else np.concatenate([value, others[field]])
-            for field, value in own.items()
-        }
-        return Transitions(**joined)
 
 
 class ReplayBuffer:
@@ -395,11 +361,6 @@ class ReplayBuffer:
         return {
             name: np.zeros((self.n_rings, self.n_rows, *(sub.shape or ())), sub.dtype) for name, sub in space.items()
         }
-
-
-def rows_of_episodes(transitions: Transitions, ends: np.ndarray) -> int:
-    """Rows that `ReplayBuffer.add_episodes` fills: one a transition, one more a truncated episode."""
-    return len(ends) + int(np.count_nonzero(ends & (transitions.discount > 0.0)))
 
 
 def _write(columns: ArrayDict, rings: np.ndarray, rows: np.ndarray, values: Mapping[str, np.ndarray]) -> None:

@@ -16,7 +16,7 @@ from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_kernel.errors import RequestError
 from maze_replay.collector import TransitionCollector
 from maze_replay.filling import fill, n_transitions
-from maze_replay.replay import Transitions
+from maze_replay.transitions import Transitions
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.rollout.episode_statistics import EpisodeReturns
