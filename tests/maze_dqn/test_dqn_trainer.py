@@ -131,7 +131,7 @@ def test_a_truncated_observation_whose_mask_forbids_everything_is_refused(make_t
 def test_a_non_finite_batch_stops_and_leaves_the_weights(make_trainer):
     trainer = make_trainer(**tables())
     trainer.train_epoch()
-    trainer._play.replay["0"]._reward.fill(np.nan)
+    trainer._play.replay["0"]._memory.reward.fill(np.nan)
     with pytest.raises(NonFiniteError) as failure:
         trainer.train_epoch()
     assert torch.isfinite(weights(trainer)).all()

@@ -38,9 +38,10 @@ def play(agents, n_rows, n_agents):
 
 
 def rewards(replay):
+    memory = replay._memory
     return {
         int(x): float(reward)
-        for x, reward in zip(replay._observation["x"][replay._valid][:, 0], replay._reward[replay._valid], strict=True)
+        for x, reward in zip(memory.observation["x"][memory.valid][:, 0], memory.reward[memory.valid], strict=True)
     }
 
 

@@ -109,8 +109,10 @@ def test_priorities_go_with_their_rows_when_rings_are_divided():
     buffer = filled(size=48)
     rows = buffer.draw(200, np.random.default_rng(0)).rows
     buffer.set_errors(rows, np.random.default_rng(1).random(len(rows)))
-    observed = buffer._observation["x"].reshape(-1)
-    priority = {observed[row]: buffer._priorities.array[row] for row in range(48) if buffer._valid.reshape(-1)[row]}
+    observed = buffer._memory.observation["x"].reshape(-1)
+    priority = {
+        observed[row]: buffer._priorities.array[row] for row in range(48) if buffer._memory.valid.reshape(-1)[row]
+    }
     buffer.divide()
     assert buffer.n_rings == 4
     drawn = buffer.draw(500, np.random.default_rng(2))

@@ -75,7 +75,7 @@ def test_drawn_transitions_are_those_that_happened(n_rings):
     for i in range(100):
         stream.advance(buffer)
         check(buffer, stream, rng)
-        assert buffer.n_transitions == np.count_nonzero(buffer._valid)
+        assert buffer.n_transitions == np.count_nonzero(buffer._memory.valid)
         if i % 7 == 6:
             stream.begin(buffer)
 
@@ -188,7 +188,7 @@ def test_divided_rings_go_on_and_lose_no_more_than_where_they_were_cut(n_rings, 
     before = buffer.n_transitions
     buffer.divide()
     assert (buffer.n_rings, buffer.n_rows) == (2 * n_rings, 32)
-    assert before - 2 * n_rings <= buffer.n_transitions == np.count_nonzero(buffer._valid) <= before
+    assert before - 2 * n_rings <= buffer.n_transitions == np.count_nonzero(buffer._memory.valid) <= before
     stream.rings = 2 * stream.rings
     for _ in range(80):
         stream.advance(buffer)
@@ -199,15 +199,15 @@ def test_every_transition_of_a_divided_ring_has_one_place():
     stream, buffer = Stream(1), make_buffer(1, 64)
     stream.begin(buffer)
     stream.advance(buffer, 200)
-    before = {float(x) for x in buffer._observation["x"][0, buffer._valid[0], 0]}
-    where = {(0, row): float(buffer._observation["x"][0, row, 0]) for row in range(64)}
+    before = {float(x) for x in buffer._memory.observation["x"][0, buffer._memory.valid[0], 0]}
+    where = {(0, row): float(buffer._memory.observation["x"][0, row, 0]) for row in range(64)}
     moved = buffer.divide()
-    after = {float(x) for x in buffer._observation["x"][buffer._valid][:, 0]}
+    after = {float(x) for x in buffer._memory.observation["x"][buffer._memory.valid][:, 0]}
     assert after <= before
     assert len(before - after) <= 1
     places = {moved(*at): number for at, number in where.items()}
     assert len(places) == 64
-    assert all(buffer._observation["x"][*at, 0] == number for at, number in places.items())
+    assert all(buffer._memory.observation["x"][*at, 0] == number for at, number in places.items())
 
 
 def test_rings_are_divided_until_they_are_too_short():
@@ -240,7 +240,9 @@ def test_what_is_stored_can_be_stored_elsewhere():
     for ring in range(2):
         elsewhere.add_episodes(0, *buffer.stored(ring))
     assert elsewhere.n_transitions == buffer.n_transitions > 30
-    numbers = [{float(x) for x in each._observation["x"][each._valid][:, 0]} for each in (buffer, elsewhere)]
+    numbers = [
+        {float(x) for x in each._memory.observation["x"][each._memory.valid][:, 0]} for each in (buffer, elsewhere)
+    ]
     assert numbers[0] == numbers[1] == check(elsewhere, stream, np.random.default_rng(0))
 
 

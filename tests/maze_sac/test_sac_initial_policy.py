@@ -57,8 +57,9 @@ def test_the_first_transitions_are_those_of_the_policy(steered):
     assert policy.n_decided == 40
     assert policy.n_begun == 2
     replay = trainer._experience.replay["0"]
-    rows = replay._valid
-    speed, torque = replay._observation["observation"][rows][:, 2], replay._action["action"][rows][:, 0]
+    memory = replay._memory
+    rows = memory.valid
+    speed, torque = memory.observation["observation"][rows][:, 2], memory.action["action"][rows][:, 0]
     first = np.concatenate([np.arange(26) < 20] * 2)
     assert np.array_equal(np.sign(torque)[first], -np.sign(speed)[first])
     assert np.all(np.abs(torque[first]) <= 0.5)

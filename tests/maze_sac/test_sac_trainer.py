@@ -258,7 +258,7 @@ def test_a_non_finite_batch_stops_and_leaves_the_weights(make_trainer):
     trainer = make_trainer(**tables("continuous"))
     trainer.train_epoch()
     before = weights(trainer).clone()
-    trainer._experience.replay["0"]._reward.fill(np.nan)
+    trainer._experience.replay["0"]._memory.reward.fill(np.nan)
     with pytest.raises(NonFiniteError) as failure:
         trainer.train_epoch()
     assert torch.isfinite(weights(trainer)).all()

@@ -118,7 +118,7 @@ def test_one_pair_of_q_networks_for_all_keys_is_refused(make_trainer):
 def test_a_non_finite_batch_stops_and_leaves_the_weights(make_trainer):
     trainer = make_trainer(**tables())
     trainer.train_epoch()
-    trainer._collector.replay["0"]._reward.fill(np.nan)
+    trainer._collector.replay["0"]._memory.reward.fill(np.nan)
     with pytest.raises(NonFiniteError) as failure:
         trainer.train_epoch()
     assert torch.isfinite(weights(trainer)).all()

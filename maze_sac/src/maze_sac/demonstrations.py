@@ -14,7 +14,8 @@ from maze_kernel.contracts.trainer import TrainerContext
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
 from maze_kernel.selection import Selection
-from maze_replay.replay import Only, ReplayBuffer
+from maze_replay.drawing import Only
+from maze_replay.replay import ReplayBuffer
 from maze_replay.transitions import Transitions
 from maze_runtime.datasets.contract import DatasetContext, Episode
 from maze_runtime.datasets.finite import require_finite

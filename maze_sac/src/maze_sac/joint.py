@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, TakenStep
-from maze_replay.replay import Only
+from maze_replay.drawing import Only
 from maze_runtime.datasets.contract import Episode
 from maze_runtime.models.shared_action_values import joined_names, joined_space
 

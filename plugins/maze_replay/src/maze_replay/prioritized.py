@@ -52,12 +52,12 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         super().add_episodes(ring, transitions, ends)
         rows = ring * self.n_rows + np.arange(self.n_rows)
         known = self._priorities.array[rows]
-        self._priorities.set(rows, np.where(self._valid[ring], np.maximum(known, self._greatest), 0.0))
+        self._priorities.set(rows, np.where(self._memory.valid[ring], np.maximum(known, self._greatest), 0.0))
 
     def divide(self) -> Callable[[int, int], tuple[int, int] | None]:
         """See `ReplayBuffer.divide`; priorities go with their rows."""
         moved = super().divide()
-        self._priorities.set_all(np.where(self._valid, self._by_ring(), 0.0).reshape(-1))
+        self._priorities.set_all(np.where(self._memory.valid, self._by_ring(), 0.0).reshape(-1))
         return moved
 
     def draw(self, size: int, rng: np.random.Generator, *, n_steps: int = 1, beta: float = 1.0) -> WeightedTransitions:
@@ -78,7 +78,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def set_errors(self, rows: np.ndarray, errors: np.ndarray) -> None:
         """Take note of the TD errors δ (B,) that an update found in the rows it had drawn."""
         values = (np.abs(errors).astype(np.float64) + SMALLEST_ERROR) ** self._alpha
-        self._priorities.set(rows, np.where(self._flat_valid[rows], values, 0.0))
+        self._priorities.set(rows, np.where(self._memory.flat_valid[rows], values, 0.0))
         self._greatest = max(self._greatest, float(values.max()))
 
     def state_dict(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See `ReplayBuffer.load_state_dict`."""
         super().load_state_dict(state)
-        self._priorities.set_all(np.where(self._valid, self._by_ring(), 0.0).reshape(-1))
+        self._priorities.set_all(np.where(self._memory.valid, self._by_ring(), 0.0).reshape(-1))
         self._greatest = float(state["greatest"])
 
     def _keep(self, rows: np.ndarray, reward: np.ndarray, discount: np.ndarray | float) -> None:
@@ -96,7 +96,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self._priorities.set(rows, self._greatest)
 
     def _forget(self, rows: np.ndarray) -> None:
-        lost = rows[self._flat_valid[rows]]
+        lost = rows[self._memory.flat_valid[rows]]
         super()._forget(rows)
         if len(lost):
             self._priorities.set(lost, 0.0)
