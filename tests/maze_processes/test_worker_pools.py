@@ -204,9 +204,9 @@ def test_an_actor_that_dies_or_stops_in_the_middle_of_its_answer_is_replaced(sen
         group = pool.spawn(Generous, 1)
         future = group.call(0, "give", timeout_seconds=3.0)
         actor = group._actors[0]
-        assert actor._poll.poll(60_000)
-        assert actor._reader.receive(actor.connection) == []
-        assert actor._reader.is_midway
+        assert actor.channel.has_arrived(60_000)
+        assert actor.channel.receive() == []
+        assert actor.channel.is_midway
         os.kill(group.process_id(0), sent)
         with pytest.raises(WorkerError, match="'give'") as caught:
             future.result()

@@ -1,8 +1,8 @@
 """The subprocess pool: every actor in a process of its own on this machine.
 
 What lives where: `supervisor` starts and reaps the processes, `child` runs in them, `actor` is the caller's view
-of one, `transport` carries calls, `shared_memory` arrays and weights. This module holds the pool, its groups, and
-the one place that waits: for an answer, for the end of a process, and for a deadline, whichever is first.
+of one, `channel` and `transport` carry calls, `shared_memory` arrays and weights. This module holds the pool, its
+groups, and the one place that waits: for an answer, for the end of a process, and for a deadline, whichever is first.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ import numpy as np
 from maze_kernel.contracts.workers import ActorContext, ArraySpec, Future, RestartPolicy
 from maze_kernel.errors import MazeError, RequestError, WorkerError
 from maze_processes import transport
-from maze_processes.actor import ActorHandle, Call, GroupSettings, State
+from maze_processes.actor import ActorHandle, GroupSettings
 from maze_processes.child import ActorSpec
 from maze_processes.shared_memory import ArrayLayout, WeightsBoard, create_descriptor
 from maze_processes.supervision import SupervisorClient
 from maze_runtime.workers.groups import close_groups, turn_until_closed, turn_until_one_is_done
+from maze_runtime.workers.lifecycle import RemoteCall, Stage
 from maze_runtime.workers.options import WorkersOptions
 
 _HEARTBEAT_SECONDS = 1.0
@@ -150,19 +151,19 @@ class SubprocessGroup:
         now = time.monotonic()
         for actor in self._actors:
             actor.tick(now)
-        while any(actor.state is not State.READY or actor.process_id is None for actor in self._actors):
+        while any(actor.life.stage is not Stage.READY or actor.process_id is None for actor in self._actors):
             self._turn(None)
             for actor in self._actors:
-                if actor.failure is not None:
-                    raise actor.failure
+                if actor.life.failure is not None:
+                    raise actor.life.failure
 
-    def call(self, actor_index: int, method: str, /, *args: Any, timeout_seconds: float | None = None) -> Call:
+    def call(self, actor_index: int, method: str, /, *args: Any, timeout_seconds: float | None = None) -> RemoteCall:
         """See `ActorGroup.call`. Without arguments and answer nothing is serialised."""
         self._check_open()
         timeout = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         return self._actors[actor_index].submit(method, self._frame(method, args), timeout)
 
-    def call_all(self, method: str, /, *args: Any, timeout_seconds: float | None = None) -> list[Call]:
+    def call_all(self, method: str, /, *args: Any, timeout_seconds: float | None = None) -> list[RemoteCall]:
         """See `ActorGroup.call_all`."""
         self._check_open()
         timeout = self._timeout_seconds if timeout_seconds is None else timeout_seconds
@@ -171,7 +172,7 @@ class SubprocessGroup:
 
     def wait_any(self, futures: Sequence[Future], timeout_seconds: float | None = None) -> list[Future]:
         """See `ActorGroup.wait_any`."""
-        calls: list[Call] = list(futures)  # type: ignore[arg-type]
+        calls: list[RemoteCall] = list(futures)  # type: ignore[arg-type]
         self._pump(calls, timeout_seconds)
         return [call for call in calls if call.finished]
 
@@ -197,11 +198,11 @@ class SubprocessGroup:
 
     def restarts(self, actor_index: int) -> int:
         """How often this actor has been replaced."""
-        return self._actors[actor_index].restarts
+        return self._actors[actor_index].life.restarts
 
     def forgive(self, actor_index: int) -> None:
         """See `ActorGroup.forgive`."""
-        self._actors[actor_index].forgive()
+        self._actors[actor_index].life.forgive()
 
     def process_id(self, actor_index: int) -> int | None:
         """The process of an actor."""
@@ -213,12 +214,12 @@ class SubprocessGroup:
             return
         self.closed = True
         for actor in self._actors:
-            actor.closing = True
+            actor.life.closing = True
         frame = transport.frame(transport.CLOSE, self._version)
-        ready = [actor for actor in self._actors if actor.state is State.READY]
+        ready = [actor for actor in self._actors if actor.life.stage is Stage.READY]
         # An actor at work when nobody wants its answer any more may be killed without a word.
-        busy = [actor.submit("close", frame, None) for actor in ready if actor.sent]
-        idle = [actor.submit("close", frame, self._grace_seconds) for actor in ready if not actor.sent]
+        busy = [actor.submit("close", frame, None) for actor in ready if actor.life.sent]
+        idle = [actor.submit("close", frame, self._grace_seconds) for actor in ready if not actor.life.sent]
         turn_until_closed(self._turn, self.kill, idle=idle, busy=busy, seconds=self._grace_seconds)
 
     def kill(self) -> None:
@@ -227,7 +228,7 @@ class SubprocessGroup:
         gone = WorkerError("the group of actors is closed", cause="closed")
         for actor in self._actors:
             actor.stop()
-            actor.abandon(gone)
+            actor.life.abandon(gone)
             actor.pump = _nothing_to_wait_for
         for descriptor in self._descriptors:
             os.close(descriptor)
@@ -247,7 +248,7 @@ class SubprocessGroup:
         if self.closed:
             raise WorkerError("the group of actors is closed", cause="closed")
 
-    def _pump(self, calls: list[Call], timeout_seconds: float | None) -> None:
+    def _pump(self, calls: list[RemoteCall], timeout_seconds: float | None) -> None:
         turn_until_one_is_done(self._turn, calls, timeout_seconds)
 
     def _turn(self, timeout_seconds: float | None) -> None:
@@ -257,16 +258,17 @@ class SubprocessGroup:
         wake = _HEARTBEAT_SECONDS if timeout_seconds is None else min(timeout_seconds, _HEARTBEAT_SECONDS)
         now = time.monotonic()
         for actor in self._actors:
-            if actor.connection is not None:
-                descriptor = actor.connection.fileno()
+            if actor.channel is not None:
+                descriptor = actor.channel.fileno()
                 by_descriptor[descriptor] = actor
-                poll.register(descriptor, select.POLLIN | select.POLLOUT if actor.wants_to_write else select.POLLIN)
+                wanted = select.POLLIN | select.POLLOUT if actor.channel.wants_to_write else select.POLLIN
+                poll.register(descriptor, wanted)
                 if actor.exited:
                     wake = 0.0
-            if actor.deadline is not None:
-                wake = min(wake, actor.deadline - now)
-            if actor.state is State.WAITING:
-                wake = min(wake, actor.due - now)
+            if actor.life.deadline is not None:
+                wake = min(wake, actor.life.deadline - now)
+            if actor.life.stage is Stage.WAITING:
+                wake = min(wake, actor.life.due - now)
         control = self._supervisor.fileno()
         if control >= 0:
             poll.register(control, select.POLLIN)
@@ -276,8 +278,8 @@ class SubprocessGroup:
                 self._supervisor.read()
                 continue
             actor = by_descriptor[descriptor]
-            if event & select.POLLOUT:
-                actor.write()
+            if event & select.POLLOUT and actor.channel is not None:
+                actor.channel.flush()
             if event & ~select.POLLOUT:
                 actor.read()
         if not events or control in dict(events):
@@ -322,5 +324,5 @@ def _encode_factory(factory: Callable[[ActorContext], Any]) -> bytes:
         ) from error
 
 
-def _nothing_to_wait_for(_calls: list[Call], _timeout_seconds: float | None) -> None:
+def _nothing_to_wait_for(_calls: list[RemoteCall], _timeout_seconds: float | None) -> None:
     """Every call of a closed group is done."""
