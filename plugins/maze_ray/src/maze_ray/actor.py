@@ -1,11 +1,9 @@
-"""One actor on the cluster as its caller sees it: its queue of calls, its deadline, its replacements."""
+"""One actor on the cluster as its caller sees it: its place, its calls, its replacements."""
 
 from __future__ import annotations
 
 import contextlib
-import enum
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -19,18 +17,10 @@ from maze_kernel.errors import MazeError, WorkerError
 from maze_ray.deaths import Death, classify
 from maze_ray.host import Answer, Host, HostSpec
 from maze_ray.messages import EXITED, RAISED, Raised, owned, unpack
+from maze_runtime.workers.lifecycle import Lifecycle, RemoteCall, Stage
 
 _STACK_SECONDS = 1.0
 _CONSTRUCTOR = "its constructor"
-
-
-class Stage(enum.Enum):
-    """Of an actor: being built, serving, waiting for its replacement, gone for good."""
-
-    BUILDING = enum.auto()
-    READY = enum.auto()
-    WAITING = enum.auto()
-    FAILED = enum.auto()
 
 
 @attrs.define
@@ -61,76 +51,22 @@ class RayGroupSettings:
     timeout_seconds: float | None
     build_timeout_seconds: float | None
     weights: LatestWeights
-    pump: Callable[[list[RayCall], float | None], None]
-
-
-class RayCall:
-    """A call and, once it is done, its answer or error; see `Future`."""
-
-    def __init__(self, actor: RayActor, method: str, message: Any, timeout_seconds: float | None) -> None:
-        self.actor = actor
-        self.actor_index = actor.index
-        self.method = method
-        self.message = message
-        self.timeout_seconds = timeout_seconds
-        self.reference: Any = None
-        self.finished = False
-        self.value: Any = None
-        self.error: MazeError | None = None
-
-    def done(self) -> bool:
-        """Whether there is an answer."""
-        if not self.finished:
-            self.actor.settings.pump([self], 0.0)
-        return self.finished
-
-    def result(self, timeout_seconds: float | None = None) -> Any:
-        """See `Future.result`."""
-        if not self.finished:
-            self.actor.settings.pump([self], timeout_seconds)
-        if not self.finished:
-            raise WorkerError(
-                f"{self.actor.title} has not answered {self.method!r} after {timeout_seconds:g} s; it is still at work",
-                actor_index=self.actor_index,
-                process_id=self.actor.process_id,
-                cause="timeout",
-            )
-        if self.error is not None:
-            raise self.error
-        return self.value
-
-    def finish(self, value: Any = None, error: MazeError | None = None) -> None:
-        """Say what came of it."""
-        self.value, self.error, self.finished = value, error, True
-        self.message = self.reference = None
+    pump: Callable[[list[RemoteCall], float | None], None]
 
 
 class RayActor:
     """The caller's side of one actor.
 
-    `sent` holds the calls that were put to Ray, oldest first: the first one is being answered. Calls made while the
-    actor is built or replaced wait in `unsent`.
-
     Attributes:
-        due: when a replacement is to be started.
-        deadline: of the oldest call, None where it has none.
-        failure: why there is no actor any more.
+        life: its stages and calls.
         process_id: None before it is built.
     """
 
     def __init__(self, index: int, settings: RayGroupSettings) -> None:
         self.index = index
         self.settings = settings
-        self.stage = Stage.WAITING
-        self.restarts = 0
-        self.sent: deque[RayCall] = deque()
-        self.unsent: deque[RayCall] = deque()
-        self.failure: MazeError | None = None
-        self.deadline: float | None = None
-        self.due = 0.0
-        self.closing = False
+        self.life = Lifecycle(settings.restart)
         self.process_id: int | None = None
-        self._forgiven = 0
         self._handle: Any = None
         self._node = ("", "")
         self._version = 0
@@ -146,7 +82,7 @@ class RayActor:
     @property
     def pending(self) -> Any:
         """Ray's reference to the oldest answer that is missing, None where none is."""
-        return self.sent[0].reference if self.sent else None
+        return self.life.sent[0].payload if self.life.sent else None
 
     def start(self) -> None:
         """Ask Ray for a process, and the process for its place and for the actor."""
@@ -154,58 +90,54 @@ class RayActor:
         self._version = 0
         self.process_id, self._node = None, ("", "")
         self._handle = ray.remote(Host).options(**shared.options).remote(self.index, shared.spec, shared.board)
-        self.stage = Stage.BUILDING
+        self.life.stage = Stage.BUILDING
         seconds = shared.build_timeout_seconds
         arguments = (shared.factory, shared.constants, seconds, time.time())
-        place = RayCall(self, _CONSTRUCTOR, None, seconds)
-        place.reference = self._handle.place.remote()
-        build = RayCall(self, _CONSTRUCTOR, None, seconds)
-        build.reference = self._handle.build.remote(*arguments)
-        self.sent.extend((place, build))
-        self.deadline = None if seconds is None else time.monotonic() + seconds
+        place = RemoteCall(self, _CONSTRUCTOR, self._handle.place.remote(), seconds)
+        build = RemoteCall(self, _CONSTRUCTOR, self._handle.build.remote(*arguments), seconds)
+        self.life.sent.extend((place, build))
+        self.life.deadline = None if seconds is None else time.monotonic() + seconds
 
-    def submit(self, method: str, message: Any, timeout_seconds: float | None) -> RayCall:
+    def submit(self, method: str, message: Any, timeout_seconds: float | None) -> RemoteCall:
         """Queue a call."""
-        call = RayCall(self, method, message, timeout_seconds)
-        if self.failure is not None:
-            call.finish(error=self.failure)
-        elif self.stage is Stage.READY:
+        call = RemoteCall(self, method, message, timeout_seconds)
+        if self.life.stage is Stage.READY:
             self._transmit(call)
         else:
-            call.message = owned(message)  # it waits, and the caller may change its arrays meanwhile
-            self.unsent.append(call)
+            call.payload = owned(message)  # it waits, and the caller may change its arrays meanwhile
+            self.life.hold(call)
         return call
 
-    def close(self, timeout_seconds: float | None) -> RayCall:
+    def close(self, timeout_seconds: float | None) -> RemoteCall:
         """Ask the actor to close, after all calls before."""
-        call = RayCall(self, "close", None, timeout_seconds)
-        self._put(call, self._handle.close.remote(timeout_seconds))
+        call = RemoteCall(self, "close", self._handle.close.remote(timeout_seconds), timeout_seconds)
+        self.life.send(call)
         return call
 
-    def forgive(self) -> None:
-        """The restarts so far count no more."""
-        self._forgiven = self.restarts
+    def wait_for(self, call: RemoteCall, timeout_seconds: float | None) -> None:
+        """See `CalledActor.wait_for`."""
+        self.settings.pump([call], timeout_seconds)
 
     def receive(self) -> None:
         """Take in the oldest answer, which is there."""
-        call = self.sent[0]
+        call = self.life.sent[0]
         try:
-            answer = ray.get(call.reference)
+            answer = ray.get(call.payload)
         except ray.exceptions.RayError as error:
             self._failed(classify(error, self._node[1]), error)
             return
-        if self.stage is Stage.BUILDING and self.process_id is None:
+        if self.life.stage is Stage.BUILDING and self.process_id is None:
             self.process_id, *node = answer
             self._node = (node[0], node[1])
-            self.sent.popleft()
+            self.life.sent.popleft()
             return
         self._answered(call, answer)
 
     def tick(self, now: float) -> None:
         """Replace the actor if it is time to; end it if its deadline has passed."""
-        if self.stage is Stage.WAITING and now >= self.due:
+        if self.life.stage is Stage.WAITING and now >= self.life.due:
             self.start()
-        elif self.deadline is not None and now >= self.deadline:
+        elif self.life.deadline is not None and now >= self.life.deadline:
             self._expired()
 
     def stop(self) -> None:
@@ -215,30 +147,15 @@ class RayActor:
                 ray.kill(self._handle, no_restart=True)
             self._handle = None
 
-    def abandon(self, error: MazeError) -> None:
-        """No more answers: everything pending and every later call fails with `error`."""
-        self.failure = error
-        self.stage = Stage.FAILED
-        self.deadline = None
-        for call in (*self.sent, *self.unsent):
-            call.finish(error=error)
-        self.sent.clear()
-        self.unsent.clear()
-
-    def _transmit(self, call: RayCall) -> None:
+    def _transmit(self, call: RemoteCall) -> None:
         weights = self.settings.weights
         is_new = weights.version > self._version
         payload, version = (weights.payload, weights.version) if is_new else (None, 0)
         self._version = max(self._version, version)
-        self._put(call, self._handle.call.remote(call.message, payload, version, call.timeout_seconds))
+        call.payload = self._handle.call.remote(call.payload, payload, version, call.timeout_seconds)
+        self.life.send(call)
 
-    def _put(self, call: RayCall, reference: Any) -> None:
-        call.reference = reference
-        self.sent.append(call)
-        if len(self.sent) == 1 and call.timeout_seconds is not None:
-            self.deadline = time.monotonic() + call.timeout_seconds
-
-    def _answered(self, call: RayCall, answer: Answer) -> None:
+    def _answered(self, call: RemoteCall, answer: Answer) -> None:
         kind, packed = answer
         error: MazeError | None = None
         try:
@@ -251,28 +168,22 @@ class RayActor:
             return
         if kind == RAISED:
             error, value = self._remote_error(call, value), None
-        self._next(call, value, error)
-        if self.stage is Stage.BUILDING:
+        self.life.receive().finish(value, error)
+        if self.life.stage is Stage.BUILDING:
             self._built(error)
-
-    def _next(self, call: RayCall, value: Any, error: MazeError | None) -> None:
-        self.sent.popleft()
-        following = self.sent[0].timeout_seconds if self.sent else None
-        self.deadline = None if following is None else time.monotonic() + following
-        call.finish(value, error)
 
     def _built(self, error: MazeError | None) -> None:
         if error is not None:
             self.stop()
-            self._died(error)
+            self.life.die(error)
             return
-        self.stage = Stage.READY
-        while self.unsent:
-            self._transmit(self.unsent.popleft())
+        self.life.stage = Stage.READY
+        while self.life.unsent:
+            self._transmit(self.life.unsent.popleft())
 
     def _failed(self, death: Death, error: Exception | None, exit_code: int | None = None) -> None:
         """Ray has no answer, or the actor left of its own accord."""
-        call = self.sent[0]
+        life, call = self.life, self.life.sent[0]
         failure = WorkerError(
             f"{self.title} {death.how} during {call.method!r}",
             remote_traceback=death.detail,
@@ -284,21 +195,21 @@ class RayActor:
             help=death.help or self._after_a_death(),
         )
         failure.__cause__ = error
-        if death.cause == "raised" and self.stage is Stage.READY:
-            self._next(call, None, failure)
+        if death.cause == "raised" and life.stage is Stage.READY:
+            life.receive().finish(error=failure)
             return
-        if death.cause == "lost" and self.process_id is None and self.deadline is not None and not self.closing:
-            self._place_again(self.deadline)
+        if death.cause == "lost" and self.process_id is None and life.deadline is not None and not life.closing:
+            self._place_again(life.deadline)
             return
         self.stop()
-        self._died(failure)
+        life.die(failure)
 
     def _place_again(self, deadline: float) -> None:
         """Its place was on a node that is gone, and it has not begun to be built: this costs no restart."""
         self.stop()
-        self.sent.clear()
+        self.life.sent.clear()
         self.start()
-        self.deadline = deadline
+        self.life.deadline = deadline
 
     def _after_a_death(self) -> str | None:
         if self.settings.restart.max_restarts:
@@ -306,12 +217,12 @@ class RayActor:
         return "what it printed above may say more; max_restarts above 0 replaces a worker that dies"
 
     def _expired(self) -> None:
-        call = self.sent[0]
+        call = self.life.sent[0]
         placed = self.process_id is not None
-        option = "build_timeout_seconds" if self.stage is Stage.BUILDING else "timeout_seconds"
+        option = "build_timeout_seconds" if self.life.stage is Stage.BUILDING else "timeout_seconds"
         stacks = self._await_stacks() if placed else ""
         self.stop()
-        self._died(
+        self.life.die(
             WorkerError(
                 f"{self.title} did not answer {call.method!r} within {call.timeout_seconds:g} s and was killed",
                 received=None if placed else f"no process on the cluster, of which {_free()} is free",
@@ -324,22 +235,7 @@ class RayActor:
             )
         )
 
-    def _died(self, error: MazeError) -> None:
-        self.deadline = None
-        n_before = self.restarts - self._forgiven
-        policy = self.settings.restart
-        if self.closing or n_before >= policy.max_restarts:
-            self.abandon(error)
-            return
-        for call in self.sent:
-            call.finish(error=error)
-        self.sent.clear()
-        self.restarts += 1
-        self.stage = Stage.WAITING
-        wait = min(policy.backoff_cap_seconds, policy.backoff_seconds * 2.0 ** min(n_before, 60))
-        self.due = time.monotonic() + wait
-
-    def _remote_error(self, call: RayCall, raised: Raised) -> MazeError:
+    def _remote_error(self, call: RemoteCall, raised: Raised) -> MazeError:
         error = WorkerError(
             f"{self.title} raised {raised.type_name} in {call.method!r}: {raised.text}",
             remote_traceback=raised.traceback,

@@ -17,13 +17,14 @@ import ray.exceptions
 
 from maze_kernel.contracts.workers import ArraySpec, Future, RestartPolicy
 from maze_kernel.errors import WorkerError
-from maze_ray.actor import LatestWeights, RayActor, RayCall, RayGroupSettings, Stage
+from maze_ray.actor import LatestWeights, RayActor, RayGroupSettings
 from maze_ray.connection import Connection
 from maze_ray.host import HostSpec
 from maze_ray.messages import BY_VALUE_BYTES, is_large, pack
 from maze_ray.options import RayOptions
 from maze_runtime.workers.groups import turn_until_closed, turn_until_one_is_done
 from maze_runtime.workers.lanes import no_shared_memory
+from maze_runtime.workers.lifecycle import RemoteCall, Stage
 
 POOL_NAME = "the pool ray"
 _HEARTBEAT_SECONDS = 1.0
@@ -80,18 +81,18 @@ class RayGroup:
         now = time.monotonic()
         for actor in self._actors:
             actor.tick(now)
-        while any(actor.stage is not Stage.READY for actor in self._actors):
+        while any(actor.life.stage is not Stage.READY for actor in self._actors):
             self._turn(None)
             for actor in self._actors:
-                if actor.failure is not None:
-                    raise actor.failure
+                if actor.life.failure is not None:
+                    raise actor.life.failure
 
-    def call(self, actor_index: int, method: str, /, *args: Any, timeout_seconds: float | None = None) -> RayCall:
+    def call(self, actor_index: int, method: str, /, *args: Any, timeout_seconds: float | None = None) -> RemoteCall:
         """See `ActorGroup.call`."""
         self._check_open()
         return self._actors[actor_index].submit(method, pack((method, args)), self._deadline(timeout_seconds))
 
-    def call_all(self, method: str, /, *args: Any, timeout_seconds: float | None = None) -> list[RayCall]:
+    def call_all(self, method: str, /, *args: Any, timeout_seconds: float | None = None) -> list[RemoteCall]:
         """See `ActorGroup.call_all`; large arguments are stored once for all actors."""
         self._check_open()
         packed = pack((method, args))
@@ -101,7 +102,7 @@ class RayGroup:
 
     def wait_any(self, futures: Sequence[Future], timeout_seconds: float | None = None) -> list[Future]:
         """See `ActorGroup.wait_any`."""
-        calls: list[RayCall] = list(futures)  # type: ignore[arg-type]
+        calls: list[RemoteCall] = list(futures)  # type: ignore[arg-type]
         self._pump(calls, timeout_seconds)
         return [call for call in calls if call.finished]
 
@@ -127,11 +128,11 @@ class RayGroup:
 
     def restarts(self, actor_index: int) -> int:
         """How often this actor was replaced."""
-        return self._actors[actor_index].restarts
+        return self._actors[actor_index].life.restarts
 
     def forgive(self, actor_index: int) -> None:
         """See `ActorGroup.forgive`."""
-        self._actors[actor_index].forgive()
+        self._actors[actor_index].life.forgive()
 
     def process_id(self, actor_index: int) -> int | None:
         """The process of an actor, on its node."""
@@ -143,11 +144,11 @@ class RayGroup:
             return
         self.closed = True
         for actor in self._actors:
-            actor.closing = True
-        ready = [actor for actor in self._actors if actor.stage is Stage.READY]
+            actor.life.closing = True
+        ready = [actor for actor in self._actors if actor.life.stage is Stage.READY]
         # An actor at work when nobody wants its answer any more may be killed without a word.
-        busy = [actor.close(None) for actor in ready if actor.sent]
-        idle = [actor.close(self._grace_seconds) for actor in ready if not actor.sent]
+        busy = [actor.close(None) for actor in ready if actor.life.sent]
+        idle = [actor.close(self._grace_seconds) for actor in ready if not actor.life.sent]
         turn_until_closed(self._turn, self.kill, idle=idle, busy=busy, seconds=self._grace_seconds)
 
     def kill(self) -> None:
@@ -157,7 +158,7 @@ class RayGroup:
         gone = WorkerError("the group of actors is closed", cause="closed")
         for actor in self._actors:
             actor.stop()
-            actor.abandon(gone)
+            actor.life.abandon(gone)
         self._weights.payload = None
         with contextlib.suppress(Exception):  # the cluster may be gone
             self._connection.board.forget.remote(self._spec.group)
@@ -169,7 +170,7 @@ class RayGroup:
         if self.closed:
             raise WorkerError("the group of actors is closed", cause="closed")
 
-    def _pump(self, calls: list[RayCall], timeout_seconds: float | None) -> None:
+    def _pump(self, calls: list[RemoteCall], timeout_seconds: float | None) -> None:
         turn_until_one_is_done(self._turn, calls, timeout_seconds)
 
     def _turn(self, timeout_seconds: float | None) -> None:
@@ -177,10 +178,10 @@ class RayGroup:
         now = time.monotonic()
         wake = _HEARTBEAT_SECONDS if timeout_seconds is None else min(timeout_seconds, _HEARTBEAT_SECONDS)
         for actor in self._actors:
-            if actor.deadline is not None:
-                wake = min(wake, actor.deadline - now)
-            if actor.stage is Stage.WAITING:
-                wake = min(wake, actor.due - now)
+            if actor.life.deadline is not None:
+                wake = min(wake, actor.life.deadline - now)
+            if actor.life.stage is Stage.WAITING:
+                wake = min(wake, actor.life.due - now)
         wake = max(0.0, wake)
         pending = {actor.pending: actor for actor in self._actors if actor.pending is not None}
         if not pending:
