@@ -11,23 +11,22 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from maze_kernel.contracts.workers import ActorContext, ArraySpec, Future, RestartPolicy
-from maze_kernel.errors import MazeError, RequestError, WorkerError
+from maze_kernel.contracts.workers import ActorContext, ArraySpec, RestartPolicy
+from maze_kernel.errors import MazeError, RequestError
 from maze_processes import transport
 from maze_processes.actor import ActorHandle, GroupSettings
 from maze_processes.child import ActorSpec
 from maze_processes.shared_memory import ArrayLayout, WeightsBoard, create_descriptor
 from maze_processes.supervision import SupervisorClient
-from maze_runtime.workers.groups import close_groups, turn_until_closed, turn_until_one_is_done
-from maze_runtime.workers.lifecycle import RemoteCall, Stage
+from maze_runtime.workers.groups import close_groups
+from maze_runtime.workers.lifecycle import RemoteCall
 from maze_runtime.workers.options import WorkersOptions
-
-_HEARTBEAT_SECONDS = 1.0
+from maze_runtime.workers.remote_group import RemoteGroup
 
 
 class SubprocessPool:
@@ -105,7 +104,7 @@ class SubprocessPool:
             self.close()
 
 
-class SubprocessGroup:
+class SubprocessGroup(RemoteGroup[ActorHandle]):
     """Actors in processes; see `ActorGroup`."""
 
     def __init__(
@@ -115,13 +114,11 @@ class SubprocessGroup:
         arrays: Mapping[str, ArraySpec],
         constants: Mapping[str, np.ndarray],
     ) -> None:
+        super().__init__(settings.timeout_seconds, settings.grace_seconds)
         self.n_actors = settings.n_actors
         self._supervisor = supervisor
-        self._grace_seconds = settings.grace_seconds
-        self._timeout_seconds = settings.timeout_seconds
         self._version = 0
         self._name_frames: dict[str, transport.Parts] = {}
-        self.closed = False
         layout = ArrayLayout.of(arrays)
         kept = ArrayLayout.of(_specs(constants), layout.end)
         self._arrays_end = kept.end
@@ -132,7 +129,6 @@ class SubprocessGroup:
             array[...] = constants[name]
         self.constants = kept.map(shared[0], writable=False)
         self._board = WeightsBoard(shared[1])
-        self._actors = []
         for index in range(settings.n_actors):
             spec = ActorSpec(
                 settings.factory,
@@ -146,35 +142,16 @@ class SubprocessGroup:
             frame = transport.frame(transport.BUILD, 0, transport.encode(spec))
             self._actors.append(ActorHandle(index, supervisor, settings, frame, shared, self._pump))
 
-    def build(self) -> None:
-        """Start every process and wait until each actor is built or can no longer be."""
-        now = time.monotonic()
-        for actor in self._actors:
-            actor.tick(now)
-        while any(actor.life.stage is not Stage.READY or actor.process_id is None for actor in self._actors):
-            self._turn(None)
-            for actor in self._actors:
-                if actor.life.failure is not None:
-                    raise actor.life.failure
-
     def call(self, actor_index: int, method: str, /, *args: Any, timeout_seconds: float | None = None) -> RemoteCall:
         """See `ActorGroup.call`. Without arguments and answer nothing is serialised."""
         self._check_open()
-        timeout = self._timeout_seconds if timeout_seconds is None else timeout_seconds
-        return self._actors[actor_index].submit(method, self._frame(method, args), timeout)
+        return self._actors[actor_index].submit(method, self._frame(method, args), self._deadline(timeout_seconds))
 
     def call_all(self, method: str, /, *args: Any, timeout_seconds: float | None = None) -> list[RemoteCall]:
         """See `ActorGroup.call_all`."""
         self._check_open()
-        timeout = self._timeout_seconds if timeout_seconds is None else timeout_seconds
-        frame = self._frame(method, args)
-        return [actor.submit(method, frame, timeout) for actor in self._actors]
-
-    def wait_any(self, futures: Sequence[Future], timeout_seconds: float | None = None) -> list[Future]:
-        """See `ActorGroup.wait_any`."""
-        calls: list[RemoteCall] = list(futures)  # type: ignore[arg-type]
-        self._pump(calls, timeout_seconds)
-        return [call for call in calls if call.finished]
+        frame, deadline = self._frame(method, args), self._deadline(timeout_seconds)
+        return [actor.submit(method, frame, deadline) for actor in self._actors]
 
     def broadcast(self, flat: np.ndarray, version: int) -> None:
         """See `ActorGroup.broadcast`."""
@@ -196,39 +173,10 @@ class SubprocessGroup:
         for call in [actor.set_up("attach_arrays", frame) for actor in self._actors]:
             call.result()
 
-    def restarts(self, actor_index: int) -> int:
-        """How often this actor has been replaced."""
-        return self._actors[actor_index].life.restarts
-
-    def forgive(self, actor_index: int) -> None:
-        """See `ActorGroup.forgive`."""
-        self._actors[actor_index].life.forgive()
-
-    def process_id(self, actor_index: int) -> int | None:
-        """The process of an actor."""
-        return self._actors[actor_index].process_id
-
-    def close(self) -> None:
-        """See `ActorGroup.close`."""
-        if self.closed:
-            return
-        self.closed = True
-        for actor in self._actors:
-            actor.life.closing = True
-        frame = transport.frame(transport.CLOSE, self._version)
-        ready = [actor for actor in self._actors if actor.life.stage is Stage.READY]
-        # An actor at work when nobody wants its answer any more may be killed without a word.
-        busy = [actor.submit("close", frame, None) for actor in ready if actor.life.sent]
-        idle = [actor.submit("close", frame, self._grace_seconds) for actor in ready if not actor.life.sent]
-        turn_until_closed(self._turn, self.kill, idle=idle, busy=busy, seconds=self._grace_seconds)
-
     def kill(self) -> None:
         """Stop every process now."""
-        self.closed = True
-        gone = WorkerError("the group of actors is closed", cause="closed")
+        self._abandon()
         for actor in self._actors:
-            actor.stop()
-            actor.life.abandon(gone)
             actor.pump = _nothing_to_wait_for
         for descriptor in self._descriptors:
             os.close(descriptor)
@@ -244,19 +192,14 @@ class SubprocessGroup:
             self._name_frames[method] = frame
         return frame
 
-    def _check_open(self) -> None:
-        if self.closed:
-            raise WorkerError("the group of actors is closed", cause="closed")
-
-    def _pump(self, calls: list[RemoteCall], timeout_seconds: float | None) -> None:
-        turn_until_one_is_done(self._turn, calls, timeout_seconds)
+    def _ask_to_close(self, actor: ActorHandle, timeout_seconds: float | None) -> RemoteCall:
+        return actor.submit("close", transport.frame(transport.CLOSE, self._version), timeout_seconds)
 
     def _turn(self, timeout_seconds: float | None) -> None:
         """Wait for the first event of any actor, no longer than the timeout, and deal with it."""
         poll = select.poll()
         by_descriptor: dict[int, ActorHandle] = {}
-        wake = _HEARTBEAT_SECONDS if timeout_seconds is None else min(timeout_seconds, _HEARTBEAT_SECONDS)
-        now = time.monotonic()
+        wake = self._seconds_to_next(timeout_seconds)
         for actor in self._actors:
             if actor.channel is not None:
                 descriptor = actor.channel.fileno()
@@ -265,10 +208,6 @@ class SubprocessGroup:
                 poll.register(descriptor, wanted)
                 if actor.exited:
                     wake = 0.0
-            if actor.life.deadline is not None:
-                wake = min(wake, actor.life.deadline - now)
-            if actor.life.stage is Stage.WAITING:
-                wake = min(wake, actor.life.due - now)
         control = self._supervisor.fileno()
         if control >= 0:
             poll.register(control, select.POLLIN)

@@ -8,32 +8,31 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import ray
 import ray.exceptions
 
-from maze_kernel.contracts.workers import ArraySpec, Future, RestartPolicy
+from maze_kernel.contracts.workers import ArraySpec, RestartPolicy
 from maze_kernel.errors import WorkerError
 from maze_ray.actor import LatestWeights, RayActor, RayGroupSettings
 from maze_ray.connection import Connection
 from maze_ray.host import HostSpec
 from maze_ray.messages import BY_VALUE_BYTES, is_large, pack
 from maze_ray.options import RayOptions
-from maze_runtime.workers.groups import turn_until_closed, turn_until_one_is_done
 from maze_runtime.workers.lanes import no_shared_memory
-from maze_runtime.workers.lifecycle import RemoteCall, Stage
+from maze_runtime.workers.lifecycle import RemoteCall
+from maze_runtime.workers.remote_group import RemoteGroup
 
 POOL_NAME = "the pool ray"
-_HEARTBEAT_SECONDS = 1.0
 _BOARD_SECONDS = 60.0
 _STRATEGIES = {"spread": "SPREAD", "pack": "DEFAULT"}
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-class RayGroup:
+class RayGroup(RemoteGroup[RayActor]):
     """Actors on a cluster; see `ActorGroup`."""
 
     def __init__(
@@ -49,13 +48,11 @@ class RayGroup:
         timeout_seconds: float | None,
         build_timeout_seconds: float | None,
     ) -> None:
+        super().__init__(timeout_seconds, options.grace_seconds)
         self.n_actors = spec.n_actors
         self.arrays: Mapping[str, np.ndarray] = {}
-        self.closed = False
         self._spec = spec
         self._connection = connection
-        self._timeout_seconds = timeout_seconds
-        self._grace_seconds = options.grace_seconds
         self._weights = LatestWeights()
         stored_constants = _stored({name: np.asarray(array) for name, array in constants.items()})
         self.constants: Mapping[str, np.ndarray] = ray.get(stored_constants)
@@ -76,17 +73,6 @@ class RayGroup:
         connection.reserved[spec.group] = {name: amount * spec.n_actors for name, amount in need.items()}
         self._actors = [RayActor(index, settings) for index in range(spec.n_actors)]
 
-    def build(self) -> None:
-        """Start every actor and wait until each is built or can no longer be."""
-        now = time.monotonic()
-        for actor in self._actors:
-            actor.tick(now)
-        while any(actor.life.stage is not Stage.READY for actor in self._actors):
-            self._turn(None)
-            for actor in self._actors:
-                if actor.life.failure is not None:
-                    raise actor.life.failure
-
     def call(self, actor_index: int, method: str, /, *args: Any, timeout_seconds: float | None = None) -> RemoteCall:
         """See `ActorGroup.call`."""
         self._check_open()
@@ -99,12 +85,6 @@ class RayGroup:
         message = _stored(packed) if is_large(packed) and self.n_actors > 1 else packed
         deadline = self._deadline(timeout_seconds)
         return [actor.submit(method, message, deadline) for actor in self._actors]
-
-    def wait_any(self, futures: Sequence[Future], timeout_seconds: float | None = None) -> list[Future]:
-        """See `ActorGroup.wait_any`."""
-        calls: list[RemoteCall] = list(futures)  # type: ignore[arg-type]
-        self._pump(calls, timeout_seconds)
-        return [call for call in calls if call.finished]
 
     def broadcast(self, flat: np.ndarray, version: int) -> None:
         """See `ActorGroup.broadcast`; the weights travel with the next call, large ones as one object for all."""
@@ -126,63 +106,20 @@ class RayGroup:
         """Refused; see `ActorGroup.share`."""
         raise no_shared_memory(POOL_NAME, arrays)
 
-    def restarts(self, actor_index: int) -> int:
-        """How often this actor was replaced."""
-        return self._actors[actor_index].life.restarts
-
-    def forgive(self, actor_index: int) -> None:
-        """See `ActorGroup.forgive`."""
-        self._actors[actor_index].life.forgive()
-
-    def process_id(self, actor_index: int) -> int | None:
-        """The process of an actor, on its node."""
-        return self._actors[actor_index].process_id
-
-    def close(self) -> None:
-        """See `ActorGroup.close`."""
-        if self.closed:
-            return
-        self.closed = True
-        for actor in self._actors:
-            actor.life.closing = True
-        ready = [actor for actor in self._actors if actor.life.stage is Stage.READY]
-        # An actor at work when nobody wants its answer any more may be killed without a word.
-        busy = [actor.close(None) for actor in ready if actor.life.sent]
-        idle = [actor.close(self._grace_seconds) for actor in ready if not actor.life.sent]
-        turn_until_closed(self._turn, self.kill, idle=idle, busy=busy, seconds=self._grace_seconds)
-
     def kill(self) -> None:
         """Stop every actor now."""
-        self.closed = True
         self._connection.reserved.pop(self._spec.group, None)
-        gone = WorkerError("the group of actors is closed", cause="closed")
-        for actor in self._actors:
-            actor.stop()
-            actor.life.abandon(gone)
+        self._abandon()
         self._weights.payload = None
         with contextlib.suppress(Exception):  # the cluster may be gone
             self._connection.board.forget.remote(self._spec.group)
 
-    def _deadline(self, timeout_seconds: float | None) -> float | None:
-        return self._timeout_seconds if timeout_seconds is None else timeout_seconds
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise WorkerError("the group of actors is closed", cause="closed")
-
-    def _pump(self, calls: list[RemoteCall], timeout_seconds: float | None) -> None:
-        turn_until_one_is_done(self._turn, calls, timeout_seconds)
+    def _ask_to_close(self, actor: RayActor, timeout_seconds: float | None) -> RemoteCall:
+        return actor.close(timeout_seconds)
 
     def _turn(self, timeout_seconds: float | None) -> None:
         """Wait for the first event of any actor, no longer than the timeout, and deal with all there are."""
-        now = time.monotonic()
-        wake = _HEARTBEAT_SECONDS if timeout_seconds is None else min(timeout_seconds, _HEARTBEAT_SECONDS)
-        for actor in self._actors:
-            if actor.life.deadline is not None:
-                wake = min(wake, actor.life.deadline - now)
-            if actor.life.stage is Stage.WAITING:
-                wake = min(wake, actor.life.due - now)
-        wake = max(0.0, wake)
+        wake = max(0.0, self._seconds_to_next(timeout_seconds))
         pending = {actor.pending: actor for actor in self._actors if actor.pending is not None}
         if not pending:
             time.sleep(wake)
