@@ -135,9 +135,9 @@ def test_replayed_sequences_equal_a_walk_with_the_states_of_every_actor(everythi
             torch.testing.assert_close(
                 logits[key]["choice"][row], walks[n].logits[t]["choice"][0], atol=1e-5, rtol=1e-5
             )
-            assert float(batch.value[column]) == pytest.approx(walks[n].values[t], abs=1e-5)
-            assert float(batch.returns[column]) == pytest.approx(walks[n].return_from(t, GAMMA), abs=1e-4)
-        assert len(seen) == 33 == int(batch.weight.sum())
+            assert float(batch.rows.value[column]) == pytest.approx(walks[n].values[t], abs=1e-5)
+            assert float(batch.rows.returns[column]) == pytest.approx(walks[n].return_from(t, GAMMA), abs=1e-4)
+        assert len(seen) == 33 == int(batch.rows.weight.sum())
         carried = [walk.carried for walk in walks]
         n_cut += len(buffer.truncations)
     assert (n_cut > 0) == (name == "Hierarchy")
@@ -251,7 +251,7 @@ def test_environments_whose_worker_was_replaced_begin_without_a_state(everything
         trainer.estimate(trainer.collect())
         trainer._source.collector.restarted = np.array(forgotten, np.int64)
         batch = trainer.estimate(trainer.collect())
-        values[len(forgotten)] = {(key, t, n): float(batch.value[c]) for key, c, _, t, n in places(batch)}
+        values[len(forgotten)] = {(key, t, n): float(batch.rows.value[c]) for key, c, _, t, n in places(batch)}
     of_others = [place for place in values[0] if place[2] != 1]
     assert all(values[0][place] == pytest.approx(values[1][place], abs=1e-6) for place in of_others)
     assert values[0] != values[1]

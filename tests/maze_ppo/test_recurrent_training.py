@@ -80,7 +80,7 @@ def test_the_replay_gives_the_logits_the_policy_acted_on(everything, env, shared
         rows = batch.whole()
         logits, value = model.logits_and_value("0", rows.observation)
         torch.testing.assert_close(logits["action"], torch.cat(acted), atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(value, batch.value)
+        torch.testing.assert_close(value, batch.rows.value)
         trainer.train_epoch()  # the next rollout is acted with other weights
     assert any(bool((state != 0).any()) for state in batch.states.values())
 
@@ -122,7 +122,7 @@ def test_values_and_advantages_equal_a_slow_loop(everything, env):
     batch = trainer.estimate(trainer.collect())
     buffer = trainer._source.buffer
     value, following = values_one_by_one(trainer.model, buffer)
-    np.testing.assert_allclose(batch.value.view(value.shape), value, atol=1e-5)
+    np.testing.assert_allclose(batch.rows.value.view(value.shape), value, atol=1e-5)
     assert bool(buffer.truncations) == (env["use"] == "gym")
     advantages, carried = np.zeros_like(value), np.zeros(buffer.n_envs)
     ended = buffer.terminated | buffer.truncated
@@ -179,7 +179,7 @@ def test_minibatches_are_whole_sequences_with_their_states(everything):
         states = {name: state for name, state in rows.observation.items() if name in batch.states}
         for column in range(2):
             returns = rows.returns.view(12, 2)[:, column]
-            (n,) = [i for i in range(4) if torch.equal(batch.returns.view(12, 4)[:, i], returns)]
+            (n,) = [i for i in range(4) if torch.equal(batch.rows.returns.view(12, 4)[:, i], returns)]
             assert all(torch.equal(state[column], batch.states[name][n]) for name, state in states.items())
             seen.append(n)
     assert sorted(seen) == [0, 1, 2, 3]

@@ -84,16 +84,12 @@ class Minibatch(Protocol):
 
 
 class RolloutBatch(Protocol):
-    """A whole rollout, valued by the weights that made it; columns as in `Minibatch`."""
+    """A whole rollout, valued by the weights that made it."""
 
     @property
-    def value(self) -> Tensor: ...
-
-    @property
-    def returns(self) -> Tensor: ...
-
-    @property
-    def weight(self) -> Tensor | None: ...
+    def rows(self) -> Minibatch:
+        """Every decision of it, valued, and fillers of weight 0."""
+        ...
 
     def whole(self) -> Minibatch:
         """Everything as one minibatch."""
@@ -164,6 +160,11 @@ class FlatBatch(NamedTuple):
     def n_rows(self) -> int:
         """B."""
         return len(self.advantages)
+
+    @property
+    def rows(self) -> FlatBatch:
+        """See `RolloutBatch`."""
+        return self
 
     def whole(self) -> FlatBatch:
         """All decisions as one minibatch."""

@@ -37,21 +37,6 @@ class SequenceBatch:
     states: TensorDict
     fixed_size: bool = False
 
-    @property
-    def value(self) -> Tensor:
-        """(T·N,)."""
-        return self.rows.value
-
-    @property
-    def returns(self) -> Tensor:
-        """(T·N,)."""
-        return self.rows.returns
-
-    @property
-    def weight(self) -> Tensor | None:
-        """(T·N,), or None."""
-        return self.rows.weight
-
     def columns(self) -> dict[str, Tensor]:
         """Columns by name, for a report."""
         return {**self.rows.columns(), **self.states}
@@ -69,8 +54,8 @@ class SequenceBatch:
         if self.fixed_size:
             n_sequences = min(n_sequences, n_envs)
             drawn = np.concatenate([drawn, np.resize(drawn, -n_envs % n_sequences)])
-        permutation = torch.from_numpy(drawn).to(self.value.device)
-        steps = torch.arange(n_steps, device=self.value.device)
+        permutation = torch.from_numpy(drawn).to(self.rows.value.device)
+        steps = torch.arange(n_steps, device=self.rows.value.device)
         for chosen in permutation.split(n_sequences):
             rows = self.rows.select((steps[:, None] * n_envs + chosen).reshape(-1))
             if rows.weight is not None and n_drawn + len(chosen) > n_envs:

@@ -99,6 +99,11 @@ class StructuredBatch(NamedTuple):
             f"{key}.{name}": tensor for key, batch in self.by_key().items() for name, tensor in batch.columns().items()
         }
 
+    @property
+    def rows(self) -> StructuredBatch:
+        """See `RolloutBatch`."""
+        return self
+
     def whole(self) -> StructuredBatch:
         """All decisions as one minibatch."""
         return self if self.weight is None else next(self._split(1, None))

@@ -47,21 +47,6 @@ class StructuredSequences:
     n_envs: int
     fixed_size: bool = False
 
-    @property
-    def value(self) -> Tensor:
-        """(B,)."""
-        return self.rows.value
-
-    @property
-    def returns(self) -> Tensor:
-        """(B,)."""
-        return self.rows.returns
-
-    @property
-    def weight(self) -> Tensor | None:
-        """(B,) 0 behind the end of a sequence."""
-        return self.rows.weight
-
     def columns(self) -> dict[str, Tensor]:
         """Columns by `policy key.name`, for a report."""
         of_keys = {f"{key}.{name}": state for key, own in self.states.items() for name, state in own.items()}

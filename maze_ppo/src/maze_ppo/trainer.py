@@ -112,7 +112,7 @@ class OnPolicyTrainer:
         """
         self._batch = self._estimator.estimate(rollout)
         self._timer.lap("rollout_seconds")
-        if not bool(self._batch.returns.isfinite().all()):
+        if not bool(self._batch.rows.returns.isfinite().all()):
             raise self._non_finite("a return")
         phase = self._gradient_step.phase()
         self._counters.report(self._part_of_epoch, phase, self._source.collector.statistics.mean())
@@ -200,6 +200,7 @@ class OnPolicyTrainer:
 
 def _of_critic(batch: RolloutBatch) -> dict[str, float]:
     """How high a rollout was valued when it was made, and how well."""
-    rows = slice(None) if batch.weight is None else batch.weight > 0
-    value, returns = batch.value[rows], batch.returns[rows]
+    rows = batch.rows
+    counted = slice(None) if rows.weight is None else rows.weight > 0
+    value, returns = rows.value[counted], rows.returns[counted]
     return {"explained_variance": float(explained_variance(value, returns)), "value": float(value.mean())}
