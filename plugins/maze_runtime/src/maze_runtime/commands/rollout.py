@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,13 +12,13 @@ import typer
 from maze_kernel.cli.experiments import Overrides
 from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, RequestError
 from maze_runtime.commands.policies import select_policy, split_overrides
-from maze_runtime.commands.rollout_report import print_rollout, rollout_as_data
+from maze_runtime.commands.rollout_report import print_failures, print_result
 from maze_runtime.commands.runs import new_folder, newest_run, what_to_play
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.loader import Kernel
-    from maze_runtime.playing.roll_out import ReplayResult, RolloutOptions, RolloutResult
+    from maze_runtime.playing.roll_out import RolloutOptions, RolloutResult
     from maze_runtime.rollout.episodes import EpisodeResult
     from maze_runtime.training.checkpoint import Checkpoint
 
@@ -103,8 +101,8 @@ def rollout(
     run_dir = newest_run(source) if source.is_dir() else None
     player = _Player(policy=policy, of_policy=of_policy, weights=weights, replayed=replayed, run_dir=run_dir)
     result = player.play(loaded, kernel, options)
-    _tell(result, str(player), options, as_json=as_json)
-    _print_failures(result, loaded.path)
+    print_result(result, str(player), options, as_json=as_json)
+    print_failures(result, loaded.path)
     return EXIT_FAILED if result.summary["n_failed"] else EXIT_DONE
 
 
@@ -141,56 +139,6 @@ class _Player:
         if self.replayed is not None:
             return f"the recording {self.replayed}"
         return self.policy or ("random" if self.weights is None else f"{self.run_dir} at epoch {self.weights.epoch}")
-
-
-def _tell(result: RolloutResult, player: str, options: RolloutOptions, *, as_json: bool) -> None:
-    """What came of it, on standard output."""
-    from maze_runtime.playing.roll_out import ReplayResult
-
-    if as_json:
-        print(json.dumps(rollout_as_data(result, player, options), indent=2))
-        return
-    print_rollout(result, player)
-    if isinstance(result, ReplayResult):
-        _compare_with_recording(result)
-    _print_what_was_written(options)
-
-
-def _print_failures(result: RolloutResult, path: str) -> None:
-    """Each traceback once, then each episode, then how to see the first of them alone."""
-    failed = [episode for episode in result.episodes if episode.error is not None]
-    for text in dict.fromkeys(episode.traceback for episode in failed if episode.traceback):
-        print(f"{text.rstrip()}\n", file=sys.stderr)
-    for episode in failed:
-        print(f"failed: episode with seed {episode.seed}: {episode.error}", file=sys.stderr)
-    if failed and Path(path).is_file():
-        command = f"maze check {shlex.quote(path)} --steps 1000 --seed {failed[0].seed}"
-        print(f"help: see the environment alone with that seed: {command}", file=sys.stderr)
-
-
-def _print_what_was_written(options: RolloutOptions) -> None:
-    """Each folder that holds something; one that would be empty is said to be."""
-    for folder, what in (
-        (options.video_dir, "films"),
-        (options.events_dir, "events"),
-        (options.record_dir, "recorded"),
-    ):
-        if folder is None:
-            continue
-        if not folder.is_dir() or not any(folder.iterdir()):
-            print(f"no {what} were written" if what != "recorded" else "nothing was recorded")
-        else:
-            print(f"{what} in {folder}" + (f"; look at it with: maze view {folder}" if what == "recorded" else ""))
-
-
-def _compare_with_recording(result: ReplayResult) -> None:
-    n_episodes, different = len(result.episodes), result.different_seeds
-    print(f"{n_episodes - len(different)} of {n_episodes} episodes came out as they were recorded")
-    if different:
-        shown = ", ".join(map(str, different[:10])) + (" …" if len(different) > 10 else "")
-        print(f"different: the episodes with seeds {shown}", file=sys.stderr)
-    if result.n_left_out:
-        print(f"{result.n_left_out} left out, which were cut off before their end", file=sys.stderr)
 
 
 def _report_progress(n_episodes: int) -> Any:

@@ -1,15 +1,19 @@
-"""What `maze rollout` prints: rewards and lengths, event statistics and KPIs, and where the time went."""
+"""What `maze rollout` prints: rewards and lengths, event statistics and KPIs, where the time went, and what failed."""
 
 from __future__ import annotations
 
+import json
 import numbers
+import shlex
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_kernel.cli.tables import print_table
 
 if TYPE_CHECKING:
-    from maze_runtime.playing.roll_out import RolloutOptions, RolloutResult
+    from maze_runtime.playing.roll_out import ReplayResult, RolloutOptions, RolloutResult
 
 _MOST_SHOWN = 8
 """So many numbers of an array are shown, e.g. how often each discrete action was taken."""
@@ -17,7 +21,57 @@ _MOST_SHOWN = 8
 _SAMPLE = ("mean", "std", "min", "max", "median", "iqm")
 
 
-def print_rollout(result: RolloutResult, player: str) -> None:
+def print_result(result: RolloutResult, player: str, options: RolloutOptions, *, as_json: bool) -> None:
+    """What came of it, on standard output."""
+    from maze_runtime.playing.roll_out import ReplayResult
+
+    if as_json:
+        print(json.dumps(_as_data(result, player, options), indent=2))
+        return
+    _print_tables(result, player)
+    if isinstance(result, ReplayResult):
+        _compare_with_recording(result)
+    _print_what_was_written(options)
+
+
+def print_failures(result: RolloutResult, path: str) -> None:
+    """Each traceback once, then each episode, then how to see the first of them alone."""
+    failed = [episode for episode in result.episodes if episode.error is not None]
+    for text in dict.fromkeys(episode.traceback for episode in failed if episode.traceback):
+        print(f"{text.rstrip()}\n", file=sys.stderr)
+    for episode in failed:
+        print(f"failed: episode with seed {episode.seed}: {episode.error}", file=sys.stderr)
+    if failed and Path(path).is_file():
+        command = f"maze check {shlex.quote(path)} --steps 1000 --seed {failed[0].seed}"
+        print(f"help: see the environment alone with that seed: {command}", file=sys.stderr)
+
+
+def _print_what_was_written(options: RolloutOptions) -> None:
+    """Each folder that holds something; one that would be empty is said to be."""
+    for folder, what in (
+        (options.video_dir, "films"),
+        (options.events_dir, "events"),
+        (options.record_dir, "recorded"),
+    ):
+        if folder is None:
+            continue
+        if not folder.is_dir() or not any(folder.iterdir()):
+            print(f"no {what} were written" if what != "recorded" else "nothing was recorded")
+        else:
+            print(f"{what} in {folder}" + (f"; look at it with: maze view {folder}" if what == "recorded" else ""))
+
+
+def _compare_with_recording(result: ReplayResult) -> None:
+    n_episodes, different = len(result.episodes), result.different_seeds
+    print(f"{n_episodes - len(different)} of {n_episodes} episodes came out as they were recorded")
+    if different:
+        shown = ", ".join(map(str, different[:10])) + (" …" if len(different) > 10 else "")
+        print(f"different: the episodes with seeds {shown}", file=sys.stderr)
+    if result.n_left_out:
+        print(f"{result.n_left_out} left out, which were cut off before their end", file=sys.stderr)
+
+
+def _print_tables(result: RolloutResult, player: str) -> None:
     """The tables, one under the other."""
     summary = result.summary
     failed = f", {summary['n_failed']} failed" if summary["n_failed"] else ""
@@ -39,7 +93,7 @@ def print_rollout(result: RolloutResult, player: str) -> None:
         print_table(("time spent in", "share"), [(name, f"{share:.1%}") for name, share in result.profile.items()])
 
 
-def rollout_as_data(result: RolloutResult, player: str, options: RolloutOptions) -> dict[str, Any]:
+def _as_data(result: RolloutResult, player: str, options: RolloutOptions) -> dict[str, Any]:
     """The same as JSON values; event statistics that are drawn in training are lists."""
     episodes = [
         {
