@@ -74,6 +74,13 @@ def test_constants_begin_at_zero_and_learn_from_every_row():
     torch.testing.assert_close(block.constants.grad, weights.sum(0))
 
 
+def test_constants_are_exchanged_with_the_other_parameters():
+    block = LinearOutput(["x"], ["y"], [(3,)], LinearOutputOptions(output_units=5, constant_units=2))
+    others = {name: torch.full_like(own, 7.0) for name, own in block.named_parameters()}
+    y = torch.func.functional_call(block, others, ({"x": torch.zeros(4, 3)},))["y"]
+    assert torch.equal(y, torch.full((4, 5), 7.0))
+
+
 def test_constants_stand_behind_every_item_of_a_sequence():
     block = LinearOutput(["x"], ["y"], [(7, 3)], LinearOutputOptions(output_units=5, constant_units=2))
     assert block.out_shapes() == ((7, 5),)

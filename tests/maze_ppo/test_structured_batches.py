@@ -144,7 +144,7 @@ def test_advantages_are_normalised_over_all_policy_keys(collected, algorithm):
     make = {"ppo": lambda **options: PPO(PPOOptions(**options)), "a2c": lambda **options: A2C(A2COptions(**options))}
     coefficients = torch.tensor([1.0, 0.5, 0.01])
     for trainer, _, rows in collected("Hierarchy", "shared-state"):
-        total, _ = make[algorithm]().loss(trainer.model, rows, coefficients)
+        total, _ = make[algorithm](normalize_advantages=True).loss(trainer.model, rows, coefficients)
         normalised = rows._replace(advantages=normalize_advantages(rows.advantages))
         expected, _ = make[algorithm](normalize_advantages=False).loss(trainer.model, normalised, coefficients)
         torch.testing.assert_close(total, expected)

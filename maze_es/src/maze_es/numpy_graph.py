@@ -88,6 +88,16 @@ def _filled(a: np.ndarray, mask: np.ndarray, value: float) -> np.ndarray:
     return np.where(mask, np.float32(value), a)
 
 
+def _joined(arrays: Sequence[np.ndarray], axis: int = 0) -> np.ndarray:
+    return np.concatenate(arrays, axis)
+
+
+def _expanded(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """To a shape of as many sizes or more; −1 keeps one."""
+    kept = (1,) * (len(shape) - a.ndim) + a.shape
+    return np.broadcast_to(a, [own if size == -1 else size for size, own in zip(shape, kept, strict=True)])
+
+
 _FORMS: dict[Any, Callable[..., np.ndarray]] = {
     _aten.bmm.default: _product,
     _aten.add.Tensor: _sum,
@@ -102,4 +112,6 @@ _FORMS: dict[Any, Callable[..., np.ndarray]] = {
     _aten.squeeze.dims: _squeezed,
     _aten.eq.Scalar: _equals,
     _aten.masked_fill.Scalar: _filled,
+    _aten.cat.default: _joined,
+    _aten.expand.default: _expanded,
 }

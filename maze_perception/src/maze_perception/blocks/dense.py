@@ -180,12 +180,11 @@ class LinearOutput(ShapeNormalizationBlock):
             )
         self.linear = nn.Linear(self.in_shapes[0][-1], n_linear, bias=options.bias)
         self.constants = nn.Parameter(torch.zeros(options.constant_units)) if options.constant_units else None
-        # Plain tuples are read much faster than registered modules and parameters.
-        self._layer, self._constants = (self.linear,), (self.constants,)
+        self._layer = (self.linear,)  # a plain tuple is read much faster than a registered module
 
     def normalized_forward(self, inputs: TensorDict) -> TensorDict:
         """(B, D) to (B, output_units)."""
-        (layer,), (constants,) = self._layer, self._constants
+        (layer,), constants = self._layer, self.constants  # a parameter is never kept: `functional_call` exchanges it
         out = functional.linear(inputs[self._in_key], layer.weight, layer.bias)
         if constants is not None:
             out = torch.cat([out, constants.expand(out.shape[0], -1)], -1)

@@ -13,7 +13,7 @@ from maze_kernel.errors import MazeError, WorkerError
 from maze_processes import transport
 from maze_processes.channel import Channel
 from maze_processes.child import Descriptors
-from maze_processes.stacks import Stacks, how_it_ended
+from maze_processes.stacks import ThreadStacks, how_it_ended
 from maze_processes.supervision import SupervisorClient
 from maze_runtime.workers.lifecycle import Lifecycle, RemoteCall, Stage
 
@@ -63,7 +63,7 @@ class ActorHandle:
         self._build_frame = build_frame
         self._setup: list[transport.Parts] = []
         self._shared = shared
-        self._stacks = Stacks()
+        self._stacks = ThreadStacks()
         self._worker = -1
 
     @property

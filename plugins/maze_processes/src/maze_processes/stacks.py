@@ -14,7 +14,7 @@ _SECONDS = 1.0
 _PLUMBING = re.compile(rf"{re.escape(os.path.dirname(__file__))}|File \"<string>\"|^Extension modules:")
 
 
-class Stacks:
+class ThreadStacks:
     """Memory where a worker writes the stacks of its threads; there is none before `open`."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ Only = tuple[str, int]
 
 
 @attrs.frozen
-class Drawing:
+class RowDraws:
     """Draws from a memory that holds a transition at least; see `ReplayBuffer.sample`.
 
     Attributes:

@@ -23,7 +23,7 @@ from gymnasium import spaces
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import RequestError
 from maze_replay.division import divide_rings
-from maze_replay.drawing import Drawing, Only
+from maze_replay.drawing import Only, RowDraws
 from maze_replay.memory import RingMemory, write
 from maze_replay.transitions import Transitions, rows_of_episodes
 
@@ -210,7 +210,7 @@ class ReplayBuffer:
             run_length: draw runs of so many transitions that an actor made one after the other, across the ends of
                 episodes; B · `run_length` rows, run by run. Where the newest is reached a run goes on at another one.
         """
-        drawing = Drawing(self._memory, self._cursor, int(self._filled.max()), rng)
+        drawing = RowDraws(self._memory, self._cursor, int(self._filled.max()), rng)
         rows = drawing.rows(size, only)
         if run_length > 1:
             rows = drawing.runs(rows, run_length)
