@@ -22,7 +22,7 @@ STATISTICS = Path(__file__).with_name("statistics.json")
 
 COMMON = ('loggers=[{use="csv"}]', "evaluation.n_episodes=4", "evaluation.every_epochs=1", "trainer.patience=0")
 NORMALISED = 'wrappers=[{use="observation-normalization"}, {use="return-normalization"}]'
-BY_OBSERVATION = 'model.distributions=[{space="Box", use="squashed-gaussian", std_from="observation"}]'
+BY_OBSERVATION = 'model={use="auto", distributions=[{space="Box", use="squashed-gaussian", std_from="observation"}]}'
 POOL = 'workers={use="subprocess", count=2}'
 PROCESSES = ('vector.mode="subprocess"', "vector.n_processes=2")
 OLDER_A2C = (
