@@ -2,9 +2,11 @@
 
     python benchmarks/to_goal.py --seeds 0 1 2
     python benchmarks/to_goal.py --work lunarlander
+    python benchmarks/to_goal.py --work halfcheetah --seeds 0 1
 
-Our examples beside Stable-Baselines3 with rl-zoo3's settings. Both evaluate the same number of episodes after the same
-number of environment steps, and end when the mean reaches the goal. Each run is a process of its own; one torch thread.
+PPO of our examples beside Stable-Baselines3's with rl-zoo3's settings. Both evaluate the same number of episodes after
+the same number of environment steps, and end when the mean reaches the goal. Each run is a process of its own; one
+torch thread.
 `maze` is the command on the path.
 """
 
@@ -33,21 +35,34 @@ class Goal:
     example: str
     goal: float
     every: int
-    """Environment steps between evaluations, an epoch of the example."""
+    """Environment steps between evaluations."""
+    every_epochs: int = 1
+    """The same in epochs of the example."""
+    n_episodes: int = 20
+    """Of an evaluation."""
 
 
 GOALS = {
     "cartpole": Goal(env="CartPole-v1", example="cartpole_ppo.toml", goal=475.0, every=2048),
     "lunarlander": Goal(env="LunarLander-v3", example="lunarlander_ppo.toml", goal=200.0, every=32_768),
+    "halfcheetah": Goal(
+        env="HalfCheetah-v5",
+        example="environments/hopper_ppo.toml",
+        goal=2000.0,
+        every=16_384,
+        every_epochs=2,
+        n_episodes=5,
+    ),
 }
 
 
-def ours(goal: Goal, seed: int, n_episodes: int, folder: Path) -> list[str]:
+def ours(goal: Goal, seed: int, folder: Path) -> list[str]:
     """The command that trains ours."""
     values = {
         "seed": seed,
-        "evaluation.n_episodes": n_episodes,
-        "evaluation.every_epochs": 1,
+        "env.id": goal.env,
+        "evaluation.n_episodes": goal.n_episodes,
+        "evaluation.every_epochs": goal.every_epochs,
         "callbacks": f'[{{use="stop-at",value={goal.goal}}}]',
         "loggers": '[{use="csv"}]',
     }
@@ -56,9 +71,9 @@ def ours(goal: Goal, seed: int, n_episodes: int, folder: Path) -> list[str]:
     return ["maze", "train", str(example), "--out", str(folder), *settings]
 
 
-def zoo(goal: Goal, seed: int, n_episodes: int) -> list[str]:
+def zoo(goal: Goal, seed: int) -> list[str]:
     """The command that trains Stable-Baselines3's."""
-    options = {"--goal": goal.goal, "--seed": seed, "--every": goal.every, "--episodes": n_episodes}
+    options = {"--goal": goal.goal, "--seed": seed, "--every": goal.every, "--episodes": goal.n_episodes}
     return [
         sys.executable,
         str(HERE / "peers/zoo_ppo.py"),
@@ -87,16 +102,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", choices=GOALS, default="cartpole")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--episodes", type=int, default=20)
     arguments = parser.parse_args()
     goal, ratios = GOALS[arguments.work], []
     print(f"| seed | ours to {goal.goal:g}, s | steps | best | rl-zoo3's settings, s | its end | ours ÷ it |")
     print("|---|---|---|---|---|---|---|")
     for seed in arguments.seeds:
         with tempfile.TemporaryDirectory() as folder:
-            mine, _ = seconds(ours(goal, seed, arguments.episodes, Path(folder) / "run"))
+            mine, _ = seconds(ours(goal, seed, Path(folder) / "run"))
             best, steps = best_and_steps(Path(folder) / "run")
-        theirs, printed = seconds(zoo(goal, seed, arguments.episodes))
+        theirs, printed = seconds(zoo(goal, seed))
         end = printed.split("STEPS")[-1].strip().replace(" BEST ", " steps, best ")
         ratios.append(mine / theirs)
         print(f"| {seed} | {mine:.1f} | {steps} | {best:.4g} | {theirs:.1f} | {end} | {ratios[-1]:.2f} |", flush=True)

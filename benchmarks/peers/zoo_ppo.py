@@ -6,13 +6,15 @@ python peers/zoo_ppo.py CartPole-v1 --goal 475 --seed 0 --every 2048 --episodes 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import EvalCallback, StopTrainingOnRewardThreshold
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
         "n_envs": 8,
         "n_steps": 32,
@@ -35,8 +37,30 @@ SETTINGS = {
         "ent_coef": 0.01,
         "total": 1_000_000,
     },
+    "HalfCheetah-v5": {
+        "normalize": True,
+        "n_envs": 1,
+        "n_steps": 512,
+        "batch_size": 64,
+        "gae_lambda": 0.92,
+        "gamma": 0.98,
+        "n_epochs": 20,
+        "ent_coef": 0.000401762,
+        "vf_coef": 0.58096,
+        "learning_rate": 2.0633e-05,
+        "clip_range": 0.1,
+        "max_grad_norm": 0.8,
+        "policy_kwargs": {
+            "log_std_init": -2,
+            "ortho_init": False,
+            "activation_fn": torch.nn.ReLU,
+            "net_arch": {"pi": [256, 256], "vf": [256, 256]},
+        },
+        "total": 1_000_000,
+    },
 }
-"""From hyperparams/ppo.yml of rl-zoo3 2.x; the whole budget stands, for the schedules count on it."""
+"""From hyperparams/ppo.yml of rl-zoo3 2.x (LunarLander-v2 and HalfCheetah-v3 there); the whole budget stands, for the
+schedules count on it. `normalize`: running statistics of observations, and of returns in training."""
 
 
 def main() -> None:
@@ -50,10 +74,14 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     settings = dict(SETTINGS[arguments.env])
-    n_envs, total = settings.pop("n_envs"), settings.pop("total")
-    envs = make_vec_env(arguments.env, n_envs=n_envs, seed=arguments.seed)
+    n_envs, total, is_normalized = settings.pop("n_envs"), settings.pop("total"), settings.pop("normalize", False)
+    envs: VecEnv = make_vec_env(arguments.env, n_envs=n_envs, seed=arguments.seed)
+    evaluation_envs: VecEnv = make_vec_env(arguments.env, seed=arguments.seed + 1000)
+    if is_normalized:
+        envs = VecNormalize(envs, gamma=settings["gamma"])
+        evaluation_envs = VecNormalize(evaluation_envs, training=False, norm_reward=False)
     evaluation = EvalCallback(
-        make_vec_env(arguments.env, seed=arguments.seed + 1000),
+        evaluation_envs,
         callback_on_new_best=StopTrainingOnRewardThreshold(arguments.goal),
         eval_freq=max(1, arguments.every // n_envs),
         n_eval_episodes=arguments.episodes,
