@@ -1,6 +1,7 @@
 """Recorded gradients: the numbers of plain steps bit for bit, and none where a recording could go wrong."""
 
 import copy
+import os
 import subprocess
 import sys
 
@@ -313,4 +314,39 @@ assert form.replay is not None
 assert "torch._dynamo" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory of the process is read as Linux tells it")
+def test_recording_keeps_no_result_longer_than_a_plain_step_does():
+    """A chain of 60 results of 4 MB, of which two are alive at a time."""
+    code = """
+import resource, torch
+from torch import nn
+from maze_runtime.training.gradient_step import GradientStep
+
+def loss(model, x):
+    with torch.no_grad():
+        chain = x.repeat(1, 1000)
+        for _ in range(60):
+            chain = chain + 1.0
+        scale = chain.mean()
+    error = (model(x) * scale).square().mean()
+    return error, error.detach()[None]
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+step = GradientStep(nn.Linear(1, 1), loss, epsilon=1e-8, max_grad_norm=0.0, compiled=False, recorded=True)
+x = torch.ones(1000, 1)
+step(0.01, x)
+before = peak()
+for _ in range(40):
+    step(0.01, x)
+(form,) = step._recorded._forms.values()
+assert form.replay is not None
+assert peak() - before < 80, (before, peak())
+"""
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1000000"}  # what is freed goes back at once
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr

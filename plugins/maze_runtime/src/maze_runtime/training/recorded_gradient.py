@@ -11,13 +11,14 @@ Nothing is compiled: a recording takes less than a tenth of a second.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.same_operations import hooks_of, model_runs_same_operations
@@ -199,7 +200,7 @@ class _Slot:
 
 
 class _Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Writes down the operations that run while it is entered.
+    """Writes down the operations that run while it is entered, and keeps none of their results alive.
 
     Args:
         inputs: tensors that differ from one run to the next, in slots 0, 1, …
@@ -210,14 +211,13 @@ class _Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._refused = _REFUSED if draws else _REFUSED | {torch.Tag.nondeterministic_seeded}
         self._operations: list[tuple[Any, Any, Any, Any]] = []
-        self._slots: dict[int, int] = {}
-        self._tensors: list[Tensor] = []  # kept, so that no other one gets the same id
+        self._slots: Any = WeakTensorKeyDictionary()
+        self._n_slots = 0
         self._constants: dict[int, Tensor] = {}
         self._is_refused = False
         for tensor in inputs:
             self._add(tensor)
-        self._memory = {_memory_of(tensor) for tensor in inputs}
-        self._memory_of_inputs = set(self._memory)
+        self._memory_of_inputs = {_memory_of(tensor) for tensor in inputs}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -230,9 +230,8 @@ class _Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         read = self._written_down(args), self._written_down(kwargs)
         result = function(*args, **kwargs)
         for tensor in _tensors_in(result):
-            if id(tensor) not in self._slots:
+            if tensor not in self._slots:
                 self._add(tensor)
-                self._memory.add(_memory_of(tensor))
         self._operations.append((function, *read, self._written_down(result)))
         return result
 
@@ -241,19 +240,22 @@ class _Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         None where it depends on more than their form.
         """
-        known = all(id(tensor) in self._slots for tensor in (*gradients, statistics))
+        known = all(tensor in self._slots for tensor in (*gradients, statistics))
         if self._is_refused or not known or len(self._operations) > MOST_OPERATIONS:
             return None
-        slots = [self._slots[id(tensor)] for tensor in gradients]
-        operations, constants, last = self._operations, self._constants, self._slots[id(statistics)]
+        slots = [self._slots[tensor] for tensor in gradients]
+        operations, constants, last = self._operations, self._constants, self._slots[statistics]
+        spent = _spent(operations, {*slots, last})
 
         def run(gradient: Tensor, *tensors: Tensor) -> Tensor:
             values: dict[int, Any] = {**dict(enumerate(tensors)), **constants}
-            for function, args, kwargs, written in operations:
+            for (function, args, kwargs, written), read_last in zip(operations, spent, strict=True):
                 if function in _SAME_TENSOR:
                     _keep(written, _read(args[0], values), values)
                 else:
                     _keep(written, function(*_read(args, values), **_read(kwargs, values)), values)
+                for slot in read_last:
+                    del values[slot]
             torch.cat([values[slot].reshape(-1) for slot in slots], out=gradient)
             result: Tensor = values[last]
             return result
@@ -268,14 +270,15 @@ class _Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return None if traced is run else traced  # where the user has switched tracing off
 
     def _add(self, tensor: Tensor) -> int:
-        slot = self._slots[id(tensor)] = len(self._tensors)
-        self._tensors.append(tensor)
+        slot = self._slots[tensor] = self._n_slots
+        self._n_slots += 1
         return slot
 
     def _slot_of(self, tensor: Tensor) -> _Slot:
-        slot = self._slots.get(id(tensor))
+        slot: int | None = self._slots.get(tensor)
         if slot is None:  # made outside: a constant, unless it is another view of something that changes, or a weight
-            self._is_refused |= _memory_of(tensor) in self._memory or isinstance(tensor, nn.Parameter)
+            memory = {_memory_of(own) for own in self._slots.keys()}  # noqa: SIM118 - no mapping of the standard library
+            self._is_refused |= _memory_of(tensor) in memory or isinstance(tensor, nn.Parameter)
             slot = self._add(tensor)
             self._constants[slot] = tensor
         return _Slot(slot)
@@ -315,6 +318,26 @@ def _read(value: Any, values: dict[int, Tensor]) -> Any:
     if isinstance(value, list):
         return [_read(own, values) for own in value]
     return {name: _read(own, values) for name, own in value.items()} if isinstance(value, dict) else value
+
+
+def _spent(operations: Sequence[tuple[Any, Any, Any, Any]], needed: set[int]) -> list[list[int]]:
+    """For each operation the slots that nothing reads after it, but for those that are needed in the end."""
+    seen, spent = set(needed), []
+    for operation in reversed(operations):
+        used = {slot.index for slot in _slots_in(operation)}
+        spent.append(sorted(used - seen))
+        seen |= used
+    return spent[::-1]
+
+
+def _slots_in(value: Any) -> Iterator[_Slot]:
+    if isinstance(value, _Slot):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for own in value:
+            yield from _slots_in(own)
+    elif isinstance(value, dict):
+        yield from _slots_in(list(value.values()))
 
 
 def _keep(written: Any, result: Any, values: dict[int, Tensor]) -> None:
