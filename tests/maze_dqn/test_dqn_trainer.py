@@ -61,8 +61,14 @@ def test_the_first_epoch_fills_the_buffer_first(make_trainer):
     statistics = trainer.train_epoch()
     assert trainer.env_steps == 40 + 6 * 2
     assert statistics["DQNEvents/buffer_size"] == 52
-    assert statistics["DQNEvents/n_updates"] == 6
-    assert trainer.train_epoch()["DQNEvents/n_updates"] == 12
+    # one for each step of both environments
+    assert statistics["DQNEvents/n_updates"] == 12
+    assert trainer.train_epoch()["DQNEvents/n_updates"] == trainer.env_steps - 40
+
+
+def test_updates_an_iteration_may_be_fewer_than_steps(make_trainer):
+    trainer = make_trainer(**tables(num_batches_per_iter=1))
+    assert trainer.train_epoch()["DQNEvents/n_updates"] == 6
 
 
 def test_epsilon_falls_over_its_part_of_the_budget(make_trainer):

@@ -22,8 +22,8 @@ class DQNOptions(LoopOptions):
     """Iterations an epoch; each takes `n_rollout_steps` decisions in every environment and makes `num_batches_per_iter` updates."""  # noqa: E501
     n_rollout_steps: int = attrs.field(default=1, validator=at_least(1))
     """Decisions of each environment an iteration."""
-    num_batches_per_iter: int = attrs.field(default=1, validator=at_least(1))
-    """Updates an iteration, each on a batch of its own."""
+    num_batches_per_iter: int = attrs.field(default=0, validator=at_least(0))
+    """Updates an iteration, each on a batch of its own; 0: one for each environment step that it took, and at least one."""  # noqa: E501
     batch_size: int = attrs.field(default=64, validator=at_least(1))
     """Transitions an update."""
     lr: float | Schedule = attrs.field(default=5e-4, validator=positive_rate)

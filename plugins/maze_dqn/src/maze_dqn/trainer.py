@@ -66,16 +66,17 @@ class DQNTrainer:
                 if i % 16 == 0:
                     self._counters.report(part, self._update.phase, self._play.mean_return())
                 self._play.policy.epsilon = self._epsilon(part)
-                self._counters.env_steps += self._play.collect(options.n_rollout_steps)
+                n_steps = self._play.collect(options.n_rollout_steps)
+                self._counters.env_steps += n_steps
                 timer.lap("rollout_seconds")
-                statistics += [self._learn(part) for _ in range(options.num_batches_per_iter)]
+                statistics += [self._learn(part) for _ in range(options.num_batches_per_iter or max(1, n_steps))]
                 timer.lap("update_seconds")
         self._counters.epoch += 1
         learner = torch.stack(statistics)
         # Other devices than the CPU are asked once an epoch, so that no update waits for them.
         if not bool(learner.isfinite().all()):
             raise non_finite_update(f"update {self._update.n_updates} or before", None, owner=OWNER)
-        return self._summary(learner.mean(dim=0), timer, self.env_steps - steps_before)
+        return self._summary(learner.mean(dim=0), timer, self.env_steps - steps_before, len(statistics))
 
     def _epsilon(self, part_of_epoch: float) -> float:
         used = self._counters.used(part_of_epoch) / self.options.exploration_fraction
@@ -120,9 +121,8 @@ class DQNTrainer:
         weight = None if weights is None else torch.from_numpy(weights).to(self._device)
         return ChoiceBatch(observation, columns, reward, following, discount, weight)
 
-    def _summary(self, numbers: Tensor, timer: EpochTimer, n_steps: int) -> Statistics:
+    def _summary(self, numbers: Tensor, timer: EpochTimer, n_steps: int, n_updates: int) -> Statistics:
         compile_seconds = self._update.take_compile_seconds()
-        n_updates = self.options.epoch_length * self.options.num_batches_per_iter
         learner = named_by_key(STATISTICS, self._update.keys, numbers[:-1]) | {
             "grad_norm": numbers[-1].item(),
             "epsilon": self._play.policy.epsilon,
