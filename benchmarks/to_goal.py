@@ -86,7 +86,9 @@ def seconds(command: list[str]) -> tuple[float, str]:
     """Wall time of a command that must succeed, and what it printed."""
     start = time.perf_counter()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return time.perf_counter() - start, done.stdout
 
 
