@@ -30,6 +30,7 @@ def test_options_stand_beside_the_name_and_their_defaults_are_filled_in(kernel):
         "use": "squashed-gaussian",
         "space": "Box",
         "max_log_std": 0.0,
+        "initial_log_std": 0.0,
         "min_log_std": -20.0,
         "std_from": "auto",
     }

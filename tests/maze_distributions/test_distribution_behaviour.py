@@ -233,6 +233,40 @@ def test_log_std_clamps_must_be_in_order():
         GaussianOptions(min_log_std=3.0)
 
 
+@pytest.mark.parametrize("kind", [DiagonalGaussian, SquashedGaussian])
+def test_an_initial_log_std_is_that_much_more_of_every_logit(kind):
+    space = spaces.Box(-2.0, 3.0, (3,))
+    narrow, plain = kind(space, GaussianOptions(initial_log_std=-1.5)), kind(space)
+    logits, other = logits_for(plain, rows=50), logits_for(plain, rows=50, seed=1)
+    shift = torch.tensor([0.0] * 3 + [-1.5] * 3)
+    action = plain.sample(logits + shift)
+    for function, arguments in (
+        ("log_prob", [action]),
+        ("entropy", []),
+        ("mode", []),
+        ("log_prob_and_entropy", [action]),
+    ):
+        found, expected = (
+            getattr(narrow, function)(logits, *arguments),
+            getattr(plain, function)(logits + shift, *arguments),
+        )
+        torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(narrow.kl(logits, other), plain.kl(logits + shift, other + shift))
+    torch.testing.assert_close(
+        narrow.entropy(narrow.temper(logits, 0.5)), plain.entropy(plain.temper(logits + shift, 0.5))
+    )
+    draws = [
+        distribution.sample_numpy(rows.numpy(), np.random.default_rng(0))
+        for distribution, rows in ((narrow, logits), (plain, logits + shift))
+    ]
+    np.testing.assert_allclose(*draws, rtol=1e-5, atol=1e-6)
+    drawn = [
+        distribution.sample(rows, torch.Generator().manual_seed(0))
+        for distribution, rows in ((narrow, logits), (plain, logits + shift))
+    ]
+    torch.testing.assert_close(*drawn)
+
+
 def test_functions_run_under_vmap(case):
     distribution, _ = case
     logits, other = logits_for(distribution, rows=6), logits_for(distribution, rows=6, seed=1)

@@ -20,13 +20,18 @@ HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 def split(logits: Tensor, options: GaussianOptions) -> tuple[Tensor, Tensor]:
     """(..., 2D) to mean and clamped log standard deviation, (..., D) each."""
     mean, log_std = logits.chunk(2, -1)
+    if options.initial_log_std:
+        log_std = log_std + options.initial_log_std
     return mean, log_std.clamp(options.min_log_std, options.max_log_std)
 
 
 def split_numpy(logits: np.ndarray, options: GaussianOptions) -> tuple[np.ndarray, np.ndarray]:
     """Like `split`."""
     size = logits.shape[-1] // 2
-    log_std = np.minimum(np.maximum(logits[..., size:], options.min_log_std), options.max_log_std)
+    log_std = logits[..., size:]
+    if options.initial_log_std:
+        log_std = log_std + np.float32(options.initial_log_std)
+    log_std = np.minimum(np.maximum(log_std, options.min_log_std), options.max_log_std)
     return logits[..., :size], log_std
 
 
@@ -47,7 +52,7 @@ def divergence(logits: Tensor, other_logits: Tensor, options: GaussianOptions) -
 def temper(logits: Tensor, temperature: float, options: GaussianOptions) -> Tensor:
     """σ·T, where the clamps leave room."""
     mean, log_std = split(logits, options)
-    return torch.cat([mean, log_std + math.log(temperature)], -1)
+    return torch.cat([mean, log_std + (math.log(temperature) - options.initial_log_std)], -1)
 
 
 def draw_numpy(logits: np.ndarray, options: GaussianOptions, rng: np.random.Generator) -> np.ndarray:

@@ -17,6 +17,8 @@ class GaussianOptions:
         default="auto", validator=one_of(("auto", "parameter", "observation"))
     )
     """What gives the standard deviations: "parameter" (one learnt number a dimension), "observation" (the network, anew for each observation), or "auto": the network where the trainer values actions, as SAC does, and numbers elsewhere."""  # noqa: E501
+    initial_log_std: float = 0.0
+    """Logarithm of the standard deviation where its logit is 0, as before training: it is added to the logit. Small actions at first suit robots."""  # noqa: E501
     min_log_std: float = -20.0
     """Lower clamp of the logarithm of the standard deviation."""
     max_log_std: float = attrs.field(default=2.0)
