@@ -67,6 +67,11 @@ def test_only_so_many_shapes_are_kept(monkeypatch):
     assert replays(both(network(), squared_error, 3 * ENOUGH, sizes=(7, 4, 1))) == 2
 
 
+def test_operations_on_much_data_are_never_recorded(monkeypatch):
+    monkeypatch.setattr(recorded_gradient, "MOST_BYTES", 1000)
+    assert replays(both(network(), squared_error, 2 * ENOUGH, sizes=(7, 1000))) == 1
+
+
 def test_parameters_that_are_not_reached_or_not_trained_keep_their_gradient_of_nothing():
     model = network()
     model.append(nn.Linear(1, 2))
@@ -323,7 +328,10 @@ def test_recording_keeps_no_result_longer_than_a_plain_step_does():
     code = """
 import resource, torch
 from torch import nn
+from maze_runtime.training import recorded_gradient
 from maze_runtime.training.gradient_step import GradientStep
+
+recorded_gradient.MOST_BYTES = 1 << 30
 
 def loss(model, x):
     with torch.no_grad():

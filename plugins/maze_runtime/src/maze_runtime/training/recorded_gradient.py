@@ -35,6 +35,8 @@ MOST_FORMS = 32
 """Where inputs come in more forms than this, the others are never recorded."""
 MOST_OPERATIONS = 3000
 """Longer ones are not recorded either."""
+MOST_BYTES = 1 << 19
+"""Operations whose results are larger than this in the mean take so long that a recording would save nothing."""
 
 _SAME_TENSOR = {torch.ops.aten.detach.default, torch.ops.aten.alias.default}
 _REFUSED = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
@@ -212,7 +214,7 @@ class _Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._refused = _REFUSED if draws else _REFUSED | {torch.Tag.nondeterministic_seeded}
         self._operations: list[tuple[Any, Any, Any, Any]] = []
         self._slots: Any = WeakTensorKeyDictionary()
-        self._n_slots = 0
+        self._n_slots = self._n_bytes = 0
         self._constants: dict[int, Tensor] = {}
         self._is_refused = False
         for tensor in inputs:
@@ -232,16 +234,19 @@ class _Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor in _tensors_in(result):
             if tensor not in self._slots:
                 self._add(tensor)
+                self._n_bytes += tensor.nbytes
         self._operations.append((function, *read, self._written_down(result)))
         return result
 
     def replay(self, gradients: Sequence[Tensor], statistics: Tensor, inputs: Sequence[Tensor]) -> Replay | None:
         """What was recorded as one function of a gradient to be written and the inputs, which are examples of these.
 
-        None where it depends on more than their form.
+        None where it depends on more than their form, and where it would not pay.
         """
         known = all(tensor in self._slots for tensor in (*gradients, statistics))
-        if self._is_refused or not known or len(self._operations) > MOST_OPERATIONS:
+        n_operations = len(self._operations)
+        pays = n_operations <= MOST_OPERATIONS and self._n_bytes <= MOST_BYTES * n_operations
+        if self._is_refused or not known or not pays:
             return None
         slots = [self._slots[tensor] for tensor in gradients]
         operations, constants, last = self._operations, self._constants, self._slots[statistics]
