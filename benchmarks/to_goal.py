@@ -35,9 +35,7 @@ class Goal:
     example: str
     goal: float
     every: int
-    """Environment steps between evaluations."""
-    every_epochs: int = 1
-    """The same in epochs of the example."""
+    """Environment steps between evaluations, an epoch of the example."""
     n_episodes: int = 20
     """Of an evaluation."""
 
@@ -47,10 +45,9 @@ GOALS = {
     "lunarlander": Goal(env="LunarLander-v3", example="lunarlander_ppo.toml", goal=200.0, every=32_768),
     "halfcheetah": Goal(
         env="HalfCheetah-v5",
-        example="environments/hopper_ppo.toml",
+        example="environments/halfcheetah_ppo.toml",
         goal=2000.0,
-        every=16_384,
-        every_epochs=2,
+        every=8192,
         n_episodes=5,
     ),
 }
@@ -60,9 +57,8 @@ def ours(goal: Goal, seed: int, folder: Path) -> list[str]:
     """The command that trains ours."""
     values = {
         "seed": seed,
-        "env.id": goal.env,
         "evaluation.n_episodes": goal.n_episodes,
-        "evaluation.every_epochs": goal.every_epochs,
+        "evaluation.every_epochs": 1,
         "callbacks": f'[{{use="stop-at",value={goal.goal}}}]',
         "loggers": '[{use="csv"}]',
     }
