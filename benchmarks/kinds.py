@@ -29,6 +29,7 @@ from kind_rows import ROWS, Row
 
 PEER, EAGER, COMPILED = "peer", "eager", "compiled"
 _NOTHING: Mapping[str, Sequence[str]] = MappingProxyType({})
+N_PEAKS = 3
 BEGIN, END = "<!-- figures: benchmarks/kinds.py -->", "<!-- end of figures -->"
 
 
@@ -41,19 +42,23 @@ def measure(row: Row, rounds: int, with_compiled: bool) -> dict[str, list[float]
 
 
 def peak_memory(name: str) -> dict[str, float]:
-    """Peak resident memory of either side of a row, MiB, each a process of its own."""
+    """Peak resident memory of either side of a row, MiB, each time a process of its own: medians of `N_PEAKS`.
+
+    What the allocator keeps between blocks differs from one run to the next by some percent.
+    """
     code = "import kinds, sys; print('PEAK', kinds.alone(*sys.argv[1:]))"
-    peaks = {}
-    for side in (PEER, EAGER):
-        done = subprocess.run(
-            [sys.executable, "-c", code, name, side],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        peaks[side] = float(done.stdout.split("PEAK")[-1])
-    return peaks
+    peaks: dict[str, list[float]] = {PEER: [], EAGER: []}
+    for _ in range(N_PEAKS):
+        for side, found in peaks.items():
+            done = subprocess.run(
+                [sys.executable, "-c", code, name, side],
+                cwd=Path(__file__).parent,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            found.append(float(done.stdout.split("PEAK")[-1]))
+    return {side: statistics.median(found) for side, found in peaks.items()}
 
 
 def alone(name: str, side: str) -> float:
@@ -62,8 +67,13 @@ def alone(name: str, side: str) -> float:
     row = ROWS[name]
     contender = row.make_peer(row.steps) if side == PEER else ours(row.experiment, row.steps, decisions=row.decisions)
     contender()
-    own, children = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return max(own, children) / 1024
+    return max(_own_peak(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / 1024
+
+
+def _own_peak() -> int:
+    """Peak resident memory of this process, KiB. `ru_maxrss` would begin with that of the process that started it."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 def table(results: Mapping[str, Mapping[str, Any]], before: Mapping[str, Sequence[str]] = _NOTHING) -> list[str]:

@@ -22,6 +22,7 @@ PROBE = "maze_testing.environments:"
 TRAINER = {
     "use": "impala",
     "n_epochs": 32,
+    "epoch_length": 25,
     "patience": 0,
     "num_actors": 16,
     "n_rollout_steps": 16,
