@@ -46,6 +46,12 @@ def test_options_stand_beside_the_name_and_their_defaults_are_filled_in(kernel):
         ({"use": "squashed-gaussian", "max_log_std": "x"}, "max_log_std has the wrong type", 'max_log_std = "x"', None),
         ({"use": "squashed-gaussian", "max_log_std": -30.0}, "is not greater", "max_log_std = -30.0", None),
         ({"use": "beta", "spaces": "Box"}, "spaces is not an option of", 'spaces = "Box"', "space"),
+        (
+            {"use": "squashed-gaussian", "log_std_init": -2.0},
+            "log_std_init is not an option of",
+            "log_std_init = -2.0",
+            "initial_log_std",
+        ),
         ({"use": 3}, "use has the wrong type", "use = 3", None),
         ({"space": "Box"}, "use is missing", "[[model.distributions]]", None),
     ],

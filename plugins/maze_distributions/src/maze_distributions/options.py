@@ -13,6 +13,8 @@ from maze_kernel.validators import one_of
 class GaussianOptions:
     """Options of `diagonal-gaussian` and `squashed-gaussian`."""
 
+    ALIASES = {"log_std_init": "initial_log_std", "initial_std": "initial_log_std"}  # noqa: RUF012 - read as a constant
+
     std_from: Literal["auto", "parameter", "observation"] = attrs.field(
         default="auto", validator=one_of(("auto", "parameter", "observation"))
     )
