@@ -100,7 +100,7 @@ def test_killing_an_actor_every_two_seconds_does_not_change_that_it_learns(kerne
         result = train(loaded, kernel, run_dir=tmp_path / "run", verbosity=-1)
     killer.stopped.set()
     killer.join()
-    assert killer.n_killed >= 10
+    assert killer.n_killed >= 3  # 7 on a fast machine, which trains for 16 seconds
     assert result.best_metric >= 300.0
     assert not psutil.Process().children(recursive=True)
 
