@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import sys
 import tempfile
 import time
@@ -113,12 +114,14 @@ def peers(job: Job, task: Task, watch: Watch) -> int:
     class Evaluations(BaseCallback):
         """Evaluates every so many steps, and ends the training after the last of them."""
 
-        due = every = max(1, job.steps // N_EVALUATIONS)
+        due: float = max(1, job.steps // N_EVALUATIONS)
+        every = due
 
         def _on_step(self) -> bool:
-            if self.num_timesteps >= min(self.due, job.steps):
+            if self.num_timesteps >= self.due:
                 watch(self.num_timesteps, evaluate(self.model))
-                self.due += self.every
+                # ARS goes on to the end of its iteration, whatever this returns
+                self.due = min(self.due + self.every, job.steps) if self.due < job.steps else math.inf
             return self.num_timesteps < job.steps
 
     contrib = {"ES": "ARS", **({"PPO": "MaskablePPO"} if task.is_masked else {})}
