@@ -21,48 +21,14 @@ from maze_distributions import gaussian
 from maze_distributions.bounds import Bounds, require_float_box
 from maze_distributions.options import GaussianOptions
 from maze_distributions.shapes import flatten_action, unflatten_action
+from maze_distributions.tanh_squashing import Place, log_density_at, mean_log_two_cosh, mixture_constants
 from maze_runtime.models.same_operations import same_operations
 
-_SCALES = (0.427144354, 0.582249588, 0.787096677, 1.063263571, 1.430779352, 1.931934097)
-_WEIGHTS = (0.02764294, 0.214793712, 0.390733112, 0.280870963, 0.080598051, 0.005361223)
 _LOG_TWO = math.log(2.0)
 _TWO_LOG_TWO = 2.0 * _LOG_TWO
 _CELL = 4.0
 """Width of the cell at a bound, in float steps of the box's width."""
 _LOG_CELL = math.log(_CELL)
-
-
-def mean_log_two_cosh(mean: Tensor, log_std: Tensor, mixture: Tensor | None = None) -> Tensor:
-    """E log(2 cosh u) for u ~ N(μ, σ), one a dimension, to 1e-7 for every μ and σ.
-
-    log(2 cosh u) = E|u + v| where v is logistic with scale ½ (its second derivative is twice v's density). A logistic
-    variable is a scale mixture of normals; with the six of `_SCALES` and `_WEIGHTS` (least squares over u) the
-    expectation is a weighted sum of means of folded normal distributions with variances t² = σ² + s²:
-    t √(2/π) exp(−μ²/2t²) + μ erf(μ / t√2).
-
-    Args:
-        mean: (..., D).
-        log_std: (..., D).
-        mixture: what `mixture_constants` gives, on the device of `mean`.
-    """
-    doubled_variances, weights = mixture_constants() if mixture is None else mixture
-    spread = ((2.0 * log_std).exp().unsqueeze(-1) * 2.0 + doubled_variances).sqrt()
-    center = mean.unsqueeze(-1)
-    ratio = center / spread
-    # spread = t √2, so t √(2/π) = spread / √π
-    folded = spread * ratio.square().neg().exp() * (1.0 / math.sqrt(math.pi)) + center * ratio.erf()
-    return (folded * weights).sum(-1)
-
-
-def mixture_constants() -> Tensor:
-    """(2, 6): twice the variances, and the weights, of the mixture of normals."""
-    return torch.tensor([[2.0 * scale * scale for scale in _SCALES], _WEIGHTS])
-
-
-def _log_normal_cdf(x: Tensor) -> Tensor:
-    """log Φ(x); below −30 its leading term −½ x² alone changes, for torch's float32 gradient is wrong from −10⁴ on."""
-    z = x.clamp(min=-30.0)
-    return torch.special.log_ndtr(z) - 0.5 * (x - z) * (x + z)
 
 
 @same_operations
@@ -158,22 +124,29 @@ class SquashedGaussian:
         return self._bounds.scale_numpy(np.tanh(rows, out=rows)).reshape(*rows.shape[:-1], *self.shape)
 
     def _density(self, mean: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
-        rows = flatten_action(action, self.shape, self._size).to(mean.dtype)
-        step = self._bounds.step(action.dtype, mean.dtype, rows.device)
+        density = log_density_at(mean, log_std, self._place(action, mean.dtype))
+        return density.sum(-1) - self._size * _LOG_TWO - self._bounds.log_width_sum
+
+    def _place(self, action: Tensor, dtype: torch.dtype) -> Place:
+        rows = flatten_action(action, self.shape, self._size).to(dtype)
+        step = self._bounds.step(action.dtype, dtype, rows.device)
         margin = _CELL * step
         unit = self._bounds.to_unit(rows, margin)
         log_upper, log_lower = unit.log(), (-unit).log1p()
-        # u = atanh(2y − 1) = ½ (log y − log(1 − y));  dy/du = 2 y (1 − y)
-        value = 0.5 * (log_upper - log_lower)
+        # u = atanh(2y − 1) = ½ (log y − log(1 − y));  dy/du = 2 y (1 − y), whose log 2 `_density` takes off
+        log_slope = -log_upper - log_lower
         # σ ≥ step · du/dy
         log_step = step.log() if isinstance(step, Tensor) else math.log(step)
-        log_std = torch.maximum(log_std, (log_step - _LOG_TWO) - log_upper - log_lower)
-        inside = gaussian.log_density(mean, log_std, value) - log_upper - log_lower
-        # beyond: log Φ(±(μ − u_m) / σ) − log m, and log 2, which the last line takes from all
-        side = unit - 0.5
-        beyond = _log_normal_cdf((mean - value) * (-log_std).exp() * side.sign()) + (_LOG_TWO - _LOG_CELL - log_step)
-        density = torch.where(side.abs() >= 0.5 - margin, beyond, inside)
-        return density.sum(-1) - self._size * _LOG_TWO - self._bounds.log_width_sum
+        from_middle = unit - 0.5
+        return Place(
+            value=0.5 * (log_upper - log_lower),
+            log_slope=log_slope,
+            log_floor=log_slope + (log_step - _LOG_TWO),
+            side=from_middle.sign(),
+            is_inside=from_middle.abs() < 0.5 - margin,
+            # beyond: log Φ(±(μ − u_m) / σ) − log m, and the log 2 that is taken off
+            beyond=_LOG_TWO - _LOG_CELL - log_step,
+        )
 
     def _entropy(self, mean: Tensor, log_std: Tensor) -> Tensor:
         # log(1 − tanh² u) = 2 log 2 − 2 log(2 cosh u)
