@@ -60,16 +60,17 @@ def test_weight_zero_equals_leaving_the_row_out(columns):
     weighted = losses.weighted_mean(losses.clipped_policy_losses(tensor(log_ratio), normalized, 0.2), weight)
     of_kept = losses.clipped_policy_losses(tensor(log_ratio[kept]), reference, 0.2)
     assert float(weighted) == pytest.approx(float(of_kept.mean()))
-    assert float(losses.approximate_kl(tensor(log_ratio), weight)) == pytest.approx(
-        float(losses.approximate_kl(tensor(log_ratio[kept])))
-    )
+    rows = torch.stack([tensor(log_ratio), tensor(advantages)])
+    np.testing.assert_allclose(losses.weighted_mean(rows, weight), rows[:, kept].mean(1), rtol=1e-12)
 
 
-def test_approximate_kl_estimates_the_divergence_of_two_gaussians():
+def test_changes_of_the_policy_estimate_the_divergence_of_two_gaussians_and_count_ratios_beyond_the_range():
     rng = np.random.default_rng(1)
     samples = rng.normal(size=200_000)
     log_ratio = -0.5 * (samples - 0.3) ** 2 + 0.5 * samples**2
-    assert float(losses.approximate_kl(tensor(log_ratio))) == pytest.approx(0.5 * 0.3**2, rel=0.02)
+    is_clipped, divergence = losses.policy_changes(tensor(log_ratio), 0.2)
+    assert float(divergence.mean()) == pytest.approx(0.5 * 0.3**2, rel=0.02)
+    np.testing.assert_array_equal(is_clipped, np.abs(np.exp(log_ratio) - 1.0) > 0.2)
 
 
 def test_explained_variance_limits():
@@ -115,9 +116,22 @@ def test_a_negative_advantage_is_punished_in_proportion_to_the_ratio_however_lar
     assert losses.clipped_policy_losses(torch.tensor([89.0]), torch.tensor([-0.5]), 0.2).item() == np.inf
 
 
-def test_approximate_kl_is_finite_for_every_ratio_and_unchanged_in_the_normal_range():
+def test_the_estimated_divergence_is_finite_for_every_ratio_and_unchanged_in_the_normal_range():
     for log_ratio in (-1e6, 88.0, 89.0, 1e6):
-        assert np.isfinite(float(losses.approximate_kl(torch.tensor([log_ratio]))))
+        assert torch.isfinite(losses.policy_changes(torch.tensor([log_ratio]), 0.2)[1]).all()
     usual = np.linspace(-20.0, 20.0, 41)
-    expected = np.mean(np.exp(usual) - 1.0 - usual)
-    assert float(losses.approximate_kl(tensor(usual))) == pytest.approx(expected, rel=1e-12)
+    expected = np.exp(usual) - 1.0 - usual
+    np.testing.assert_allclose(losses.policy_changes(tensor(usual), 0.2)[1], expected, rtol=1e-10, atol=1e-15)
+
+
+@pytest.mark.parametrize("clip_range", [0.05, 0.2, 0.9, 1.0, 3.0])
+def test_the_written_derivative_of_the_clipped_loss_is_that_of_equation_7_by_autograd(clip_range):
+    generator = torch.Generator().manual_seed(3)
+    log_ratio = (2.0 * torch.randn(500, generator=generator, dtype=torch.float64)).requires_grad_()
+    advantages = torch.randn(500, generator=generator, dtype=torch.float64)
+    ratio = log_ratio.exp()
+    plain = -torch.minimum(ratio * advantages, ratio.clamp(1.0 - clip_range, 1.0 + clip_range) * advantages)
+    written = losses.clipped_policy_losses(log_ratio, advantages, clip_range)
+    torch.testing.assert_close(written, plain)
+    gradients = [torch.autograd.grad(result.sum(), log_ratio)[0] for result in (written, plain)]
+    torch.testing.assert_close(*gradients)

@@ -123,7 +123,7 @@ def test_a_minibatch_keeps_the_columns_of_a_decision_together(with_weights):
 )
 def test_the_loss_is_the_sum_of_what_each_policy_key_loses(collected, algorithm, with_weights):
     """Minibatches with unequal shares of the policy keys against flat batches of one key at a time."""
-    coefficients = torch.tensor([1.0, 0.5, 0.01])
+    coefficients = torch.tensor([1.0, 0.5, -0.01])
     for trainer, _, rows in collected("Hierarchy", "shared-state"):
         rows = rows._replace(weight=torch.ones_like(rows.value) if with_weights else None)
         for part in rows.minibatches(10, np.random.default_rng(0)):
@@ -142,7 +142,7 @@ def test_the_loss_is_the_sum_of_what_each_policy_key_loses(collected, algorithm,
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
 def test_advantages_are_normalised_over_all_policy_keys(collected, algorithm):
     make = {"ppo": lambda **options: PPO(PPOOptions(**options)), "a2c": lambda **options: A2C(A2COptions(**options))}
-    coefficients = torch.tensor([1.0, 0.5, 0.01])
+    coefficients = torch.tensor([1.0, 0.5, -0.01])
     for trainer, _, rows in collected("Hierarchy", "shared-state"):
         total, _ = make[algorithm](normalize_advantages=True).loss(trainer.model, rows, coefficients)
         normalised = rows._replace(advantages=normalize_advantages(rows.advantages))

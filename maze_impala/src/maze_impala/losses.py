@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,12 @@ from torch import Tensor
 def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
     """Mean of (T, B) values by weight; 0 where no row has any."""
     return (values * weight).sum() / weight.sum().clamp(min=1.0)
+
+
+def weighted_means(columns: Sequence[Tensor], weight: Tensor) -> Tensor:
+    """The same of each of several columns, (C,)."""
+    rows = torch.stack(tuple(columns)).flatten(1)
+    return (rows * weight.flatten()).sum(1) / weight.sum().clamp(min=1.0)
 
 
 def policy_gradient_losses(log_prob: Tensor, advantages: Tensor) -> Tensor:

@@ -50,7 +50,7 @@ def impala_loss(policy_key: str, options: ImpalaOptions) -> LossFunction:
         learner = Learner(log_prob.view(shape), entropy.view(shape), value)
         corrected, statistics = _correct(learner, next_value, batch, options)
         terms = _terms(learner, corrected, batch.weight)
-        return weighted_loss(coefficients, *terms), torch.stack((*(term.detach() for term in terms), *statistics))
+        return weighted_loss(coefficients, terms), torch.cat([terms.detach(), statistics])
 
     return loss
 
@@ -72,9 +72,9 @@ def structured_loss(options: ImpalaOptions) -> LossFunction:
         learner = Learner(log_prob, entropy, value)
         corrected, statistics = _correct(learner, next_value, batch, options)
         # Σ_k mean_k = K (Σ share · term) / Σ share, with K keys and share 1 / M_k
-        total = len(batch.decisions) * weighted_loss(coefficients, *_terms(learner, corrected, batch.share))
+        total = len(batch.decisions) * weighted_loss(coefficients, _terms(learner, corrected, batch.share))
         terms = _terms(learner, corrected, batch.weight)
-        described = torch.stack((*(term.detach() for term in terms), *statistics))
+        described = torch.cat([terms.detach(), statistics])
         if len(model.distributions) == 1:
             return total, described
         with torch.no_grad():
@@ -122,7 +122,7 @@ def _of_key(model: Any, policy_key: str, decisions: DecisionTensors) -> Learner:
 
 def _correct(
     learner: Learner, next_value: Tensor, batch: VTraceBatch | StructuredVTraceBatch, options: ImpalaOptions
-) -> tuple[VTrace, tuple[Tensor, ...]]:
+) -> tuple[VTrace, Tensor]:
     """V-trace, and statistics of it; `next_value` is V of each decision's successor."""
     clips = {"clip_rho": options.vtrace_clip_rho_threshold, "clip_pg_rho": options.vtrace_clip_pg_rho_threshold}
     # log rho = log pi(a|x) − log mu(a|x)
@@ -131,26 +131,23 @@ def _correct(
     return corrected, _describe(log_ratio, value, corrected.targets, batch.weight, clips["clip_rho"])
 
 
-def _terms(learner: Learner, corrected: VTrace, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Policy loss, value loss and entropy: means over decisions by weight."""
-    return (
-        losses.weighted_mean(losses.policy_gradient_losses(learner.log_prob, corrected.advantages), weight),
-        losses.weighted_mean(losses.value_losses(learner.value, corrected.targets), weight),
-        losses.weighted_mean(learner.entropy, weight),
-    )
+def _terms(learner: Learner, corrected: VTrace, weight: Tensor) -> Tensor:
+    """Policy loss, value loss and entropy: means over decisions by weight, (3,)."""
+    of_policy = losses.policy_gradient_losses(learner.log_prob, corrected.advantages)
+    of_value = losses.value_losses(learner.value, corrected.targets)
+    return losses.weighted_means((of_policy, of_value, learner.entropy), weight)
 
 
-def _describe(
-    log_ratio: Tensor, value: Tensor, targets: Tensor, weight: Tensor, threshold: float
-) -> tuple[Tensor, ...]:
-    """KL divergence, mean importance ratio, part of the ratios that are cut, explained variance, mean value."""
+def _describe(log_ratio: Tensor, value: Tensor, targets: Tensor, weight: Tensor, threshold: float) -> Tensor:
+    """KL divergence, mean importance ratio, part of the ratios that are cut, explained variance, mean value; (5,)."""
     log_ratio = log_ratio.clamp(max=LARGEST_LOG_RATIO)
     ratio = log_ratio.exp()
     cut = (ratio > threshold).to(ratio.dtype) if threshold > 0.0 else torch.zeros_like(ratio)
-    return (
+    described = (
         losses.approximate_kl(log_ratio, weight),
         losses.weighted_mean(ratio, weight),
         losses.weighted_mean(cut, weight),
         losses.explained_variance(value, targets, weight),
         losses.weighted_mean(value, weight),
     )
+    return torch.stack(described)

@@ -54,9 +54,7 @@ class A2C:
         new = minibatch.evaluate(model)
         of_policy = policy_gradient_losses(new.log_prob, advantages)
         of_value = value_losses(new.value, minibatch.returns, minibatch.value, 0.0)
-        columns = (of_policy, of_value, new.entropy)
-        terms = [weighted_mean(column, weight) for column in columns]
-        mean = weighted_loss(coefficients, *terms)
-        with torch.no_grad():
-            statistics = minibatch.with_means_by_key(torch.stack(terms), columns, tuple(model.distributions))
-        return minibatch.sum_over_policies(mean), statistics.detach()
+        columns = torch.stack((of_policy, of_value, new.entropy))
+        means = weighted_mean(columns, weight)
+        loss = minibatch.sum_over_policies(weighted_loss(coefficients, means))
+        return loss, minibatch.with_means_by_key(means.detach(), columns.detach(), tuple(model.distributions))

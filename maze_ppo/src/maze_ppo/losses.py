@@ -5,20 +5,28 @@ B is a minibatch of decisions. `weight` (B,) leaves decisions out (0) without ch
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
+from torch.nn.functional import mse_loss
+
+from maze_runtime.models.known_derivatives import KnownDerivatives
 
 LARGEST_LOG_RATIO = 50.0
-"""Where a larger ratio changes no loss and no gradient, it stops here: e^89 is infinite in float32."""
+"""Larger ones count as this in estimates of a divergence: e^89 is infinite in float32."""
 
 
 def weighted_mean(values: Tensor, weight: Tensor | None) -> Tensor:
-    """Mean of (B,) values by weight."""
-    return values.mean() if weight is None else (values * weight).sum() / weight.sum().clamp(min=1.0)
+    """Mean of (..., B) values by weight, (...)."""
+    return values.mean(-1) if weight is None else (values * weight).sum(-1) / weight.sum().clamp(min=1.0)
 
 
 def normalize_advantages(advantages: Tensor, weight: Tensor | None = None) -> Tensor:
     """(B,) advantages with mean 0 and standard deviation 1; a single one becomes 0."""
+    if weight is None:
+        deviation, mean = torch.std_mean(advantages, correction=0)
+        return (advantages - mean) / (deviation + 1e-8)
     centred = advantages - weighted_mean(advantages, weight)
     return centred / (weighted_mean(centred.square(), weight).sqrt() + 1e-8)
 
@@ -36,10 +44,21 @@ def clipped_policy_losses(log_ratio: Tensor, advantages: Tensor, clip_range: flo
 
     Source: Schulman et al. 2017, equation 7.
     """
-    # For A ≥ 0 the minimum below is the clipped branch long before; with an infinite ratio its gradient would be 0 · ∞
-    ratio = torch.where(advantages < 0.0, log_ratio, log_ratio.clamp(max=LARGEST_LOG_RATIO)).exp()
-    # L = −E[min(r A, clip(r, 1 − eps, 1 + eps) A)]
-    return -torch.minimum(ratio * advantages, ratio.clamp(1.0 - clip_range, 1.0 + clip_range) * advantages)
+    low = math.log(1.0 - clip_range) if clip_range < 1.0 else -math.inf
+    losses: Tensor = _ClippedPolicyLosses.apply(log_ratio, advantages, low, math.log1p(clip_range))[0]  # type: ignore[no-untyped-call]
+    return losses
+
+
+class _ClippedPolicyLosses(KnownDerivatives):
+    @staticmethod
+    def forward(  # type: ignore[override]
+        log_ratio: Tensor, advantages: Tensor, low: float, high: float
+    ) -> tuple[Tensor, Tensor]:
+        # L = −E[min(r A, clip(r, 1 − eps, 1 + eps) A)]: for A < 0 it is max(r, 1 − eps) A, else min(r, 1 + eps) A
+        counted = torch.where(advantages < 0.0, log_ratio.clamp(min=low), log_ratio.clamp(max=high))
+        losses = -counted.exp() * advantages
+        # d r / d log r = r, where it was not clipped
+        return losses, losses * (counted == log_ratio)
 
 
 def policy_gradient_losses(log_prob: Tensor, advantages: Tensor) -> Tensor:
@@ -59,23 +78,30 @@ def value_losses(value: Tensor, returns: Tensor, old_value: Tensor, clip_range: 
     With a positive `clip_range` the larger of the errors of the value and of the value clipped to within that
     range of `old_value` counts, decision by decision.
     """
-    error = (value - returns).square()
+    error = mse_loss(value, returns, reduction="none")
     if clip_range > 0.0:
         clipped = old_value + (value - old_value).clamp(-clip_range, clip_range)
         error = torch.maximum(error, (clipped - returns).square())
     return error
 
 
-def approximate_kl(log_ratio: Tensor, weight: Tensor | None = None) -> Tensor:
-    """KL(old ‖ new) estimated from (B,) log-ratios of sampled actions: never negative, finite, low variance.
+def policy_changes(log_ratio: Tensor, clip_range: float) -> tuple[Tensor, Tensor]:
+    """How far each of B sampled actions shows the policy to have moved, (B,) each, without gradients.
 
-    Log-ratios count as 50 at most.
+    Args:
+        log_ratio: (B,) log pi(a|s) − log pi_old(a|s); larger ones count as 50.
+        clip_range: epsilon.
+
+    Returns:
+        1 where the ratio is farther from 1 than epsilon, else 0; and what it adds to an estimate of KL(old ‖ new):
+        never negative, finite, of low variance.
 
     Source: Schulman 2020, "Approximating KL divergence", estimator k3.
     """
+    log_ratio = log_ratio.detach().clamp(max=LARGEST_LOG_RATIO)
+    change = log_ratio.expm1()  # r − 1
     # KL ≈ E[(r − 1) − log r]
-    log_ratio = log_ratio.clamp(max=LARGEST_LOG_RATIO)
-    return weighted_mean(log_ratio.expm1() - log_ratio, weight)
+    return (change.abs() > clip_range).to(change.dtype), change - log_ratio
 
 
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor:

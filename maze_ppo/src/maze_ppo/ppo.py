@@ -9,7 +9,7 @@ from torch import Tensor
 
 from maze_kernel.contracts.trainer import TrainerContext
 from maze_ppo.batch import Minibatch
-from maze_ppo.losses import approximate_kl, clipped_policy_losses, normalize_advantages, value_losses, weighted_mean
+from maze_ppo.losses import clipped_policy_losses, normalize_advantages, policy_changes, value_losses, weighted_mean
 from maze_ppo.options import PPOOptions
 from maze_ppo.trainer import OnPolicyTrainer
 from maze_runtime.models.same_operations import same_operations
@@ -62,15 +62,10 @@ class PPO:
         log_ratio = new.log_prob - minibatch.log_prob
         of_policy = clipped_policy_losses(log_ratio, advantages, options.clip_range)
         of_value = value_losses(new.value, minibatch.returns, minibatch.value, options.value_clip_range)
-        columns = (of_policy, of_value, new.entropy)
-        terms = [weighted_mean(column, weight) for column in columns]
-        mean = weighted_loss(coefficients, *terms)
-        with torch.no_grad():
-            clipped = ((log_ratio.exp() - 1.0).abs() > options.clip_range).to(log_ratio.dtype)
-            clip_fraction, kl = weighted_mean(clipped, weight), approximate_kl(log_ratio, weight)
-            statistics = torch.stack((*terms, clip_fraction, kl))
-            statistics = minibatch.with_means_by_key(statistics, columns, tuple(model.distributions))
-        return minibatch.sum_over_policies(mean), statistics.detach()
+        columns = torch.stack((of_policy, of_value, new.entropy, *policy_changes(log_ratio, options.clip_range)))
+        means = weighted_mean(columns, weight)
+        loss = minibatch.sum_over_policies(weighted_loss(coefficients, means[:3]))
+        return loss, minibatch.with_means_by_key(means.detach(), columns[:3].detach(), tuple(model.distributions))
 
     def _mean_kl(self, statistics: list[Tensor]) -> float:
         """Mean approximate KL divergence of some gradient steps."""

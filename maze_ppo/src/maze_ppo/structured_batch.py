@@ -64,23 +64,19 @@ class StructuredBatch(NamedTuple):
         # Σ_k mean_k = K · mean over keys
         return mean * len(self.decisions)
 
-    def with_means_by_key(
-        self, statistics: Tensor, columns: Sequence[Tensor], policy_keys: tuple[PolicyKey, ...]
-    ) -> Tensor:
+    def with_means_by_key(self, statistics: Tensor, columns: Tensor, policy_keys: tuple[PolicyKey, ...]) -> Tensor:
         """See `Minibatch`."""
         if len(policy_keys) == 1:
             return statistics
         sizes = [own.n_rows() for own in self.decisions.values()]
-        values = torch.stack(tuple(columns))
         if self.weight is None:
-            of_keys = [own.mean(1) for own in values.split(sizes, dim=1)]
+            of_keys = [own.mean(1) for own in columns.split(sizes, dim=1)]
         else:
-            weight = self.mean_weight()
-            of_keys = [own.sum(1) for own in (values * weight).split(sizes, dim=1)]
+            of_keys = [own.sum(1) for own in (columns * self.mean_weight()).split(sizes, dim=1)]
         means = dict(zip(self.decisions, of_keys, strict=True))
         for key in policy_keys:
             if key not in means:
-                means[key] = values.new_full((len(columns),), float("nan"))
+                means[key] = columns.new_full((len(columns),), float("nan"))
         return torch.cat([statistics, *(means[key] for key in policy_keys)])
 
     def by_key(self) -> dict[PolicyKey, FlatBatch]:

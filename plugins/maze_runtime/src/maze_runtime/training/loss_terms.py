@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def loss_coefficients(options: Any, epoch: int, device: torch.device) -> Tensor:
-    """Weights of policy loss, value loss and entropy now, (3,).
+    """Weights of policy loss, value loss and entropy now, (3,); that of the entropy, which is to grow, is negative.
 
     Args:
         options: of the trainer: `policy_loss_coef`, `value_loss_coef`, `entropy_coef`, and `critic_burn_in_epochs`, the
@@ -19,11 +19,11 @@ def loss_coefficients(options: Any, epoch: int, device: torch.device) -> Tensor:
     """
     if epoch < options.critic_burn_in_epochs:
         return torch.tensor([0.0, 1.0, 0.0], device=device)
-    weights = [options.policy_loss_coef, options.value_loss_coef, options.entropy_coef]
+    weights = [options.policy_loss_coef, options.value_loss_coef, -options.entropy_coef]
     return torch.tensor(weights, device=device)
 
 
-def weighted_loss(coefficients: Tensor, policy_loss: Tensor, value_loss: Tensor, entropy: Tensor) -> Tensor:
-    """The loss of an actor-critic, (), from its three terms, () each."""
+def weighted_loss(coefficients: Tensor, terms: Tensor) -> Tensor:
+    """The loss of an actor-critic, (), from policy loss, value loss and entropy, (3,)."""
     # L = c_pi L_pi + c_v L_value − c_e H
-    return coefficients[0] * policy_loss + coefficients[1] * value_loss - coefficients[2] * entropy
+    return coefficients.dot(terms)
