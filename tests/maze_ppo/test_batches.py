@@ -122,9 +122,22 @@ def test_minibatches_for_compiled_code_count_the_decisions_of_the_eager_ones(buf
     fixed = estimate(buffer, model, fixed_size=True).minibatches(size, np.random.default_rng(3))
     for ours, theirs in zip(fixed, eager, strict=True):
         assert ours.n_rows() == size
-        assert ours.weight.tolist() == [1.0] * theirs.n_rows() + [0.0] * (size - theirs.n_rows())
+        n_counted = theirs.n_rows() if theirs.weight is None else int(theirs.weight.sum())
+        assert ours.weight.tolist() == [1.0] * n_counted + [0.0] * (size - n_counted)
         for name, column in theirs.columns().items():
-            assert torch.equal(ours.columns()[name][: theirs.n_rows()], column)
+            assert torch.equal(ours.columns()[name][:n_counted], column[:n_counted])
+
+
+@pytest.mark.parametrize(("size", "sizes"), [(5, [5, 5, 5]), (4, [4, 4, 4, 2]), (15, [15]), (8, [8, 7]), (20, [15])])
+def test_few_void_decisions_leave_the_last_minibatch_its_size(buffer, model, size, sizes):
+    """A quarter of it at most is filled up with decisions that weigh nothing."""
+    buffer.void[2, 0] = True
+    parts = list(estimate(buffer, model).minibatches(size, np.random.default_rng(0)))
+    assert [part.n_rows() for part in parts] == sizes
+    assert all(part.weight is None for part in parts[:-1])
+    n_counted = [part.n_rows() if part.weight is None else int(part.weight.sum()) for part in parts]
+    assert sum(n_counted) == 14
+    assert parts[-1].n_rows() == n_counted[-1] or parts[-1].weight.tolist()[-1] == 0.0
 
 
 def test_minibatches_cover_every_row_once(buffer, model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -72,12 +72,10 @@ class Minibatch(Protocol):
         """The sum over policy keys of what `mean` () is the mean of."""
         ...
 
-    def with_means_by_key(
-        self, statistics: Tensor, columns: Sequence[Tensor], policy_keys: tuple[PolicyKey, ...]
-    ) -> Tensor:
-        """`statistics` (S,), and behind them the means of (B,) columns over each of several policy keys.
+    def with_means_by_key(self, statistics: Tensor, columns: Tensor, policy_keys: tuple[PolicyKey, ...]) -> Tensor:
+        """`statistics` (S,), and behind them the means of columns (C, B) over each of several policy keys.
 
-        (S + K C,) with C columns, key by key in the order of `policy_keys`; NaN for a key without a decision here. With
+        (S + K C,), key by key in the order of `policy_keys`; NaN for a key without a decision here. With
         one policy key nothing is added.
         """
         ...
@@ -108,7 +106,7 @@ class FlatBatch(NamedTuple):
     """Decisions of one policy key: observation and action dicts of (B, ...) and (B,) columns.
 
     Both a `RolloutBatch` and a `Minibatch`. A NamedTuple, so that torch's function transforms and compiler see through
-    it.
+    it. `n_left_out` void decisions are missing in a rollout.
     """
 
     policy_key: PolicyKey
@@ -119,6 +117,7 @@ class FlatBatch(NamedTuple):
     advantages: Tensor
     returns: Tensor
     weight: Tensor | None = None
+    n_left_out: int = 0
 
     def evaluate(self, model: Any) -> Evaluation:
         """See `Minibatch`."""
@@ -134,9 +133,7 @@ class FlatBatch(NamedTuple):
         """See `Minibatch`: there is one."""
         return mean
 
-    def with_means_by_key(
-        self, statistics: Tensor, columns: Sequence[Tensor], policy_keys: tuple[PolicyKey, ...]
-    ) -> Tensor:
+    def with_means_by_key(self, statistics: Tensor, columns: Tensor, policy_keys: tuple[PolicyKey, ...]) -> Tensor:
         """See `Minibatch`: there is one key."""
         return statistics
 
@@ -232,7 +229,10 @@ class FlatEstimator:
         batch = FlatBatch(key, observation, action, log_prob, value, advantages, advantages + value)
         valid = rollout.valid_rows()
         if not self._fixed_size:
-            return batch if valid is None else batch.select(torch.from_numpy(valid).to(self._device))
+            if valid is None:
+                return batch
+            kept = batch.select(torch.from_numpy(valid).to(self._device))
+            return kept._replace(n_left_out=len(value) - len(valid))
         if valid is None:
             return batch._replace(weight=torch.ones_like(value))
         weight = self._rows(~rollout.void).float()
@@ -270,17 +270,30 @@ def minibatches(batch: FlatBatch, size: int, rng: np.random.Generator) -> Iterat
 
     The last minibatch may be smaller. With weights it is filled up with decisions of weight 0 instead. Those that have
     weight 0 in `batch`, which stand last there, are in no minibatch but as such fillers: every minibatch counts the
-    decisions that it would count without weights.
+    decisions that it would count without weights. Where only some void decisions are missing in the last one, they are
+    made up for in the same way: minibatches of one size are what a gradient is recorded for.
     """
     n_rows = batch.n_rows() if batch.weight is None else int(batch.weight.count_nonzero())
+    n_fillers = -n_rows % size if batch.weight is not None else _n_missing_in_last(n_rows, batch.n_left_out, size)
     permutation = rng.permutation(n_rows)
-    if batch.weight is not None:
-        permutation = np.concatenate([permutation, np.resize(permutation, -n_rows % size)])
+    permutation = np.concatenate([permutation, np.resize(permutation, n_fillers)])
     shuffled = batch.select(torch.from_numpy(permutation).to(batch.value.device))
     if shuffled.weight is not None:
         shuffled.weight[n_rows:] = 0.0
     for start in range(0, len(permutation), size):
-        yield shuffled.map(lambda column, start=start: column[start : start + size])  # type: ignore[misc]
+        minibatch = shuffled.map(lambda column, start=start: column[start : start + size])  # type: ignore[misc]
+        if minibatch.weight is None and start + size >= len(permutation) and n_fillers:
+            weight = torch.ones_like(minibatch.value)
+            weight[len(weight) - n_fillers :] = 0.0
+            minibatch = minibatch._replace(weight=weight)
+        yield minibatch
+
+
+def _n_missing_in_last(n_rows: int, n_left_out: int, size: int) -> int:
+    """How many decisions that were left out the last minibatch would have; 0 where more than a quarter is missing."""
+    n_last = n_rows % size or size
+    n_full = (n_rows + n_left_out) % size or size
+    return n_left_out if n_last + n_left_out == n_full and 4 * n_left_out <= n_full else 0
 
 
 def next_values(buffer: RolloutBuffer, model: ActorCritic, value: np.ndarray, device: torch.device) -> np.ndarray:
