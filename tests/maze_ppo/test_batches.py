@@ -53,8 +53,8 @@ def buffer(model):
     return buffer
 
 
-def estimate(buffer, model, *, fixed_size=False):
-    estimator = FlatEstimator(model, torch.device("cpu"), gamma=GAMMA, gae_lambda=LAMBDA, fixed_size=fixed_size)
+def estimate(buffer, model, **options):
+    estimator = FlatEstimator(model, torch.device("cpu"), gamma=GAMMA, gae_lambda=LAMBDA, **options)
     return estimator.estimate(buffer)
 
 
@@ -100,6 +100,20 @@ def test_large_observations_are_valued_part_by_part_with_the_same_result(monkeyp
     assert sum(sizes) == 15
     for ours, theirs in zip(parts.columns().values(), whole.columns().values(), strict=True):
         assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("numbers", [7, 1000])
+def test_values_and_advantages_are_the_same_where_nobody_needs_log_probabilities(monkeypatch, buffer, model, numbers):
+    monkeypatch.setattr("maze_ppo.batch._NUMBERS_AT_ONCE", numbers)
+    buffer.void[2, 0] = True
+    expected, result = estimate(buffer, model), estimate(buffer, model, needs_log_prob=False)
+    assert result.log_prob is None
+    assert all(part.log_prob is None for part in result.minibatches(4, np.random.default_rng(0)))
+    columns = expected.columns()
+    del columns["log_prob"]
+    assert list(result.columns()) == list(columns)
+    for ours, theirs in zip(result.columns().values(), columns.values(), strict=True):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_void_decisions_are_left_out_or_weigh_nothing(buffer, model):

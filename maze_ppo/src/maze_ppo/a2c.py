@@ -29,9 +29,11 @@ class A2C:
 
     Attributes:
         statistics: names of what `loss` reports of all decisions together.
+        needs_log_prob: whether `loss` reads the log-probabilities of the weights that acted.
     """
 
     statistics = ("policy_loss", "value_loss", "entropy")
+    needs_log_prob = False
 
     def __init__(self, options: A2COptions) -> None:
         self._options = options

@@ -36,8 +36,8 @@ class Minibatch(Protocol):
     """B decisions to take a gradient step on: of one policy key, or of several."""
 
     @property
-    def log_prob(self) -> Tensor:
-        """(B,) log pi_old(a|s), of the weights that acted."""
+    def log_prob(self) -> Tensor | None:
+        """(B,) log pi_old(a|s), of the weights that acted; None where the algorithm does not need it."""
         ...
 
     @property
@@ -112,7 +112,7 @@ class FlatBatch(NamedTuple):
     policy_key: PolicyKey
     observation: TensorDict
     action: TensorDict
-    log_prob: Tensor
+    log_prob: Tensor | None
     value: Tensor
     advantages: Tensor
     returns: Tensor
@@ -143,7 +143,7 @@ class FlatBatch(NamedTuple):
             self.policy_key,
             {name: function(tensor) for name, tensor in self.observation.items()},
             {name: function(tensor) for name, tensor in self.action.items()},
-            function(self.log_prob),
+            None if self.log_prob is None else function(self.log_prob),
             function(self.value),
             function(self.advantages),
             function(self.returns),
@@ -173,7 +173,8 @@ class FlatBatch(NamedTuple):
 
     def columns(self) -> dict[str, Tensor]:
         """Columns by name, for a report."""
-        columns = {"log_prob": self.log_prob, "value": self.value, "advantages": self.advantages}
+        columns = {"value": self.value, "advantages": self.advantages}
+        columns |= {} if self.log_prob is None else {"log_prob": self.log_prob}
         columns |= {f"observation.{name}": tensor for name, tensor in self.observation.items()}
         return columns | {f"action.{name}": tensor for name, tensor in self.action.items()}
 
@@ -187,12 +188,21 @@ class FlatEstimator:
         gamma, gae_lambda: of the advantages.
         fixed_size: keep void decisions, behind the others and with weight 0, so that compiled code sees one shape; else
             they are left out.
+        needs_log_prob: of the actions by the present weights; else the policy is not asked.
     """
 
     def __init__(
-        self, model: ActorCritic, device: torch.device, *, gamma: float, gae_lambda: float, fixed_size: bool = False
+        self,
+        model: ActorCritic,
+        device: torch.device,
+        *,
+        gamma: float,
+        gae_lambda: float,
+        fixed_size: bool = False,
+        needs_log_prob: bool = True,
     ) -> None:
         self._model, self._device = model, device
+        self._needs_log_prob = needs_log_prob
         self._gamma, self._gae_lambda = gamma, gae_lambda
         self._fixed_size = fixed_size
 
@@ -208,8 +218,11 @@ class FlatEstimator:
         observation = {name: self._rows(array) for name, array in rollout.observation.items()}
         action = {name: self._rows(array) for name, array in rollout.action.items()}
         with torch.no_grad():
-            if rollout.value is None:
+            log_prob = None
+            if rollout.value is None and self._needs_log_prob:
                 log_prob, value = evaluated_in_parts(model, key, observation, action)
+            elif rollout.value is None:
+                value = torch.cat([model.value(key, _cut(observation, rows)) for rows in _parts(observation)])
             else:
                 logits = {head: self._rows(array) for head, array in rollout.logits.items()}
                 log_prob, value = model.distributions[key].log_prob(logits, action), self._rows(rollout.value)
@@ -251,18 +264,22 @@ def evaluated_in_parts(
     Large observations go through the networks a part at a time: what images leave in memory on the way through the
     convolutions would be the peak of a training run.
     """
-    distribution, n_rows = model.distributions[key], len(next(iter(observation.values())))
-    numbers_a_row = sum(tensor[0].numel() for tensor in observation.values())
-    size = max(1, _NUMBERS_AT_ONCE // max(1, numbers_a_row))
     log_probs, values = [], []
-    for start in range(0, n_rows, size):
-        rows = slice(start, start + size)
-        logits, value = model.logits_and_value(key, {name: tensor[rows] for name, tensor in observation.items()})
-        log_probs.append(distribution.log_prob(logits, {head: tensor[rows] for head, tensor in action.items()}))
+    for rows in _parts(observation):
+        logits, value = model.logits_and_value(key, _cut(observation, rows))
+        log_probs.append(model.distributions[key].log_prob(logits, _cut(action, rows)))
         values.append(value)
-    if len(values) == 1:
-        return log_probs[0], values[0]
     return torch.cat(log_probs), torch.cat(values)
+
+
+def _parts(observation: TensorDict) -> list[slice]:
+    n_rows, numbers_a_row = len(next(iter(observation.values()))), sum(own[0].numel() for own in observation.values())
+    size = max(1, _NUMBERS_AT_ONCE // max(1, numbers_a_row))
+    return [slice(start, start + size) for start in range(0, n_rows, size)]
+
+
+def _cut(tensors: TensorDict, rows: slice) -> TensorDict:
+    return {name: tensor[rows] for name, tensor in tensors.items()}
 
 
 def minibatches(batch: FlatBatch, size: int, rng: np.random.Generator) -> Iterator[FlatBatch]:

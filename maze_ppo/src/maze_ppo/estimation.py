@@ -35,7 +35,12 @@ class AdvantageEstimator(Protocol):
 
 
 def make_estimator(
-    model: ActorCritic, spaces: StructuredSpaces, device: torch.device, options: OnPolicyOptions
+    model: ActorCritic,
+    spaces: StructuredSpaces,
+    device: torch.device,
+    options: OnPolicyOptions,
+    *,
+    needs_log_prob: bool = True,
 ) -> AdvantageEstimator:
     """The estimator for flat or structured environments, or for a model that carries state.
 
@@ -44,6 +49,7 @@ def make_estimator(
         spaces: of the environments.
         device: of the model.
         options: of the trainer.
+        needs_log_prob: whether the algorithm compares new probabilities with those of the weights that acted.
     """
     discounts = {"gamma": options.gamma, "gae_lambda": options.gae_lambda}
     if carries_state(model):
@@ -52,5 +58,6 @@ def make_estimator(
             key = spaces.policy_keys[0]
             return SequenceEstimator(recurrent, key, device, **discounts, fixed_size=options.compile)
         return StructuredSequenceEstimator(recurrent, device, **discounts, fixed_size=options.compile)
-    estimator = FlatEstimator if spaces.is_flat else StructuredEstimator
-    return estimator(model, device, **discounts, fixed_size=options.compile)
+    if spaces.is_flat:
+        return FlatEstimator(model, device, **discounts, fixed_size=options.compile, needs_log_prob=needs_log_prob)
+    return StructuredEstimator(model, device, **discounts, fixed_size=options.compile)

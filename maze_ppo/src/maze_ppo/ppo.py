@@ -27,9 +27,11 @@ class PPO:
 
     Attributes:
         statistics: names of what `loss` reports of all decisions together.
+        needs_log_prob: whether `loss` reads the log-probabilities of the weights that acted.
     """
 
     statistics = ("policy_loss", "value_loss", "entropy", "clip_fraction", "approx_kl")
+    needs_log_prob = True
 
     def __init__(self, options: PPOOptions) -> None:
         self._options = options

@@ -39,6 +39,11 @@ class OnPolicyAlgorithm(Protocol):
         """Names of what `loss` reports of all decisions together."""
         ...
 
+    @property
+    def needs_log_prob(self) -> bool:
+        """Whether `loss` reads the log-probabilities of the weights that acted."""
+        ...
+
     def update(self, trainer: OnPolicyTrainer) -> list[Tensor]:
         """Collect one rollout and learn from it; returns the statistics of every gradient step."""
         ...
@@ -89,7 +94,9 @@ class OnPolicyTrainer:
         flat = self._gradient_step.flat
         self._device = flat.data.device
         self._source = RolloutSource(context, self.model, flat, options.n_rollout_steps)
-        self._estimator = make_estimator(self.model, context.spaces, self._device, options)
+        self._estimator = make_estimator(
+            self.model, context.spaces, self._device, options, needs_log_prob=algorithm.needs_log_prob
+        )
         self._counters = Counters(options, context.progress)
         self._timer = EpochTimer()
         self._update_index = 0
