@@ -34,6 +34,7 @@ def ours(steps: int, *, n_envs: int = 1, **options: object) -> Contender:
             "use": "dqn",
             "epoch_length": steps // EVERY,
             "n_rollout_steps": EVERY // n_envs,
+            "num_batches_per_iter": 1,
             "batch_size": 64,
             "initial_buffer_size": N_START,
             "epsilon": 0.05,

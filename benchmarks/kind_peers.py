@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-from stable_baselines3 import A2C, PPO, SAC, TD3
+from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
 
@@ -192,3 +192,25 @@ def sac(env: str, *, policy: str = "MlpPolicy", batch_size: int = 256, starts: i
 def td3(env: str) -> MakePeer:
     """TD3, an update a step, the policy's every second."""
     return _off_policy(TD3, env, "MlpPolicy", 256, 1000)
+
+
+def dqn(env: str) -> MakePeer:
+    """DQN without double and duelling, an update of 64 in four steps, the target copied every 250 updates."""
+
+    def make(steps: int) -> Contender:
+        model = DQN(
+            "MlpPolicy",
+            gymnasium.make(env),
+            learning_starts=1000,
+            batch_size=64,
+            learning_rate=3e-4,
+            buffer_size=20_000,
+            train_freq=4,
+            target_update_interval=1000,
+            exploration_fraction=0.001,
+            policy_kwargs={"net_arch": [64, 64]},
+            device="cpu",
+        )
+        return learning(model, steps, 1400)
+
+    return make

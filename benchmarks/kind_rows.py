@@ -135,6 +135,24 @@ TEAMS = _ppo(
     {"use": "pettingzoo", "id": "mpe2.simple_spread_v3", "rewards": "team"},
     trainer={"n_rollout_steps": 384, "batch_size": 768},
 )
+DQN = {
+    "env": {"use": "gym", "id": "CartPole-v1"},
+    "vector": {"n_envs": 1, "mode": "sequential"},
+    "model": {"use": "auto", "hidden_units": [64, 64], "non_lin": "relu"},
+    "trainer": {
+        "use": "dqn",
+        "batch_size": 64,
+        "lr": 3e-4,
+        "initial_buffer_size": 1000,
+        "n_rollout_steps": 4,
+        "num_batches_per_iter": 1,
+        "double": False,
+        "n_step": 1,
+        "epsilon": 0.05,
+        "tau": 1.0,
+        "target_update_interval": 250,
+    },
+}
 ROWS: dict[str, Row] = {
     "cartpole": Row(
         what="PPO, CartPole-v1",
@@ -245,6 +263,13 @@ ROWS: dict[str, Row] = {
         experiment=_off_policy("td3", "Pendulum-v1"),
         make_peer=peers.td3("Pendulum-v1"),
         steps=300,
+        wanted=(1.5, None),
+    ),
+    "dqn": Row(
+        what="DQN, CartPole-v1, 2 × 64, an update of 64 in four steps",
+        experiment=DQN,
+        make_peer=peers.dqn("CartPole-v1"),
+        steps=4000,
         wanted=(1.5, None),
     ),
     "structured": _in_turn("shared-state", 0.9),
