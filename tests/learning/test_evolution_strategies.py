@@ -19,6 +19,7 @@ SEARCH = {
     "l2_penalty": 0.0,
     "optimizer": {"use": "adam", "step_size": 0.05},
     "noise": {"use": "seeded"},
+    "deterministic": False,
 }
 
 
