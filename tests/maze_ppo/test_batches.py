@@ -154,6 +154,13 @@ def test_few_void_decisions_leave_the_last_minibatch_its_size(buffer, model, siz
     assert parts[-1].n_rows() == n_counted[-1] or parts[-1].weight.tolist()[-1] == 0.0
 
 
+def test_large_minibatches_are_not_filled_up(monkeypatch, buffer, model):
+    monkeypatch.setattr("maze_ppo.batch.MOST_FILLED_ROWS", 4)
+    buffer.void[2, 0] = True
+    parts = list(estimate(buffer, model).minibatches(5, np.random.default_rng(0)))
+    assert [part.n_rows() for part in parts] == [5, 5, 4]
+
+
 def test_minibatches_cover_every_row_once(buffer, model):
     batch = estimate(buffer, model)
     parts = list(batch.minibatches(4, np.random.default_rng(0)))

@@ -20,6 +20,9 @@ TensorDict = dict[str, Tensor]
 _NUMBERS_AT_ONCE = 1 << 22
 """Numbers of an observation that go through the networks at once when a rollout is valued."""
 
+MOST_FILLED_ROWS = 8192
+"""Minibatches of more rows are not filled up: no gradient is recorded for as much data."""
+
 KEY_STATISTICS = ("policy_loss", "value_loss", "entropy")
 """What gradient steps report of each policy key where there are several."""
 
@@ -308,6 +311,8 @@ def minibatches(batch: FlatBatch, size: int, rng: np.random.Generator) -> Iterat
 
 def _n_missing_in_last(n_rows: int, n_left_out: int, size: int) -> int:
     """How many decisions that were left out the last minibatch would have; 0 where more than a quarter is missing."""
+    if size > MOST_FILLED_ROWS:
+        return 0
     n_last = n_rows % size or size
     n_full = (n_rows + n_left_out) % size or size
     return n_left_out if n_last + n_left_out == n_full and 4 * n_left_out <= n_full else 0
