@@ -21,7 +21,7 @@ from maze_distributions import gaussian
 from maze_distributions.bounds import Bounds, require_float_box
 from maze_distributions.options import GaussianOptions
 from maze_distributions.shapes import flatten_action, unflatten_action
-from maze_distributions.tanh_squashing import Place, log_density_at, mean_log_two_cosh, mixture_constants
+from maze_distributions.tanh_squashing import PlaceInBox, log_density_at, mean_log_two_cosh, mixture_constants
 from maze_runtime.models.same_operations import same_operations
 
 _LOG_TWO = math.log(2.0)
@@ -127,7 +127,7 @@ class SquashedGaussian:
         density = log_density_at(mean, log_std, self._place(action, mean.dtype))
         return density.sum(-1) - self._size * _LOG_TWO - self._bounds.log_width_sum
 
-    def _place(self, action: Tensor, dtype: torch.dtype) -> Place:
+    def _place(self, action: Tensor, dtype: torch.dtype) -> PlaceInBox:
         rows = flatten_action(action, self.shape, self._size).to(dtype)
         step = self._bounds.step(action.dtype, dtype, rows.device)
         margin = _CELL * step
@@ -138,7 +138,7 @@ class SquashedGaussian:
         # σ ≥ step · du/dy
         log_step = step.log() if isinstance(step, Tensor) else math.log(step)
         from_middle = unit - 0.5
-        return Place(
+        return PlaceInBox(
             value=0.5 * (log_upper - log_lower),
             log_slope=log_slope,
             log_floor=log_slope + (log_step - _LOG_TWO),

@@ -24,7 +24,7 @@ _FARTHEST = 1e18
 """Standard deviations from the mean that are told apart: their square is a float32."""
 
 
-class Place(NamedTuple):
+class PlaceInBox(NamedTuple):
     """What the log-density at an action needs to know of it, (..., D) each, and of nothing else.
 
     Attributes:
@@ -44,7 +44,7 @@ class Place(NamedTuple):
     beyond: Tensor | float
 
 
-def log_density_at(mean: Tensor, log_std: Tensor, place: Place) -> Tensor:
+def log_density_at(mean: Tensor, log_std: Tensor, place: PlaceInBox) -> Tensor:
     """log N(u; μ, σ) + `log_slope` inside, log Φ(±(μ − u) / σ) + `beyond` in the cell at a bound, (..., D).
 
     With σ no smaller than its floor. Gradients flow into the mean and the standard deviation, and into the place where
@@ -56,7 +56,7 @@ def log_density_at(mean: Tensor, log_std: Tensor, place: Place) -> Tensor:
     return density
 
 
-def _plain_log_density(mean: Tensor, log_std: Tensor, place: Place) -> Tensor:
+def _plain_log_density(mean: Tensor, log_std: Tensor, place: PlaceInBox) -> Tensor:
     log_std = torch.maximum(log_std, place.log_floor)
     inside = log_density(mean, log_std, place.value) + place.log_slope
     x = (mean - place.value) * (-log_std).exp() * place.side
