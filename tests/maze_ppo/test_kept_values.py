@@ -54,6 +54,9 @@ def test_what_a_rollout_holds_is_what_its_weights_make_of_it_afterwards(kernel):
         rollout.value, value = None, rollout.value
         afterwards = FlatEstimator(made.model, torch.device("cpu"), **DISCOUNTS).estimate(rollout)
         rollout.value = value
+        unasked = FlatEstimator(made.model, torch.device("cpu"), **DISCOUNTS, needs_log_prob=False).estimate(rollout)
+        assert unasked.log_prob is None
+        assert torch.equal(unasked.advantages, kept.advantages)
         assert torch.count_nonzero(kept.value)
         for ours, theirs in zip(kept.columns().values(), afterwards.columns().values(), strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)

@@ -222,13 +222,15 @@ class FlatEstimator:
         action = {name: self._rows(array) for name, array in rollout.action.items()}
         with torch.no_grad():
             log_prob = None
-            if rollout.value is None and self._needs_log_prob:
+            if rollout.value is not None:
+                value = self._rows(rollout.value)
+                if self._needs_log_prob:
+                    logits = {head: self._rows(array) for head, array in rollout.logits.items()}
+                    log_prob = model.distributions[key].log_prob(logits, action)
+            elif self._needs_log_prob:
                 log_prob, value = evaluated_in_parts(model, key, observation, action)
-            elif rollout.value is None:
-                value = torch.cat([model.value(key, _cut(observation, rows)) for rows in _parts(observation)])
             else:
-                logits = {head: self._rows(array) for head, array in rollout.logits.items()}
-                log_prob, value = model.distributions[key].log_prob(logits, action), self._rows(rollout.value)
+                value = torch.cat([model.value(key, _cut(observation, rows)) for rows in _parts(observation)])
         value_array = value.cpu().numpy().reshape(rollout.reward.shape)
         advantages = self._rows(
             generalized_advantages(

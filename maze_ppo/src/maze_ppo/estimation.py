@@ -49,7 +49,8 @@ def make_estimator(
         spaces: of the environments.
         device: of the model.
         options: of the trainer.
-        needs_log_prob: whether the algorithm compares new probabilities with those of the weights that acted.
+        needs_log_prob: whether the algorithm compares new probabilities with those of the weights that acted; where it
+            does not, feed-forward models in flat environments are not asked for them; others are all the same.
     """
     discounts = {"gamma": options.gamma, "gae_lambda": options.gae_lambda}
     if carries_state(model):
