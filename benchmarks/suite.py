@@ -8,8 +8,9 @@
     python benchmarks/suite.py --write docs/explanation/results.md       page and pictures from that file
 
 Every job (library, algorithm, task, seed) runs in a process of its own and leaves one file of JSON lines,
-`<name>.jsonl`, when it is done. A finished job is never run again; one that was cut starts over; one that failed leaves
-`<name>.failed` with what it said, and is tried again by the next call. Peers: `benchmarks/requirements.txt`.
+`<name>.jsonl`, when it is done. A finished job is never run again; one that was cut goes on from its last checkpoint
+(ours) or starts over (the peer's); one that failed leaves `<name>.failed` with what it said, and is tried again by the
+next call. Peers: `benchmarks/requirements.txt`.
 """
 
 from __future__ import annotations

@@ -10,14 +10,14 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import attrs
 import gymnasium
@@ -35,22 +35,46 @@ Watch = Callable[[int, float], None]
 """Takes environment steps and the mean return of an evaluation."""
 
 
-def train(job: Job, task: Task, file: TextIO) -> None:
-    """Write a line about the job, one an evaluation, and one at the end."""
+def train(job: Job, task: Task, target: Path) -> None:
+    """Write a line about the job, one an evaluation, and one at the end.
+
+    Ours keeps its run directory beside the file until it is done: where a job was cut, the next call goes on from its
+    last checkpoint, behind the lines that are there.
+    """
     torch.set_num_threads(1)
-    start = time.perf_counter()
+    run_dir = target.with_suffix(".run")
+    cut = _lines_of(target) if any(run_dir.glob("checkpoints/*")) else []
+    if not cut:
+        shutil.rmtree(run_dir, ignore_errors=True)
+    seen = {line["env_steps"] for line in cut if "score" in line}
+    start = time.perf_counter() - max((line.get("seconds", 0.0) for line in cut), default=0.0)
 
-    def write(**line: Any) -> None:
-        file.write(json.dumps(line) + "\n")
-        file.flush()
+    with target.open("a" if cut else "w", encoding="utf-8") as file:
 
-    def watch(env_steps: int, score: float) -> None:
-        write(env_steps=env_steps, score=round(score, 4), seconds=round(time.perf_counter() - start, 2))
+        def write(**line: Any) -> None:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
 
-    write(**attrs.asdict(job), versions=_versions(job.library))
-    contender = {"maze": ours, "sb3": peers}[job.library]
-    env_steps = contender(job, task, watch)
-    write(outcome="done", env_steps=env_steps, seconds=round(time.perf_counter() - start, 2))
+        def watch(env_steps: int, score: float) -> None:
+            if env_steps not in seen:
+                write(env_steps=env_steps, score=round(score, 4), seconds=round(time.perf_counter() - start, 2))
+
+        if not cut:
+            write(**attrs.asdict(job), versions=_versions(job.library))
+        env_steps = ours(job, task, watch, run_dir) if job.library == "maze" else peers(job, task, watch)
+        write(outcome="done", env_steps=env_steps, seconds=round(time.perf_counter() - start, 2))
+    shutil.rmtree(run_dir, ignore_errors=True)
+
+
+def _lines_of(path: Path) -> list[dict[str, Any]]:
+    """What a job wrote before it was cut, without a last line that is half there."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole, encoding="utf-8")
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def _versions(library: str) -> dict[str, str]:
@@ -58,8 +82,8 @@ def _versions(library: str) -> dict[str, str]:
     return {name: version(name) for name in (*packages, "gymnasium", "torch")}
 
 
-def ours(job: Job, task: Task, watch: Watch) -> int:
-    """Train ours; returns the environment steps that were taken."""
+def ours(job: Job, task: Task, watch: Watch, run_dir: Path) -> int:
+    """Train ours, or go on in a run directory that is there; returns the environment steps that were taken."""
     from maze_suite import RunContext
 
     def see(run: Any) -> None:
@@ -67,6 +91,8 @@ def ours(job: Job, task: Task, watch: Watch) -> int:
         if score is not None:
             watch(run.env_steps, score)
 
+    if run_dir.exists():
+        return int(RunContext.load(run_dir, silent=True).train(callbacks=[see]).env_steps)
     experiment: Any
     tuned = task.tuned[job.algorithm] if job.settings == "tuned" else {}
     if tuned:
@@ -88,10 +114,9 @@ def ours(job: Job, task: Task, watch: Watch) -> int:
     config = RunContext(experiment=experiment, overrides=overrides, silent=True).config
     if config["trainer"].get("n_epochs"):
         overrides["trainer.n_epochs"] = 0
-    overrides["evaluation.every_epochs"] = _epochs_between(config, job)
-    with tempfile.TemporaryDirectory() as folder:
-        context = RunContext(experiment=experiment, overrides=overrides, run_dir=Path(folder) / "run", silent=True)
-        return int(context.train(callbacks=[see]).env_steps)
+    overrides["evaluation.every_epochs"] = overrides["checkpoint.every_epochs"] = _epochs_between(config, job)
+    context = RunContext(experiment=experiment, overrides=overrides, run_dir=run_dir, silent=True)
+    return int(context.train(callbacks=[see]).env_steps)
 
 
 def _epochs_between(config: Mapping[str, Any], job: Job) -> int:
@@ -190,8 +215,7 @@ def _named(path: str) -> Any:
 def main(job: str, target: str) -> None:
     """Train the job that a JSON object describes, and write its file."""
     own = Job(**json.loads(job))
-    with open(target, "w", encoding="utf-8") as file:
-        train(own, read_tasks()[own.task], file)
+    train(own, read_tasks()[own.task], Path(target))
 
 
 if __name__ == "__main__":

@@ -214,19 +214,26 @@ def test_a_stopped_suite_goes_on_where_it_was(module, tasks, tmp_path):
     first = tmp_path / "default/CartPole-v1/DQN-maze-10000-seed0.jsonl"
     second = first.with_name("DQN-maze-10000-seed1.jsonl")
     suite = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _wait_for(second.with_suffix(".part"))
+    _wait_for(second.with_suffix(".run") / "checkpoints/last")
     suite.send_signal(signal.SIGTERM)
     assert suite.wait(SECONDS) != 0
     assert first.exists()
     assert not second.exists()
-    before = first.stat().st_mtime_ns
+    before, cut = first.stat().st_mtime_ns, second.with_suffix(".part").read_text(encoding="utf-8")
+    with second.with_suffix(".part").open("a", encoding="utf-8") as file:
+        file.write('{"env_steps": 99')  # what a crash may leave
     said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS).stdout
     assert "2 jobs, 1 of them finished" in said
     assert first.stat().st_mtime_ns == before
-    head, *lines, last = [json.loads(line) for line in second.read_text(encoding="utf-8").splitlines()]
+    text = second.read_text(encoding="utf-8")
+    assert text.startswith(cut)
+    head, *lines, last = [json.loads(line) for line in text.splitlines()]
     assert (head["algorithm"], head["seed"], last["outcome"]) == ("DQN", 1, "done")
     assert all(0 < line["score"] <= 500 for line in lines)
-    assert not list(tmp_path.rglob("*.part"))
+    steps, seconds = ([line[name] for line in (*lines, last)] for name in ("env_steps", "seconds"))
+    assert steps[:-1] == sorted(set(steps[:-1]))
+    assert seconds == sorted(seconds)
+    assert not list(tmp_path.rglob("*.part")) + list(tmp_path.rglob("*.run"))
     results = module("suite_results").read_results(tmp_path)
     assert "| CartPole-v1 | DQN | 10 000 |" in module("suite_report").report(results, tasks, list(results.curves))
 
