@@ -363,3 +363,18 @@ def test_another_environment_than_the_run_was_trained_on_is_told():
             use()
         assert "(2, 64) instead of (3, 64)" in caught.value.received
         assert "experiment.toml" in caught.value.help
+
+
+def test_modules_beside_a_file_are_found_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/beside_it.py").write_text(
+        "import gymnasium\n\ndef make_env():\n    return gymnasium.make('CartPole-v1')\n", encoding="utf-8"
+    )
+    file = tmp_path / "elsewhere/own.toml"
+    file.write_text('name = "own"\n[env]\nuse = "beside_it:make_env"\n[trainer]\nuse = "ppo"\n', encoding="utf-8")
+    for changes in ({}, {"seed": 3}):
+        rolled = RunContext(experiment=file, silent=True, **changes).rollout(1, max_steps=5, policy="random")
+        assert rolled.summary["length"]["max"] == 5
+    assert sys.path[-1] == str(file.parent)
+    assert sys.path.count(str(file.parent)) == 1

@@ -41,8 +41,8 @@ class RunContext:
     >>> context.train(n_epochs=5)  # doctest: +SKIP
 
     Args:
-        experiment: an experiment file, its tables as a dict, or what `load_experiment` returns; what follows takes the
-            place of its parts. None: `env` is enough.
+        experiment: an experiment file, beside which modules can be imported, its tables as a dict, or what
+            `load_experiment` returns; what follows takes the place of its parts. None: `env` is enough.
         env: a component's name or table, a Gymnasium id or instance, or a factory of Maze or Gymnasium environments.
         trainer, model, wrappers, policies of `rollout`: a component's name, its table (`use` and options), an
             instance of its options class, or, but for the trainer, the object itself. None: those of the experiment,

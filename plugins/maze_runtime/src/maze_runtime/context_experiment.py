@@ -22,6 +22,7 @@ from maze_kernel.loader import Kernel
 from maze_kernel.selection import Selection
 from maze_runtime.context_components import component_table, set_paths
 from maze_runtime.run.directory import open_run
+from maze_runtime.run.naming import import_from
 from maze_runtime.training.resume import stored_experiment
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def given_experiment(
     Raises:
         ExperimentError: every problem of the arguments.
     """
+    if isinstance(experiment, (str, Path)):
+        import_from(Path(experiment).parent)  # as the command does
     changes = {**overrides, **({} if seed is None else {"seed": seed})}
     if not components and not changes:
         if isinstance(experiment, LoadedExperiment):

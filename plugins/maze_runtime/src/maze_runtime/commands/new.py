@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from maze_kernel.errors import RequestError
+from maze_runtime.run.naming import import_from
 
 
 def new(
@@ -25,9 +25,7 @@ def new(
         raise RequestError(f"{file} is no name of an experiment file", expected="a name that ends in .toml")
     if file.exists():
         raise RequestError(f"{file} exists already", help="name another file, or remove this one yourself")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last, so that it hides nothing
+    import_from(Path.cwd())
     text = draft_experiment(file, env, trainer)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")

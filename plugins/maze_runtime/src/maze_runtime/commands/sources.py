@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +10,7 @@ import attrs
 
 from maze_kernel.cli.experiments import read_experiment
 from maze_kernel.errors import ExperimentError, RequestError
-from maze_runtime.run.naming import environment_table, names_environment, title_of
+from maze_runtime.run.naming import environment_table, import_from, names_environment, title_of
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -59,8 +57,7 @@ def _of_environment(name: str, overrides: tuple[str, ...]) -> LoadedExperiment:
     from maze_kernel.config.load import experiment_from_mapping
     from maze_kernel.loader import Kernel
 
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # last, so that it hides nothing
+    import_from(Path.cwd())
     kernel = Kernel.installed()
     data = {"name": title_of(name), "env": environment_table(kernel, name)}
 

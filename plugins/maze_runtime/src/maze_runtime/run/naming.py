@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,14 +43,18 @@ def _is_gymnasium_class(name: str) -> bool:
 
     from maze_kernel.components import load_attribute
 
-    folder = os.getcwd()
-    if folder not in sys.path:
-        sys.path.append(folder)  # last, so that it hides nothing
+    import_from(Path.cwd())
     try:
         found = load_attribute(name)
     except Exception:  # whoever builds it says what is wrong with it
         return False
     return isinstance(found, type) and issubclass(found, gymnasium.Env)
+
+
+def import_from(folder: Path) -> None:
+    """Let modules of a folder be imported, here and in worker processes; it comes last, so that it hides nothing."""
+    if (path := str(folder.resolve())) not in sys.path:
+        sys.path.append(path)
 
 
 def title_of(name: str) -> str:
