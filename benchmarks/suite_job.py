@@ -13,6 +13,7 @@ import math
 import shutil
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -91,10 +92,11 @@ def ours(job: Job, task: Task, watch: Watch, run_dir: Path) -> int:
         if score is not None:
             watch(run.env_steps, score)
 
-    if run_dir.exists():
-        return int(RunContext.load(run_dir, silent=True).train(callbacks=[see]).env_steps)
     experiment: Any
     tuned = task.tuned[job.algorithm] if job.settings == "tuned" else {}
+    if run_dir.exists():
+        context = RunContext.load(run_dir, **_components_from_python(tuned), silent=True)
+        return int(context.train(callbacks=[see]).env_steps)
     if tuned:
         experiment = EXAMPLES / tuned["file"]
     else:
@@ -117,6 +119,15 @@ def ours(job: Job, task: Task, watch: Watch, run_dir: Path) -> int:
     overrides["evaluation.every_epochs"] = overrides["checkpoint.every_epochs"] = _epochs_between(config, job)
     context = RunContext(experiment=experiment, overrides=overrides, run_dir=run_dir, silent=True)
     return int(context.train(callbacks=[see]).env_steps)
+
+
+def _components_from_python(tuned: Mapping[str, Any]) -> dict[str, Any]:
+    """Environment and model of an example that are modules beside it: a run directory imports none by itself."""
+    tables = tomllib.loads((EXAMPLES / tuned["file"]).read_text(encoding="utf-8")) if tuned else {}
+    if ":" not in tables.get("env", {}).get("use", ""):
+        return {}
+    sys.path.append(str(EXAMPLES))
+    return {name: tables[name] for name in ("env", "model")}
 
 
 def _epochs_between(config: Mapping[str, Any], job: Job) -> int:
