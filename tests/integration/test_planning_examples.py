@@ -206,11 +206,12 @@ def test_an_example_trains_and_plays(tmp_path, name, n):
 
 
 @pytest.mark.learning
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("name", "rule"), [("job_shop", "EarliestStart"), ("routing", "NearestFirst")])
 def test_a_rule_of_the_books_is_beaten(tmp_path, name, rule):
     context = RunContext(
         experiment=EXAMPLES / f"{name}_ppo.toml",
-        overrides={"trainer.max_env_steps": 120_000, "evaluation.every_epochs": 2},
+        overrides={"trainer.max_env_steps": 60_000, "evaluation.every_epochs": 2},
         run_dir=tmp_path / "run",
         silent=True,
     )
