@@ -59,7 +59,7 @@ class A2COptions(OnPolicyOptions):
     """Updates (rollouts) an epoch."""
     n_rollout_steps: int = attrs.field(default=5, validator=at_least(1))
     """Decisions of each environment a rollout; all of them are trained on."""
-    lr: float | Schedule = attrs.field(default=0.0007, validator=positive_rate)
+    lr: float | Schedule = attrs.field(default=0.0014, validator=positive_rate)
     """Learning rate of Adam: a number, or a schedule over the run's budget."""
     gae_lambda: float = attrs.field(default=1.0, validator=between(0.0, 1.0))
     """Lambda of generalised advantage estimation; 1: bootstrapped Monte Carlo returns. Schulman et al. 2016."""
