@@ -119,8 +119,8 @@ class JobShop(FlatEnv):
     """Plan all operations; the rewards of an episode add up to minus the makespan.
 
     "job" says which job goes on, "machine" where. The reward of a step is minus what it adds to the makespan that would
-    be possible if every job had all machines for itself (Zhang et al. 2020, "Learning to Dispatch for Job Shop
-    Scheduling via Deep Reinforcement Learning", section 4), and an equal share of that of the empty plan.
+    be possible if every job had all machines for itself, as in Zhang et al. (2020), "Learning to Dispatch for Job Shop
+    Scheduling via Deep Reinforcement Learning", and an equal share of that of the empty plan.
 
     Args:
         instance: see `read_instance`.
@@ -191,7 +191,7 @@ class JobShop(FlatEnv):
         return self._observe(), float(reward), not plan.is_open().any(), False, {"makespan": int(plan.job_ready.max())}
 
     def get_maze_state(self) -> Plan:
-        """The plan as it is now: heuristics see it as `moment.maze_state`."""
+        """The plan as it is now."""
         return self.plan
 
     def _bound(self) -> float:
