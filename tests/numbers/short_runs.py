@@ -10,6 +10,8 @@ import csv
 import hashlib
 import json
 import os
+import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -136,7 +138,22 @@ def machine():
     import numpy
     import torch
 
-    return {"torch": torch.__version__, "numpy": numpy.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
+    return {
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "processor": _processor(),
+    }
+
+
+def _processor():
+    """Family, model and stepping: libraries choose their kernels by these among processors of one instruction set."""
+    information = Path("/proc/cpuinfo")
+    if not information.exists():
+        return platform.processor()
+    first = information.read_text().split("\n\n")[0]
+    told = dict(re.split(r"\s*:\s*", line, maxsplit=1) for line in first.splitlines() if ":" in line)
+    return " ".join(told[name] for name in ("vendor_id", "cpu family", "model", "stepping") if name in told)
 
 
 def _record_demonstrations(folder):

@@ -3,8 +3,7 @@
 A difference means that something computes another thing than before, or draws its random numbers in another order.
 Where that is intended, say so in the commit and write the digests anew:
 `python tests/numbers/short_runs.py > tests/numbers/digests.json`. A statistic that did not exist before changes none.
-Digests of statistics depend on the processor; where they changed on purpose on another one, they are left out until
-they are taken on the one that the file names ("es-structured": event statistics of the members' episodes alone).
+Digests depend on the processor, so those of another one than the file names are not compared.
 """
 
 import json
