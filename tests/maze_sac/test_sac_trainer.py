@@ -358,3 +358,14 @@ def test_the_readme_lists_every_option(kernel):
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
     stated = {name.removeprefix("| "): (default, meaning.removesuffix(" |")) for name, _, default, meaning in rows}
     assert stated == {f"`{row.name}`": (f"`{row.default}`", row.meaning) for row in description.options}
+
+
+def test_numbers_below_the_smallest_normal_ones_are_zero_in_an_update(make_trainer, monkeypatch):
+    trainer = make_trainer(**tables("continuous"))
+    seen = []
+    plain = trainer._update._eager
+    monkeypatch.setattr(trainer._update, "_eager", lambda batches: seen.append(1e-310 * len("x")) or plain(batches))
+    trainer.train_epoch()
+    assert seen
+    assert not any(seen) or not torch.set_flush_denormal(False)
+    assert 1e-310 * len("x") > 0.0

@@ -19,6 +19,7 @@ from maze_runtime.training.bounded_compilation import BoundedCompilation
 from maze_runtime.training.flat_adam import AdamState, FlatAdam, compile_update
 from maze_runtime.training.gradient_norms import GradientNorms
 from maze_runtime.training.recorded_gradient import RecordedGradient
+from maze_runtime.training.subnormal_numbers import subnormal_numbers_are_zero
 from maze_sac import losses
 from maze_sac.heads import ActionHeads
 from maze_sac.objectives import Losses, Numbers, Objectives, Policies, TensorDict, TransitionBatch, Values
@@ -125,7 +126,8 @@ class Update:
             self._learning_rate = learning_rate
             self._optimizers["critic"].learning_rate.fill_(learning_rate)
             self._optimizers["policy"].learning_rate.fill_(learning_rate)
-        statistics = self._eager(batches) if self._functional is None else self._run_compiled(batches)
+        with subnormal_numbers_are_zero():
+            statistics = self._eager(batches) if self._functional is None else self._run_compiled(batches)
         self._count += 1
         if not self._moves_targets and self._count % self._options.target_update_interval == 0:
             self._target_flat.lerp_(self.critic_flat.data, self._options.tau)

@@ -15,6 +15,7 @@ from maze_runtime.training.bounded_compilation import BoundedCompilation
 from maze_runtime.training.flat_adam import AdamState, FlatAdam, compile_update
 from maze_runtime.training.gradient_norms import GradientNorms
 from maze_runtime.training.recorded_gradient import RecordedGradient
+from maze_runtime.training.subnormal_numbers import subnormal_numbers_are_zero
 
 LossFunction = Callable[..., tuple[Tensor, Tensor]]
 """`(model, *tensors) -> (loss (), statistics (S,))`."""
@@ -93,7 +94,8 @@ class GradientStep:
         (S + len(norms),)
         """
         self.adam.learning_rate.fill_(learning_rate)
-        return self._run(*inputs)
+        with subnormal_numbers_are_zero():
+            return self._run(*inputs)
 
     def _eager_step(self, *inputs: Any) -> Tensor:
         statistics = self._recorded_statistics(inputs)
