@@ -13,6 +13,7 @@ from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.training.gradient_norms import GradientNorms
 from maze_runtime.training.gradient_step import LossFunction
 from maze_runtime.training.optimizer_options import OptimizerOptions
+from maze_runtime.training.subnormal_numbers import subnormal_numbers_are_zero
 from maze_runtime.training.torch_optimizer import load_optimizer_state, optimizer_state, torch_optimizer
 
 
@@ -52,6 +53,7 @@ class OptimizerStep:
         self._max_grad_norm = max_grad_norm
         self._optimizer = torch_optimizer(options, self.flat.parameters, OWNER)
 
+    @subnormal_numbers_are_zero()
     def __call__(self, learning_rate: float, *inputs: Any) -> Tensor:
         """Take one step; returns the loss function's statistics, the gradient norm and those of its parts."""
         for group in self._optimizer.param_groups:
