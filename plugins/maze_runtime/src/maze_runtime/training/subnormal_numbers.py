@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import torch
 
 _SMALLEST = 5e-324
-_ONE = 1.0
+_ONE = 1.0  # a name, so that Python multiplies when it is asked, in whatever way the thread works then
 
 
 @contextmanager
