@@ -110,7 +110,7 @@ ROWS = {
     ),
     "time-limit": Row(toml="max_episode_steps = 4\ntraining_only = false", lasts=4),
     "random-reset": Row(toml="min_skip = 2\nmax_skip = 2\nnoop = { steer = [0.0, 0.0, 0.0] }", lasts=4),
-    "first-actions": Row(toml="actions = [{ steer = [0.5, 0.5, 0.5] }]", lasts=5),
+    "first-actions": Row(toml='actions = [{ steer = [0.5, 0.5, 0.5] }]\nkey = "lives"', lasts=3, pays=2.0),
     "life-loss": Row(toml='key = "lives"\ngo_on = false\ntraining_only = false', lasts=2),
     "step-skip": Row(
         toml='n_steps = 3\nmode = "noop"\nnoop = { steer = [0.0, 0.0, 0.0] }\nmax_of = 2', lasts=2, pays=3.0

@@ -136,6 +136,25 @@ def test_first_actions_are_taken_after_each_reset_and_count_nothing(kernel):
         wrapped(kernel, "first-actions", actions=[{"action": 9}])
 
 
+def test_first_actions_follow_a_lost_life_where_the_game_goes_on(kernel):
+    env = wrapped(kernel, "first-actions", actions=[{"action": 1}, {"action": 2}], key="lives")
+    env.reset()
+    observation, reward, terminated, truncated, info = env.step({"action": 3})  # the third step loses a life
+    assert env.env.taken == [1, 2, 3, 1, 2]
+    assert (observation["screen"].tolist()[:2], info["lives"]) == ([1, 5], 1)
+    assert (reward, terminated, truncated) == (3, False, False)  # with what the two were paid
+    _, reward, terminated, *_ = env.step({"action": 3})
+    assert (reward, terminated, env.env.taken) == (1, True, [1, 2, 3, 1, 2, 3])  # nothing after the end
+    costly = wrapped(kernel, "first-actions", actions=[{"action": 1}] * 3, key="lives")
+    costly.reset()  # which costs a life already
+    assert costly.step({"action": 0})[4]["lives"] == 1
+    assert costly.env.taken == [1, 1, 1, 0]
+    with pytest.raises(RequestError, match="info has no 'hearts'") as refusal:
+        wrapped(kernel, "first-actions", actions=[], key="hearts").reset()
+    assert refusal.value.option == "key"
+    assert "first-actions" in refusal.value.owner
+
+
 def test_flickering_screens_are_joined(kernel):
     env = wrapped(kernel, "step-skip", n_steps=3, max_of=2)
     env.reset()

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from maze_kernel.contracts.env import Observation, StructuredEnv
+from maze_kernel.contracts.env import Action, Observation, PolicyKey, StructuredEnv
 from maze_runtime.env.wrapper import EnvWrapper
+from maze_wrappers.counted_lives import number_in
 from maze_wrappers.given_actions import copied, given_actions
 from maze_wrappers.options import FirstActionsOptions
+
+_OWNER = "maze-wrappers: first-actions"
 
 
 class FirstActions(EnvWrapper):
     """Takes the given actions after every reset; they are no part of the episode.
 
-    Should the episode end meanwhile, the environment is reset again and goes on with the next of them.
+    Should the episode end meanwhile, the environment is reset again and goes on with the next of them. With `key` it
+    takes them after each lost life as well; there they belong to the step that lost it, their rewards to its reward.
 
     Raises:
-        RequestError: one of them is no action of the environment.
+        RequestError: one of them is no action of the environment; from `reset`, where `info` holds no such number.
     """
 
     def __init__(self, env: StructuredEnv, options: FirstActionsOptions) -> None:
         super().__init__(env)
-        owner = "maze-wrappers: first-actions"
-        self._actions = [given_actions(env.structured_spaces, action, "actions", owner) for action in options.actions]
+        self.options = options
+        self._actions = [given_actions(env.structured_spaces, action, "actions", _OWNER) for action in options.actions]
+        self._lives = 0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -30,8 +35,33 @@ class FirstActions(EnvWrapper):
         """Start an episode."""
         observation, info = self.env.reset(seed=seed, options=options)
         for actions in self._actions:
-            action = copied(actions[self.env.actor_id().step_key])
-            observation, _, terminated, truncated, info = self.env.step(action)
+            observation, _, terminated, truncated, info = self.env.step(self._chosen(actions))
             if terminated or truncated:
                 observation, info = self.env.reset(options=options)
+        self._lives = self._lives_in(info)
         return observation, info
+
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Take one decision, and the given ones where it lost a life."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if not self.options.key or not self.env.is_flat_step_end() or terminated or truncated:
+            return observation, reward, terminated, truncated, info
+        before, self._lives = self._lives, self._lives_in(info)
+        for actions in self._actions if self._lives < before else ():
+            observation, paid, terminated, truncated, info = self.env.step(self._chosen(actions))
+            reward += paid
+            if terminated or truncated:
+                break
+            self._lives = self._lives_in(info)
+        return observation, reward, terminated, truncated, info
+
+    def clone_from(self, other: FirstActions) -> None:
+        """Go on from where another one is, with as many lives."""
+        super().clone_from(other)
+        self._lives = other._lives
+
+    def _chosen(self, actions: dict[PolicyKey, Action]) -> Action:
+        return copied(actions[self.env.actor_id().step_key])
+
+    def _lives_in(self, info: dict[str, Any]) -> int:
+        return number_in(info, self.options.key, _OWNER) if self.options.key else 0

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from maze_kernel.contracts.env import Action, Observation, StructuredEnv
-from maze_kernel.errors import RequestError
 from maze_runtime.env.wrapper import EnvWrapper
+from maze_wrappers.counted_lives import number_in
 from maze_wrappers.options import LifeLossOptions
+
+_OWNER = "maze-wrappers: life-loss"
 
 
 class LifeLoss(EnvWrapper):
@@ -37,14 +39,14 @@ class LifeLoss(EnvWrapper):
         if left is not None and seed is None and options is None:
             return left
         observation, info = self.env.reset(seed=seed, options=options)
-        self._lives = self._lives_in(info)
+        self._lives = number_in(info, self.options.key, _OWNER)
         return observation, info
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Take one decision."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self.env.is_flat_step_end() and not (terminated or truncated):
-            lives = self._lives_in(info)
+            lives = number_in(info, self.options.key, _OWNER)
             terminated, self._lives = lives < self._lives, lives
             if terminated and self.options.go_on:
                 self._left = ({name: np.copy(value)[()] for name, value in observation.items()}, info)
@@ -54,14 +56,3 @@ class LifeLoss(EnvWrapper):
         """Go on from where another one is, with as many lives."""
         super().clone_from(other)
         self._lives, self._left = other._lives, other._left
-
-    def _lives_in(self, info: dict[str, Any]) -> int:
-        if self.options.key in info:
-            return int(info[self.options.key])
-        raise RequestError(
-            f"the environment counts no lives: info has no {self.options.key!r}",
-            received=", ".join(sorted(info)) or "nothing",
-            option="key",
-            owner="maze-wrappers: life-loss",
-            help="name the number in info that falls with each loss, or leave the wrapper away",
-        )

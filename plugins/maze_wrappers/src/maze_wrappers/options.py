@@ -378,6 +378,9 @@ class FirstActionsOptions:
 
     actions: tuple[Mapping[str, Any], ...]
     """What to do after each reset, by name, e.g. [{ action = 1 }] for games that begin when a button is pressed."""
+    key: str = ""
+    """Take them within an episode, too, whenever this number in `info` has fallen: "lives", where the game waits for
+    the button after each lost life and evaluations play on; empty: after resets alone."""
 
 
 @attrs.frozen(kw_only=True)
