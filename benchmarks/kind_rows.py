@@ -18,6 +18,7 @@ NATURE_CNN = {
     "blocks": {"observation": {"use": "nature-cnn"}},
     "critic": {"share_embedding": True},
 }
+BFLOAT16 = {"precision": "bfloat16"}
 PPO = {
     "use": "ppo",
     "n_rollout_steps": 128,
@@ -123,9 +124,9 @@ def _pong(**tables: Any) -> dict[str, Any]:
     return {"preset": "atari", **_ppo("ale_py:ALE/Pong-v5", trainer=trainer, **tables)}
 
 
-def _pong_batch() -> dict[str, Any]:
+def _pong_batch(**model: Any) -> dict[str, Any]:
     frames = {"use": "gym-vector", "entry": "ale_py.vector_env:AtariVectorEnv", "kwargs": {"game": "pong"}}
-    return _pong(model=NATURE_CNN) | {"preset": "atari-batch", "env": frames}
+    return _pong(model=NATURE_CNN | model) | {"preset": "atari-batch", "env": frames}
 
 
 SCALING = [{"use": "observation-normalization", "statistics": "running"}, {"use": "return-normalization"}]
@@ -214,6 +215,20 @@ ROWS: dict[str, Row] = {
     "pong-batch": Row(
         what="PPO, Pong, ours with ale-py's native batch",
         experiment=_pong_batch(),
+        make_peer=peers.pong(),
+        steps=1024,
+        wanted=(3, None),
+    ),
+    "pong-bfloat16": Row(
+        what='PPO, Pong, NatureCNN on both sides, ours with `precision = "bfloat16"`',
+        experiment=_pong(model=NATURE_CNN | BFLOAT16),
+        make_peer=peers.pong(),
+        steps=1024,
+        wanted=(1.2, 1.5),
+    ),
+    "pong-batch-bfloat16": Row(
+        what='PPO, Pong, ours with ale-py\'s native batch and `precision = "bfloat16"`',
+        experiment=_pong_batch(**BFLOAT16),
         make_peer=peers.pong(),
         steps=1024,
         wanted=(3, None),

@@ -196,6 +196,22 @@ def test_images_go_through_convolutions(format_name, tmp_path):
 
 
 @pytest.mark.parametrize("format_name", [pytest.param("onnx", marks=pytest.mark.slow), "torch-export"])
+def test_files_of_networks_in_bfloat16_compute_in_float32(format_name, tmp_path):
+    plain, mixed = (experiment(EveryHead, model={"use": "auto", "precision": own}) for own in ("float32", "bfloat16"))
+    checkpoint = checkpoint_of(plain)
+    inner = Assembly(plain, plain.kernel).env_factory()().structured_spaces
+    observation = random_observations(inner.observation["0"], inner.action["0"], N, seed=1)
+    results = []
+    for name, loaded in (("plain", plain), ("mixed", mixed)):
+        path = tmp_path / f"{name}{FORMATS[format_name][1]}"
+        (file,) = export_checkpoint(loaded, loaded.kernel, checkpoint, path, format_name).files
+        assert file.difference <= TOLERANCE
+        results.append(run_elsewhere(format_name, file.path, observation, tmp_path))
+    for name, array in results[0].items():
+        np.testing.assert_array_equal(results[1][name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("format_name", [pytest.param("onnx", marks=pytest.mark.slow), "torch-export"])
 def test_pre_processing_goes_into_the_file(format_name, tmp_path):
     class Camera(FlatEnv):
         structured_spaces = flat_spaces(

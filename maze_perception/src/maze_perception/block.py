@@ -28,7 +28,8 @@ class PerceptionBlock(nn.Module):
         out_keys: names of the tensors it gives.
         in_shapes: shape of one sample of each input, without batch dimension.
 
-    Subclasses write `forward`. They may write `make_mirror` to be evaluated in NumPy during rollouts.
+    Subclasses write `forward`. They may write `make_mirror` to be evaluated in NumPy during rollouts, and
+    `keeps_float32 = True` where they cannot compute in another precision.
     """
 
     def __init__(self, in_keys: Sequence[str], out_keys: Sequence[str], in_shapes: Sequence[Sequence[int]]) -> None:

@@ -14,6 +14,9 @@ from maze_runtime.models.graph_building import count_parameters
 from maze_runtime.models.recurrence import NEXT_STATE, STATE
 from maze_runtime.models.same_operations import same_operations
 
+FLOAT32 = "keeps_float32"
+"""Attribute of blocks that compute in float32 in networks of any precision: heads, and what leaves torch."""
+
 
 @same_operations
 class InferenceBlock(nn.Module):
@@ -51,6 +54,8 @@ class InferenceBlock(nn.Module):
         self.state_shapes = {name: shape for name, shape in self.in_shapes.items() if name.startswith(STATE)}
         self.shapes = self._check_shapes(producers)
         self.producers = {key: name for key, name in producers.items() if name in order}
+        self.precision = torch.float32
+        """Of convolutions and matrix products inside blocks; between blocks there is float32 alone."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -81,7 +86,9 @@ class InferenceBlock(nn.Module):
         return tuple(nodes), shapes
 
     def make_mirror(self) -> Mirror | None:
-        """All blocks in NumPy, or None where one of them has no such form."""
+        """All blocks in NumPy, or None where one of them has no such form, or computes in another precision."""
+        if self.precision != torch.float32:
+            return None
         mirrors = []
         for block in self._in_order:
             make = getattr(block, "make_mirror", None)
@@ -101,9 +108,23 @@ class InferenceBlock(nn.Module):
 
     def _run(self, inputs: TensorDict) -> TensorDict:
         tensors = dict(inputs)
+        is_mixed = self.precision != torch.float32
         for block in self._in_order:
-            tensors.update(block(tensors))
+            tensors.update(self._run_mixed(block, tensors) if is_mixed else block(tensors))
         return {name: tensors[key] for name, key in self._outputs}
+
+    def prepare_for_export(self) -> None:
+        """Compute in float32, which every runtime knows."""
+        self.precision = torch.float32
+
+    def _run_mixed(self, block: Any, tensors: TensorDict) -> TensorDict:
+        """A block whose convolutions and matrix products are of `precision`; it reads and gives float32."""
+        if getattr(block, FLOAT32, False):
+            outputs: TensorDict = block(tensors)
+            return outputs
+        with torch.autocast(tensors[block.in_keys[0]].device.type, self.precision):
+            outputs = block(tensors)
+        return {key: out.float() if out.dtype == self.precision else out for key, out in outputs.items()}
 
     def _check_shapes(self, producers: Mapping[str, str]) -> dict[str, Shape]:
         shapes = dict(self.in_shapes)

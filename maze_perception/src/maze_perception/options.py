@@ -13,6 +13,7 @@ from maze_runtime.models.distribution_rule import DistributionRule
 NonLinearity = Literal["relu", "tanh", "sigmoid", "elu", "leaky-relu", "silu", "softplus", "gelu", "identity"]
 Pooling = Literal["mean", "sum", "max"]
 Initialisation = Literal["orthogonal", "normc", "torch"]
+Precision = Literal["float32", "bfloat16"]
 
 BlockSelection = Annotated[Selection, "block"]
 
@@ -238,6 +239,8 @@ class ConcatOptions:
     """Action head to how often each choice is taken before training: the probability of every value of a Discrete, of
     the values of every dimension of a MultiDiscrete one behind the other, of a 1 for every bit of a MultiBinary. The
     head's bias starts there."""
+    precision: Precision = "float32"
+    """Of convolutions and matrix products: "bfloat16" is faster for images, on GPUs and on processors that have it; weights, heads, losses and the optimiser stay float32."""  # noqa: E501
     distributions: tuple[DistributionRule, ...] = ()
     """Distributions of action heads in place of the defaults; later entries are more specific."""
 
@@ -268,6 +271,8 @@ class AutoOptions(DefaultStackOptions):
     """Kind of critic, as in `concat`; absent: "shared-state" where states are valued, else "step-state"."""
     separate_agent_nets: tuple[str, ...] = ()
     """Policy keys whose agents have networks of their own, as in `concat`."""
+    precision: Precision = "float32"
+    """Of convolutions and matrix products: "bfloat16" is faster for images, on GPUs and on processors that have it; weights, heads, losses and the optimiser stay float32."""  # noqa: E501
     distributions: tuple[DistributionRule, ...] = ()
     """Distributions of action heads in place of the defaults; later entries are more specific."""
 

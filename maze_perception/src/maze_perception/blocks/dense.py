@@ -161,6 +161,8 @@ class FlattenDense(PerceptionBlock):
 class LinearOutput(ShapeNormalizationBlock):
     """One linear layer without activation: (B, D) to (B, output_units), of which the last may be constants."""
 
+    keeps_float32 = True  # logits and values: a bfloat16 has three digits
+
     def __init__(
         self,
         in_keys: Sequence[str],

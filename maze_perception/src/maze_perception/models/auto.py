@@ -25,6 +25,7 @@ from maze_perception.graph import GraphBuilder
 from maze_perception.models.assembly import assemble, find_inputs
 from maze_perception.models.concat import add_concatenation
 from maze_perception.models.modalities import Modality, add_stack, is_image, modalities_of, told
+from maze_perception.models.precision import with_precision
 from maze_perception.options import AutoOptions, DenseOptions, FlattenOptions
 from maze_runtime.models.actor_critic import StructuredActorCritic
 
@@ -35,7 +36,7 @@ def make_auto_model(context: ModelContext, options: AutoOptions | None = None) -
     check_sequences(context, options.sequences)
     model = assemble(context, AutoTemplate(options, context.catalog), options.distributions)
     model.notes = tuple(_notes(context, options))
-    return model
+    return with_precision(model, options.precision)
 
 
 def check_sequences(context: ModelContext, names: Iterable[str]) -> None:

@@ -16,6 +16,7 @@ from maze_perception.blocks.combining import RepeatToMatch
 from maze_perception.blocks.general import Concatenation
 from maze_perception.graph import BuildBlock, GraphBuilder
 from maze_perception.models.assembly import assemble
+from maze_perception.models.precision import with_precision
 from maze_perception.models.wiring import add_wired, check_wiring, wired_observations
 from maze_perception.options import ConcatenationOptions, ConcatOptions, RepeatToMatchOptions
 from maze_runtime.models.actor_critic import StructuredActorCritic
@@ -42,7 +43,8 @@ def make_concat_model(context: ModelContext, options: ConcatOptions) -> Structur
     own = options.critic.blocks or options.critic.hidden
     if options.critic.share_embedding is True and own:
         raise _not_its_own("[model.critic] blocks" if options.critic.blocks else "[model.critic] hidden")
-    return assemble(context, _ConcatTemplate(options, context.catalog), options.distributions)
+    model = assemble(context, _ConcatTemplate(options, context.catalog), options.distributions)
+    return with_precision(model, options.precision)
 
 
 def options_of(options: ConcatOptions, policy_key: PolicyKey) -> ConcatOptions:

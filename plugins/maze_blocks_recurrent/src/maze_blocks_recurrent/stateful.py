@@ -38,6 +38,8 @@ class StatefulRecurrent(PerceptionBlock):
     `maze_runtime.models.recurrence`. A state holds h, and with LSTM then c, of one layer behind the other.
     """
 
+    keeps_float32 = True  # its operations are NumPy's and C++'s
+
     def __init__(
         self,
         cell: Cell,

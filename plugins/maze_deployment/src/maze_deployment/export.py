@@ -107,7 +107,7 @@ def export_policy(
 def export_checkpoint(
     loaded: LoadedExperiment, kernel: Kernel, checkpoint: Checkpoint, out: Path, format_name: str = "onnx"
 ) -> Export:
-    """Write the policy of a checkpoint.
+    """Write the policy of a checkpoint. Modules of its networks with a method `prepare_for_export()` are told before.
 
     Args:
         loaded: the experiment of the run.
@@ -132,6 +132,9 @@ def export_checkpoint(
     require_sampling(
         model, "maze-deployment", help="deploy the run with AgentDeployment, which asks the model's policy"
     )
+    for module in model.modules():  # type: ignore[attr-defined]
+        if hasattr(module, "prepare_for_export"):
+            module.prepare_for_export()
     files = []
     for key in inner.policy_keys:
         graph = PolicyGraph(model, key, transforms, heads=tuple(inner.action[key].spaces))
