@@ -2,10 +2,13 @@
 
 import sys
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
 
+import maze_replay.frame_stacks
+import maze_replay.memory
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
 from maze_runtime.models.masking import MaskError
 from maze_runtime.training import recorded_gradient
@@ -36,6 +39,27 @@ class NothingAllowedInTheEnd(MaskedDict):
         return observation, reward, False, ends, info
 
 
+class Film(gymnasium.Env):
+    """Frames of noise; episodes of random length end or are cut."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (36, 36), np.uint8)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self._frame(), {}
+
+    def step(self, action):
+        ends, cut = self.np_random.random(2) < 0.1
+        return self._frame(), float(action), bool(ends), bool(cut), {}
+
+    def _frame(self):
+        return self.np_random.integers(0, 256, (36, 36), np.uint8)
+
+
+STACKED = {"env": {"use": f"{HERE}:Film"}, "wrappers": [{"use": "observation-stack", "n": 3}], "model": {"use": "auto"}}
+
+
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch):
     monkeypatch.setitem(sys.modules, HERE, sys.modules[__name__])
@@ -54,6 +78,27 @@ def weights(trainer):
 def test_it_passes_the_conformance_of_trainers(assemble, kind, extras):
     assembly = assemble(**tables(kind, **EXTRAS[extras]))
     check_trainer(lambda: assembly.make_trainer(assembly.trainer_context()), n_epochs=2, off_policy=True)
+
+
+@pytest.mark.parametrize("extras", list(EXTRAS))
+def test_stacks_of_frames_pass_it_too(assemble, extras):
+    assembly = assemble(**STACKED, trainer={**SMALL, **EXTRAS[extras]})
+    check_trainer(lambda: assembly.make_trainer(assembly.trainer_context()), n_epochs=2, off_policy=True)
+
+
+@pytest.mark.parametrize("extras", list(EXTRAS))
+def test_stacks_that_are_kept_as_frames_teach_the_same_to_the_bit(make_trainer, monkeypatch, extras):
+    learnt = []
+    for keeps_frames in (True, False):
+        if not keeps_frames:
+            for module in (maze_replay.memory, maze_replay.frame_stacks):
+                monkeypatch.setattr(module, "may_be_stacked", lambda _space: False)
+        trainer = make_trainer(**STACKED, trainer={**SMALL, **EXTRAS[extras], "replay_buffer_size": 1000})
+        assert bool(trainer._play.replay["0"]._memory.stacks) == keeps_frames
+        for _ in range(3):
+            trainer.train_epoch()
+        learnt.append(weights(trainer))
+    assert torch.equal(*learnt)
 
 
 def test_the_first_epoch_fills_the_buffer_first(make_trainer):

@@ -34,7 +34,7 @@ class RowDraws:
         while True:
             wanted = memory.flat_valid.take(rows)
             if only is not None:
-                wanted &= memory.flat_observation[only[0]].reshape(-1).take(rows) == only[1]
+                wanted &= memory.observation[only[0]].reshape(-1).take(rows) == only[1]
             bad = np.flatnonzero(~wanted)
             if not len(bad):
                 return rows

@@ -11,7 +11,10 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.contracts.vector import ArrayDict
+from maze_replay.frame_stacks import FrameStacks, may_be_stacked, n_older_of
 from maze_replay.transitions import Transitions
+
+Columns = dict[str, np.ndarray | FrameStacks]
 
 
 class RingMemory:
@@ -23,7 +26,9 @@ class RingMemory:
         n_rings, n_rows: R and L.
 
     Attributes:
-        observation, action: name to (R, L, …).
+        observation, action: name to (R, L, …); stacks of frames, which are no arrays, are left out.
+        stacks: those, by name.
+        n_older: of them all; a transition needs so many rows before it.
         reward, discount: (R, L) float32.
         valid: (R, L) bool, the rows that are transitions.
         flat_observation, flat_action, flat_reward, flat_discount, flat_valid: views of these by flat index, (R·L, …).
@@ -34,11 +39,16 @@ class RingMemory:
     def __init__(self, observation: spaces.Dict, action: spaces.Dict, n_rings: int, n_rows: int) -> None:
         shape = n_rings, n_rows
         self.n_rings, self.n_rows = shape
-        self.observation, self.action = _allocate(observation, shape), _allocate(action, shape)
+        self.stacks = {name: FrameStacks(own, *shape) for name, own in observation.items() if may_be_stacked(own)}
+        self.n_older = n_older_of(observation)
+        plain = spaces.Dict({name: own for name, own in observation.items() if name not in self.stacks})
+        self.observation, self.action = _allocate(plain, shape), _allocate(action, shape)
         self.reward, self.discount = (np.zeros(shape, np.float32) for _ in range(2))
         self.valid = np.zeros(shape, bool)
         self.firsts = np.arange(n_rings) * n_rows
-        self.flat_observation, self.flat_action = _flat(self.observation), _flat(self.action)
+        known: Columns = {**_flat(self.observation), **self.stacks}
+        self.flat_observation: Columns = {name: known[name] for name in observation}
+        self.flat_action = _flat(self.action)
         self.flat_reward, self.flat_discount = self.reward.reshape(-1), self.discount.reshape(-1)
         self.flat_valid = self.valid.reshape(-1)
 
@@ -46,11 +56,46 @@ class RingMemory:
         """All columns by a name, those of dicts by `field.name`."""
         return {
             **{f"observation.{name}": array for name, array in self.observation.items()},
+            **{
+                f"observation.{name}{part}": a for name, own in self.stacks.items() for part, a in own.columns().items()
+            },
             **{f"action.{name}": array for name, array in self.action.items()},
             "reward": self.reward,
             "discount": self.discount,
             "valid": self.valid,
         }
+
+    def write_episodes(
+        self,
+        rows: np.ndarray,
+        observation: Mapping[str, np.ndarray],
+        final_rows: np.ndarray,
+        final_observation: Mapping[str, np.ndarray],
+        order: np.ndarray,
+    ) -> None:
+        """Put observations (n, …) at flat indices (n,) of one ring, and final ones (m, …) at theirs.
+
+        Args:
+            order: (n + m,) of both, one behind the other, in time.
+        """
+        for name, column in self.flat_observation.items():
+            own, final = observation[name], final_observation[name]
+            if isinstance(column, FrameStacks):
+                together, n = np.concatenate([rows, final_rows]), len(rows)
+                for place in order.tolist():
+                    column[together[[place]]] = own[[place]] if place < n else final[[place - n]]
+            else:
+                column[rows], column[final_rows] = own, final
+
+    def lost_with(self, rows: np.ndarray) -> np.ndarray:
+        """Flat indices of the newest rows that are lost where these, the next ones to be written, are.
+
+        Those in between were lost with the ones before.
+        """
+        if not self.n_older:
+            return rows
+        lost: np.ndarray = rows + self.n_older
+        return np.where(lost // self.n_rows > rows // self.n_rows, lost - self.n_rows, lost)
 
     def following(self, rows: np.ndarray) -> np.ndarray:
         """Flat indices of the rows behind these, in the same rings."""
@@ -87,10 +132,10 @@ class RingMemory:
         )
 
 
-def write(columns: ArrayDict, rings: np.ndarray, rows: np.ndarray, values: Mapping[str, np.ndarray]) -> None:
-    """Put values (n, …) where rings (n,) have the positions `rows` (n,)."""
+def write(columns: Columns | ArrayDict, rows: np.ndarray, values: Mapping[str, np.ndarray]) -> None:
+    """Put values (n, …) at flat indices (n,)."""
     for name, column in columns.items():
-        column[rings, rows] = values[name]
+        column[rows] = values[name]
 
 
 def _allocate(space: spaces.Dict, shape: tuple[int, int]) -> ArrayDict:
@@ -101,6 +146,6 @@ def _flat(columns: ArrayDict) -> ArrayDict:
     return {name: array.reshape(-1, *array.shape[2:]) for name, array in columns.items()}
 
 
-def _take(columns: ArrayDict, rows: np.ndarray) -> ArrayDict:
+def _take(columns: Columns | ArrayDict, rows: np.ndarray) -> ArrayDict:
     """Of columns by flat index."""
     return {name: column.take(rows, axis=0) for name, column in columns.items()}

@@ -10,6 +10,9 @@ reward until the actor's next decision and the discount of what comes after. The
 A truncated episode adds one row that only holds its final observation; a terminated one needs none, for its discount
 is 0. The row behind the newest transition is pending: it holds the observation of the next decision. Rows that are no
 transition are not valid and never drawn. Where more actors come than there are rings, each ring is divided in two.
+
+Stacks of the last n frames are kept as single frames (`maze_replay.frame_stacks`). The n - 1 transitions behind the
+pending row have lost frames, and are not valid any more.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import RequestError
 from maze_replay.division import divide_rings
 from maze_replay.drawing import Only, RowDraws
+from maze_replay.frame_stacks import n_older_of
 from maze_replay.memory import RingMemory, write
 from maze_replay.transitions import Transitions, rows_of_episodes
 
@@ -43,7 +47,7 @@ class ReplayBuffer:
 
     def __init__(self, observation: spaces.Dict, action: spaces.Dict, n_rings: int, size: int) -> None:
         self._spaces = observation, action
-        self._undivided = n_rings, max(MIN_ROWS, -(-size // n_rings))
+        self._undivided = n_rings, max(MIN_ROWS + n_older_of(observation), -(-size // n_rings))
         self.n_transitions = 0
         self._set_rings(*self._undivided)
         self._cursor = np.zeros(n_rings, np.int64)
@@ -52,15 +56,15 @@ class ReplayBuffer:
 
     def observe(self, rings: np.ndarray, observation: Mapping[str, np.ndarray]) -> None:
         """What the next decisions of these rings see, rows as in `rings` (n,)."""
-        write(self._memory.observation, rings, self._cursor[rings], observation)
+        write(self._memory.flat_observation, self._pending(rings), observation)
 
     def decide(self, rings: np.ndarray, action: Mapping[str, np.ndarray]) -> None:
         """What was decided on it."""
-        write(self._memory.action, rings, self._cursor[rings], action)
+        write(self._memory.flat_action, self._pending(rings), action)
 
     def store(self, rings: np.ndarray, reward: np.ndarray, discount: np.ndarray) -> None:
         """The decisions are transitions now; where the discount is not 0, what is observed next belongs to them."""
-        self._keep(rings * self.n_rows + self._cursor[rings], reward, discount)
+        self._keep(self._pending(rings), reward, discount)
         self._bootstraps[rings] = discount > 0.0
         self._advance(rings)
 
@@ -78,14 +82,12 @@ class ReplayBuffer:
         if np.count_nonzero(self._cursor == self.n_rows):
             self._cursor[self._cursor == self.n_rows] = 0
         after = memory.firsts + self._cursor
-        for name, column in memory.flat_action.items():
-            column[before] = action[name]
+        write(memory.flat_action, before, action)
         self._keep(before, reward, discount)
         self._bootstraps.fill(discount > 0.0)
-        self._forget(after)
+        self._forget(memory.lost_with(after))
         np.minimum(self._filled + 1, self.n_rows, out=self._filled)
-        for name, column in memory.flat_observation.items():
-            column[after] = observation[name]
+        write(memory.flat_observation, after, observation)
 
     def divide(self) -> Callable[[int, int], tuple[int, int] | None]:
         """Make two rings of each, half as long: ring r becomes 2r, with its newer rows, and 2r + 1, with the others.
@@ -98,25 +100,26 @@ class ReplayBuffer:
         Raises:
             RequestError: the rings would be too short.
         """
-        half = self.n_rows // 2
-        if half < MIN_ROWS:
+        half, fewest = self.n_rows // 2, MIN_ROWS + self._memory.n_older
+        if half < fewest:
             raise RequestError(
                 "the replay buffer is too small for a team of this size",
                 received=f"{self.n_rows} rows for each of {self.n_rings} actors",
-                expected=f"{MIN_ROWS} rows an actor, where twice as many share them",
+                expected=f"{fewest} rows an actor, where twice as many share them",
                 owner="maze-replay",
                 help="raise trainer.replay_buffer_size",
             )
         division = divide_rings(self._filled, self._cursor, self.n_rows)
-        kept, columns = division.place >= 0, self._columns()
+        kept, columns, stacks = division.place >= 0, self._columns(), self._memory.stacks
         self._set_rings(2 * self.n_rings, half)
+        for name, own in self._memory.stacks.items():
+            own.moved_from(stacks[name], division.place.reshape(-1))
         for name, column in self._columns().items():
             column.reshape(-1, *column.shape[2:])[division.place[kept]] = columns[name][kept]
         self._bootstraps = np.stack([self._bootstraps, np.zeros_like(self._bootstraps)], axis=1).reshape(-1)
         self._filled = np.maximum(np.stack([division.newer, division.older], axis=1).reshape(-1) - 1, 0)
         self._cursor = self._filled.copy()
-        self._memory.valid[np.arange(self.n_rings), self._cursor] = False
-        self.n_transitions = int(np.count_nonzero(self._memory.valid))
+        self._count_anew()
 
         def moved(ring: int, row: int) -> tuple[int, int] | None:
             place = int(division.place[ring, row])
@@ -169,22 +172,23 @@ class ReplayBuffer:
         # One row a transition, and one behind each cut episode for its final observation.
         rows = np.arange(len(ends)) + np.concatenate([[0], np.cumsum(cut)[:-1]]).astype(np.int64)
         n_rows = rows_of_episodes(transitions, ends)
-        if n_rows >= self.n_rows:
-            raise ValueError(f"{n_rows} rows do not fit into a ring of {self.n_rows}")
         memory, start = self._memory, self._cursor[ring]
+        if n_rows + memory.n_older >= self.n_rows:
+            raise ValueError(f"{n_rows} rows do not fit into a ring of {self.n_rows}")
         where = (start + rows) % self.n_rows
-        at = np.full(len(where), ring)
         final = (where[cut] + 1) % self.n_rows
-        write(memory.observation, at, where, transitions.observation)
-        write(memory.observation, at[cut], final, {k: v[cut] for k, v in transitions.next_observation.items()})
-        write(memory.action, at, where, transitions.action)
+        first = ring * self.n_rows
+        final_observation = {name: array[cut] for name, array in transitions.next_observation.items()}
+        order = np.argsort(np.concatenate([rows, rows[cut] + 1]))
+        memory.write_episodes(first + where, transitions.observation, first + final, final_observation, order)
+        write(memory.flat_action, first + where, transitions.action)
         memory.reward[ring, where] = transitions.reward
         memory.discount[ring, where] = transitions.discount
-        taken = (start + np.arange(n_rows + 1)) % self.n_rows
+        taken = (start + np.arange(n_rows + 1 + memory.n_older)) % self.n_rows
         self.n_transitions += len(where) - int(np.count_nonzero(memory.valid[ring, taken]))
         memory.valid[ring, taken] = False
         memory.valid[ring, where] = True
-        self._cursor[ring] = taken[-1]
+        self._cursor[ring] = taken[n_rows]
         self._filled[ring] = min(self._filled[ring] + n_rows, self.n_rows)
         self._bootstraps[ring] = False
 
@@ -194,6 +198,11 @@ class ReplayBuffer:
             return self.n_transitions
         name, value = only
         return int(np.count_nonzero(self._memory.valid & (self._memory.observation[name] == value)))
+
+    def _pending(self, rings: np.ndarray) -> np.ndarray:
+        """Flat indices of the pending rows."""
+        pending: np.ndarray = rings * self.n_rows + self._cursor[rings]
+        return pending
 
     def sample(
         self, size: int, rng: np.random.Generator, *, n_steps: int = 1, only: Only | None = None, run_length: int = 1
@@ -246,14 +255,19 @@ class ReplayBuffer:
         """The next row of these rings is pending; what it held is gone."""
         rows = (self._cursor[rings] + 1) % self.n_rows
         self._cursor[rings] = rows
-        self._forget(rings * self.n_rows + rows)
+        self._forget(self._memory.lost_with(rings * self.n_rows + rows))
         self._filled[rings] = np.minimum(self._filled[rings] + 1, self.n_rows)
 
     def state_dict(self) -> dict[str, Any]:
         """Copies of the rows in use."""
         depth = min(self.n_rows, int(self._filled.max()) + 1)
         columns = {name: array[:, :depth].copy() for name, array in self._columns().items()}
-        return {"columns": columns, **{name: array.copy() for name, array in self._positions().items()}}
+        stacks = {name: own.state_dict() for name, own in self._memory.stacks.items() if not own.is_whole}
+        return {
+            "columns": columns,
+            "stacks": stacks,
+            **{name: array.copy() for name, array in self._positions().items()},
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned into a buffer of the same size, however often either was divided."""
@@ -263,12 +277,20 @@ class ReplayBuffer:
             self._set_rings(n_stored, n_rows // (n_stored // n_rings))
             self._cursor, self._filled = (np.zeros(n_stored, np.int64) for _ in range(2))
             self._bootstraps = np.zeros(n_stored, bool)
+        for name, own in self._memory.stacks.items():
+            own.load_state_dict(state.get("stacks", {}).get(name))
         for name, array in self._columns().items():
             stored = np.asarray(state["columns"][name])
             array[:, : stored.shape[1]] = stored
         self._memory.valid[:, np.asarray(state["columns"]["valid"]).shape[1] :] = False  # of what was played before
         for name, array in self._positions().items():
             array[...] = np.asarray(state[name])
+        self._count_anew()
+
+    def _count_anew(self) -> None:
+        """What was moved here has no transition in pending rows, nor in those that need rows before these."""
+        lost = self._cursor[:, None] + np.arange(self._memory.n_older + 1)
+        self._memory.valid[np.arange(self.n_rings)[:, None], lost % self.n_rows] = False
         self.n_transitions = int(np.count_nonzero(self._memory.valid))
 
     def _columns(self) -> ArrayDict:
