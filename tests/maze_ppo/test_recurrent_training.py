@@ -13,6 +13,7 @@ from maze_kernel.loader import Kernel
 from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.models.recurrence import BEGINS
 from maze_runtime.run.assembly import Assembly
+from maze_runtime.training import recorded_gradient
 from maze_runtime.training.train import train
 
 MODEL = {
@@ -45,7 +46,11 @@ def experiment(kernel, trainer=None, **tables):
 
 
 def trainer_of(kernel, **changes):
-    assembly = Assembly(experiment(kernel, **changes), kernel)
+    return started({**PLAIN, **changes, "trainer": {**PLAIN["trainer"], **changes.get("trainer", {})}}, kernel)
+
+
+def started(data, kernel):
+    assembly = Assembly(experiment_from_mapping(data, kernel=kernel), kernel)
     trainer = assembly.make_trainer(assembly.trainer_context())
     trainer.start_segment(0)
     return trainer
@@ -83,6 +88,32 @@ def test_the_replay_gives_the_logits_the_policy_acted_on(everything, env, shared
         torch.testing.assert_close(value, batch.rows.value)
         trainer.train_epoch()  # the next rollout is acted with other weights
     assert any(bool((state != 0).any()) for state in batch.states.values())
+
+
+CELLS = {
+    "lstm": {"use": "lstm", "hidden_size": 6, "stateful": True},
+    "gru": {"use": "gru", "hidden_size": 6, "stateful": True},
+    "two layers": {"use": "lstm", "hidden_size": 6, "stateful": True, "num_layers": 2},
+}
+
+
+@pytest.mark.parametrize("n_steps", [12, 64], ids=["short", "folded"])
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("trainer", ["ppo", "a2c"])
+def test_recorded_gradients_are_the_plain_ones_bit_for_bit(everything, monkeypatch, trainer, cell, n_steps):
+    own = {"batch_size": 2 * n_steps, "n_optimization_epochs": 2} if trainer == "ppo" else {}
+    data = {
+        **PLAIN,
+        "model": {**MODEL, "recurrence": CELLS[cell]},
+        "trainer": {"use": trainer, "n_rollout_steps": n_steps, "epoch_length": 30, **own},
+    }
+    recorded, plain = (started(data, everything) for _ in range(2))
+    recorded.train_epoch()
+    gradient = recorded._gradient_step._recorded
+    assert [form.replay is not None for form in gradient._forms.values()] == [True]
+    monkeypatch.setattr(recorded_gradient, "N_PLAIN", 10**9)
+    plain.train_epoch()
+    assert torch.equal(recorded._gradient_step.flat.data, plain._gradient_step.flat.data)
 
 
 def values_one_by_one(model, buffer):

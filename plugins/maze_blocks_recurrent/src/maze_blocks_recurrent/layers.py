@@ -19,11 +19,13 @@ from torch.nn import functional
 from maze_blocks_recurrent.acting_step import gru_step_in_numpy, lstm_step_in_numpy
 from maze_blocks_recurrent.sequence_op import advance_as_one, advance_steps, gru_step, lstm_step
 from maze_perception.mirror import ParameterArrays
+from maze_runtime.models.same_operations import same_operations
 
 Cell = Literal["lstm", "gru"]
 _N_GATES: dict[Cell, int] = {"lstm": 4, "gru": 3}
 
 
+@same_operations
 class RecurrentLayers(nn.Module):
     """Layers that read (B, T, D) from a state of zeros.
 

@@ -35,42 +35,49 @@ class Gradients(NamedTuple):
     bias: np.ndarray
 
 
-class Replay:
-    """One pass over T steps of B sequences, and the way back; episodes that follow each other run side by side.
+class Replayed(NamedTuple):
+    """What `replay` gives.
+
+    Attributes:
+        states: (T, B, S) after each step.
+        folded: the states (L, C, S) of the steps as they were taken, if they were folded; else of size 0.
+        gates: as they were taken.
+    """
+
+    states: np.ndarray
+    folded: np.ndarray
+    gates: np.ndarray
+
+
+def replay(
+    cell: str, inputs: np.ndarray, state: np.ndarray, keep: np.ndarray, weight: np.ndarray, bias: np.ndarray | None
+) -> Replayed:
+    """One pass over T steps of B sequences; episodes that follow each other run side by side.
 
     Args:
         cell: "lstm" or "gru".
         inputs, state, keep, weight, bias: see `sequence_op.advance_steps`.
-
-    Attributes:
-        states: (T, B, S) after each step.
     """
+    run = lstm_forward if cell == "lstm" else gru_forward
+    fold = find_fold(keep)
+    if fold is None:
+        states, gates = run(inputs, state, keep, weight, bias)
+        return Replayed(states, np.zeros(0, np.float32), gates)
+    states, gates = run(fold.of_steps(inputs), fold.of_states(state), fold.of_steps(keep), weight, bias)
+    return Replayed(fold.back(states), states, gates)
 
-    def __init__(
-        self,
-        cell: str,
-        inputs: np.ndarray,
-        state: np.ndarray,
-        keep: np.ndarray,
-        weight: np.ndarray,
-        bias: np.ndarray | None,
-    ) -> None:
-        run, self._run_back = (lstm_forward, lstm_backward) if cell == "lstm" else (gru_forward, gru_backward)
-        self._fold = fold = find_fold(keep)
-        if fold is not None:
-            inputs, state, keep = fold.of_steps(inputs), fold.of_states(state), fold.of_steps(keep)
-        self._state, self._keep, self._weight = state, keep, weight
-        self._forward = run(inputs, state, keep, weight, bias)
-        self.states = self._forward.states if fold is None else fold.back(self._forward.states)
 
-    def gradients(self, grad: np.ndarray) -> Gradients:
-        """Gradients from those (T, B, S) of the states."""
-        fold = self._fold
-        folded = grad if fold is None else fold.of_steps(grad)
-        found = self._run_back(folded, self._state, self._keep, self._weight, self._forward)
-        if fold is None:
-            return found
-        return found._replace(inputs=fold.back(found.inputs), state=found.state[fold.sequences])
+def replay_gradients(
+    cell: str, grad: np.ndarray, state: np.ndarray, keep: np.ndarray, weight: np.ndarray, forward: Replayed
+) -> Gradients:
+    """The way back of `replay`, from the gradients (T, B, S) of the states."""
+    run = lstm_backward if cell == "lstm" else gru_backward
+    fold = find_fold(keep)
+    if fold is None:
+        return run(grad, state, keep, weight, Advanced(forward.states, forward.gates))
+    folded = fold.of_steps(grad), fold.of_states(state), fold.of_steps(keep)
+    found = run(*folded, weight, Advanced(forward.folded, forward.gates))
+    return found._replace(inputs=fold.back(found.inputs), state=found.state[fold.sequences])
 
 
 def lstm_forward(

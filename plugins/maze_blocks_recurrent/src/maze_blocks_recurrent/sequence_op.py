@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from maze_blocks_recurrent import sequence_arrays as arrays
 from maze_blocks_recurrent.sequence_native import native_steps
@@ -92,23 +93,53 @@ def _is_plain(tensor: Tensor) -> bool:
 
 
 class _Replay(torch.autograd.Function):
-    """For updates that are not compiled: without the calls that make an operation known to the compiler."""
+    """For updates that are not compiled: without the calls that make an operation known to torch, unless it records."""
 
     @staticmethod
     def forward(
         ctx: Any, gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, cell: str
     ) -> Tensor:
-        ctx.replay = arrays.Replay(cell, *(tensor.numpy() for tensor in (gates, state, keep, weight.detach(), bias)))
-        states = torch.from_numpy(ctx.replay.states)
-        ctx.save_for_backward(weight, states)
+        ctx.cell, ctx.is_recorded = cell, _get_current_dispatch_mode() is not None
+        run = _replay if ctx.is_recorded else _replay_on_arrays
+        states, folded, kept = run(gates, state, keep, weight.detach(), bias, cell)
+        ctx.save_for_backward(state, keep, weight, states, folded, kept)
         return states
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:  # type: ignore[override]
-        _ = ctx.saved_tensors  # an error where one of them was changed in the meantime
-        in_gates, in_state, in_weight, in_bias = map(torch.from_numpy, ctx.replay.gradients(grad.numpy()))
+        run = _replay_back if ctx.is_recorded else _replay_back_on_arrays
+        in_gates, in_state, in_weight, in_bias = run(grad, *(own.detach() for own in ctx.saved_tensors), ctx.cell)
         return in_gates, in_state, None, in_weight, in_bias, None
+
+
+def _replay_on_arrays(
+    gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, cell: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    found = arrays.replay(cell, *(tensor.numpy() for tensor in (gates, state, keep, weight, bias)))
+    states, folded, kept = map(torch.from_numpy, found)
+    return states, folded, kept
+
+
+def _replay_back_on_arrays(
+    grad: Tensor,
+    state: Tensor,
+    keep: Tensor,
+    weight: Tensor,
+    states: Tensor,
+    folded: Tensor,
+    kept: Tensor,
+    cell: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    forward = arrays.Replayed(states.numpy(), folded.numpy(), kept.numpy())
+    given = (tensor.numpy() for tensor in (grad, state, keep, weight))
+    in_gates, in_state, in_weight, in_bias = map(torch.from_numpy, arrays.replay_gradients(cell, *given, forward))
+    return in_gates, in_state, in_weight, in_bias
+
+
+_replay = torch.library.custom_op("maze_blocks_recurrent::replay", _replay_on_arrays, mutates_args=())
+"""The same as operations that a recording of the gradient writes down."""
+_replay_back = torch.library.custom_op("maze_blocks_recurrent::replay_back", _replay_back_on_arrays, mutates_args=())
 
 
 class _Advance(torch.autograd.Function):

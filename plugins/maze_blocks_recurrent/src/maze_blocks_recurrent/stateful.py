@@ -11,6 +11,7 @@ from maze_blocks_recurrent.layers import Cell, RecurrentLayers
 from maze_blocks_recurrent.options import StatefulOptions
 from maze_perception.block import BlockError, Mirror, PerceptionBlock, Shape, TensorDict
 from maze_runtime.models.recurrence import BEGINS, NEXT_STATE, STATE
+from maze_runtime.models.same_operations import same_operations
 
 
 def make_lstm(
@@ -31,6 +32,7 @@ def make_gru(
     return GRU(in_keys, out_keys, in_shapes, options)
 
 
+@same_operations
 class StatefulRecurrent(PerceptionBlock):
     """One vector a step: T steps of B sequences, (T·B, D) time-major, to (T·B, H).
 

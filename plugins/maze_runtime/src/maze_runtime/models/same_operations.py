@@ -23,6 +23,7 @@ _OF_TORCH = {
     nn.MaxPool2d,
     nn.ModuleDict,
     nn.ModuleList,
+    nn.ParameterList,
     nn.ReLU,
     nn.Sequential,
     nn.Sigmoid,
