@@ -11,6 +11,7 @@ from maze_kernel.contracts.vector import Group
 from maze_kernel.errors import SpaceError
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.models.masked_choices import require_obeys_masks
+from maze_runtime.models.masking import MASKED_LOGIT, mask_logits
 from maze_testing.distributions import check_distribution
 
 VECTOR = spaces.Box(-1.0, 1.0, (4,))
@@ -112,3 +113,18 @@ def test_masks_of_observations_and_other_bits_are_read_as_ever(make_model):
     build(make_model, "", points=points, points_mask=spaces.MultiBinary(3))
     build(make_model, "", doors_mask=spaces.MultiBinary(5))
     build(make_model, "", action_mask=spaces.MultiBinary(3))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bool, torch.float32, torch.int64])
+def test_compiled_masks_are_the_plain_ones(dtype):
+    logits, mask = torch.randn(6, 5), (torch.rand(6, 5) < 0.5).to(dtype)
+
+    def loss(logits):
+        masked = mask_logits(logits, mask)
+        return masked.log_softmax(-1).exp().square().sum(), masked
+
+    gradient = torch.func.grad(loss, has_aux=True)
+    (found, masked), (expected, plain) = torch.compile(gradient, backend="aot_eager")(logits), gradient(logits)
+    assert torch.equal(masked, plain)
+    assert (masked[mask == 0] == MASKED_LOGIT).all()
+    torch.testing.assert_close(found, expected)

@@ -6,6 +6,7 @@ A masked logit is large, negative and finite: its probability is exactly zero in
 from __future__ import annotations
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from maze_kernel.errors import EnvError
@@ -22,6 +23,9 @@ class MaskError(EnvError):
 
 def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
     """Logits (B, L) with `MASKED_LOGIT` where `mask` (B, L), bool or number, is zero."""
+    if torch.compiler.is_compiling() and mask.dtype != torch.bool:
+        # Code that is made for processors takes comparisons of bytes apart, and those of floats sixteen at a time.
+        return torch.where(mask.to(logits.dtype) != 0, logits, MASKED_LOGIT)
     return logits.masked_fill(mask == 0, MASKED_LOGIT)
 
 
