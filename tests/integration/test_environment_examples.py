@@ -64,7 +64,7 @@ def test_all_that_the_page_lists_exists():
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_an_example_trains_and_plays(kernel, tmp_path, file):
     skip_without(file)
-    own = OFF_POLICY if file.stem.endswith("_sac") else ON_POLICY
+    own = OFF_POLICY if file.stem.endswith(("_sac", "_dqn")) else ON_POLICY
     loaded = load_experiment(file, overrides=[*SHORT, *own], kernel=kernel)
     result = train(loaded, kernel, run_dir=tmp_path / "run", verbosity=-1)
     assert result.outcome.status == "done"
