@@ -8,12 +8,14 @@ which are neither copied into the body nor out of it (pickle protocol 5).
 
 from __future__ import annotations
 
+import io
 import pickle
 import socket
 import struct
-from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from collections import ChainMap, deque
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import Any, ClassVar
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
@@ -50,10 +52,29 @@ def frame(kind: int, version: int, body: bytes = b"", buffers: Sequence[memoryvi
     return (head, body, *buffers) if len(body) > _LARGE_BYTES else (head + body, *buffers)
 
 
+def code_from(file_name: str, make: Callable[..., CodeType], arguments: tuple[Any, ...]) -> CodeType:
+    """Code that was sent by value, with the name of its file."""
+    return make(*arguments).replace(co_filename=file_name)
+
+
+def _reduce_code(code: CodeType) -> tuple[Callable[..., CodeType], tuple[Any, ...]]:
+    """What cloudpickle makes of it, and the file's name: from version 3.1.3 on it leaves that out of tracebacks."""
+    return code_from, (code.co_filename, *cloudpickle.Pickler.dispatch_table[CodeType](code))
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    dispatch_table: ClassVar[Any] = ChainMap({CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
+
+
+def _dumps(value: Any, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> bytes:
+    with io.BytesIO() as file:
+        _Pickler(file, buffer_callback=buffer_callback).dump(value)
+        return file.getvalue()
+
+
 def encode(value: Any) -> bytes:
     """An object as bytes for the other side."""
-    data: bytes = cloudpickle.dumps(value)
-    return data
+    return _dumps(value)
 
 
 def encode_apart(value: Any, *, copy: bool) -> tuple[bytes, list[memoryview]]:
@@ -72,8 +93,7 @@ def encode_apart(value: Any, *, copy: bool) -> tuple[bytes, list[memoryview]]:
         buffers.append(np.array(raw).data if copy else raw)
         return False
 
-    data: bytes = cloudpickle.dumps(value, buffer_callback=stays_inside)
-    return data, buffers
+    return _dumps(value, stays_inside), buffers
 
 
 def decode(data: bytes | memoryview, buffers: Sequence[memoryview] = ()) -> Any:
