@@ -174,3 +174,43 @@ def test_a_run_may_be_replaced_and_nothing_else(toy):
         train(toy.load(), toy.kernel, overwrite=True)
     with pytest.raises(RequestError, match="stays in its directory"):
         train(toy.load(), toy.kernel, resume=toy.folder / "a", overwrite=True)
+
+
+CLIPPED = {"wrappers": [{"use": "reward-clipping"}]}
+
+
+def _forget(run_dir, *path):
+    """Make a run one of a version that did not know an option yet."""
+    record = json.loads((run_dir / "run.json").read_text())
+    table = record["experiment"]
+    for key in path[:-1]:
+        table = table[key]
+    del table[path[-1]]
+    (run_dir / "run.json").write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    "path", [("trainer", "nan_at_epoch"), ("wrappers", 0, "min_val"), ("evaluation", "deterministic"), ("vector",)]
+)
+@pytest.mark.parametrize("reopened", [True, False], ids=["by the run", "by the experiment"])
+def test_a_run_of_a_version_that_lacks_an_option_goes_on_with_its_default(toy, path, reopened):
+    tables = {**CLIPPED, "vector": {}}
+    toy.train("a", "trainer.n_epochs=1", tables=tables)
+    _forget(toy.folder / "a", *path)
+    if reopened:
+        resumed = toy.resume("a", "trainer.n_epochs=2")
+    else:
+        resumed = train(toy.load(["trainer.n_epochs=2"], **tables), toy.kernel, resume=toy.folder / "a")
+    assert resumed.epochs == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [("trainer.nan_at_epoch=7", ("trainer", "nan_at_epoch")), ("wrappers.0.min_val=-2.0", ("wrappers", 0, "min_val"))],
+)
+def test_an_option_that_a_run_lacks_may_not_have_another_value_than_its_default(toy, change, path):
+    toy.train("a", "trainer.n_epochs=1", tables=CLIPPED)
+    _forget(toy.folder / "a", *path)
+    with pytest.raises(RequestError) as refused:
+        train(toy.load(["trainer.n_epochs=2", change], **CLIPPED), toy.kernel, resume=toy.folder / "a")
+    assert refused.value.received == ".".join(map(str, path))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import attrs
 
-from maze_kernel.errors import CheckpointError, RequestError
+from maze_kernel.errors import CheckpointError, ExperimentError, RequestError
 from maze_runtime.run.directory import open_run
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from maze_kernel.contracts.trainer import Trainer
     from maze_kernel.loader import Kernel
     from maze_runtime.run.assembly import Assembly
+
+_Path: TypeAlias = tuple[str | int, ...]
 
 _FREE_TABLES = ("loggers", "callbacks", "checkpoint", "workers", "plugins", "initialize_from")
 _FREE_KEYS = (
@@ -87,13 +90,23 @@ def _without_options_of_mode(resolved: Mapping[str, Any], overrides: Sequence[st
     return {**resolved, "vector": {key: value for key, value in vector.items() if key in ("n_envs", "mode")}}
 
 
-def check_compatible(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def check_compatible(stored: Mapping[str, Any], wanted: LoadedExperiment) -> None:
     """Refuse to resume with an experiment that trains something else.
+
+    An option that the version which began the run did not have yet may have its default value, as it has where the run
+    is resumed without an experiment.
 
     Raises:
         RequestError: naming every key that may not change.
     """
-    changed = [path for path in _differences(stored, wanted) if not _is_free(path)]
+    differences = [found for found in _differences(stored, wanted.resolved) if not _is_free(_dotted(found.path))]
+    unsaid = [found.path for found in differences if found.unsaid]
+    defaults = _by_default(wanted, unsaid) if unsaid else {}
+    changed = [
+        _dotted(path)
+        for path, unsaid in differences
+        if not unsaid or _value_at(defaults, path) != _value_at(wanted.resolved, path)
+    ]
     if changed:
         raise RequestError(
             "a resumed run cannot change what it trains",
@@ -126,17 +139,61 @@ def restore(checkpoint: Checkpoint, trainer: Trainer, assembly: Assembly) -> Loo
     return checkpoint.loop
 
 
-def _differences(old: Any, new: Any, path: str = "") -> list[str]:
+class _Difference(NamedTuple):
+    path: _Path
+    """Keys of tables and places in lists."""
+    unsaid: bool
+    """Whether the older data have no such key."""
+
+
+def _differences(old: Any, new: Any, path: _Path = ()) -> list[_Difference]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         keys = [*old, *(key for key in new if key not in old)]
         return [
             found
             for key in keys
-            for found in _differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
+            for found in (
+                _differences(old[key], new.get(key), (*path, key))
+                if key in old
+                else [_Difference((*path, key), unsaid=True)]
+            )
         ]
-    old, new = (list(value) if isinstance(value, tuple) else value for value in (old, new))
-    unsaid = old is None and new in ({}, [])  # a key that the version which began the run did not have
-    return [] if old == new or unsaid else [path]
+    if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)) and len(old) == len(new):
+        return [
+            found
+            for place, (before, after) in enumerate(zip(old, new, strict=True))
+            for found in _differences(before, after, (*path, place))
+        ]
+    return [] if old == new else [_Difference(path, unsaid=False)]
+
+
+def _by_default(wanted: LoadedExperiment, unsaid: Sequence[_Path]) -> Mapping[str, Any]:
+    """What the experiment resolves to without the values at these paths; nothing where it needs one of them."""
+    from maze_kernel.config.load import experiment_from_mapping
+
+    experiment = wanted.experiment
+    required = {"name": experiment.name, "env": experiment.env, "trainer": experiment.trainer}
+    tables = {key: copy.deepcopy(wanted.resolved[key]) for key in {path[0] for path in unsaid}}
+    for path in unsaid:
+        del _value_at(tables, path[:-1])[path[-1]]
+    try:
+        return experiment_from_mapping({**required, **tables}, kernel=wanted.kernel).resolved
+    except ExperimentError:
+        return {}
+
+
+def _value_at(data: Any, path: _Path) -> Any:
+    """The value at a path; None where there is none."""
+    for key in path:
+        try:
+            data = data[key]
+        except (LookupError, TypeError):
+            return None
+    return data
+
+
+def _dotted(path: _Path) -> str:
+    return ".".join(map(str, path))
 
 
 def _is_free(path: str) -> bool:

@@ -43,7 +43,7 @@ def run_directory(
         path = _new_directory(assembly, resume, overwrite=False)
         return path, None, ["the run was stopped before it began: training starts at the beginning"]
     stored = open_run(resume)
-    check_compatible(stored.resolved, assembly.loaded.resolved)
+    check_compatible(stored.resolved, assembly.loaded)
     clean_run_directory(stored.path)
     store = CheckpointStore(stored.path)
     store.clean()
