@@ -173,7 +173,7 @@ def _by_default(wanted: LoadedExperiment, unsaid: Sequence[_Path]) -> Mapping[st
 
     experiment = wanted.experiment
     required = {"name": experiment.name, "env": experiment.env, "trainer": experiment.trainer}
-    tables = {key: copy.deepcopy(wanted.resolved[key]) for key in {path[0] for path in unsaid}}
+    tables = {name: copy.deepcopy(wanted.resolved[name]) for name in {str(path[0]) for path in unsaid}}
     for path in unsaid:
         del _value_at(tables, path[:-1])[path[-1]]
     try:
