@@ -46,7 +46,7 @@ results = {f"actions.{name}": value for name, value in actions.items()}
 results |= {f"logits.{name}": value for name, value in logits.items()}
 np.savez(out, **{name: value.detach().numpy() for name, value in results.items()})
 """
-FORMATS = {"onnx": (RUN_ONNX, ".onnx", 1e-5), "torch-export": (RUN_TORCH, ".pt2", 1e-6)}
+FORMATS = {"onnx": (RUN_ONNX, ".onnx", 1e-5), "torch-export": (RUN_TORCH, ".pt2", 1e-5)}
 
 
 class EveryHead(FlatEnv):

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from maze_perception.fast_tanh import tanh_
+
 
 class ParameterArrays:
     """NumPy views of parameters on the CPU, which follow in-place updates.
@@ -94,7 +96,7 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[np.ndarray], 
 
 IN_PLACE: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu_,
-    "tanh": torch.tanh_,
+    "tanh": tanh_,
     "sigmoid": torch.sigmoid_,
 }
 """Torch functions that write to their argument, of activations whose gradient needs nothing but their result."""
