@@ -24,6 +24,7 @@ SHIPPING = {
     "plugins/maze_ray/src/maze_ray/host.py",
     "plugins/maze_ray/src/maze_ray/messages.py",
     "plugins/maze_ray/src/maze_ray/pool.py",
+    "plugins/maze_runtime/src/maze_runtime/workers/pickling.py",
     "plugins/maze_testing/src/maze_testing/by_value_pool.py",
 }
 

@@ -1,6 +1,6 @@
 """How calls and answers travel to an actor's process and back: frames on a stream socket.
 
-The only file that serialises Python objects (with cloudpickle), and only between a process and the workers it
+Serialises Python objects (`maze_runtime.workers.pickling`), and only between a process and the workers it
 started itself; nothing here ever reads a file. A frame is a kind, the number of buffers, the version of the weights the
 call is meant for and the length of the body, then the lengths of the buffers, the body, and the buffers: large arrays,
 which are neither copied into the body nor out of it (pickle protocol 5).
@@ -8,19 +8,18 @@ which are neither copied into the body nor out of it (pickle protocol 5).
 
 from __future__ import annotations
 
-import io
 import pickle
 import socket
 import struct
-from collections import ChainMap, deque
-from collections.abc import Callable, Sequence
-from types import CodeType
-from typing import Any, ClassVar
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 
 from maze_runtime.workers.modules import modules_to_ship
+from maze_runtime.workers.pickling import dumps
 
 HEADER = struct.Struct("<BIQQ")
 _LENGTH = struct.Struct("<Q")
@@ -52,29 +51,9 @@ def frame(kind: int, version: int, body: bytes = b"", buffers: Sequence[memoryvi
     return (head, body, *buffers) if len(body) > _LARGE_BYTES else (head + body, *buffers)
 
 
-def code_from(file_name: str, make: Callable[..., CodeType], arguments: tuple[Any, ...]) -> CodeType:
-    """Code that was sent by value, with the name of its file."""
-    return make(*arguments).replace(co_filename=file_name)
-
-
-def _reduce_code(code: CodeType) -> tuple[Callable[..., CodeType], tuple[Any, ...]]:
-    """What cloudpickle makes of it, and the file's name: from version 3.1.3 on it leaves that out of tracebacks."""
-    return code_from, (code.co_filename, *cloudpickle.Pickler.dispatch_table[CodeType](code))
-
-
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    dispatch_table: ClassVar[Any] = ChainMap({CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
-
-
-def _dumps(value: Any, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> bytes:
-    with io.BytesIO() as file:
-        _Pickler(file, buffer_callback=buffer_callback).dump(value)
-        return file.getvalue()
-
-
 def encode(value: Any) -> bytes:
     """An object as bytes for the other side."""
-    return _dumps(value)
+    return dumps(value)
 
 
 def encode_apart(value: Any, *, copy: bool) -> tuple[bytes, list[memoryview]]:
@@ -93,7 +72,7 @@ def encode_apart(value: Any, *, copy: bool) -> tuple[bytes, list[memoryview]]:
         buffers.append(np.array(raw).data if copy else raw)
         return False
 
-    return _dumps(value, stays_inside), buffers
+    return dumps(value, stays_inside), buffers
 
 
 def decode(data: bytes | memoryview, buffers: Sequence[memoryview] = ()) -> Any:

@@ -7,16 +7,15 @@ nothing here reads a file.
 
 from __future__ import annotations
 
-import io
 import pickle
-from collections import ChainMap
 from collections.abc import Callable
-from types import CodeType
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
+
+from maze_runtime.workers.pickling import dumps
 
 BY_VALUE_BYTES = 1 << 16
 """Below, a copy in every message is cheaper than an object that messages refer to."""
@@ -44,26 +43,6 @@ class Raised:
     exit_code: int | None = None
 
 
-def code_from(file_name: str, make: Callable[..., CodeType], arguments: tuple[Any, ...]) -> CodeType:
-    """Code that was sent by value, with the name of its file."""
-    return make(*arguments).replace(co_filename=file_name)
-
-
-def _reduce_code(code: CodeType) -> tuple[Callable[..., CodeType], tuple[Any, ...]]:
-    """What cloudpickle makes of it, and the file's name: from version 3.1.3 on it leaves that out of tracebacks."""
-    return code_from, (code.co_filename, *cloudpickle.Pickler.dispatch_table[CodeType](code))
-
-
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    dispatch_table: ClassVar[Any] = ChainMap({CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
-
-
-def _dumps(value: Any, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> bytes:
-    with io.BytesIO() as file:
-        _Pickler(file, protocol=5, buffer_callback=buffer_callback).dump(value)
-        return file.getvalue()
-
-
 def pack(value: Any) -> Packed:
     """An object, ready to send."""
     buffers: list[np.ndarray] = []
@@ -75,7 +54,7 @@ def pack(value: Any) -> Packed:
         buffers.append(np.frombuffer(raw, np.uint8))
         return False
 
-    return (_dumps(value, keep_inside), *buffers)
+    return (dumps(value, keep_inside), *buffers)
 
 
 def unpack(packed: Packed) -> Any:
@@ -99,7 +78,7 @@ def pack_factory(factory: Callable[..., Any], modules: list[Any]) -> bytes:
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
-        return _dumps(factory)
+        return dumps(factory)
     finally:
         for module in modules:
             cloudpickle.unregister_pickle_by_value(module)
