@@ -52,7 +52,7 @@ def train_a_moment(kernel, played):
             "vector": {"n_envs": 2},
             "trainer": options,
             "evaluation": {"n_episodes": 0},
-            "model": {"use": "auto", "hidden_units": [8]},
+            "model": {"use": "auto", "hidden_units": [8], "non_lin": "tanh"},
             "loggers": [{"use": "csv"}],
             **{key: str(value) if key == "initialize_from" else value for key, value in tables.items()},
         }
@@ -167,6 +167,25 @@ def test_a_model_that_does_not_fit_at_all_is_refused_with_both_shapes(run):
         run("second", "ppo", initialize_from=first.run_dir, model={"use": "auto", "hidden_units": [6, 5]})
     assert "instead of" in caught.value.received
     assert "[model]" in caught.value.help
+
+
+@pytest.mark.parametrize(("source", "target", "theirs"), [("sac", "ppo", "relu"), ("ppo", "sac", "tanh")])
+def test_weights_of_other_activations_are_refused_with_the_line_to_write(run, source, target, theirs):
+    chosen = {"use": "auto", "hidden_units": [8]}  # by what the trainer values
+    first = run("first", source, model=chosen)
+    with pytest.raises(RequestError, match="other activations") as caught:
+        run("second", target, initialize_from=first.run_dir, model=chosen)
+    assert f"{theirs} instead of" in caught.value.received
+    assert caught.value.help == f'write non_lin = "{theirs}" into [model]'
+    third = run("third", target, initialize_from=first.run_dir, model={**chosen, "non_lin": theirs})
+    assert "policy: all 4 tensors taken over" in log_of(third)
+
+
+def test_weights_of_a_version_that_did_not_say_its_activations_are_taken(run, monkeypatch):
+    with monkeypatch.context() as older:
+        older.setattr("maze_runtime.training.loop.activations_of", lambda model: {})
+        first = run("first", "sac", model={"use": "auto", "hidden_units": [8]})
+    assert "policy: all 4 tensors taken over" in log_of(run("second", "ppo", initialize_from=first.run_dir))
 
 
 def test_a_run_without_a_policy_in_common_is_refused_with_the_names_of_both(run):

@@ -11,8 +11,12 @@ from maze_kernel.validators import at_least, at_most, length_at_least
 from maze_runtime.models.distribution_rule import DistributionRule
 
 NonLinearity = Literal["relu", "tanh", "sigmoid", "elu", "leaky-relu", "silu", "softplus", "gelu", "identity"]
+AutoNonLinearity = Literal[
+    "auto", "relu", "tanh", "sigmoid", "elu", "leaky-relu", "silu", "softplus", "gelu", "identity"
+]
 Pooling = Literal["mean", "sum", "max"]
 Initialisation = Literal["orthogonal", "normc", "torch"]
+AutoInitialisation = Literal["auto", "orthogonal", "normc", "torch"]
 Precision = Literal["float32", "bfloat16"]
 
 BlockSelection = Annotated[Selection, "block"]
@@ -251,14 +255,14 @@ class DefaultStackOptions:
 
     hidden_units: tuple[int, ...] = attrs.field(default=(64, 64), validator=UNITS)
     """Units a layer of the dense block of vectors, of each network."""
-    non_lin: NonLinearity = "tanh"
-    """Activation of the dense blocks."""
+    non_lin: AutoNonLinearity = "auto"
+    """Activation of the dense blocks; "auto": "relu" where the trainer values actions (SAC, TD3), else "tanh"."""
     sequences: tuple[str, ...] = ()
     """Observations (T, D) whose rows are steps in the order of time: a `gru-last-step` reads each. Without it numbers of two dimensions are flattened or, with a mask `<name>_mask` (T,), a set."""  # noqa: E501
     recurrence: BlockSelection | None = None
     """Block after these stacks, e.g. a `gru` with stateful = true, of each network."""
-    init: Initialisation = "orthogonal"
-    """Initial weights, as in `concat`."""
+    init: AutoInitialisation = "auto"
+    """Initial weights, as in `concat`; "auto": "torch" where the trainer values actions, else "orthogonal"."""
     action_frequencies: dict[str, tuple[float, ...]] = attrs.field(factory=dict)
     """Action head to how often each choice is taken before training, as in `concat`."""
 

@@ -32,11 +32,25 @@ from maze_runtime.models.actor_critic import StructuredActorCritic
 
 def make_auto_model(context: ModelContext, options: AutoOptions | None = None) -> StructuredActorCritic:
     """The target of the model `auto`, which a run without `[model]` uses."""
-    options = options or AutoOptions()
+    options = chosen_for(options or AutoOptions(), context.critic)
     check_sequences(context, options.sequences)
     model = assemble(context, AutoTemplate(options, context.catalog), options.distributions)
     model.notes = tuple(_notes(context, options))
     return with_precision(model, options.precision)
+
+
+def chosen_for(options: AutoOptions, critic: str) -> AutoOptions:
+    """The options with activation and initial weights in the place of "auto".
+
+    Args:
+        critic: what the trainer asks for, see `ModelContext`.
+    """
+    non_lin, init = ("relu", "torch") if critic == "state-action" else ("tanh", "orthogonal")
+    return attrs.evolve(
+        options,
+        non_lin=non_lin if options.non_lin == "auto" else options.non_lin,
+        init=init if options.init == "auto" else options.init,
+    )
 
 
 def check_sequences(context: ModelContext, names: Iterable[str]) -> None:
@@ -84,7 +98,11 @@ def _told_layers(options: AutoOptions, modalities: Iterable[Modality]) -> str:
 
 @attrs.frozen
 class AutoTemplate:
-    """The layers of `auto`."""
+    """The layers of `auto`.
+
+    Args:
+        options: after `chosen_for`.
+    """
 
     options: AutoOptions
     catalog: Any

@@ -30,7 +30,7 @@ from maze_perception.models.assembly import (
     find_inputs,
     twin_q_networks,
 )
-from maze_perception.models.auto import AutoTemplate, check_sequences
+from maze_perception.models.auto import AutoTemplate, check_sequences, chosen_for
 from maze_perception.models.head_bias import head_biases
 from maze_perception.models.masks import action_distributions
 from maze_perception.models.user_network import UserNetwork
@@ -109,7 +109,7 @@ class _Parts:
         observation, action = context.spaces.observation[key], context.spaces.action[key]
         masks, features, encoder = find_inputs(observation, action)
         return cls(
-            AutoTemplate(AutoOptions(**stack), context.catalog),
+            AutoTemplate(chosen_for(AutoOptions(**stack), context.critic), context.catalog),
             options.critics.get(key, options.critic),
             context.critic == "state-action",
             observation,

@@ -62,6 +62,7 @@ class Checkpoint:
         transforms: statistics of each transform, innermost first.
         callbacks: "states" of callbacks by name and "options" that they changed; empty where there is neither.
         resumable: False for weights kept only because they were the best.
+        activations: see `activations_of`; empty where an older version wrote it.
     """
 
     epoch: int
@@ -71,6 +72,7 @@ class Checkpoint:
     transforms: Sequence[Mapping[str, Any]] = ()
     callbacks: Mapping[str, Any] = attrs.field(factory=dict)
     resumable: bool = True
+    activations: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -94,7 +96,8 @@ class StateFile:
     """`state.json`.
 
     Attributes:
-        state: "transforms", and of resumable checkpoints "loop", "trainer", "callbacks"; a tree of `state_tree`.
+        state: "transforms", "activations", and of resumable checkpoints "loop", "trainer", "callbacks"; a tree of
+            `state_tree`.
     """
 
     format: int
@@ -114,6 +117,8 @@ def checkpoint_files(checkpoint: Checkpoint) -> list[tuple[str, bytes]]:
         state |= {"loop": to_data(checkpoint.loop), "trainer": checkpoint.trainer}
     if checkpoint.callbacks:
         state["callbacks"] = checkpoint.callbacks
+    if checkpoint.activations:
+        state["activations"] = checkpoint.activations
     tree, tensors = flatten_state(state)
     file = StateFile(format=FORMAT, epoch=checkpoint.epoch, resumable=checkpoint.resumable, state=tree)
     model = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in checkpoint.model.items()}
@@ -147,6 +152,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
             transforms=state.get("transforms", []),
             callbacks=state.get("callbacks", {}),
             resumable=file.resumable,
+            activations=state.get("activations", {}),
         )
     except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise CheckpointError(f"checkpoint {folder} is damaged: {error!r}") from error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_kernel.components import TrainerComponent
 from maze_kernel.errors import MazeError, PluginError, RequestError
+from maze_runtime.models.activations import activations_of
 from maze_runtime.run.directory import StoredRun, open_run
 from maze_runtime.training.checkpoint import Checkpoint
 from maze_runtime.training.checkpoint_store import CheckpointStore
@@ -46,7 +47,7 @@ def initialize_from(run: Path | str, trainer: Trainer, assembly: Assembly) -> li
         What to tell the user: what was taken over, and what was not.
 
     Raises:
-        RequestError: no weight of the policy fits, or it is no run directory.
+        RequestError: no weight of the policy fits, some stand before another activation, or it is no run directory.
         CheckpointError: it has no whole checkpoint.
     """
     stored, checkpoint = open_source(run)
@@ -58,6 +59,7 @@ def initialize_from(run: Path | str, trainer: Trainer, assembly: Assembly) -> li
     fitting = {name: tensor for name, tensor in theirs.items() if name in own and own[name].shape == tensor.shape}
     if not any(tensor.dim() > 1 for name, tensor in fitting.items() if name in policy):
         raise _nothing_fits(run, {name: own[name] for name in own if name in policy}, checkpoint.model)
+    _check_activations(run, checkpoint.activations, activations_of(model), fitting)
     model.load_state_dict(fitting, strict=False)
     lines = [f"initialised from epoch {checkpoint.epoch} of {run} ({_trainer_of(stored)})"]
     lines.append(_report("policy", [name for name in own if name in policy], fitting))
@@ -91,6 +93,22 @@ def _report(part: str, names: Sequence[str], fitting: Mapping[str, Any]) -> str:
         return f"{part}: new, nothing in the other run fits it"
     shown = ", ".join(left[:_SHOWN]) + (" …" if len(left) > _SHOWN else "")
     return f"{part}: {len(names) - len(left)} of {len(names)} tensors taken over; left as they were: {shown}"
+
+
+def _check_activations(
+    run: Path | str, theirs: Mapping[str, str], own: Mapping[str, str], fitting: Mapping[str, Any]
+) -> None:
+    """Refuse weights behind which the other run had another activation."""
+    taken = [path for path in own if any(name.startswith(f"{path}.") for name in fitting)]
+    wrong = [path for path in taken if theirs.get(path, own[path]) != own[path]]
+    if wrong:
+        names = sorted({theirs[path] for path in wrong})
+        raise RequestError(
+            f"the networks of {run} have other activations: what they learnt means nothing to these",
+            received=", ".join(f"{path}: {theirs[path]} instead of {own[path]}" for path in wrong[:_SHOWN]),
+            expected="the same ones",
+            help=f'write non_lin = "{names[0]}" into [model]',
+        )
 
 
 def _nothing_fits(run: Path | str, own: Mapping[str, Any], theirs: Mapping[str, Any]) -> RequestError:

@@ -15,6 +15,7 @@ from maze_kernel.contracts.logger import EpochRecord, Outcome, Progress
 from maze_kernel.contracts.trainer import Statistics, Trainer
 from maze_kernel.errors import CheckpointError
 from maze_runtime.events.declaration import histogram
+from maze_runtime.models.activations import activations_of
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.training.budget import Budget
@@ -227,9 +228,15 @@ class Loop:
         """The run as it is now; weights are copies, so later training cannot change them."""
         model = {name: tensor.detach().clone() for name, tensor in _weights(self.trainer).items()}
         transforms = _copied(self.assembly.transform_states())
-        epoch = self.state.epoch
+        network: Any = self.trainer.model
+        of_all: dict[str, Any] = {
+            "epoch": self.state.epoch,
+            "model": model,
+            "transforms": transforms,
+            "activations": activations_of(network),
+        }
         if not resumable:
-            return Checkpoint(epoch=epoch, model=model, transforms=transforms, resumable=False)
+            return Checkpoint(**of_all, resumable=False)
         loop = attrs.evolve(
             self.state,
             wall_seconds=self._seconds(),
@@ -237,14 +244,7 @@ class Loop:
             **self.evaluators.event_orders(),
         )
         trainer = _copied(self.trainer.state_dict())
-        return Checkpoint(
-            epoch=epoch,
-            model=model,
-            loop=loop,
-            trainer=trainer,
-            transforms=transforms,
-            callbacks=_copied(self._callback_states()),
-        )
+        return Checkpoint(**of_all, loop=loop, trainer=trainer, callbacks=_copied(self._callback_states()))
 
     def _callback_states(self) -> dict[str, Any]:
         parts = {"states": self.callbacks.state_dict(), "options": self.seen.changed}
