@@ -10,6 +10,7 @@ from maze_kernel.contracts.env import FLAT_KEY
 from maze_kernel.errors import EnvError
 
 SPACE = spaces.MultiDiscrete([2, 3, 4], start=[0, -1, 5])
+FROM_ZERO = spaces.MultiDiscrete([2, 3, 4])
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,28 @@ SPACE = spaces.MultiDiscrete([2, 3, 4], start=[0, -1, 5])
 )
 def test_membership_is_gymnasiums(value):
     assert _BoundedOnce(SPACE).contains(value) == SPACE.contains(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array([0, 0, 0]),
+        np.array([1, 2, 3]),
+        np.array([1, 2, 4]),
+        np.array([-1, 0, 0]),
+        np.array([0, 0, -(2**63)]),
+        np.array([0, 2**63 - 1, 0]),
+        np.zeros((3, 2), np.int64)[:, 0],
+        np.array([0, 0]),
+        np.array([1, 2, 3], np.int32),
+        np.array([1, 2, 3], np.uint64),
+        np.array([0.0, 0.0, 0.0]),
+        [1, 2, 3],
+    ],
+    ids=str,
+)
+def test_membership_is_gymnasiums_where_all_choices_count_from_zero(value):
+    assert _BoundedOnce(FROM_ZERO).contains(value) == FROM_ZERO.contains(value)
 
 
 def test_an_equal_space_with_the_same_samples():

@@ -75,10 +75,14 @@ class _BoundedOnce(spaces.MultiDiscrete):
     def __init__(self, space: spaces.MultiDiscrete) -> None:
         super().__init__(space.nvec, dtype=space.dtype, seed=space.np_random, start=space.start)
         self._last = self.start + (self.nvec - 1)
+        counts_from_zero = self.dtype == np.int64 and not self.start.any()
+        self._last_unsigned = self._last.astype(np.uint64) if counts_from_zero else None
 
     def contains(self, x: Any) -> bool:
         if not isinstance(x, np.ndarray):
             return super().contains(x)
+        if x.dtype == np.int64 and x.shape == self.shape and self._last_unsigned is not None:
+            return not np.count_nonzero(x.view(np.uint64) > self._last_unsigned)  # a negative one is very large there
         if x.shape != self.shape or not np.can_cast(x.dtype, self.dtype):
             return False
         return bool(((self.start <= x) & (x <= self._last)).all())
