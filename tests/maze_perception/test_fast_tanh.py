@@ -6,7 +6,7 @@ import torch
 from torch.func import grad, vmap
 
 from maze_kernel.config.load import select
-from maze_perception.fast_tanh import FEWEST, tanh_, written_out
+from maze_perception.fast_tanh import FEWEST, MOST_THREADS, tanh_, written_out
 
 WRITTEN_OUT = 1.4
 """Units in the last place."""
@@ -93,6 +93,19 @@ def test_other_numbers_are_left_to_torch():
     for dtype in (torch.float64, torch.bfloat16):
         x = many(FEWEST).to(dtype)
         assert torch.equal(tanh_(x.clone()), torch.tanh(x))
+
+
+def test_many_numbers_are_left_to_the_threads_of_torch():
+    x, n_threads = many(1 << 16), torch.get_num_threads()
+    try:
+        torch.set_num_threads(MOST_THREADS + 1)
+        assert torch.equal(tanh_(x.clone()), torch.tanh(x))
+        few = x[:FEWEST]
+        assert torch.equal(tanh_(few.clone()), torch.from_numpy(np.tanh(few.numpy())))
+        torch.set_num_threads(MOST_THREADS)
+        assert torch.equal(tanh_(x.clone()), torch.from_numpy(np.tanh(x.numpy())))
+    finally:
+        torch.set_num_threads(n_threads)
 
 
 def test_transforms_of_functions_see_through_it():

@@ -17,6 +17,12 @@ from torch import Tensor
 FEWEST = 4096
 """Fewer numbers are left to torch: calling NumPy would cost more than it saves."""
 
+MOST_THREADS = 4
+"""Where torch has more, it is left as many numbers as it divides among them; NumPy has one thread."""
+
+_DIVIDED = 32_768
+"""torch divides tensors of more numbers."""
+
 _SMALL = 0.625
 """Where the two formulas meet."""
 
@@ -57,11 +63,16 @@ def tanh_(x: Tensor) -> Tensor:
         return torch.tanh_(x)
     if torch.compiler.is_compiling():
         return written_out(x)
-    if type(x) is not Tensor or x.numel() < FEWEST or torch._C._are_functorch_transforms_active():
+    if type(x) is not Tensor or not _pays(x.numel()) or torch._C._are_functorch_transforms_active():
         return torch.tanh_(x)
     if x.requires_grad and torch.is_grad_enabled():
         return _Tanh.apply(x)  # type: ignore[no-untyped-call, no-any-return]
     return _tanh_(x)  # type: ignore[no-any-return]
+
+
+def _pays(n: int) -> bool:
+    """Whether NumPy is faster at so many numbers."""
+    return n >= FEWEST and (n <= _DIVIDED or torch.get_num_threads() <= MOST_THREADS)
 
 
 def written_out(x: Tensor) -> Tensor:
