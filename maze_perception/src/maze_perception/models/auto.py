@@ -40,7 +40,7 @@ def make_auto_model(context: ModelContext, options: AutoOptions | None = None) -
 
 
 def chosen_for(options: AutoOptions, critic: str) -> AutoOptions:
-    """The options with activation and initial weights in the place of "auto".
+    """The options with activation and initial weights in the place of "auto"; see docs/decisions/0028.
 
     Args:
         critic: what the trainer asks for, see `ModelContext`.
