@@ -107,7 +107,7 @@ def _check_activations(
             f"the networks of {run} have other activations: what they learnt means nothing to these",
             received=", ".join(f"{path}: {theirs[path]} instead of {own[path]}" for path in wrong[:_SHOWN]),
             expected="the same ones",
-            help=f'write non_lin = "{names[0]}" into [model]',
+            help=f'write non_lin = "{names[0]}" into [model], with use = "auto" where there is no such table',
         )
 
 
