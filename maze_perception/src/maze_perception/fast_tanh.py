@@ -76,7 +76,7 @@ def _pays(n: int) -> bool:
 
 
 def written_out(x: Tensor) -> Tensor:
-    """tanh(x) in operations that a compiler joins, with its first derivative 1 − tanh²(x).
+    """tanh(x) in operations that a compiler joins, with its first derivative 1 − tanh²(x); NaN where x is infinite.
 
     Source of the polynomial: Moshier, "Methods and Programs for Mathematical Functions" (1989), tanh in single
     precision.

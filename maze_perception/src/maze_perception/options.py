@@ -11,12 +11,10 @@ from maze_kernel.validators import at_least, at_most, length_at_least
 from maze_runtime.models.distribution_rule import DistributionRule
 
 NonLinearity = Literal["relu", "tanh", "sigmoid", "elu", "leaky-relu", "silu", "softplus", "gelu", "identity"]
-AutoNonLinearity = Literal[
-    "auto", "relu", "tanh", "sigmoid", "elu", "leaky-relu", "silu", "softplus", "gelu", "identity"
-]
+AutoNonLinearity = Literal["auto", NonLinearity]
 Pooling = Literal["mean", "sum", "max"]
 Initialisation = Literal["orthogonal", "normc", "torch"]
-AutoInitialisation = Literal["auto", "orthogonal", "normc", "torch"]
+AutoInitialisation = Literal["auto", Initialisation]
 Precision = Literal["float32", "bfloat16"]
 
 BlockSelection = Annotated[Selection, "block"]

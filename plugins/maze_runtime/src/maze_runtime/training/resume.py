@@ -100,12 +100,12 @@ def check_compatible(stored: Mapping[str, Any], wanted: LoadedExperiment) -> Non
         RequestError: naming every key that may not change.
     """
     differences = [found for found in _differences(stored, wanted.resolved) if not _is_free(_dotted(found.path))]
-    unsaid = [found.path for found in differences if found.unsaid]
-    defaults = _by_default(wanted, unsaid) if unsaid else {}
+    new_options = [found.path for found in differences if found.unsaid]
+    defaults = _by_default(wanted, new_options) if new_options else {}
     changed = [
-        _dotted(path)
-        for path, unsaid in differences
-        if not unsaid or _value_at(defaults, path) != _value_at(wanted.resolved, path)
+        _dotted(found.path)
+        for found in differences
+        if not found.unsaid or _value_at(defaults, found.path) != _value_at(wanted.resolved, found.path)
     ]
     if changed:
         raise RequestError(
@@ -167,14 +167,14 @@ def _differences(old: Any, new: Any, path: _Path = ()) -> list[_Difference]:
     return [] if old == new else [_Difference(path, unsaid=False)]
 
 
-def _by_default(wanted: LoadedExperiment, unsaid: Sequence[_Path]) -> Mapping[str, Any]:
+def _by_default(wanted: LoadedExperiment, new_options: Sequence[_Path]) -> Mapping[str, Any]:
     """What the experiment resolves to without the values at these paths; nothing where it needs one of them."""
     from maze_kernel.config.load import experiment_from_mapping
 
     experiment = wanted.experiment
     required = {"name": experiment.name, "env": experiment.env, "trainer": experiment.trainer}
-    tables = {name: copy.deepcopy(wanted.resolved[name]) for name in {str(path[0]) for path in unsaid}}
-    for path in unsaid:
+    tables = {name: copy.deepcopy(wanted.resolved[name]) for name in {str(path[0]) for path in new_options}}
+    for path in new_options:
         del _value_at(tables, path[:-1])[path[-1]]
     try:
         return experiment_from_mapping({**required, **tables}, kernel=wanted.kernel).resolved
