@@ -8,9 +8,9 @@
     python benchmarks/suite.py --write docs/explanation/results.md       page and pictures from that file
 
 Every job (library, algorithm, task, seed) runs in a process of its own and leaves one file of JSON lines,
-`<name>.jsonl`, when it is done. A finished job is never run again; one that was cut goes on from its last checkpoint
-(ours) or starts over (the peer's); one that failed leaves `<name>.failed` with what it said, and is tried again by the
-next call. Peers: `benchmarks/requirements.txt`.
+`<name>.jsonl`, when it is done. A finished job is never run again; one that was cut, or that the system killed, goes on
+from its last checkpoint (ours) or starts over (the peer's); one that raised leaves `<name>.failed` with what it said,
+and is begun anew by the next call. Peers: `benchmarks/requirements.txt`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class Runner:
             part.replace(self._file(job, "jsonl"))
             print(f"done    {job}: {_last_score(self._file(job, 'jsonl'))}", flush=True)
             return True
-        part.unlink(missing_ok=True)
+        if process.returncode > 0:  # it raised, and may do so again from its last checkpoint
+            part.unlink(missing_ok=True)
         lines = said.splitlines()[-N_LINES:]
         # The last line that is not indented: what was raised.
         what = next((line for line in reversed(lines) if line[:1].strip()), "it said nothing")

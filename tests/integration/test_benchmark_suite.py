@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -249,6 +250,25 @@ def test_a_job_that_fails_is_named_and_tried_again(module, tasks, tmp_path):
     assert list(results.failed) == [broken]
     assert "sarsa" in results.failed[broken].lower()
     assert "(exit status 1)" in results.failed[broken]
+
+
+@pytest.mark.slow
+def test_a_job_that_the_system_killed_goes_on(module, tasks, tmp_path):
+    suite = module("suite")
+    runner = suite.Runner(tmp_path, 1)
+    (job,) = module("suite_tasks").jobs_of(tasks, seeds=[0], only=["maze", "DQN", "CartPole-v1"], steps_factor=0.2)
+    part = tmp_path / f"{job.name}.part"
+    with ThreadPoolExecutor(1) as thread:
+        failed = thread.submit(runner.run, [job])
+        _wait_for(part.with_suffix(".run") / "checkpoints/last")
+        (process,) = runner._running
+        process.kill()
+        assert failed.result(SECONDS) == [job]
+    assert "(exit status -9)" in module("suite_results").read_results(tmp_path).failed[job]
+    cut = part.read_text(encoding="utf-8")
+    assert runner.run([job]) == []
+    assert part.with_suffix(".jsonl").read_text(encoding="utf-8").startswith(cut)
+    assert not list(tmp_path.rglob("*.failed")) + list(tmp_path.rglob("*.run"))
 
 
 def _wait_for(path):
