@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from maze_kernel.validators import one_of
+from maze_kernel.validators import at_least, one_of
 
 PLUGIN_API = 1
 """The integer a plugin declares as `MAZE_PLUGIN_API`; raised only when a hook or a record changes incompatibly."""
@@ -123,6 +123,8 @@ class TrainerComponent(Component):
     """Whether it trains models that carry state from step to step, as a sequence; others are refused such models."""
     collects_rollouts: bool = False
     """Whether it takes no single steps in its batch: it lets one collect that can (`collector_for`), or needs none."""
+    n_envs: int | None = attrs.field(default=None, validator=attrs.validators.optional(at_least(1)))
+    """Environments where `[vector]` does not say how many: what its defaults are meant for; None: 8."""
     default: bool = False
     """Whether Python code that names no trainer gets it."""
 

@@ -55,14 +55,12 @@ class OnPolicyOptions:
 class A2COptions(OnPolicyOptions):
     """Synchronous advantage actor-critic. Source: Mnih et al. 2016."""
 
-    epoch_length: int = attrs.field(default=400, validator=at_least(1))
+    epoch_length: int = attrs.field(default=312, validator=at_least(1))
     """Updates (rollouts) an epoch."""
-    n_rollout_steps: int = attrs.field(default=5, validator=at_least(1))
+    n_rollout_steps: int = attrs.field(default=8, validator=at_least(1))
     """Decisions of each environment a rollout; all of them are trained on."""
-    lr: float | Schedule = attrs.field(default=0.0014, validator=positive_rate)
+    lr: float | Schedule = attrs.field(default=0.001, validator=positive_rate)
     """Learning rate of Adam: a number, or a schedule over the run's budget."""
-    gae_lambda: float = attrs.field(default=1.0, validator=between(0.0, 1.0))
-    """Lambda of generalised advantage estimation; 1: bootstrapped Monte Carlo returns. Schulman et al. 2016."""
     normalize_advantages: bool = False
     """Shift and scale advantages to mean 0 and standard deviation 1, in every gradient step."""
 

@@ -27,8 +27,9 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         target="maze_ppo.a2c:make_a2c",
         options="maze_ppo.options:A2COptions",
         recurrent=True,
+        n_envs=4,
         collects_rollouts=True,
-        summary="Advantage actor-critic: one synchronous gradient step a rollout.",
+        summary="Advantage actor-critic: one synchronous gradient step a rollout, of 4 environments by default.",
     )
 
 

@@ -21,7 +21,7 @@ class VectorOptions:
     """How training environments are batched. The table also holds the options of its mode."""
 
     n_envs: int = attrs.field(default=8, validator=at_least(1))
-    """Environments stepped together."""
+    """Environments stepped together; a trainer may have another default, which its summary says."""
     mode: Annotated[Selection, "vector"] | None = attrs.field(default=None, metadata={"inline": AUTO_MODE})
     """How they are stepped: "auto" (native where the environment has it, else sequential), "native", "sequential", "subprocess", "workers" or another installed mode; options of the mode stand beside it."""  # noqa: E501
 

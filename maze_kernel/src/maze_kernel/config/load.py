@@ -109,6 +109,10 @@ def _experiment(
     problems.raise_if_any()
     assert isinstance(experiment, Experiment)
     experiment = attrs.evolve(experiment, plugins=plugins)
+    records = {n: e.component for e in kernel.catalog.entries("trainer") for n in (e.component.name, e.qualified_name)}
+    n_envs = getattr(records.get(experiment.trainer.use), "n_envs", None)
+    if n_envs and isinstance(vector := data.get("vector", {}), Mapping) and "n_envs" not in vector:
+        experiment = attrs.evolve(experiment, vector=attrs.evolve(experiment.vector, n_envs=n_envs))
     return LoadedExperiment(
         experiment=experiment,
         path=origin.file,
