@@ -163,14 +163,10 @@ class Catalog:
                     owner=str(plugin),
                     help=_remedy(plugin),
                 )
-        names = [entry.component.name for entry in self.entries(kind)]
-        if prefix:
-            names = [entry.qualified_name for entry in self.entries(kind)]
+        names = [entry.qualified_name if prefix else entry.component.name for entry in self.entries(kind)]
         near = nearest(use, names)
         elsewhere = [entry.component.kind for entry in self._entries if entry.component.name == use]
-        hint = self._unavailable()
-        if not hint and elsewhere:
-            hint = f"{use!r} is a {elsewhere[0]}, not a {kind}"
+        hint = self._unavailable() or (f"{use!r} is a {elsewhere[0]}, not a {kind}" if elsewhere else "")
         what = f"no {_WORDS.get(kind, kind)} is called {use!r}"
         if prefix and not owners:
             what += f": no plugin {prefix!r} is installed"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from functools import reduce
 from typing import Any, ClassVar
 
 import attrs
@@ -42,10 +43,7 @@ def load_attribute(target: str) -> Any:
         AttributeError: the module has no such attribute.
     """
     module_name, _, path = target.partition(":")
-    value: Any = importlib.import_module(module_name)
-    for part in path.split("."):
-        value = getattr(value, part)
-    return value
+    return reduce(getattr, path.split("."), importlib.import_module(module_name))
 
 
 @attrs.frozen(kw_only=True)

@@ -117,9 +117,8 @@ def message_lines(error: MazeError) -> list[str]:
         if lines and len(lines) + len(block) >= MAX_LINES:
             return [*lines, "", *(_cut(f"error: {left.what} ({left.location})") for left in problems[shown:])]
         lines += ["", *block] if lines else block
-    if len(lines) > MAX_LINES:
-        lines = [*lines[:MAX_LINES], f"… {len(lines) - MAX_LINES} lines left out"]
-    return lines
+    n_left_out = len(lines) - MAX_LINES
+    return [*lines[:MAX_LINES], f"… {n_left_out} lines left out"] if n_left_out > 0 else lines
 
 
 def _cut(line: str) -> str:
