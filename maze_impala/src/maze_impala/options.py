@@ -19,7 +19,7 @@ class ImpalaOptions:
 
     n_epochs: int = attrs.field(default=0, validator=at_least(0))
     """Epochs to train; 0: until another budget, patience or the user stops the run."""
-    epoch_length: int = attrs.field(default=500, validator=at_least(1))
+    epoch_length: int = attrs.field(default=625, validator=at_least(1))
     """Updates (batches of rollouts) an epoch."""
     patience: int = attrs.field(default=15, validator=at_least(0))
     """Stop after so many evaluations without a better one; 0: never."""
@@ -33,9 +33,9 @@ class ImpalaOptions:
     """Actors and learner take turns, so that runs and resumes are bit-identical; for tests, at the price of waiting."""
     num_actors: int = attrs.field(default=8, validator=at_least(1))
     """Environments that act, divided among the workers; `[vector] n_envs` is not read."""
-    n_rollout_steps: int = attrs.field(default=5, validator=at_least(1))
+    n_rollout_steps: int = attrs.field(default=8, validator=at_least(1))
     """Decisions of an environment a rollout, whoever takes them; all of them are trained on."""
-    actors_batch_size: int = attrs.field(default=8, validator=at_least(1))
+    actors_batch_size: int = attrs.field(default=4, validator=at_least(1))
     """Rollouts a batch: the learner makes one update with each."""
     queue_out_of_sync_factor: float = attrs.field(default=1.0, validator=at_least(0.0))
     """Finished rollouts that may wait for the learner, in batches; rounded up to the same number for each worker."""
@@ -43,7 +43,7 @@ class ImpalaOptions:
     """Replacements of one dead or hanging worker without a rollout from it in between before the run stops."""
     rollout_timeout_seconds: float = attrs.field(default=300.0, validator=above(0.0))
     """Deadline of a rollout where `workers.timeout_seconds` sets none; a worker that takes longer is replaced."""
-    lr: float | Schedule = attrs.field(default=7e-4, validator=positive_rate)
+    lr: float | Schedule = attrs.field(default=1e-3, validator=positive_rate)
     """Learning rate of Adam: a number, or a schedule over the run's budget."""
     adam_epsilon: float = attrs.field(default=1e-8, validator=above(0.0))
     """Adam's epsilon, added to the root of the second moment."""
