@@ -122,7 +122,7 @@ class TrainerComponent(Component):
     collects_rollouts: bool = False
     """Whether it takes no single steps in its batch: it lets one collect that can (`collector_for`), or needs none."""
     n_envs: int | None = attrs.field(default=None, validator=attrs.validators.optional(at_least(1)))
-    """Environments where `[vector]` does not say how many: what its defaults are meant for; None: 8."""
+    """Environments its defaults are meant for, which a run has where `[vector]` says nothing; None: as there."""
     default: bool = False
     """Whether Python code that names no trainer gets it."""
 

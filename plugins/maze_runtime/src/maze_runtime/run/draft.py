@@ -99,7 +99,7 @@ def _space(space: spaces.Space[Any]) -> str:
 def _vector(kernel: Kernel, trainer: str) -> Iterator[str]:
     yield "[vector]"
     record: Any = kernel.catalog.find("trainer", trainer).component
-    n_envs = record.n_envs or (1 if _is_off_policy(kernel, trainer) else 8)
+    n_envs = record.n_envs or (1 if record.critic == "state-action" else 8)
     yield f"{f'n_envs = {n_envs}':<30}# environments that are stepped together"
     yield ""
 
