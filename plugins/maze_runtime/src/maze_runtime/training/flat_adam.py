@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.models.wide_products import ARE_USED
 
 BETA1, BETA2 = 0.9, 0.999
 _NOTHING: list[Tensor] = []
@@ -140,6 +141,8 @@ def compile_update(update: Callable[..., Any], device: torch.device) -> Callable
     own. Releases without the filter compile with all guards. On the CPU the code between the kernels is compiled too.
     """
     options: dict[str, Any] = {"cpp_wrapper": True} if device.type == "cpu" else {}
+    if device.type == "cpu" and ARE_USED:
+        options["post_grad_custom_pre_pass"] = _wide_products()
     guard_filter = getattr(torch.compiler, "keep_tensor_guards_unsafe", None)
     if guard_filter is not None:
         options["guard_filter_fn"] = guard_filter
@@ -147,3 +150,10 @@ def compile_update(update: Callable[..., Any], device: torch.device) -> Callable
         update.__code__.replace(), update.__globals__, update.__name__, update.__defaults__, update.__closure__
     )
     return torch.compile(own, fullgraph=True, options=options)
+
+
+def _wide_products() -> Any:
+    # Here, because this loads the compiler, which takes seconds
+    from maze_runtime.training.compiled_products import WideProducts
+
+    return WideProducts()

@@ -1,0 +1,117 @@
+"""Products of matrices on processors for which torch's library of products knows only half of their width.
+
+torch hands products to Intel's MKL, which uses vectors of 512 bits on Intel's processors alone. AMD's from Zen 5 on
+have them in full: oneDNN, which torch brings along for convolutions, multiplies 256 × 256 numbers by as many in 150
+instead of 320 microseconds there. A call of it costs 15 microseconds more, so small products are left to MKL.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+FEWEST = 1 << 21
+"""Products of fewer multiply-adds, rows × inputs × units, are left to MKL."""
+
+_FIRST_FAMILY = 26
+"""Zen 5. Zen 4 has the instructions, and takes two cycles for what these take one."""
+
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+def is_wide_amd(processor: str) -> bool:
+    """Whether this is AMD's Zen 5 or newer, as Linux (`/proc/cpuinfo`) or Windows describes it."""
+    family = re.search(r"family\s*:?\s*(\d+)", processor, re.IGNORECASE)
+    return "AuthenticAMD" in processor and family is not None and int(family[1]) >= _FIRST_FAMILY
+
+
+def _description() -> str:
+    try:
+        return _CPUINFO.read_text().split("\n\n", 1)[0]
+    except OSError:
+        return platform.processor()
+
+
+def _are_used() -> bool:
+    has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return has_both and torch.backends.cpu.get_cpu_capability() == "AVX512" and is_wide_amd(_description())
+
+
+ARE_USED = _are_used()
+"""Whether oneDNN takes large products here: by the processor alone, so that a run gives the same numbers again."""
+
+# An operation of its own, since recordings take none with lists of numbers
+_OPERATION = "maze_runtime::linear"
+torch.library.define(_OPERATION, "(Tensor x, Tensor weight, Tensor? bias) -> Tensor")
+
+
+def _by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    product: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, weight, bias, "none", [], "")
+    return product
+
+
+def _of_same_shape(x: Tensor, weight: Tensor, _bias: Tensor | None) -> Tensor:
+    return x.new_empty((x.shape[0], weight.shape[0]))
+
+
+torch.library.impl(_OPERATION, "CPU", _by_onednn)
+torch.library.register_fake(_OPERATION, _of_same_shape)
+wide_linear: Callable[[Tensor, Tensor, Tensor | None], Tensor] = torch.ops.maze_runtime.linear.default
+"""x Wᵀ + b by oneDNN, of (B, I), (O, I) and (O,) or None: float32 on the CPU, in any layout; without a gradient."""
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return wide_linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = ctx.needs_input_grad
+        return (
+            wide_linear(gradient, weight.t(), None) if of_x else None,
+            _of_weight(gradient, x) if of_weight else None,
+            gradient.sum(0) if of_bias else None,
+        )
+
+
+def _of_weight(gradient: Tensor, x: Tensor) -> Tensor:
+    """∂L/∂W (O, I), laid out the other way round where it is narrow, which takes half as long."""
+    is_narrow = x.shape[1] < gradient.shape[1]
+    return wide_linear(x.t(), gradient.t(), None).t() if is_narrow else wide_linear(gradient.t(), x.t(), None)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x Wᵀ + b, (..., O), as `torch.nn.functional.linear` has it.
+
+    Args:
+        x: (..., I).
+        weight: W (O, I).
+        bias: b (O,), or None.
+    """
+    if torch.compiler.is_compiling() or not _pays(x, weight):
+        return functional.linear(x, weight, bias)
+    if torch.is_grad_enabled():
+        return _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call, no-any-return]
+    return wide_linear(x, weight, bias)
+
+
+def _pays(x: Tensor, weight: Tensor) -> bool:
+    return (
+        ARE_USED
+        and x.dim() == 2
+        and x.numel() * weight.shape[0] >= FEWEST
+        and x.dtype == weight.dtype == torch.float32
+        and x.device.type == "cpu"
+        and not torch.is_autocast_enabled("cpu")
+        and not torch._C._are_functorch_transforms_active()
+    )
