@@ -6,17 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from structured_walk import Walk
 
+from maze_distributions.categorical import Categorical
 from maze_ppo.a2c import A2C
 from maze_ppo.losses import normalize_advantages
 from maze_ppo.options import A2COptions, PPOOptions
 from maze_ppo.ppo import PPO
-from maze_ppo.structured_batch import StructuredBatch, logits_and_values
+from maze_ppo.structured_batch import StructuredBatch, by_distribution, logits_and_values
 from maze_ppo.structured_estimator import StructuredEstimator
+from maze_runtime.models.action_distribution import ProductDistribution, one_where_alike
 from maze_runtime.rollout.decision_tensors import DecisionTensors
 
 PLACE = "maze_testing.structured_environments:"
@@ -149,6 +152,57 @@ def test_advantages_are_normalised_over_all_policy_keys(collected, algorithm):
         expected, _ = make[algorithm](normalize_advantages=False).loss(trainer.model, normalised, coefficients)
         torch.testing.assert_close(total, expected)
         assert abs(float(normalised.by_key()["worker"].advantages.mean())) > 1e-3
+
+
+class TwoPolicies:
+    """A stub of an actor-critic: logits are the observation's numbers, times two in the second policy key."""
+
+    def __init__(self, n_choices):
+        made = {key: ProductDistribution({"a": Categorical(spaces.Discrete(n))}) for key, n in n_choices.items()}
+        self.distributions = one_where_alike(made)
+
+    def logits_and_value(self, policy_key, observation, agent_id=None):
+        n_choices = self.distributions[policy_key].heads["a"].logits_shape[0]
+        logits = observation["x"][:, :n_choices] * (2.0 if policy_key == "second" else 1.0)
+        return {"a": logits}, logits.sum(-1)
+
+
+def two_policies_decide(sizes):
+    generator = torch.Generator().manual_seed(0)
+    decisions = {
+        key: DecisionTensors(
+            {"x": torch.randn(n, 3, generator=generator, requires_grad=True)},
+            {"a": torch.randint(2, (n,), generator=generator)},
+            torch.zeros(n, dtype=torch.long),
+        )
+        for key, n in sizes.items()
+    }
+    columns = torch.randn(4, sum(sizes.values()), generator=generator)
+    return StructuredBatch(decisions, *columns)
+
+
+@pytest.mark.parametrize("n_choices", [{"first": 3, "second": 3}, {"first": 3, "second": 2}])
+@pytest.mark.parametrize("sizes", [{"first": 6, "second": 6}, {"second": 4, "first": 9}, {"second": 5}])
+def test_distributions_of_one_kind_are_evaluated_at_once_as_each_alone(n_choices, sizes):
+    model, batch = TwoPolicies(n_choices), two_policies_decide(sizes)
+    is_shared = model.distributions["first"] is model.distributions["second"]
+    assert is_shared == (n_choices["first"] == n_choices["second"])
+    logits, _ = logits_and_values(model, batch.decisions)
+    n_parts = len(by_distribution(model, logits, batch.decisions))
+    assert n_parts == (1 if is_shared or len(sizes) == 1 else 2)
+    evaluated = batch.evaluate(model)
+    alone = [own.evaluate(model) for own in batch.by_key().values()]
+    for column, of_keys in zip(evaluated, zip(*alone, strict=True), strict=True):
+        assert torch.equal(column, torch.cat(of_keys))
+    # Means by key, in the order of the model and NaN for a key without a decision
+    loss = PPO(PPOOptions()).loss(model, batch, torch.tensor([1.0, 0.5, -0.01]))
+    columns = torch.randn(3, batch.value.shape[0])
+    means = batch.with_means_by_key(torch.zeros(2), columns, ("first", "second"))[2:].split(3)
+    pieces = dict(zip(sizes, columns.split(list(sizes.values()), dim=1), strict=True))
+    for key, own in zip(("first", "second"), means, strict=True):
+        expected = pieces[key].mean(1) if key in sizes else torch.full((3,), float("nan"))
+        torch.testing.assert_close(own, expected, equal_nan=True)
+    assert loss[1].shape == (11,)
 
 
 def test_a_model_without_a_joint_pass_trains_alike(collected):

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.model import ActionDistribution
 from maze_ppo.batch import Evaluation, FlatBatch
 from maze_runtime.rollout.decision_tensors import DecisionTensors, TensorDict
 
@@ -41,11 +42,11 @@ class StructuredBatch(NamedTuple):
     def evaluate(self, model: Any) -> Evaluation:
         """See `Minibatch`."""
         logits, value = logits_and_values(model, self.decisions)
-        of_keys = [
-            model.distributions[key].log_prob_and_entropy(logits[key], own.action)
-            for key, own in self.decisions.items()
+        of_parts = [
+            distribution.log_prob_and_entropy(own_logits, action)
+            for distribution, own_logits, action in by_distribution(model, logits, self.decisions)
         ]
-        log_prob, entropy = (torch.cat(columns) for columns in zip(*of_keys, strict=True))
+        log_prob, entropy = (_joined(columns) for columns in zip(*of_parts, strict=True))
         # V(s) = V(s before) + what a delta critic gives
         return Evaluation(log_prob, entropy, value if self.base_value is None else value + self.base_value)
 
@@ -69,6 +70,9 @@ class StructuredBatch(NamedTuple):
         if len(policy_keys) == 1:
             return statistics
         sizes = [own.n_rows() for own in self.decisions.values()]
+        if self.weight is None and tuple(self.decisions) == policy_keys and min(sizes) == max(sizes):
+            by_key = columns.unflatten(1, (len(sizes), -1)).mean(2)
+            return torch.cat([statistics, by_key.t().reshape(-1)])
         if self.weight is None:
             of_keys = [own.mean(1) for own in columns.split(sizes, dim=1)]
         else:
@@ -146,6 +150,28 @@ def logits_and_values(
         return together(observations, agents)  # type: ignore[no-any-return]
     of_keys = {key: model.logits_and_value(key, own, agents[key]) for key, own in observations.items()}
     return {key: logits for key, (logits, _) in of_keys.items()}, torch.cat([value for _, value in of_keys.values()])
+
+
+def by_distribution(
+    model: Any, logits: Mapping[PolicyKey, TensorDict], decisions: Mapping[PolicyKey, DecisionTensors]
+) -> list[tuple[ActionDistribution, TensorDict, TensorDict]]:
+    """Distributions with the logits and actions (B_k, ...) of their rows, in the order of `decisions`.
+
+    Those of all policy keys at once where one distribution serves them all: it takes no longer for as many rows.
+    """
+    distributions = [model.distributions[key] for key in decisions]
+    own_logits, actions = [logits[key] for key in decisions], [own.action for own in decisions.values()]
+    if any(own is not distributions[0] for own in distributions):
+        return list(zip(distributions, own_logits, actions, strict=True))
+    return [(distributions[0], _joined_by_head(own_logits), _joined_by_head(actions))]
+
+
+def _joined_by_head(of_keys: Sequence[TensorDict]) -> TensorDict:
+    return {head: _joined([own[head] for own in of_keys]) for head in of_keys[0]}
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(tuple(parts))
 
 
 def _draw(n_rows: int, n_minibatches: int, rng: np.random.Generator | None, *, fill: bool) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from maze_kernel.contracts.model import ActorCritic
-from maze_ppo.structured_batch import StructuredBatch, logits_and_values
+from maze_ppo.structured_batch import StructuredBatch, by_distribution, logits_and_values
 from maze_runtime.rollout.decision_tensors import DecisionTensors, decision_tensors, to_tensor
 from maze_runtime.rollout.decision_values import StatesAfter, carried_values, critic_kind_of, value_rollout
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
@@ -120,7 +120,8 @@ class StructuredEstimator:
         with torch.no_grad():
             logits, value = logits_and_values(self._model, decisions)
             log_probs = [
-                self._model.distributions[key].log_prob(logits[key], own.action) for key, own in decisions.items()
+                distribution.log_prob(own_logits, action)
+                for distribution, own_logits, action in by_distribution(self._model, logits, decisions)
             ]
             return torch.cat(log_probs), value
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_distributions.categorical import Categorical
+from maze_distributions.categorical import Categorical, MultiCategorical
 from maze_distributions.squashed_gaussian import SquashedGaussian
 from maze_kernel.errors import RequestError
 from maze_kernel.selection import Selection
-from maze_runtime.models.action_distribution import ProductDistribution, space_word
+from maze_runtime.models.action_distribution import ProductDistribution, one_where_alike, space_word
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masking import MASKED_LOGIT, MaskError
 
@@ -37,6 +37,43 @@ def test_log_prob_entropy_and_kl_are_sums_over_heads():
     torch.testing.assert_close(log_prob, product.log_prob(one, action))
     torch.testing.assert_close(entropy, expected)
     assert product.logits_shapes() == {"kind": (3,), "force": (4,)}
+
+
+def make(**heads):
+    kinds = {spaces.Discrete: Categorical, spaces.MultiDiscrete: MultiCategorical, spaces.Box: SquashedGaussian}
+    return ProductDistribution({name: kinds[type(space)](space) for name, space in heads.items()})
+
+
+def discrete(n, start=0):
+    return spaces.Discrete(n, start=start)
+
+
+def test_distributions_that_are_alike_become_one():
+    made = {
+        "one": make(a=discrete(3), b=spaces.Box(-1.0, 1.0, (2,))),
+        "same": make(a=discrete(3), b=spaces.Box(-1.0, 1.0, (2,))),
+        "wider": make(a=discrete(3), b=spaces.Box(-2.0, 2.0, (2,))),
+        "turned": make(b=spaces.Box(-1.0, 1.0, (2,)), a=discrete(3)),
+        "many": make(a=spaces.MultiDiscrete([2, 3])),
+        "as many": make(a=spaces.MultiDiscrete([2, 3])),
+        "others": make(a=spaces.MultiDiscrete([3, 2])),
+        "from one": make(a=discrete(3, start=1)),
+        "from nothing": make(a=discrete(3)),
+        "renamed": make(c=discrete(3)),
+    }
+    chosen = one_where_alike(made)
+    assert list(chosen) == list(made)
+    kept = {key: next(name for name, own in chosen.items() if own is chosen[key]) for key in made}
+    assert kept == {**{key: key for key in made}, "same": "one", "as many": "many"}
+
+
+class Counting(Categorical):
+    """Not marked to run the same operations at every call: two of them may differ in what no setting shows."""
+
+
+def test_distributions_that_may_change_stay_apart():
+    made = {key: ProductDistribution({"a": Counting(discrete(3))}) for key in ("one", "two")}
+    assert one_where_alike(made) == made
 
 
 def test_a_fully_masked_head_is_named():

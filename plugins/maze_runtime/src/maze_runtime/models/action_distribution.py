@@ -11,12 +11,13 @@ from gymnasium import spaces
 from torch import Tensor
 
 from maze_kernel.config.load import select
+from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import Distribution
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masking import MaskError
-from maze_runtime.models.same_operations import same_operations
+from maze_runtime.models.same_operations import runs_same_operations, same_operations
 
 TensorDict = dict[str, Tensor]
 
@@ -80,6 +81,10 @@ class ProductDistribution:
             raise RequestError("a temperature must be positive", received=str(temperature), expected="a number > 0")
         return {name: head.temper(logits[name], temperature) for name, head in self._items}
 
+    def is_like(self, other: ProductDistribution) -> bool:
+        """Whether the other one has the same heads: it gives the same numbers for the same logits and actions."""
+        return list(self.heads) == list(other.heads) and all(map(_are_alike, self.heads.values(), other.heads.values()))
+
     def sample_numpy(self, logits: ArrayDict, rng: np.random.Generator) -> ArrayDict:
         """Like `sample`.
 
@@ -103,6 +108,37 @@ class ProductDistribution:
             except MaskError as error:
                 raise _naming(error, name) from None
         return actions
+
+
+def one_where_alike(distributions: Mapping[PolicyKey, ProductDistribution]) -> dict[PolicyKey, ProductDistribution]:
+    """The same distributions, and one object for all policy keys whose distributions are alike."""
+    kept: list[ProductDistribution] = []
+    chosen = {}
+    for key, own in distributions.items():
+        like = next((one for one in kept if type(one) is type(own) is ProductDistribution and one.is_like(own)), None)
+        kept += [own] if like is None else []
+        chosen[key] = own if like is None else like
+    return chosen
+
+
+def _are_alike(head: Distribution, other: Distribution) -> bool:
+    """Whether two distributions that compute by the same operations at every call have the same settings."""
+    return runs_same_operations([head]) and _are_equal(head, other)
+
+
+def _are_equal(value: Any, other: Any) -> bool:
+    """Whether two settings are: numbers, arrays, and objects that consist of such."""
+    if type(value) is not type(other) or callable(value):
+        return value is other
+    if isinstance(value, Tensor):
+        return torch.equal(value, other)
+    if isinstance(value, np.ndarray):
+        return np.array_equal(value, other)
+    if isinstance(value, (list, tuple)):
+        return len(value) == len(other) and all(map(_are_equal, value, other))
+    if isinstance(value, dict):
+        return _are_equal(list(value.items()), list(other.items()))
+    return _are_equal(vars(value), vars(other)) if hasattr(value, "__dict__") else bool(value == other)
 
 
 def _total(terms: list[Tensor]) -> Tensor:

@@ -15,7 +15,7 @@ from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.networks import NetworkGraph
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError
-from maze_runtime.models.action_distribution import ProductDistribution
+from maze_runtime.models.action_distribution import ProductDistribution, one_where_alike
 from maze_runtime.models.action_value_critic import ActionValueCritic
 from maze_runtime.models.agent_networks import AgentNetworks, mirror_by_agent
 from maze_runtime.models.graph_building import graph_of
@@ -57,7 +57,7 @@ class StructuredActorCritic(nn.Module):
 
     Args:
         spaces: of the environment.
-        distributions: policy key to the distribution over its Dict action.
+        distributions: policy key to the distribution over its Dict action; those that are alike become one.
         networks: policy key to its networks.
         critic_kind: see `ActorCritic`.
         shared_critic: of the policy keys whose `KeyNetworks.critic` is None.
@@ -76,7 +76,7 @@ class StructuredActorCritic(nn.Module):
         self.critic_kind = critic_kind
         self.notes: tuple[str, ...] = ()
         self.spaces = spaces
-        self.distributions = dict(distributions)
+        self.distributions = one_where_alike(distributions)
         self._encoders = {key: parts.encoder for key, parts in networks.items()}
         # ModuleDict refuses dots and the names of its own methods, so its keys get a prefix.
         named = [(f"key_{key.replace('.', '-')}", parts) for key, parts in networks.items()]
