@@ -8,8 +8,8 @@ from torch import Tensor
 
 from maze_blocks_conv.options import ChannelOrder
 from maze_perception.block import BlockError, Shape, TensorDict
-from maze_perception.blocks.image import in_fast_layout
 from maze_perception.shape_normalization import ShapeNormalizationBlock
+from maze_runtime.models.image_layout import in_fast_layout
 
 
 class FeatureMapBlock(ShapeNormalizationBlock):

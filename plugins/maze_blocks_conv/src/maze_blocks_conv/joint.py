@@ -11,7 +11,7 @@ from maze_blocks_conv.options import NatureCNNOptions, StridedConvolutionDenseOp
 from maze_blocks_conv.strided import StridedConvolution
 from maze_blocks_conv.vgg import VGGConvolution
 from maze_perception.blocks.dense import Layers
-from maze_perception.blocks.image import channels_first
+from maze_runtime.models.image_layout import channels_first
 
 
 class StridedConvolutionDense(StridedConvolution):

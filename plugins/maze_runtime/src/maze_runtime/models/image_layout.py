@@ -1,0 +1,31 @@
+"""Where the channels of an image are, in its shape and in memory."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+Shape = tuple[int, ...]
+
+
+def channels_first(shape: Shape) -> tuple[Shape, bool]:
+    """(C, H, W) of an image (H, W), (H, W, C) or (C, H, W), and whether the channels are last.
+
+    They are the shorter of the first and the last dimension, the last where both are equal.
+    """
+    if len(shape) == 2:
+        return (1, *shape), False
+    if shape[2] <= shape[0]:
+        return (shape[2], *shape[:2]), True
+    return shape, False
+
+
+def in_fast_layout(images: Tensor) -> Tensor:
+    """The same images (B, C, H, W), their channels side by side in memory where a gradient is wanted on the CPU.
+
+    There the gradient of an 8 × 8 convolution with four input channels costs a quarter of what it costs with planes; a
+    forward pass alone costs a tenth more. Written as two permutations, because `vmap` knows no memory formats.
+    """
+    if images.device.type != "cpu" or images.shape[1] == 1 or not torch.is_grad_enabled():
+        return images
+    return images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
