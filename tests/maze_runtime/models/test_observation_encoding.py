@@ -35,6 +35,21 @@ def test_encodings(space, value, expected):
         np.testing.assert_allclose(result, [expected] * 3, rtol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(4, 9, 8), (9, 8, 4), (9, 8)])
+@pytest.mark.parametrize("with_gradients", [True, False])
+def test_images_lie_as_convolutions_want_them_and_are_the_same(shape, with_gradients):
+    encoder = ObservationEncoder(spaces.Dict(x=spaces.Box(0, 255, shape, np.uint8)))
+    batch = np.random.default_rng(0).integers(0, 256, (5, *shape), dtype=np.uint8)
+    for given in (torch.from_numpy(batch), torch.from_numpy(batch)[:, None]):  # also in sequences
+        with torch.set_grad_enabled(with_gradients):
+            encoded = encoder.encode({"x": given})["x"]
+        assert torch.equal(encoded, given.float().mul_(1.0 / 255.0))
+        channels_lie_side_by_side = (
+            encoded.is_contiguous(memory_format=torch.channels_last) if encoded.dim() == 4 else 0
+        )
+        assert encoded.is_contiguous() != (shape == (4, 9, 8) and with_gradients and channels_lie_side_by_side)
+
+
 def test_raw_entries_and_the_input_stay_as_they_are():
     encoder = ObservationEncoder(spaces.Dict(mask=spaces.MultiBinary(2), x=spaces.Discrete(2)), raw=["mask"])
     observation = {"mask": np.ones((1, 2), np.int8), "x": np.zeros(1, np.int64)}

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import SpaceError
+from maze_runtime.models.image_layout import channels_first, in_fast_layout
 
 
 @attrs.frozen
@@ -95,15 +96,30 @@ def _box(space: spaces.Box) -> Encoding:
     if space.shape == ():
         return Encoding((1,), lambda x: x.float().unsqueeze(-1), lambda x: np.asarray(x, np.float32)[..., None])
     if space.dtype == np.uint8 and bool((space.high == 255).all()):
+        in_layout = _image_in_fast_layout if _has_planes(space.shape) else _as_it_is
         return Encoding(
             tuple(space.shape),
             # One large tensor in place of two: fresh memory costs more than the arithmetic.
-            lambda x: x.to(torch.float32, copy=True).mul_(1.0 / 255.0),
+            lambda x: in_layout(x).to(torch.float32, copy=True).mul_(1.0 / 255.0),
             lambda x: np.multiply(x, np.float32(1.0 / 255.0), dtype=np.float32),
         )
     if space.dtype == np.float32:
         return Encoding(tuple(space.shape))
     return _to_float(tuple(space.shape))
+
+
+def _has_planes(shape: tuple[int, ...]) -> bool:
+    """Whether this is an image (C, H, W)."""
+    return len(shape) == 3 and not channels_first(shape)[1]
+
+
+def _image_in_fast_layout(x: Tensor) -> Tensor:
+    """Images (B, C, H, W) as convolutions want them: bytes are turned around in a quarter of the memory of floats."""
+    return in_fast_layout(x) if x.dim() == 4 else x
+
+
+def _as_it_is(x: Tensor) -> Tensor:
+    return x
 
 
 def _to_float(shape: tuple[int, ...]) -> Encoding:
