@@ -75,6 +75,52 @@ def test_gradients_are_those_of_double_precision(sizes, needed):
         assert theirs is None or torch.allclose(ours, theirs.float(), rtol=1e-4, atol=2e-3)
 
 
+def second_derivative(function, x, weight, bias):
+    leaves = [own.clone().requires_grad_() for own in (x, weight, bias)]
+    (of_x,) = torch.autograd.grad(function(*leaves).tanh().sum(), leaves[0], create_graph=True)
+    return torch.autograd.grad(of_x.square().sum(), leaves)
+
+
+@pytest.mark.usefixtures("on_such_a_processor")
+@pytest.mark.parametrize("sizes", [(256, 256, 256), (512, 20, 256)])
+def test_second_derivatives_are_those_of_double_precision(sizes):
+    inputs = [0.1 * own for own in tensors(*sizes)]
+    in_double = second_derivative(exact, *(own.double() for own in inputs))
+    for ours, theirs in zip(second_derivative(linear, *inputs), in_double, strict=True):
+        assert theirs.abs().max() > 0
+        assert torch.allclose(ours.double(), theirs, rtol=1e-3, atol=1e-4 * float(theirs.abs().max()))
+
+
+def layouts(n_rows, n_columns):
+    wide = torch.randn(2 * n_rows, 2 * n_columns, generator=torch.Generator().manual_seed(1))
+    return [
+        wide[:n_rows, :n_columns],
+        wide[::2, ::2],
+        wide[::2, 1::2].t().contiguous().t(),
+        wide[:1, ::2].expand(n_rows, -1),
+    ]
+
+
+@pytest.mark.usefixtures("on_such_a_processor")
+def test_tensors_may_lie_in_any_way():
+    bias = torch.randn(512, generator=torch.Generator().manual_seed(2))
+    for own_bias in (bias[:256], bias[::2], bias[:1].expand(256), bias[1:257]):
+        for x in layouts(256, 64):  # 256 × 64 × 256: above the limit
+            for weight in layouts(256, 64):
+                close = torch.allclose(linear(x, weight, own_bias).double(), exact(x, weight, own_bias), atol=1e-3)
+                assert close, (x.stride(), weight.stride(), own_bias.stride())
+
+
+@pytest.mark.usefixtures("on_such_a_processor")
+def test_gradients_may_be_one_number_for_all():
+    leaves = [own.clone().requires_grad_() for own in tensors(512, 20, 256)]
+    linear(*leaves).sum().backward()
+    expected = [own.clone().requires_grad_() for own in tensors(512, 20, 256)]
+    exact(*expected).sum().backward()
+    for ours, theirs in zip(leaves, expected, strict=True):
+        assert torch.allclose(ours.grad, theirs.grad, rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.usefixtures("on_such_a_processor")
 def test_large_products_go_to_onednn_forward_and_backward():
     inputs = tensors(256, 256, 256)
@@ -93,6 +139,13 @@ def test_what_onednn_is_no_help_for_stays_with_torch():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert products_of(lambda: linear(x, weight, bias)) == 0
         assert linear(x, weight, bias).dtype == torch.bfloat16
+
+
+@pytest.mark.usefixtures("on_such_a_processor")
+def test_shapes_that_do_not_fit_are_named_by_torch():
+    x, weight, bias = tensors(256, 256, 256)
+    with pytest.raises(RuntimeError, match="256x300"):
+        linear(torch.cat([x, x[:, :44]], 1), weight, bias)
 
 
 def test_other_processors_leave_everything_to_torch(monkeypatch):

@@ -53,6 +53,8 @@ torch.library.define(_OPERATION, "(Tensor x, Tensor weight, Tensor? bias) -> Ten
 
 
 def _by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    # Matrices may lie in any way, but a bias is read as if its numbers were neighbours
+    bias = None if bias is None else bias.contiguous()
     product: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, weight, bias, "none", [], "")
     return product
 
@@ -78,7 +80,7 @@ class _Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         of_x, of_weight, of_bias = ctx.needs_input_grad
         return (
-            wide_linear(gradient, weight.t(), None) if of_x else None,
+            _differentiable(gradient, weight.t(), None) if of_x else None,
             _of_weight(gradient, x) if of_weight else None,
             gradient.sum(0) if of_bias else None,
         )
@@ -86,8 +88,15 @@ class _Linear(torch.autograd.Function):
 
 def _of_weight(gradient: Tensor, x: Tensor) -> Tensor:
     """∂L/∂W (O, I), laid out the other way round where it is narrow, which takes half as long."""
-    is_narrow = x.shape[1] < gradient.shape[1]
-    return wide_linear(x.t(), gradient.t(), None).t() if is_narrow else wide_linear(gradient.t(), x.t(), None)
+    if x.shape[1] < gradient.shape[1]:
+        return _differentiable(x.t(), gradient.t(), None).t()
+    return _differentiable(gradient.t(), x.t(), None)
+
+
+def _differentiable(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    if torch.is_grad_enabled():
+        return _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call, no-any-return]
+    return wide_linear(x, weight, bias)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -100,15 +109,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """
     if torch.compiler.is_compiling() or not _pays(x, weight):
         return functional.linear(x, weight, bias)
-    if torch.is_grad_enabled():
-        return _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call, no-any-return]
-    return wide_linear(x, weight, bias)
+    return _differentiable(x, weight, bias)
 
 
 def _pays(x: Tensor, weight: Tensor) -> bool:
     return (
         ARE_USED
         and x.dim() == 2
+        and x.shape[1] == weight.shape[1]  # else torch says what does not fit
         and x.numel() * weight.shape[0] >= FEWEST
         and x.dtype == weight.dtype == torch.float32
         and x.device.type == "cpu"
