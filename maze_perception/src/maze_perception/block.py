@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from maze_kernel.errors import RequestError
+from maze_runtime.native.dense import DenseLayer
 
 Shape = tuple[int, ...]
 TensorDict = dict[str, Tensor]
@@ -54,6 +55,10 @@ class PerceptionBlock(nn.Module):
     def make_mirror(self) -> Mirror | None:
         """The block in NumPy, or None. It reads the parameters' memory and need not copy its outputs."""
         return None
+
+    def native_layers(self) -> list[DenseLayer]:
+        """What the block is made of where C++ may run it in place of `make_mirror`; empty where it may not."""
+        return []
 
     def require_one_in_one_out(self) -> None:
         """Refuse more than one input or output."""

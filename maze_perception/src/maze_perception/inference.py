@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from maze_perception.block import BlockError, Mirror, Shape, TensorDict, infer_o
 from maze_runtime.models.graph_building import count_parameters
 from maze_runtime.models.recurrence import NEXT_STATE, STATE
 from maze_runtime.models.same_operations import same_operations
+from maze_runtime.native.dense import DenseLayer, DenseStack
 
 FLOAT32 = "keeps_float32"
 """Attribute of blocks that compute in float32 in networks of any precision: heads, and what leaves torch."""
@@ -90,9 +92,8 @@ class InferenceBlock(nn.Module):
         if self.precision != torch.float32:
             return None
         mirrors = []
-        for block in self._in_order:
-            make = getattr(block, "make_mirror", None)
-            mirror = make() if make is not None else None
+        for blocks in self._runs():
+            mirror = _mirror_of(blocks)
             if mirror is None:
                 return None
             mirrors.append(mirror)
@@ -105,6 +106,29 @@ class InferenceBlock(nn.Module):
             return {name: arrays[key] for name, key in outputs}
 
         return run
+
+    def is_native(self) -> bool:
+        """Whether the mirror takes less time than torch at any number of rows: no block that wants torch."""
+        return self.make_mirror() is not None and all(map(_is_native, self._in_order))
+
+    def _runs(self) -> list[list[Any]]:
+        """The blocks in their order, together where they are dense layers in C++ that only follow each other."""
+        readers = Counter(key for block in self._in_order for key in block.in_keys) + Counter(self.outputs.values())
+        runs: list[list[Any]] = []
+        for block in self._in_order:
+            before = runs[-1][-1] if runs else None
+            joined = (
+                before is not None
+                and block.in_keys == before.out_keys
+                and readers[block.in_keys[0]] == 1
+                and _native_layers(before)
+                and _native_layers(block)
+            )
+            if joined:
+                runs[-1].append(block)
+            else:
+                runs.append([block])
+        return runs
 
     def _run(self, inputs: TensorDict) -> TensorDict:
         tensors = dict(inputs)
@@ -166,6 +190,29 @@ def shape_error(block: str, key: str, received: Shape | None, expected: Shape, p
         expected=f"{expected}, leading batch dimensions apart",
         help=f"compare the output of {source} with the input of block {block!r}",
     )
+
+
+def _native_layers(block: Any) -> list[DenseLayer]:
+    ask = getattr(block, "native_layers", None)
+    return [] if ask is None else ask()
+
+
+def _is_native(block: Any) -> bool:
+    """Whether its mirror takes less time than torch; those without parameters only arrange numbers."""
+    has_none = isinstance(block, nn.Module) and next(block.parameters(), None) is None
+    return has_none or getattr(block, "is_small", False) or bool(_native_layers(block))
+
+
+def _mirror_of(blocks: list[Any]) -> Mirror | None:
+    """Blocks that follow each other, outside torch: dense layers in C++ as one call."""
+    layers = [layer for block in blocks for layer in _native_layers(block)]
+    if not layers:
+        make = getattr(blocks[0], "make_mirror", None)
+        mirror: Mirror | None = None if make is None else make()
+        return mirror
+    (in_key,), (out_key,) = blocks[0].in_keys, blocks[-1].out_keys
+    run = DenseStack(layers, gives_new_arrays=getattr(blocks[-1], "is_small", False))
+    return lambda arrays: {out_key: run(arrays[in_key])}
 
 
 def _node(name: str, block: Any) -> BlockNode:

@@ -12,6 +12,8 @@ from torch import Tensor
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.models.capabilities import EvaluatesOutsideTorch
+from maze_runtime.models.native_evaluation import NativeEvaluation
 from maze_runtime.rollout.advantages import generalized_advantages
 from maze_runtime.rollout.buffer import RolloutBuffer
 
@@ -208,6 +210,7 @@ class FlatEstimator:
         self._needs_log_prob = needs_log_prob
         self._gamma, self._gae_lambda = gamma, gae_lambda
         self._fixed_size = fixed_size
+        self._native = _native_evaluation(model) if fixed_size else None
 
     def begin(self) -> None:
         """Nothing to forget."""
@@ -218,6 +221,7 @@ class FlatEstimator:
     def estimate(self, rollout: RolloutBuffer) -> FlatBatch:
         """Decisions t·N + n on the device, valued by the present weights, once a rollout."""
         model, key = self._model, rollout.policy_key
+        native = self._native if torch.get_num_threads() == 1 else None  # it has one
         observation = {name: self._rows(array) for name, array in rollout.observation.items()}
         action = {name: self._rows(array) for name, array in rollout.action.items()}
         with torch.no_grad():
@@ -227,6 +231,8 @@ class FlatEstimator:
                 if self._needs_log_prob:
                     logits = {head: self._rows(array) for head, array in rollout.logits.items()}
                     log_prob = model.distributions[key].log_prob(logits, action)
+            elif native is not None:
+                log_prob, value = self._evaluated_outside_torch(native, rollout, action)
             elif self._needs_log_prob:
                 log_prob, value = evaluated_in_parts(model, key, observation, action)
             else:
@@ -236,7 +242,9 @@ class FlatEstimator:
             generalized_advantages(
                 rollout.reward,
                 value_array,
-                next_values(rollout, model, value_array, self._device),
+                next_values(rollout, model, value_array, self._device)
+                if native is None
+                else following_values(rollout, value_array, lambda rows, *_: native.values(rows)),
                 rollout.terminated,
                 rollout.terminated | rollout.truncated,
                 gamma=self._gamma,
@@ -257,8 +265,24 @@ class FlatEstimator:
         order = np.concatenate([valid, np.flatnonzero(rollout.void)])
         return batch._replace(weight=weight).select(torch.from_numpy(order).to(self._device))
 
+    def _evaluated_outside_torch(
+        self, native: NativeEvaluation, rollout: RolloutBuffer, action: TensorDict
+    ) -> tuple[Tensor | None, Tensor]:
+        observation = {name: array.reshape(-1, *array.shape[2:]) for name, array in rollout.observation.items()}
+        if not self._needs_log_prob:
+            return None, torch.from_numpy(native.values(observation))
+        logits, value = native.logits_and_values(observation)
+        tensors = {head: torch.from_numpy(array) for head, array in logits.items()}
+        log_prob = self._model.distributions[rollout.policy_key].log_prob(tensors, action)
+        return log_prob, torch.from_numpy(value)
+
     def _rows(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(self._device)
+
+
+def _native_evaluation(model: ActorCritic) -> NativeEvaluation | None:
+    offers = isinstance(model, EvaluatesOutsideTorch)
+    return model.native_evaluation(model.spaces.policy_keys[0]) if offers else None
 
 
 def evaluated_in_parts(

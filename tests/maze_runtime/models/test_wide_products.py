@@ -218,7 +218,7 @@ def test_compiled_graphs_get_them_in_the_place_of_large_products():
     weights = [parameter.detach() for parameter in network().parameters()]
     traced = make_fx(update, tracing_mode="fake")(weights, batch(0))
     before = traced(weights, batch(0))
-    WideProducts()(traced.graph)
+    WideProducts(native=False)(traced.graph)
     traced.recompile()
     after = traced(weights, batch(0))
     assert products_of(lambda: traced(weights, batch(0))) == 2

@@ -16,6 +16,7 @@ from maze_perception.options import DenseOptions, FlattenDenseOptions, LinearOut
 from maze_perception.shape_normalization import ShapeNormalizationBlock
 from maze_runtime.models.same_operations import same_operations
 from maze_runtime.models.wide_products import linear
+from maze_runtime.native.dense import DenseLayer, can_be_native
 
 _N_BUFFERED_SIZES = 8
 
@@ -48,12 +49,23 @@ class Layers(nn.Module):
         # Into the tensor the linear layer made: another one would have to be fetched from memory first.
         self._activation = IN_PLACE.get(non_lin, ACTIVATIONS[non_lin][0])
         self._in_order = tuple(self.linear)  # a plain tuple is read much faster than a ModuleList
+        self._wants_native = False
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., in_features) to (..., hidden_units[-1])."""
         for layer in self._in_order:
             x = self._activation(_affine(x, layer.weight, layer.bias))
         return x
+
+    def prepare_for_compilation(self) -> None:
+        """Let mirrors be made in C++ from now on, where that is faster."""
+        self._wants_native = True
+
+    def native_layers(self) -> list[DenseLayer]:
+        """For C++, after `prepare_for_compilation`; empty where NumPy has to do."""
+        if not self._wants_native or not can_be_native(self.non_lin):
+            return []
+        return [DenseLayer(weight=own.weight, bias=own.bias, activation=self.non_lin) for own in self._in_order]
 
     def make_mirror(self) -> Callable[[np.ndarray], np.ndarray] | None:
         """The layers in NumPy. The result is overwritten by the next call with the same number of rows."""
@@ -112,6 +124,10 @@ class Dense(ShapeNormalizationBlock):
             return None
         return lambda arrays: {out_key: run(arrays[in_key])}
 
+    def native_layers(self) -> list[DenseLayer]:
+        """See `PerceptionBlock.native_layers`."""
+        return self.layers.native_layers() if len(self.in_shapes[0]) == 1 else []
+
     def out_shapes(self) -> tuple[Shape, ...]:
         """The input's shape with its last size replaced."""
         return ((*self.in_shapes[0][:-1], self.layers.hidden_units[-1]),)
@@ -156,12 +172,17 @@ class FlattenDense(PerceptionBlock):
             return None
         return lambda arrays: {out_key: run(arrays[in_key].reshape(-1, n_features))}
 
+    def native_layers(self) -> list[DenseLayer]:
+        """See `PerceptionBlock.native_layers`."""
+        return self.layers.native_layers() if self._n_flat == len(self.in_shapes[0]) else []
+
 
 @same_operations
 class LinearOutput(ShapeNormalizationBlock):
     """One linear layer without activation: (B, D) to (B, output_units), of which the last may be constants."""
 
     keeps_float32 = True  # logits and values: a bfloat16 has three digits
+    is_small = True  # so few units take NumPy no longer than torch, whatever the number of rows
 
     def __init__(
         self,
@@ -182,6 +203,7 @@ class LinearOutput(ShapeNormalizationBlock):
             )
         self.linear = nn.Linear(self.in_shapes[0][-1], n_linear, bias=options.bias)
         self.constants = nn.Parameter(torch.zeros(options.constant_units)) if options.constant_units else None
+        self._wants_native = False
         self._layer = (self.linear,)  # a plain tuple is read much faster than a registered module
 
     def normalized_forward(self, inputs: TensorDict) -> TensorDict:
@@ -207,6 +229,17 @@ class LinearOutput(ShapeNormalizationBlock):
             return {out_key: out}
 
         return run if self.constants is None else _with_constants(run, out_key, self.constants)
+
+    def prepare_for_compilation(self) -> None:
+        """Let mirrors be made in C++ from now on, where that is faster."""
+        self._wants_native = True
+
+    def native_layers(self) -> list[DenseLayer]:
+        """See `PerceptionBlock.native_layers`."""
+        fits = len(self.in_shapes[0]) == 1 and self.constants is None
+        if not self._wants_native or not fits or not can_be_native("identity"):
+            return []
+        return [DenseLayer(weight=self.linear.weight, bias=self.linear.bias, activation="identity")]
 
     def out_shapes(self) -> tuple[Shape, ...]:
         """The input's shape with its last size replaced."""

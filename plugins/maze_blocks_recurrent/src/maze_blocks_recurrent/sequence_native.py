@@ -7,29 +7,16 @@ there is no library, and NumPy goes on.
 from __future__ import annotations
 
 import ctypes
-import os
-import shutil
-import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from maze_blocks_recurrent.sequence_arrays import Advanced, Gradients, before_each_step, outer
+from maze_runtime.native.library import build_library
 
 SOURCE = Path(__file__).with_name("sequence.cpp")
-_COMPILERS = ("g++", "c++", "clang++")
-# Neither reassociation nor an assumption that numbers are finite: NaN has to arrive.
-_FLAGS = ("-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-shared", "-fPIC")
-_MACHINE = {
-    "AVX512": ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mprefer-vector-width=512", "-mfma"),
-    "AVX2": ("-mavx2", "-mfma"),
-}
-"""What torch calls the processor's abilities, to the compiler's options."""
-_TIMEOUT_SECONDS = 60
 
 
 class NativeSteps:
@@ -98,15 +85,5 @@ class NativeSteps:
 @cache
 def native_steps() -> NativeSteps | None:
     """The compiled recurrences; None where nothing can be compiled. Compiles once a process, in a second or two."""
-    compiler = os.environ.get("CXX") or next((found for name in _COMPILERS if (found := shutil.which(name))), None)
-    if compiler is None:
-        return None
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        library = Path(folder) / "sequence.so"
-        machine = _MACHINE.get(torch.backends.cpu.get_cpu_capability(), ())
-        command = [*compiler.split(), *_FLAGS, *machine, "-o", str(library), str(SOURCE)]
-        try:
-            subprocess.run(command, check=True, capture_output=True, timeout=_TIMEOUT_SECONDS)
-            return NativeSteps(ctypes.CDLL(str(library)))
-        except (OSError, subprocess.SubprocessError):
-            return None
+    library = build_library(SOURCE)
+    return None if library is None else NativeSteps(library)

@@ -19,11 +19,12 @@ from maze_runtime.models.action_distribution import ProductDistribution, one_whe
 from maze_runtime.models.action_value_critic import ActionValueCritic
 from maze_runtime.models.agent_networks import AgentNetworks, mirror_by_agent
 from maze_runtime.models.graph_building import graph_of
+from maze_runtime.models.native_evaluation import NativeEvaluation
 from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.models.observation_encoding import ObservationEncoder
 from maze_runtime.models.recurrence import CRITIC_ROLE, next_state_name, state_shapes_of
 from maze_runtime.models.recurrent_mirror import RecurrentMirror, mirror_with_states
-from maze_runtime.models.same_operations import same_operations
+from maze_runtime.models.same_operations import hooks_of, runs_same_operations, same_operations
 from maze_runtime.models.shared_action_values import SharedActionValueCritic
 from maze_runtime.models.shared_critic import SharedStateCritic
 
@@ -152,6 +153,20 @@ class StructuredActorCritic(nn.Module):
         agents = [_mirror_chain(self._encoders[policy_key], own) for own in _by_agent(chain, len(policy.networks))]
         mirrors = [mirror for mirror in agents if mirror is not None]
         return mirror_by_agent(mirrors) if len(mirrors) == len(agents) else None
+
+    def native_evaluation(self, policy_key: PolicyKey) -> NativeEvaluation | None:
+        """See `EvaluatesOutsideTorch`."""
+        policy, shared, critic = (own.get(policy_key) for own in (self._policy, self._shared, self._critic))
+        networks = [own for own in (shared, policy, critic) if own is not None]
+        if critic is None or not _can_be_mirrored(networks) or not all(map(_is_native, networks)):
+            return None
+        if not runs_same_operations(self.modules()) or any(hooks_of(self)):
+            return None  # somebody's own class may compute more than its blocks
+        encode = self._encoders[policy_key].encode_numpy
+        of_policy, of_critic = _mirror_of(policy), _mirror_of(critic)
+        if of_policy is None or of_critic is None:
+            return None
+        return NativeEvaluation(encode, None if shared is None else _mirror_of(shared), of_policy, of_critic)
 
     def numpy_advance(self, policy_key: PolicyKey) -> RecurrentMirror | None:
         """See `AdvancesInNumPy`."""
@@ -310,6 +325,11 @@ def _mirror_of(module: Any) -> Callable[[ArrayDict], ArrayDict] | None:
     make = getattr(module, "make_mirror", None)
     mirror: Callable[[ArrayDict], ArrayDict] | None = make() if make is not None else None
     return mirror
+
+
+def _is_native(module: Any) -> bool:
+    ask = getattr(module, "is_native", None)
+    return ask is not None and bool(ask())
 
 
 def _mirror_chain(encoder: ObservationEncoder, chain: list[Any]) -> Callable[..., ArrayDict] | None:

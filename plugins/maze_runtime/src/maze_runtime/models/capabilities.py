@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from maze_runtime.models.native_evaluation import NativeEvaluation
     from maze_runtime.models.recurrent_mirror import RecurrentMirror
 
     TensorDict = dict[str, Tensor]
@@ -103,6 +104,18 @@ class AdvancesInNumPy(Protocol):
 
     def numpy_advance(self, policy_key: PolicyKey) -> RecurrentMirror | None:
         """One step of `advance` without values, in NumPy; None where acting carries no state or a block cannot.
+
+        Ask after the last move of the parameters to another device or dtype. In-place updates are followed.
+        """
+        ...
+
+
+@runtime_checkable
+class EvaluatesOutsideTorch(Protocol):
+    """What a model may offer beside `ActorCritic`, while its updates are compiled."""
+
+    def native_evaluation(self, policy_key: PolicyKey) -> NativeEvaluation | None:
+        """Logits and values of a flat environment's rows, where that takes less time than torch; else None.
 
         Ask after the last move of the parameters to another device or dtype. In-place updates are followed.
         """

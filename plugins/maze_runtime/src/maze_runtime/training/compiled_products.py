@@ -1,4 +1,4 @@
-"""Large products of matrices in compiled code; see `maze_runtime.models.wide_products`."""
+"""Products of matrices in compiled code; see `maze_runtime.models.wide_products`."""
 
 from __future__ import annotations
 
@@ -10,50 +10,73 @@ from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_file
 from torch.fx import Graph, Node
 
 from maze_runtime.models.wide_products import FEWEST, wide_linear
+from maze_runtime.native.products import MOST, native_product
 
 _aten = torch.ops.aten
 
 
 class WideProducts(CustomGraphPass):
-    """Hands large products of float32 matrices to oneDNN, in a graph that is compiled for the CPU."""
+    """Exchanges products of float32 matrices in a graph that is compiled for the CPU.
+
+    `products.cpp` takes what it has no need of further threads for, oneDNN what else is large; the rest stays MKL's.
+
+    Args:
+        native: `products.cpp` is there.
+    """
+
+    def __init__(self, *, native: bool) -> None:
+        self._native = native
 
     def __call__(self, graph: Graph) -> None:
         """Exchange them in place."""
         for node in list(graph.nodes):
-            if _is_large_product(node):
-                _exchange(graph, node)
+            n_products = _multiply_adds(node)
+            if n_products and self._native and (n_products < FEWEST or _on_one_thread(n_products)):
+                _call_native(graph, node)
+            elif n_products >= FEWEST:
+                _call_onednn(graph, node)
 
     def uuid(self) -> Any:
         """Tells what was compiled with this pass from other code in the cache on disk."""
-        return get_hash_for_files((__file__,), str(FEWEST))
+        return get_hash_for_files((__file__,), f"{FEWEST} {MOST} {self._native} {torch.get_num_threads()}")
 
 
-def _is_large_product(node: Node) -> bool:
+def _on_one_thread(n_products: int) -> bool:
+    return n_products <= MOST and torch.get_num_threads() == 1
+
+
+def _multiply_adds(node: Node) -> int:
+    """How many a product of float32 matrices on the CPU takes; 0 for other nodes, and where a shape is unknown."""
     if node.target not in (_aten.mm.default, _aten.addmm.default) or node.kwargs:
-        return False
+        return 0
     *added, left, right = [_tensor_of(own) for own in node.args]
+    if any(own.dim() != 1 for own in added):
+        return 0
+    if any(own.dtype != torch.float32 or own.device.type != "cpu" for own in (left, right)):
+        return 0
     n_products = left.numel() * right.shape[1]
-    return (
-        isinstance(n_products, int)  # else a shape is not known yet
-        and n_products >= FEWEST
-        and all(own.dim() == 1 for own in added)
-        and all(own.dtype == torch.float32 and own.device.type == "cpu" for own in (left, right))
-    )
+    return n_products if isinstance(n_products, int) else 0
 
 
-def _exchange(graph: Graph, node: Node) -> None:
-    bias: Any
-    left: Any
-    right: Any
-    bias, left, right = node.args if len(node.args) == 3 else (None, *node.args)
+def _call_native(graph: Graph, node: Node) -> None:
+    with graph.inserting_before(node):
+        _put(graph, node, _insert(graph, native_product, *_bias_last(node)))
+
+
+def _call_onednn(graph: Graph, node: Node) -> None:
+    left, right, bias = _bias_last(node)
     with graph.inserting_before(node):
         if bias is None and _is_narrow_gradient(_tensor_of(left), _tensor_of(right)):
             # (A B)ᵀ = Bᵀ Aᵀ
-            product = _turned(graph, _product(graph, _turned(graph, right), left, None))
+            product = _turned(graph, _insert(graph, wide_linear, _turned(graph, right), left, None))
         else:
-            product = _product(graph, left, _turned(graph, right), bias)
-    node.replace_all_uses_with(product)
-    graph.erase_node(node)
+            product = _insert(graph, wide_linear, left, _turned(graph, right), bias)
+        _put(graph, node, product)
+
+
+def _bias_last(node: Node) -> tuple[Any, Any, Any]:
+    *added, left, right = node.args
+    return left, right, added[0] if added else None
 
 
 def _is_narrow_gradient(left: Tensor, right: Tensor) -> bool:
@@ -62,16 +85,21 @@ def _is_narrow_gradient(left: Tensor, right: Tensor) -> bool:
     return n_rows > n_tall > n_wide
 
 
-def _product(graph: Graph, x: Node, weight: Node, bias: Node | None) -> Node:
-    node = graph.call_function(wide_linear, (x, weight, bias))
-    node.meta["val"] = _tensor_of(x).new_empty((_tensor_of(x).shape[0], _tensor_of(weight).shape[0]))
-    return node
+def _put(graph: Graph, node: Node, product: Node) -> None:
+    node.replace_all_uses_with(product)
+    graph.erase_node(node)
+
+
+def _insert(graph: Graph, operation: Any, *arguments: Any) -> Node:
+    inserted = graph.call_function(operation, arguments)
+    inserted.meta["val"] = operation(*(None if own is None else _tensor_of(own) for own in arguments))
+    return inserted
 
 
 def _turned(graph: Graph, matrix: Node) -> Node:
-    node = graph.call_function(_aten.permute.default, (matrix, [1, 0]))
-    node.meta["val"] = _tensor_of(matrix).t()
-    return node
+    turned = graph.call_function(_aten.permute.default, (matrix, [1, 0]))
+    turned.meta["val"] = _tensor_of(matrix).t()
+    return turned
 
 
 def _tensor_of(node: Any) -> Tensor:

@@ -142,7 +142,7 @@ def compile_update(update: Callable[..., Any], device: torch.device) -> Callable
     """
     options: dict[str, Any] = {"cpp_wrapper": True} if device.type == "cpu" else {}
     if device.type == "cpu" and ARE_USED:
-        options["post_grad_custom_pre_pass"] = _wide_products()
+        options |= _products_options()
     guard_filter = getattr(torch.compiler, "keep_tensor_guards_unsafe", None)
     if guard_filter is not None:
         options["guard_filter_fn"] = guard_filter
@@ -152,8 +152,10 @@ def compile_update(update: Callable[..., Any], device: torch.device) -> Callable
     return torch.compile(own, fullgraph=True, options=options)
 
 
-def _wide_products() -> Any:
+def _products_options() -> dict[str, Any]:
     # Here, because this loads the compiler, which takes seconds
+    from maze_runtime.native.products import native_products_option
     from maze_runtime.training.compiled_products import WideProducts
 
-    return WideProducts()
+    native = native_products_option()
+    return {**native, "post_grad_custom_pre_pass": WideProducts(native=bool(native))}

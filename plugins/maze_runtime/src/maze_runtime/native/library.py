@@ -1,0 +1,67 @@
+"""Single files of C++ for updates that are compiled anyway, built by the compiler that torch.compile calls."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+_COMPILERS = ("g++", "c++", "clang++")
+# Neither reassociation nor an assumption that numbers are finite: NaN has to arrive.
+_FLAGS = ("-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-shared", "-fPIC")
+_MACHINE = {
+    "AVX512": ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mprefer-vector-width=512", "-mfma"),
+    "AVX2": ("-mavx2", "-mfma"),
+}
+"""What torch calls the processor's abilities, to the compiler's options."""
+_HEADER = Path(__file__).with_name("arithmetic.h")
+_TIMEOUT_SECONDS = 60
+
+
+def build_library(source: Path, *, for_compiled_code: bool = False) -> ctypes.CDLL | None:
+    """The library that `source` is; None where nothing can be compiled, or the compiler refuses it.
+
+    It takes some seconds, and is kept where torch keeps what it compiled, for processes that come later.
+
+    Args:
+        source: one file, whose functions have C linkage; it may include `arithmetic.h`.
+        for_compiled_code: it calls functions of torch, and what torch compiles finds its own by their names.
+    """
+    compiler = os.environ.get("CXX") or next((found for name in _COMPILERS if (found := shutil.which(name))), None)
+    if compiler is None:
+        return None
+    machine = _MACHINE.get(torch.backends.cpu.get_cpu_capability(), ())
+    torchs = [f"-L{Path(torch.__file__).parent / 'lib'}", "-ltorch_cpu"] if for_compiled_code else []
+    command = [*compiler.split(), *_FLAGS, *machine, f"-I{_HEADER.parent}", str(source), *torchs]
+    mode = ctypes.RTLD_GLOBAL if for_compiled_code else ctypes.DEFAULT_MODE
+    try:
+        return ctypes.CDLL(str(_built(source, command)), mode=mode)
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _built(source: Path, command: Sequence[str]) -> Path:
+    """The place of the library, which is built unless the same command has built it before from the same text."""
+    what = f"{command} {torch.__version__}".encode() + source.read_bytes() + _HEADER.read_bytes()
+    library = _folder() / f"{source.stem}-{hashlib.sha256(what).hexdigest()[:16]}.so"
+    if not library.exists():
+        with tempfile.TemporaryDirectory(dir=library.parent, ignore_cleanup_errors=True) as folder:
+            made = Path(folder) / library.name
+            subprocess.run([*command, "-o", str(made)], check=True, capture_output=True, timeout=_TIMEOUT_SECONDS)
+            made.replace(library)  # whole or not at all, for processes that look for it now
+    return library
+
+
+def _folder() -> Path:
+    from torch._inductor.runtime.cache_dir_utils import cache_dir  # part of the compiler, which is wanted anyway
+
+    folder = Path(cache_dir()) / "maze"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,233 @@
+// Products of float32 matrices in any layout, and stacks of dense layers; see products.py and dense.py.
+//
+// Each 64 columns of the right matrix make a panel, 128 rows at a time, that stays in the nearest cache; it is packed unless
+// the numbers of its rows are neighbours. Tiles of the result, 24 vectors, stay in registers while the rows of a panel pass.
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "arithmetic.h"
+
+namespace {
+
+typedef float Vector __attribute__((vector_size(64)));
+typedef float VectorAnywhere __attribute__((vector_size(64), aligned(4), may_alias));
+constexpr long kLanes = sizeof(Vector) / sizeof(float);
+constexpr long kInner = 128;  // rows of a panel
+constexpr long kColumns = 4;  // vectors of a row of it
+
+struct Matrix {
+  float* data;
+  long rows, columns, row_step, column_step;
+};
+
+// Vectors of which `count` numbers are in memory; all of them, but at the right edge.
+inline Vector load(const float* from, long count) {
+  Vector vector = {};
+  if (count >= kLanes) {
+    vector = *reinterpret_cast<const VectorAnywhere*>(from);
+  } else {
+    for (long i = 0; i < count; ++i) vector[i] = from[i];
+  }
+  return vector;
+}
+
+inline void store(float* to, Vector vector, long count) {
+  if (count >= kLanes) {
+    *reinterpret_cast<VectorAnywhere*>(to) = vector;
+  } else {
+    for (long i = 0; i < count; ++i) to[i] = vector[i];
+  }
+}
+
+// Rows of C vectors, `step` numbers apart.
+struct Panel {
+  const float* data;
+  long step;
+};
+
+// R rows and C vectors of out, in registers: bias, or what is there, + left panel.
+template <int R, int C>
+inline void tile(const Matrix& left, const Panel& panel, const float* bias, const Matrix& out, bool first) {
+  Vector sum[R][C];
+  for (int c = 0; c < C; ++c) {
+    const long at = c * kLanes;
+    for (int r = 0; r < R; ++r) {
+      if (!first) {
+        sum[r][c] = load(out.data + r * out.row_step + at, out.columns - at);
+      } else if (bias != nullptr) {
+        sum[r][c] = load(bias + at, out.columns - at);
+      } else {
+        sum[r][c] = Vector{};
+      }
+    }
+  }
+  for (long k = 0; k < left.columns; ++k) {
+    const float* column = left.data + k * left.column_step;
+    const VectorAnywhere* row = reinterpret_cast<const VectorAnywhere*>(panel.data + k * panel.step);
+    for (int r = 0; r < R; ++r) {
+      const float factor = column[r * left.row_step];
+      for (int c = 0; c < C; ++c) sum[r][c] += factor * row[c];
+    }
+  }
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < C; ++c) store(out.data + r * out.row_step + c * kLanes, sum[r][c], out.columns - c * kLanes);
+}
+
+template <int R, int C>
+void rows(Matrix left, const Panel& panel, const float* bias, Matrix out, bool first) {
+  while (left.rows >= R) {
+    tile<R, C>(left, panel, bias, out, first);
+    left.rows -= R;
+    left.data += R * left.row_step;
+    out.data += R * out.row_step;
+  }
+  if constexpr (R > 1) {
+    if (left.rows > 0) rows<R / 2, C>(left, panel, bias, out, first);
+  }
+}
+
+// right (K, N) as K rows of C vectors, filled up with zeros.
+template <int C>
+void pack(const Matrix& right, float* panel) {
+  constexpr long kWidth = C * kLanes;
+  if (right.column_step == 1) {
+    for (long k = 0; k < right.rows; ++k) {
+      std::memcpy(panel + k * kWidth, right.data + k * right.row_step, right.columns * sizeof(float));
+      for (long n = right.columns; n < kWidth; ++n) panel[k * kWidth + n] = 0.0f;
+    }
+    return;
+  }
+  for (long k = 0; k < right.rows; ++k)
+    for (long n = 0; n < kWidth; ++n)
+      panel[k * kWidth + n] = n < right.columns ? right.data[k * right.row_step + n * right.column_step] : 0.0f;
+}
+
+template <int R, int C>
+void columns(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out) {
+  alignas(64) static thread_local float packed[kInner * C * kLanes];
+  const bool as_it_is = right.column_step == 1 && right.columns == C * kLanes;
+  for (long k = 0; k < left.columns; k += kInner) {
+    const long inner = left.columns - k < kInner ? left.columns - k : kInner;
+    Panel panel{right.data + k * right.row_step, right.row_step};
+    if (!as_it_is) {
+      pack<C>({right.data + k * right.row_step, inner, right.columns, right.row_step, right.column_step}, packed);
+      panel = {packed, C * kLanes};
+    }
+    rows<R, C>({left.data + k * left.column_step, left.rows, inner, left.row_step, left.column_step}, panel, bias, out,
+               k == 0);
+  }
+}
+
+void multiply(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out) {
+  constexpr long kWidth = kColumns * kLanes;
+  for (long n = 0; n < out.columns; n += kWidth) {
+    const long width = out.columns - n < kWidth ? out.columns - n : kWidth;
+    const Matrix own{right.data + n * right.column_step, right.rows, width, right.row_step, right.column_step};
+    const Matrix to{out.data + n, out.rows, width, out.row_step, 1};
+    const float* added = bias == nullptr ? nullptr : bias + n;
+    switch ((width + kLanes - 1) / kLanes) {
+      case 1: columns<12, 1>(left, own, added, to); break;
+      case 2: columns<12, 2>(left, own, added, to); break;
+      case 3: columns<8, 3>(left, own, added, to); break;
+      default: columns<6, 4>(left, own, added, to);
+    }
+  }
+}
+
+}  // namespace
+
+// What torch offers to C, with the types it has there: torch/csrc/inductor/aoti_torch/c/shim.h.
+struct AtenTensorOpaque;
+using Tensor = AtenTensorOpaque*;
+extern "C" {
+int32_t aoti_torch_get_data_ptr(Tensor tensor, void** data);
+int32_t aoti_torch_get_sizes(Tensor tensor, int64_t** sizes);
+int32_t aoti_torch_get_strides(Tensor tensor, int64_t** strides);
+int32_t aoti_torch_device_type_cpu();
+int32_t aoti_torch_dtype_float32();
+int32_t aoti_torch_empty_strided(int64_t n_dimensions, const int64_t* sizes, const int64_t* strides, int32_t dtype,
+                                 int32_t device_type, int32_t device_index, Tensor* made);
+}
+
+namespace {
+
+struct Tensor2 {
+  float* data;
+  int64_t *sizes, *strides;
+};
+
+// 0, or an error that torch has noted.
+int32_t read(Tensor tensor, Tensor2* to) {
+  void* data = nullptr;
+  if (const int32_t error = aoti_torch_get_data_ptr(tensor, &data)) return error;
+  if (const int32_t error = aoti_torch_get_sizes(tensor, &to->sizes)) return error;
+  to->data = static_cast<float*>(data);
+  return aoti_torch_get_strides(tensor, &to->strides);
+}
+
+inline Matrix matrix_of(const Tensor2& own) {
+  return {own.data, own.sizes[0], own.sizes[1], own.strides[0], own.strides[1]};
+}
+
+}  // namespace
+
+// left (M, K) right (K, N) + bias (N,) or nothing, as a new tensor (M, N).
+extern "C" int32_t aoti_torch_cpu_native_product(Tensor left, Tensor right, Tensor* bias, Tensor* product) {
+  Tensor2 of_left, of_right, of_bias, of_product;
+  if (const int32_t error = read(left, &of_left)) return error;
+  if (const int32_t error = read(right, &of_right)) return error;
+  const int64_t sizes[] = {of_left.sizes[0], of_right.sizes[1]}, strides[] = {sizes[1], 1};
+  if (const int32_t error = aoti_torch_empty_strided(2, sizes, strides, aoti_torch_dtype_float32(),
+                                                     aoti_torch_device_type_cpu(), 0, product))
+    return error;
+  if (const int32_t error = read(*product, &of_product)) return error;
+  static thread_local std::vector<float> neighbours;
+  const float* added = nullptr;
+  if (bias != nullptr) {
+    if (const int32_t error = read(*bias, &of_bias)) return error;
+    added = of_bias.data;
+    if (of_bias.strides[0] != 1) {
+      neighbours.resize(sizes[1]);
+      for (int64_t n = 0; n < sizes[1]; ++n) neighbours[n] = of_bias.data[n * of_bias.strides[0]];
+      added = neighbours.data();
+    }
+  }
+  multiply(matrix_of(of_left), matrix_of(of_right), added, matrix_of(of_product));
+  return 0;
+}
+
+namespace {
+
+void activate(int64_t which, float* numbers, int64_t count) {
+  switch (which) {
+    case 1: INDEPENDENT for (int64_t i = 0; i < count; ++i) numbers[i] = hyperbolic_tangent(numbers[i]); break;
+    case 2: INDEPENDENT for (int64_t i = 0; i < count; ++i) numbers[i] = numbers[i] < 0.0f ? 0.0f : numbers[i]; break;
+    case 3: INDEPENDENT for (int64_t i = 0; i < count; ++i) numbers[i] = sigmoid(numbers[i]); break;
+    default: break;
+  }
+}
+
+}  // namespace
+
+// L layers without gaps: outs[l] (B, sizes[l + 1]) = activations[l](outs[l - 1] weights[l]ᵀ + biases[l]), where outs[-1] is
+// x (B, sizes[0]). A bias may be null. Activations: 0 none, 1 tanh, 2 relu, 3 sigmoid.
+struct DenseLayers {
+  int64_t n_rows, n_layers;
+  const int64_t *sizes, *activations;
+  float* x;
+  float *const *weights, *const *biases, *const *outs;
+};
+
+extern "C" void dense_layers(const DenseLayers* own) {
+  float* x = own->x;
+  for (int64_t l = 0; l < own->n_layers; ++l) {
+    const int64_t n_in = own->sizes[l], n_out = own->sizes[l + 1];
+    float* out = own->outs[l];
+    multiply({x, own->n_rows, n_in, n_in, 1}, {own->weights[l], n_in, n_out, 1, n_in}, own->biases[l],
+             {out, own->n_rows, n_out, n_out, 1});
+    activate(own->activations[l], out, own->n_rows * n_out);
+    x = out;
+  }
+}

@@ -1,0 +1,62 @@
+"""Products of matrices in C++, for compiled updates on processors that torch's own libraries serve badly.
+
+MKL computes at half of the width of AMD's newer processors, and a call of oneDNN takes longer than a product of layers
+of 64 units; see `maze_runtime.models.wide_products`. `products.cpp` takes a third of MKL's time at such sizes, and no
+more than oneDNN's on one thread at others. Compiled code calls it without Python in between.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._inductor import config
+
+from maze_runtime.native.dense import products_library
+
+SHIM = "int32_t aoti_torch_cpu_native_product(AtenTensorHandle, AtenTensorHandle, AtenTensorHandle*, AtenTensorHandle*)"
+"""What the function is in compiled code."""
+
+MOST = 1 << 30
+"""Products of more multiply-adds are left to oneDNN, which arranges large matrices better."""
+
+_OPERATION = "maze_runtime::native_product"
+torch.library.define(
+    _OPERATION, "(Tensor left, Tensor right, Tensor? bias) -> Tensor", tags=(torch.Tag.flexible_layout,)
+)
+
+
+def _by_torch(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
+    return left @ right if bias is None else torch.addmm(bias, left, right)
+
+
+def _of_same_shape(left: Tensor, right: Tensor, _bias: Tensor | None) -> Tensor:
+    return left.new_empty((left.shape[0], right.shape[1]))
+
+
+torch.library.impl(_OPERATION, "CPU", _by_torch)
+torch.library.register_fake(_OPERATION, _of_same_shape)
+native_product = torch.ops.maze_runtime.native_product.default
+"""left (M, K) right (K, N) + bias (N,) or None, float32 on the CPU: in compiled code by `products.cpp`."""
+
+
+class _Shims(dict[Any, list[str]]):
+    """Operations and their functions, which the compiler's cache on disk writes down without failing at operations."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Shims, (), {"functions": [*self.values()]}
+
+    def __deepcopy__(self, _memo: Any) -> _Shims:
+        return self
+
+
+@cache
+def native_products_option() -> dict[str, Any]:
+    """The compiler's option by which it finds `products.cpp`; empty where that cannot be built."""
+    if not hasattr(config.aot_inductor, "custom_ops_to_c_shims"):
+        return {}
+    if products_library() is None:
+        return {}
+    return {"aot_inductor.custom_ops_to_c_shims": _Shims({native_product: [SHIM]})}

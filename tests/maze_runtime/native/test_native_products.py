@@ -1,0 +1,142 @@
+"""Products in C++: the numbers of double precision in any layout, and where compiled code takes them."""
+
+import ctypes
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from maze_runtime.models.wide_products import FEWEST, wide_linear
+from maze_runtime.native import products as native_products
+from maze_runtime.native.dense import products_library
+from maze_runtime.native.products import MOST, native_product, native_products_option
+from maze_runtime.training.compiled_products import WideProducts
+
+SIZES = [(1, 1, 1), (5, 7, 3), (256, 64, 64), (64, 256, 64), (12, 1, 17), (3, 300, 16), (37, 129, 33), (13, 130, 250)]
+"""Rows, inner numbers, columns: around vectors of 16, panels of 64 columns and 128 rows, tiles of 6, 8 and 12 rows."""
+
+
+def handle_of(tensor):
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    return ctypes.c_void_p(get_pointer(torch._C._aoti.unsafe_alloc_void_ptr_from_tensor(tensor), None))
+
+
+def tensor_of(handle):
+    new_capsule = ctypes.pythonapi.PyCapsule_New
+    new_capsule.restype, new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    return torch._C._aoti.alloc_tensor_by_stealing_from_void_ptr(new_capsule(handle, None, None))
+
+
+@pytest.fixture(scope="module")
+def multiply():
+    """The function as compiled code calls it."""
+    library = products_library()
+    if library is None:
+        pytest.skip("no compiler here")
+
+    def call(left, right, bias):
+        made = ctypes.c_void_p()
+        added = None if bias is None else ctypes.byref(handle_of(bias))
+        failed = library.aoti_torch_cpu_native_product(handle_of(left), handle_of(right), added, ctypes.byref(made))
+        assert not failed
+        return tensor_of(made)
+
+    return call
+
+
+def layouts(n_rows, n_columns):
+    """A matrix that lies in memory in several ways: with neighbours in rows, in columns, with gaps, one row for all."""
+    numbers = torch.randn(2 * n_rows, 2 * n_columns, generator=torch.Generator().manual_seed(n_rows))
+    yield numbers[:n_rows, :n_columns].contiguous()
+    yield numbers[:n_rows, 1 : n_columns + 1]
+    yield numbers[n_rows:, n_columns:].t().contiguous().t()
+    yield numbers[::2, 1::2]
+    yield numbers[:1, ::2].expand(n_rows, -1)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_products_are_those_of_double_precision_in_any_layout(multiply, sizes):
+    n_rows, n_inner, n_columns = sizes
+    numbers = torch.randn(2 * n_columns + 1, generator=torch.Generator().manual_seed(1))
+    for bias in (None, numbers[1 : n_columns + 1], numbers[: 2 * n_columns : 2], numbers[:1].expand(n_columns)):
+        for left in layouts(n_rows, n_inner):
+            for right in layouts(n_inner, n_columns):
+                exact = left.double() @ right.double() + (0.0 if bias is None else bias.double())
+                found = multiply(left, right, bias)
+                assert found.shape == exact.shape
+                assert found.is_contiguous()
+                assert (found - exact).abs().max() <= 1e-6 * (1 + left.norm(dim=1).max() * right.norm(dim=0).max())
+
+
+def test_what_is_not_finite_arrives_where_it_belongs(multiply):
+    left, right = torch.ones(20, 40), torch.ones(40, 70)
+    left[3, 5], right[7, 66] = float("nan"), float("inf")
+    found, exact = multiply(left, right, None), left @ right
+    assert found[3].isnan().all()
+    assert found[:3, 66].isinf().all()
+    assert torch.equal(found.isfinite(), exact.isfinite())
+
+
+def exchanged(function, *inputs, native=True):
+    traced = make_fx(function, tracing_mode="fake")(*inputs)
+    WideProducts(native=native)(traced.graph)
+    traced.recompile()
+    return traced
+
+
+def products_of(traced):
+    of_ours = sum(node.target is native_product for node in traced.graph.nodes)
+    return of_ours, sum(node.target is wide_linear for node in traced.graph.nodes)
+
+
+def two_layers(x, weight, bias):
+    return torch.addmm(bias, x, weight.t()).tanh() @ weight
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_graphs_give_the_same_with_them(threads):
+    threads(1)
+    inputs = torch.randn(32, 20), torch.randn(16, 20), torch.randn(16)
+    traced = exchanged(two_layers, *inputs)
+    assert products_of(traced) == (2, 0)
+    assert torch.allclose(traced(*inputs), two_layers(*inputs), atol=1e-5)
+
+
+def test_what_threads_or_onednn_do_better_is_left_to_them(threads):
+    small, large, huge = ((rows, 256, 256) for rows in (8, FEWEST >> 15, 2 * MOST >> 16))
+    for n_threads, sizes, expected in ((1, large, (2, 0)), (2, small, (2, 0)), (2, large, (0, 2)), (1, huge, (0, 2))):
+        threads(n_threads)
+        n_rows, n_inputs, n_units = sizes
+        inputs = torch.randn(n_rows, n_inputs), torch.randn(n_units, n_inputs), torch.randn(n_units)
+        assert products_of(exchanged(two_layers, *inputs)) == expected, (n_threads, sizes)
+
+
+def test_other_numbers_stay_with_torch(threads):
+    threads(1)
+    in_double = torch.randn(32, 20).double(), torch.randn(16, 20).double(), torch.randn(16).double()
+    assert products_of(exchanged(two_layers, *in_double)) == (0, 0)
+    nothing = torch.randn(0, 20), torch.randn(16, 20), torch.randn(16)
+    assert products_of(exchanged(two_layers, *nothing)) == (0, 0)
+
+
+def test_without_a_compiler_onednn_takes_the_large_ones_alone(monkeypatch):
+    monkeypatch.setattr(native_products, "products_library", lambda: None)
+    assert native_products_option.__wrapped__() == {}
+    inputs = torch.randn(1024, 64), torch.randn(64, 64), torch.randn(64)
+    assert products_of(exchanged(two_layers, *inputs, native=False)) == (0, 2)
+    inputs = torch.randn(32, 20), torch.randn(16, 20), torch.randn(16)
+    assert products_of(exchanged(two_layers, *inputs, native=False)) == (0, 0)
+
+
+def test_code_with_and_without_them_is_told_apart(threads):
+    threads(1)
+    kinds = [WideProducts(native=True).uuid(), WideProducts(native=False).uuid()]
+    threads(2)
+    assert len({*kinds, WideProducts(native=True).uuid()}) == 3
