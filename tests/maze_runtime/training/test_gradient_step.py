@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from maze_runtime.training import flat_adam
 from maze_runtime.training.gradient_step import GradientStep
 
 
@@ -236,3 +237,26 @@ def test_an_error_of_the_loss_is_not_taken_for_one_of_the_compiler():
 
     with pytest.raises(ValueError, match="of the loss"):
         GradientStep(network(), wrong, epsilon=1e-8, max_grad_norm=0.0, compiled=True)(0.01, *data())
+
+
+@pytest.mark.slow
+def test_a_second_training_in_a_process_is_compiled_for_its_sizes_too(monkeypatch):
+    """The compiler takes the sizes of a function that it met with other ones for unknown; these would be two of it."""
+    from torch._inductor.custom_graph_pass import CustomGraphPass
+
+    sizes = set()
+
+    class Seen(CustomGraphPass):
+        def __call__(self, graph):
+            sizes.update(own for node in graph.nodes for own in getattr(node.meta.get("val"), "shape", ()))
+
+        def uuid(self):
+            return None  # nothing comes out of the cache on disk
+
+    monkeypatch.setattr(flat_adam, "ARE_USED", True)
+    monkeypatch.setattr(flat_adam, "_products_options", lambda: {"post_grad_custom_pre_pass": Seen()})
+    for n_rows in (7, 19):
+        x, y = torch.randn(n_rows, 3), torch.randn(n_rows)
+        make(network(), compiled=True)(0.01, x, y)
+        assert n_rows in sizes
+    assert all(isinstance(own, int) for own in sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from types import FunctionType
@@ -16,6 +17,7 @@ from maze_runtime.models.wide_products import ARE_USED
 
 BETA1, BETA2 = 0.9, 0.999
 _NOTHING: list[Tensor] = []
+_NUMBERS = itertools.count()
 _LOG_BETAS = math.log(BETA1), math.log(BETA2)
 
 AdamState = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
@@ -138,7 +140,9 @@ def compile_update(update: Callable[..., Any], device: torch.device) -> Callable
 
     Only tensors are checked at each call: the other guards cost a fifth of a small network's step. They are also what
     tells two closures of one function apart in the compiler's cache, so each call here compiles a code object of its
-    own. Releases without the filter compile with all guards. On the CPU the code between the kernels is compiled too.
+    own. It has a new name, too: by name, file and line the compiler remembers which sizes a function met, and after
+    another closure with others it would leave sizes open. Releases without the filter compile with all guards. On the
+    CPU the code between the kernels is compiled too.
     """
     options: dict[str, Any] = {"cpp_wrapper": True} if device.type == "cpu" else {}
     if device.type == "cpu" and ARE_USED:
@@ -146,9 +150,8 @@ def compile_update(update: Callable[..., Any], device: torch.device) -> Callable
     guard_filter = getattr(torch.compiler, "keep_tensor_guards_unsafe", None)
     if guard_filter is not None:
         options["guard_filter_fn"] = guard_filter
-    own = FunctionType(
-        update.__code__.replace(), update.__globals__, update.__name__, update.__defaults__, update.__closure__
-    )
+    code = update.__code__.replace(co_name=f"{update.__code__.co_name}_{next(_NUMBERS)}")
+    own = FunctionType(code, update.__globals__, update.__name__, update.__defaults__, update.__closure__)
     return torch.compile(own, fullgraph=True, options=options)
 
 
