@@ -66,6 +66,8 @@ class MaskReader:
         self._sizes = dict(sizes)
         self.method = method
         self.heads = tuple(self._by_head(example, ()))
+        sizes = list(self._sizes.items())
+        self._only = (f"{sizes[0][0]}_mask", (sizes[0][1],)) if len(sizes) == 1 else ("", (-1,))
 
     @property
     def spaces(self) -> dict[str, spaces.MultiBinary]:
@@ -75,6 +77,9 @@ class MaskReader:
     def read(self, info: Mapping[str, Any], ended: bool) -> dict[str, np.ndarray]:
         """The masks of one environment's new observation; all ones where an episode's last info has none."""
         raw = self.method() if self.method is not None else info.get(INFO_KEY)
+        name, shape = self._only
+        if type(raw) is np.ndarray and raw.shape == shape and raw.dtype == np.bool_:
+            return {name: raw.astype(np.int8)}  # what `split` comes to
         if raw is None:
             if not ended:
                 raise EnvError(

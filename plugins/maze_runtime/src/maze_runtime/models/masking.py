@@ -43,8 +43,8 @@ def check_rows(logits: np.ndarray) -> None:
     """
     if logits.min(initial=0.0) > _MASKED_BELOW:
         return
-    masked = logits.max(axis=-1) <= _MASKED_BELOW
-    if masked.any():
+    masked = np.maximum.reduce(logits, -1) <= _MASKED_BELOW
+    if np.count_nonzero(masked):
         index = tuple(int(position) for position in np.argwhere(masked)[0])
         raise MaskError(
             "an action mask forbids every choice",
