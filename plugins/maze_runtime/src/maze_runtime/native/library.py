@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import getpass
 import hashlib
 import os
 import shutil
@@ -43,7 +44,7 @@ def build_library(source: Path, *, for_compiled_code: bool = False) -> ctypes.CD
     mode = ctypes.RTLD_GLOBAL if for_compiled_code else ctypes.DEFAULT_MODE
     try:
         return ctypes.CDLL(str(_built(source, command)), mode=mode)
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, KeyError, subprocess.SubprocessError):  # KeyError: a user without a name
         return None
 
 
@@ -60,8 +61,8 @@ def _built(source: Path, command: Sequence[str]) -> Path:
 
 
 def _folder() -> Path:
-    from torch._inductor.runtime.cache_dir_utils import cache_dir  # part of the compiler, which is wanted anyway
-
-    folder = Path(cache_dir()) / "maze"
+    # What `torch._inductor` says, too; asking it would load the compiler.
+    own = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or Path(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}")
+    folder = Path(own) / "maze"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
