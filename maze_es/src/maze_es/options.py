@@ -24,7 +24,7 @@ class AdamOptions:
 
     use: Literal["adam"] = "adam"
     """The optimiser: "adam", "sgd", or the import path of one of torch."""
-    step_size: float | Schedule = attrs.field(default=0.05, validator=positive_rate)
+    step_size: float | Schedule = attrs.field(default=0.03, validator=positive_rate)
     """Learning rate, about how far a weight moves in one update: a number, or a schedule over the run's budget."""
     beta1: float = attrs.field(default=0.9, validator=all_of(at_least(0.0), below(1.0)))
     """Decay of the running mean of gradients."""
@@ -106,7 +106,7 @@ class ESOptions:
     """What turns gradients into updates: a table with `use = "adam"`, "sgd" or an import path such as "torch.optim:RMSprop", and the options of that."""  # noqa: E501
     l2_penalty: float = attrs.field(default=0.0, validator=at_least(0.0))
     """Weight decay: this times the weights is subtracted from the gradient of the fitness."""
-    noise_stddev: float | Schedule = attrs.field(default=0.1, validator=[positive_rate, _stays_positive])
+    noise_stddev: float | Schedule = attrs.field(default=0.05, validator=[positive_rate, _stays_positive])
     """Standard deviation of the perturbations, the same for every weight: a number, or a schedule over the run's budget."""  # noqa: E501
     policy_wrapper: Annotated[Selection, "policy-wrapper"] | None = None
     """Rules around the policy, in training, evaluation, rollouts and deployment: a table with `use`, the import path "package.module:Class" of what takes a policy and returns one, and its options."""  # noqa: E501
