@@ -1,7 +1,7 @@
 // Products of float32 matrices in any layout, and stacks of dense layers; see products.py and dense.py.
 //
 // Each 64 columns of the right matrix make a panel, 128 rows at a time, that stays in the nearest cache; it is packed unless
-// the numbers of its rows are neighbours. Tiles of the result, 24 vectors, stay in registers while the rows of a panel pass.
+// its rows are near each other. Tiles of the result, 24 vectors, stay in registers while the rows of a panel pass.
 
 #include <cstdint>
 #include <cstring>
@@ -16,6 +16,7 @@ typedef float VectorAnywhere __attribute__((vector_size(64), aligned(4), may_ali
 constexpr long kLanes = sizeof(Vector) / sizeof(float);
 constexpr long kInner = 128;  // rows of a panel
 constexpr long kColumns = 4;  // vectors of a row of it
+constexpr long kCloseRows = 128;  // numbers from row to row; further apart they would push each other out of the cache
 
 struct Matrix {
   float* data;
@@ -107,7 +108,7 @@ void pack(const Matrix& right, float* panel) {
 template <int R, int C>
 void columns(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out) {
   alignas(64) static thread_local float packed[kInner * C * kLanes];
-  const bool as_it_is = right.column_step == 1 && right.columns == C * kLanes;
+  const bool as_it_is = right.column_step == 1 && right.columns == C * kLanes && right.row_step <= kCloseRows;
   for (long k = 0; k < left.columns; k += kInner) {
     const long inner = left.columns - k < kInner ? left.columns - k : kInner;
     Panel panel{right.data + k * right.row_step, right.row_step};

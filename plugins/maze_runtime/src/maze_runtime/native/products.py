@@ -19,7 +19,7 @@ from maze_runtime.native.dense import products_library
 SHIM = "int32_t aoti_torch_cpu_native_product(AtenTensorHandle, AtenTensorHandle, AtenTensorHandle*, AtenTensorHandle*)"
 """What the function is in compiled code."""
 
-MOST = 1 << 30
+MOST = 1 << 28
 """Products of more multiply-adds are left to oneDNN, which arranges large matrices better."""
 
 _OPERATION = "maze_runtime::native_product"
