@@ -7,9 +7,12 @@ from gymnasium import spaces
 from torch import nn
 
 from maze_perception import inference
+from maze_perception.blocks.dense import Dense
+from maze_perception.options import DenseOptions
 from maze_ppo.batch import FlatEstimator
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.models.capabilities import EvaluatesOutsideTorch
+from maze_runtime.models.native_evaluation import NativeEvaluation
 from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.native import dense
 from maze_runtime.native.dense import DenseStack, products_library
@@ -100,6 +103,22 @@ def test_values_stay_while_others_are_computed(make_model):
     assert np.array_equal(values, before)
 
 
+def test_arrays_that_a_network_writes_to_again_are_copied():
+    """A custom model may end in a dense block, whose result the next rows overwrite."""
+    buffer = np.empty((1024, 2), np.float32)
+
+    def policy(features):
+        own = buffer[: len(features["x"])]
+        own[...] = features["x"]
+        return {"move": own}
+
+    evaluation = NativeEvaluation(lambda rows: rows, None, policy, lambda features: {"value": features["x"][:, :1]})
+    x = np.random.default_rng(0).normal(size=(2500, 2)).astype(np.float32)
+    logits, values = evaluation.logits_and_values({"x": x})
+    assert np.array_equal(logits["move"], x)
+    assert np.array_equal(values, x[:, 0])
+
+
 def test_acting_goes_through_them_too(make_model):
     model = make_model(SPACES)
     plain = NetworkPolicy(prepared(model), seed=3, mirror=False)
@@ -136,6 +155,26 @@ class Louder(nn.Module):
 
     def forward(self, inputs):
         return {name: 2.0 * tensor for name, tensor in self.inner(inputs).items()}
+
+
+class Doubled(Dense):
+    """Somebody's own block, with a mirror of its own."""
+
+    def normalized_forward(self, inputs):
+        return {name: 2.0 * tensor for name, tensor in super().normalized_forward(inputs).items()}
+
+    def make_mirror(self):
+        run = super().make_mirror()
+        return lambda arrays: {name: 2.0 * array for name, array in run(arrays).items()}
+
+
+def test_blocks_that_inherit_from_dense_ones_keep_their_own_mirrors():
+    block = Doubled(["x"], ["y"], [(4,)], DenseOptions(hidden_units=(8,)))
+    network = prepared(inference.InferenceBlock({"own": block}, {"x": (4,)}, ["y"]))
+    rows = observed(8)["vector"]
+    expected = network({"x": torch.from_numpy(rows)})["y"].detach()
+    np.testing.assert_allclose(network.make_mirror()({"x": rows})["y"], expected, atol=1e-6)
+    assert not network.is_native()
 
 
 @pytest.mark.parametrize("why", ["not compiled", "other activation", "own critic", "a hook", "no compiler"])

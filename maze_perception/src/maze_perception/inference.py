@@ -13,7 +13,7 @@ from maze_kernel.contracts.networks import BlockNode
 from maze_perception.block import BlockError, Mirror, Shape, TensorDict, infer_out_shapes
 from maze_runtime.models.graph_building import count_parameters
 from maze_runtime.models.recurrence import NEXT_STATE, STATE
-from maze_runtime.models.same_operations import same_operations
+from maze_runtime.models.same_operations import runs_same_operations, same_operations
 from maze_runtime.native.dense import DenseLayer, DenseStack
 
 FLOAT32 = "keeps_float32"
@@ -193,8 +193,9 @@ def shape_error(block: str, key: str, received: Shape | None, expected: Shape, p
 
 
 def _native_layers(block: Any) -> list[DenseLayer]:
+    """Of a class that is marked itself; what another one inherits may not be what it computes."""
     ask = getattr(block, "native_layers", None)
-    return [] if ask is None else ask()
+    return ask() if ask is not None and runs_same_operations([block]) else []
 
 
 def _is_native(block: Any) -> bool:

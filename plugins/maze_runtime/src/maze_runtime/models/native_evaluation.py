@@ -17,8 +17,6 @@ _ROWS_AT_ONCE = 1024
 class NativeEvaluation:
     """What `ActorCritic.logits_and_value` and `value` give, in arrays; follows in-place updates of the parameters.
 
-    Logits are overwritten by the next call with the same number of rows.
-
     Args:
         encode: the observation.
         shared: what policy and critic have in common; None: nothing.
@@ -34,10 +32,8 @@ class NativeEvaluation:
         logits, values = [], []
         for part in _parts(observation):
             features = self._features(part)
-            logits.append(self._policy(features))
+            logits.append({head: array.copy() for head, array in self._policy(features).items()})
             values.append(self._values(features))
-        if len(values) == 1:
-            return logits[0], values[0]
         return {head: np.concatenate([own[head] for own in logits]) for head in logits[0]}, np.concatenate(values)
 
     def values(self, observation: ArrayDict) -> np.ndarray:
