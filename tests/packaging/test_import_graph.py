@@ -29,8 +29,8 @@ IMPORTED_AS = {"PIL": "pillow", "imageio_ffmpeg": "imageio-ffmpeg", "mlflow": "m
 RLLIB_NEEDS = {"dm_tree", "lz4", "ormsgpack", "pyyaml", "scipy"}
 """What RLlib imports; the extra of Ray that names it pins one release of Gymnasium."""
 ROOMS = (
-    *("events", "env", "models", "workers", "rollout", "run", "datasets", "training", "series", "playing"),
-    *("context", "commands", "plugin"),
+    *("events", "env", "models", "native", "workers", "rollout", "run", "datasets", "training", "series"),
+    *("playing", "context", "commands", "plugin"),
 )
 """The floors of maze_runtime from the ground; an import never runs upward."""
 KERNEL_LINES = 7000
