@@ -5,6 +5,7 @@ import ctypes
 import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.torch_version import TorchVersion
 
 from maze_runtime.models.wide_products import FEWEST, wide_linear
 from maze_runtime.native import products as native_products
@@ -133,6 +134,13 @@ def test_without_a_compiler_onednn_takes_the_large_ones_alone(monkeypatch):
     assert products_of(exchanged(two_layers, *inputs, native=False)) == (0, 2)
     inputs = torch.randn(32, 20), torch.randn(16, 20), torch.randn(16)
     assert products_of(exchanged(two_layers, *inputs, native=False)) == (0, 0)
+
+
+@pytest.mark.parametrize(("release", "given"), [("2.12.1", False), ("2.13.0+cpu", True), ("2.14.0", True)])
+def test_releases_that_were_not_tried_go_without(monkeypatch, release, given):
+    monkeypatch.setattr(torch, "__version__", TorchVersion(release))
+    monkeypatch.setattr(native_products, "products_library", lambda: object())
+    assert bool(native_products_option.__wrapped__()) is given
 
 
 def test_code_with_and_without_them_is_told_apart(threads):

@@ -22,6 +22,9 @@ SHIM = "int32_t aoti_torch_cpu_native_product(AtenTensorHandle, AtenTensorHandle
 MOST = 1 << 28
 """Products of more multiply-adds are left to oneDNN, which arranges large matrices better."""
 
+_FIRST_RELEASE = "2.13"
+"""Of torch, with which this was tried; releases before may know the option for code that is compiled ahead alone."""
+
 _OPERATION = "maze_runtime::native_product"
 torch.library.define(
     _OPERATION, "(Tensor left, Tensor right, Tensor? bias) -> Tensor", tags=(torch.Tag.flexible_layout,)
@@ -55,7 +58,7 @@ class _Shims(dict[Any, list[str]]):
 @cache
 def native_products_option() -> dict[str, Any]:
     """The compiler's option by which it finds `products.cpp`; empty where that cannot be built."""
-    if not hasattr(config.aot_inductor, "custom_ops_to_c_shims"):
+    if torch.__version__ < _FIRST_RELEASE or not hasattr(config.aot_inductor, "custom_ops_to_c_shims"):
         return {}
     if products_library() is None:
         return {}
