@@ -108,6 +108,11 @@ def test_activations_may_differ_and_results_may_be_new_arrays():
     np.testing.assert_allclose(first, expected, atol=2e-6)
 
 
+def test_one_number_is_not_spread_over_all_inputs():
+    with pytest.raises(ValueError, match="reshape"):
+        stack_of(layers_of(6, 16))(rows(4, 1))
+
+
 def test_trailing_dimensions_are_joined():
     layers = layers_of(6, 16)
     x = rows(4, 6)

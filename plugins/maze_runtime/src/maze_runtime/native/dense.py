@@ -80,7 +80,7 @@ class DenseStack:
         call = self._calls.get(len(x))
         arrays, argument = self._prepare(len(x)) if call is None else call
         inputs, result = arrays[0], arrays[-1]
-        inputs[...] = x if x.ndim == 2 else x.reshape(inputs.shape)
+        inputs[...] = x if x.shape == inputs.shape else x.reshape(inputs.shape)
         self._run(argument)
         return result.copy() if self._gives_new_arrays else result
 
