@@ -10,6 +10,7 @@ from mpe2 import simple_speaker_listener_v4, simple_spread_v3
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.classic import connect_four_v3, tictactoe_v3
 from pettingzoo.test import api_test, parallel_api_test
+from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.contracts.model import PolicyContext
@@ -163,6 +164,47 @@ def own_returns(rewards, agents):
     assert len(rewards) == len(agents)
     sums = np.cumsum(rewards[::-1])[::-1]
     return {agent: float(sums[agents.index(agent)]) for agent in set(agents)}
+
+
+class Louder(OrderEnforcingWrapper):
+    """A subclass of a wrapper that only checks, which does more."""
+
+    def last(self, observe=True):
+        observation, reward, *rest = super().last(observe)
+        return (observation, 10 * reward, *rest)
+
+
+@pytest.mark.parametrize(
+    ("game", "steps_inside", "reads_inside"),
+    [
+        (simple_spread_v3.env(), True, True),
+        (simple_spread_v3.env(continuous_actions=True), False, True),
+        (connect_four_v3.env(), False, False),
+        (as_turns(simple_spread_v3.parallel_env()), True, True),
+        (Louder(simple_spread_v3.raw_env()), False, False),
+    ],
+)
+def test_wrappers_that_only_check_are_passed_by(game, steps_inside, reads_inside):
+    env = PettingZooEnv(game)
+    assert (env._access._stepped is game.unwrapped) == steps_inside
+    assert (env._access.read is game.unwrapped) == reads_inside
+
+
+@pytest.mark.parametrize("action", [7, -1, np.int64(5)])
+def test_an_action_that_a_game_asserts_not_to_get_is_refused(action):
+    env = build(SPREAD)
+    env.reset(seed=0)
+    with pytest.raises(EnvError, match="agent_0 was given an action that the game does not have") as caught:
+        env.step({"action": action})
+    assert caught.value.expected == "Discrete(5)"
+
+
+def test_a_game_is_drawn_after_steps_past_its_wrappers():
+    env = build(SPREAD, render_mode="rgb_array")
+    env.reset(seed=0)
+    env.step({"action": 1})
+    assert env.render().shape == (700, 700, 3)
+    env.close()
 
 
 def test_the_winner_is_paid_and_the_loser_pays():

@@ -48,9 +48,12 @@ class PettingZooEnv:
     """
 
     def __init__(self, game: Any, options: PettingZooOptions | None = None) -> None:
+        from maze_pettingzoo.access import Access
+
         options = options or PettingZooOptions(id="")
         self.game = game
         self._seats = take_seats(game, options)
+        self._access = Access(game)
         self.structured_spaces = structured_spaces(self._seats)
         self._random = frozenset(options.random_agents)
         self._learners = frozenset(self._seats) - self._random
@@ -88,7 +91,7 @@ class PettingZooEnv:
         acted, seat = self._agent, self._seats[self._agent]
         self._paid = 0.0
         self._ledger.decide(acted)
-        self.game.step(seat.action(action))
+        self._access.step(seat.action(action))
         self._pass_turns()
         self._note_departures(acted)
         is_new_round = self._seats[self._agent].order <= seat.order
@@ -142,7 +145,7 @@ class PettingZooEnv:
 
         A turn whose mask allows nothing is no decision; the game, which wants some action, gets any.
         """
-        game = self.game
+        game, step = self._access.read, self._access.step
         while game.agents:
             agent = game.agent_selection
             _, reward, terminated, truncated, _ = game.last(observe=False)
@@ -153,9 +156,9 @@ class PettingZooEnv:
                 if agent in self._learners:
                     self._terminated |= bool(terminated)
                     self._truncated |= bool(truncated)
-                game.step(None)
+                step(None)
             elif agent in self._random or not self._is_decision(agent):
-                game.step(self._random_action(agent))
+                step(self._random_action(agent))
             else:
                 return
         self._over = True
@@ -163,7 +166,7 @@ class PettingZooEnv:
 
     def _note_departures(self, acted: str) -> None:
         """Who was out when its turn came, which is when the game pays it for the last time."""
-        gone = self._present.difference(self.game.agents)
+        gone = self._present.difference(self._access.read.agents)
         if not gone:
             self._actor_done, self._departed = False, ()
             return
@@ -180,7 +183,7 @@ class PettingZooEnv:
         return True
 
     def _random_action(self, agent: str) -> Any:
-        raw, _, _, _, info = self.game.last()
+        raw, _, _, _, info = self._access.read.last()
         seat = self._seats[agent]
         space = self.game.action_space(agent)
         space.seed(int(self._rng.integers(2**31)))
@@ -188,4 +191,5 @@ class PettingZooEnv:
         return space.sample() if mask is None or not mask.any() else space.sample(mask)
 
     def _look(self, agent: str) -> Observation:
-        return self._seats[agent].observation(self.game.observe(agent), self.game.infos.get(agent, {}))
+        game = self._access.read
+        return self._seats[agent].observation(game.observe(agent), game.infos.get(agent, {}))
