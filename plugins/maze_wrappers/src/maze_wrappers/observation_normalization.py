@@ -60,8 +60,8 @@ class ObservationNormalization(Transform):
         self._check_names(boxes, inner)
         if not self._bound:
             self._bound = True
-            for name, box in boxes.items():
-                if name not in self.options.exclude:
+            for name, box in boxes.items() if self.options.where == "everywhere" or inner.is_flat else ():
+                if name not in self.options.exclude and (self.options.images or len(box.shape) < 3):
                     self._add_key(name, box)
         observation = {key: self._outer(space) for key, space in inner.observation.items()}
         return attrs.evolve(inner, observation=observation)
@@ -117,10 +117,27 @@ class ObservationNormalization(Transform):
         """Not where a strategy of one's own has no method `export`."""
         return super().exports(what) and all(map(can_export, self._running.values()))
 
+    def changes(self, what: Literal["observation", "action", "reward"]) -> bool:
+        """Nothing, where there is nothing to normalise."""
+        return super().changes(what) and not self._is_idle
+
+    @property
+    def saves_state(self) -> bool:
+        """Unless there is nothing to normalise."""
+        return not self._is_idle
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the kind of environment decided, as training says it; nothing where nobody left that open."""
+        if self.options.where == "everywhere" or not self._names:
+            return ()
+        names = ", ".join(self._names)
+        return (f"{names}: scaled by running statistics (wrappers = [] switches it off)",)
+
     @property
     def keeps_running_statistics(self) -> bool:
         """Only where they are asked for; estimated and given ones stay as they are while training."""
-        return self._is_running
+        return self._is_running and not self._is_idle
 
     def observe_reset(self, observation: Mapping[PolicyKey, dict[str, np.ndarray]], n_envs: int) -> None:
         """Count first observations, where statistics are running."""
@@ -157,7 +174,9 @@ class ObservationNormalization(Transform):
         return result
 
     def state_dict(self) -> dict[str, Any]:
-        """Statistics by observation key; keys whose values are given by hand hold those."""
+        """Statistics by observation key; keys whose values are given by hand hold those. Empty where there is none."""
+        if self._is_idle:
+            return {}
         estimated = {name: running.state_dict() for name, running in self._running.items() if running.count}
         manual = {
             name: {"offset": scaling.offset, "scale": scaling.scale}
@@ -180,6 +199,10 @@ class ObservationNormalization(Transform):
             running.load_state_dict(saved)
             self._estimated = True
         self._refresh()
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._bound and not self._names
 
     def _scaling_of(self, name: str) -> Scaling:
         scaling = self._scalings.get(name)

@@ -55,6 +55,13 @@ class TransformedVectorEnv:
         self._raw = EpisodeSums(self.n_envs, raw_reward) if self._changes_reward and not is_shaped else None
         self._is_transparent = not (self._changes_observation or self._changes_reward)
 
+    @property
+    def does_something(self) -> bool:
+        """Whether a tick could look different outside, or anybody watches it."""
+        same_spaces = self.structured_spaces == self.vector_env.structured_spaces
+        idle = self._is_transparent and not self._changes_action and not self._observes and self._memory is None
+        return not (idle and same_spaces)
+
     def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
         """Start new episodes everywhere; see `VectorEnv.reset`."""
         tick = self.vector_env.reset(seeds)

@@ -110,5 +110,6 @@ def wrap_batch(vector_env: VectorEnv, transforms: Sequence[Transform], training:
 
     vector_env = FiniteCheck(vector_env)
     for transform in transforms:
-        vector_env = TransformedVectorEnv(vector_env, transform, training)
+        transformed = TransformedVectorEnv(vector_env, transform, training)
+        vector_env = transformed if transformed.does_something else vector_env
     return vector_env
