@@ -221,7 +221,7 @@ def test_names_of_evaluators_that_statistics_could_not_carry_are_refused(name):
 
 
 def test_statistics_without_a_counterpart_in_training_are_refused_before_training(tmp_path):
-    loaded = loaded_file(tmp_path, KNOWN, 'evaluation.evaluators.hard.env.id="CartPole-v1"')
+    loaded = loaded_file(tmp_path, KNOWN, 'evaluation.evaluators.hard.env.id="CartPole-v1"', "wrappers=[]")
     with pytest.raises(RequestError, match="training has none that it could take") as caught:
         train(loaded, loaded.kernel, run_dir=tmp_path / "run", verbosity=-1)
     assert caught.value.location.line == 15
@@ -249,13 +249,23 @@ def test_statistics_of_another_strategy_are_refused_before_training(tmp_path):
 
 def test_check_plays_the_environments_of_evaluators(tmp_path, maze):
     (tmp_path / "small.toml").write_text(FILE)
-    fitting = ["--set", KNOWN, "--set", "evaluation.evaluators.hard.wrappers=[]", "--set"]
+    fitting = ["--set", KNOWN, "--set", "wrappers=[]", "--set", "evaluation.evaluators.hard.wrappers=[]", "--set"]
     played = maze("check", "small.toml", *fitting, 'evaluation.evaluators.hard.env.id="CartPole-v1"', "--steps", 50)
     assert played.exit_code == 0, played.output
     assert "evaluator hard: 50 decisions of env gym" in played.output
     refused = maze("check", "small.toml", *fitting, 'evaluation.evaluators.hard.env.id="Acrobot-v1"', "--steps", 50)
     assert refused.exit_code == 2
     assert "does not fit the policy" in refused.output
+
+
+def test_wrappers_of_its_own_without_the_statistics_that_training_shows_are_refused(assemble):
+    for wrappers in ({}, {"wrappers": [RUNNING]}):
+        training = assemble(trainer={"use": "ppo"}, **wrappers, evaluation={"wrappers": [SHORT]})
+        with pytest.raises(RequestError, match="'observation-normalization' is missing") as caught:
+            EvaluationSide(training, "evaluation").check()
+        assert "[[evaluation.wrappers]]" in caught.value.help
+    training = assemble(trainer={"use": "ppo"}, wrappers=[], evaluation={"wrappers": [SHORT]})
+    EvaluationSide(training, "evaluation").check()
 
 
 def test_of_two_wrappers_of_one_name_the_one_of_equal_options_gives_the_statistics(assemble):

@@ -14,6 +14,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import ArrayDict, Tick
 from maze_kernel.errors import EnvError
+from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.run.assembly import Assembly
@@ -94,13 +95,14 @@ def _played(transforms: Sequence[Transform]) -> list[Transform]:
 def _play(vector_env: Any, n_steps: int, seed: int) -> EnvReport:
     policy = RandomPolicy(PolicyContext(spaces=vector_env.structured_spaces, seed=seed))
     tick = vector_env.reset([[seed]])
-    returns, running = [], 0.0
+    returns, running, told = [], 0.0, 0.0
     for _ in range(n_steps):
         tick = vector_env.step({key: policy.act(key, group) for key, group in tick.groups.items()})
         running += float(tick.reward[0])
         if tick.terminated[0] or tick.truncated[0]:
-            returns.append(running)
-            running = 0.0
+            paid, n_episodes = raw_reward_of(vector_env)  # of all episodes that are over
+            returns.append(paid - told if n_episodes else running)
+            running, told = 0.0, paid
     return EnvReport(n_steps=n_steps, returns=returns)
 
 

@@ -115,6 +115,7 @@ class EvaluationSide:
         if pool is not None:
             self.assembly.check(pool)
         require_same_spaces(self._training.spaces, self.assembly.spaces, self._name, self._location)
+        self._require_statistics()
         states = self.states(self._training.transform_states())
         load_statistics(self.assembly.transform_selections, self.assembly.transforms, states)
 
@@ -133,6 +134,20 @@ class EvaluationSide:
         if self._counterparts is None:
             return [dict(state) for state in of_training]
         return [{} if index is None else dict(of_training[index]) for index in self._counterparts]
+
+    def _require_statistics(self) -> None:
+        """Refuse wrappers without one whose statistics shaped every observation that the policy learnt from."""
+        played = [wrapper.use for wrapper in self.assembly.experiment.wrappers]
+        for wrapper, transform in zip(self._training.transform_selections, self._training.transforms, strict=True):
+            if transform.saves_state and transform.changes("observation") and wrapper.use not in played:
+                raise RequestError(
+                    f"evaluator {self._name!r} shows other observations than training: {wrapper.use!r} is missing",
+                    received=f"wrappers: {', '.join(played) or 'none'}",
+                    expected="those of training that keep statistics, besides its own",
+                    location=self._location,
+                    owner=f"evaluator {self._name}",
+                    help=f'add [[evaluation.wrappers]] with use = "{wrapper.use}", or train with wrappers = []',
+                )
 
     @property
     def _location(self) -> Location | None:
