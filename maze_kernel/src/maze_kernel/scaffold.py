@@ -51,8 +51,7 @@ def _check(name: str, package: str) -> None:
         raise RequestError(
             f"a plugin cannot be called {name!r}", expected="lower-case words joined by hyphens, e.g. 'maze-robots'"
         )
-    taken = keyword.iskeyword(package) or package in sys.stdlib_module_names or package == "maze_kernel"
-    if taken:
+    if keyword.iskeyword(package) or package in sys.stdlib_module_names or package == "maze_kernel":
         raise RequestError(f"a plugin cannot be called {name!r}: Python or Maze has a module of that name")
 
 

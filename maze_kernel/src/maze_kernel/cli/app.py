@@ -18,20 +18,16 @@ from maze_kernel.cli.guard import guarded, print_error
 from maze_kernel.errors import MazeError, PluginError
 from maze_kernel.loader import Kernel
 
-BROUGHT_BY = {
-    command: distribution
-    for distribution, commands in (
-        ("maze-runtime", "train check-env rollout show new list-presets"),
-        ("maze-drawing", "networks"),
-        ("maze-reports", "list-runs compare report"),
-        ("maze-sweeps", "sweep"),
-        ("maze-deployment", "export"),
-        ("maze-viewing", "view"),
-        ("maze-trajectories", "to-minari from-minari"),
-    )
-    for command in commands.split()
+COMMANDS_OF = {
+    "maze-runtime": "train check-env rollout show new list-presets",
+    "maze-drawing": "networks",
+    "maze-reports": "list-runs compare report",
+    "maze-sweeps": "sweep",
+    "maze-deployment": "export",
+    "maze-viewing": "view",
+    "maze-trajectories": "to-minari from-minari",
 }
-"""The distribution to install for a command that is missing; of those that the documentation speaks of."""
+"""The distributions to install for commands that are missing; of those that the documentation speaks of."""
 
 
 class CommandGroup(TyperGroup):
@@ -65,14 +61,9 @@ class CommandGroup(TyperGroup):
             formatter.write_dl(list(self._summaries().items()))
 
     def _summaries(self) -> dict[str, str]:
-        entries = self.catalog.entries("command")
-        names = [entry.component.name for entry in entries]
-        return {
-            entry.component.name if names.count(entry.component.name) == 1 else entry.qualified_name: (
-                entry.component.summary
-            )
-            for entry in entries
-        }
+        entries = {entry.qualified_name: entry.component for entry in self.catalog.entries("command")}
+        names = [component.name for component in entries.values()]
+        return {c.name if names.count(c.name) == 1 else name: c.summary for name, c in entries.items()}
 
 
 def make_app(kernel: Kernel | None = None) -> typer.Typer:
@@ -117,9 +108,8 @@ def find_command(catalog: Catalog, name: str) -> CatalogEntry:
     try:
         return catalog.find("command", name)
     except PluginError as error:
-        if name in BROUGHT_BY:
-            error.nearest = ()
-            error.help = f"it comes with {BROUGHT_BY[name]}: pip install {BROUGHT_BY[name]}"
+        for distribution in (one for one, commands in COMMANDS_OF.items() if name in commands.split()):
+            error.nearest, error.help = (), f"it comes with {distribution}: pip install {distribution}"
         raise
 
 

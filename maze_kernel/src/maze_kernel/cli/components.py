@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import attrs
 import typer
 
 from maze_kernel.cli.app import find_command
@@ -60,10 +61,7 @@ def _describe_one(kernel: Kernel, kind: str, name: str, as_json: bool) -> None:
     from maze_kernel.config import describe as describe_component
 
     description = describe_component(kernel, kind, name)
-    options = [
-        {"name": row.name, "type": row.type, "default": row.default, "meaning": row.meaning, "source": row.source}
-        for row in description.options
-    ]
+    options = [attrs.asdict(row) for row in description.options]
     if as_json:
         about = {"kind": kind, "name": name, "owner": description.owner, "summary": description.summary}
         typer.echo(json.dumps({**about, "options": options}, indent=2, default=str))

@@ -23,9 +23,8 @@ def show_plugins(as_json: bool) -> None:
         print("no plugin is installed: a plugin is a distribution with an entry point in the group maze.plugins")
         return
     rows = [
-        (plugin.name, plugin.version, plugin.distribution, plugin.status, offer, load_time)
-        for plugin in plugins
-        for offer, load_time in [(_offer(plugin), f"{plugin.load_seconds * 1000:.1f} ms")]
+        (one.name, one.version, one.distribution, one.status, _offer(one), f"{one.load_seconds * 1000:.1f} ms")
+        for one in plugins
     ]
     print_table(("plugin", "version", "distribution", "status", "offers", "load"), rows)
     for plugin in plugins:
@@ -45,13 +44,5 @@ def _offer(plugin: PluginRecord) -> str:
 
 
 def _as_data(plugin: PluginRecord) -> dict[str, Any]:
-    return {
-        "name": plugin.name,
-        "version": plugin.version,
-        "distribution": plugin.distribution,
-        "status": plugin.status,
-        "cause": plugin.cause,
-        "offers": _offers(plugin),
-        "load_seconds": plugin.load_seconds,
-        "module": plugin.module,
-    }
+    names = ("name", "version", "distribution", "status", "cause", "load_seconds", "module")
+    return {**{name: getattr(plugin, name) for name in names}, "offers": _offers(plugin)}

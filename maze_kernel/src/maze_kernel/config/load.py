@@ -16,7 +16,7 @@ from maze_kernel.config.fields import fields_of_class
 from maze_kernel.config.origin import Origin
 from maze_kernel.config.overrides import apply_overrides
 from maze_kernel.config.plugin_table import check_required, plugin_files, read_plugin_table
-from maze_kernel.config.presets import lay_presets
+from maze_kernel.config.presets import lay_presets, lay_trainer_defaults
 from maze_kernel.config.problems import Problems, cleaned
 from maze_kernel.config.reading import Reader, Scope
 from maze_kernel.config.resolved import resolve_experiment
@@ -99,20 +99,15 @@ def _experiment(
     if kernel is None:
         kernel = Kernel.installed(disable=plugins.disable, load=plugin_files(plugins, folder, problems))
     check_required(plugins, kernel, problems)
-    if written.get("preset"):
-        data = lay_presets(data, written["preset"], kernel.catalog, problems)
-    if overrides:
-        data = apply_overrides(data, overrides, problems)
+    data = lay_presets(data, written.get("preset") or (), kernel.catalog, problems)
+    data = apply_overrides(data, overrides, problems) if overrides else data
+    data = lay_trainer_defaults(data, kernel.catalog, problems)
     reader = reader_of(kernel.catalog, problems, folder is not None)
     rest = {key: value for key, value in data.items() if key != "plugins"}
     experiment = structure_options(rest, fields_of_class(Experiment), Scope(path=(), owner=KERNEL_OWNER), reader)
     problems.raise_if_any()
     assert isinstance(experiment, Experiment)
     experiment = attrs.evolve(experiment, plugins=plugins)
-    records = {n: e.component for e in kernel.catalog.entries("trainer") for n in (e.component.name, e.qualified_name)}
-    n_envs = getattr(records.get(experiment.trainer.use), "n_envs", None)
-    if n_envs and isinstance(vector := data.get("vector", {}), Mapping) and "n_envs" not in vector:
-        experiment = attrs.evolve(experiment, vector=attrs.evolve(experiment.vector, n_envs=n_envs))
     return LoadedExperiment(
         experiment=experiment,
         path=origin.file,

@@ -1,0 +1,83 @@
+"""A trainer may name a preset whose wrappers its defaults are meant for; whatever says `wrappers` goes before it."""
+
+import pytest
+import toy_plugin
+
+from maze_kernel import hookimpl
+from maze_kernel.components import PresetComponent, TrainerComponent, VectorComponent, WorkersComponent
+from maze_kernel.config import experiment_from_mapping
+from maze_kernel.config.load import select
+from maze_kernel.loader import Kernel
+
+SCALED = {"wrappers": [{"use": "scale", "n": 2.0}]}
+OWN = {"wrappers": [{"use": "scale", "n": 3.0}]}
+
+
+class Scaling:
+    """A plugin with a trainer whose defaults are meant for scaled values."""
+
+    MAZE_PLUGIN_API = 1
+
+    @hookimpl
+    def maze_trainers(self):
+        target, options = "toy_targets:build", "toy_options:CommonOptions"
+        yield TrainerComponent(name="scaling", target=target, options=options, preset="scaled")
+        yield TrainerComponent(name="spread", target=target, options=options, preset="scaled", acts_in_workers=True)
+        yield TrainerComponent(name="hopeful", target=target, options=options, preset="not-installed")
+
+    @hookimpl
+    def maze_vectors(self):
+        yield VectorComponent(name="elsewhere", target="toy_targets:build", only_collects=True)
+
+    @hookimpl
+    def maze_workers(self):
+        yield WorkersComponent(name="elsewhere", target="toy_targets:build")
+
+    @hookimpl
+    def maze_presets(self):
+        yield PresetComponent(name="scaled", target=f"{__name__}:SCALED")
+        yield PresetComponent(name="own", target=f"{__name__}:OWN")
+        yield PresetComponent(name="quick", target=f"{__name__}:QUICK")
+
+
+QUICK = {"vector": {"n_envs": 5}}
+
+
+@pytest.fixture
+def factors():
+    kernel = Kernel.of(toy_plugin, Scaling())
+
+    def loaded(trainer="scaling", overrides=(), **data):
+        data = {"name": "test", "env": {"use": "grid"}, "trainer": trainer, **data}
+        loaded = experiment_from_mapping(data, kernel=kernel, overrides=overrides)
+        again = experiment_from_mapping(loaded.resolved, kernel=kernel)
+        assert again.resolved == loaded.resolved
+        return [wrapper.option("n") for wrapper in loaded.experiment.wrappers]
+
+    return loaded
+
+
+@pytest.mark.parametrize(
+    "trainer", ["scaling", {"use": "scaling"}, select(Kernel.of(toy_plugin, Scaling()), "trainer", "scaling")]
+)
+def test_a_trainer_gives_what_nobody_said(factors, trainer):
+    assert factors(trainer) == [2.0]
+    assert factors(trainer, preset="quick") == [2.0]
+    assert factors({"use": "toy"}, overrides=["trainer.use=scaling"]) == [2.0]
+
+
+def test_whatever_names_wrappers_goes_before_it(factors):
+    assert factors(wrappers=[]) == []
+    assert factors(wrappers=[{"use": "scale", "n": 7.0}]) == [7.0]
+    assert factors(preset="own") == [3.0]
+    assert factors(overrides=["wrappers=[]"]) == []
+
+
+def test_others_have_none(factors):
+    assert factors("toy") == factors("hopeful") == factors("toy_targets:build") == []
+
+
+def test_workers_that_collect_by_themselves_have_none(factors):
+    assert factors(vector={"mode": "elsewhere"}) == factors(overrides=["vector.mode=elsewhere"]) == []
+    assert factors("spread") == factors(workers={"use": "elsewhere"}) == [2.0]
+    assert factors("spread", workers={"use": "elsewhere"}) == []
