@@ -58,6 +58,7 @@ def test_trainers(kernel, trainer):
         "name": "conformance",
         "env": {"use": "gym", "id": "CartPole-v1"},
         "vector": {"n_envs": 2},
+        "wrappers": [],
         "trainer": {"use": trainer, "n_epochs": 4, "epoch_length": 1, "n_rollout_steps": 16},
     }
 

@@ -151,7 +151,7 @@ def test_normalisers_go_to_the_wrapper_of_the_same_name(run):
 
 def test_a_normaliser_without_a_place_is_named(run):
     first = run("first", "ppo", wrappers=[NORMALIZATION])
-    second = run("second", "ppo", initialize_from=first.run_dir)
+    second = run("second", "ppo", initialize_from=first.run_dir, wrappers=[])
     assert "wrapper observation-normalization: not in this experiment" in log_of(second)
 
 

@@ -95,7 +95,7 @@ def test_environments_of_a_batch_are_copies_of_the_instance_which_stays_as_it_is
     mine = Countdown()
     mine.reset()
     table = {"use": "gym", "id": mine, "max_episode_steps": 4}
-    data = {"name": "copies", "env": table, "trainer": {"use": "ppo"}}
+    data = {"name": "copies", "env": table, "trainer": {"use": "ppo"}, "wrappers": []}
     kernel = Kernel.installed()
     envs = Assembly(experiment_from_mapping(data, kernel=kernel), kernel).make_vector_env(3)
     envs.reset([[1], [2], [3]])

@@ -7,4 +7,4 @@ SMALL = {"use": "impala", "epoch_length": 3, "num_actors": 4, "n_rollout_steps":
 
 @pytest.fixture
 def default_tables():
-    return {"env": {"use": "gym", "id": "CartPole-v1"}, "trainer": SMALL}
+    return {"env": {"use": "gym", "id": "CartPole-v1"}, "trainer": SMALL, "wrappers": []}

@@ -36,6 +36,7 @@ def trainer(kernel, **tables):
         "name": "x",
         "env": {"use": "gym", "id": Noise},
         "vector": {"n_envs": 3},
+        "wrappers": [],
         "trainer": {"use": "ppo", "n_rollout_steps": 16, "epoch_length": 1, "batch_size": 16, **DISCOUNTS},
         **tables,
     }

@@ -19,6 +19,8 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         options="maze_es.options:ESOptions",
         critic="none",
         collects_rollouts=True,
+        preset="scaled-observations",
+        acts_in_workers=True,
         summary="Evolution strategies: whole episodes with perturbed weights, no backpropagation.",
     )
 

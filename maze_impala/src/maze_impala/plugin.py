@@ -18,6 +18,8 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         target="maze_impala.trainer:ImpalaTrainer",
         options="maze_impala.options:ImpalaOptions",
         collects_rollouts=True,
+        preset="scaled",
+        acts_in_workers=True,
         summary="IMPALA: actors collect without waiting for the learner, which corrects with V-trace.",
     )
 

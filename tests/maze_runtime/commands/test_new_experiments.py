@@ -38,15 +38,22 @@ def test_a_small_environment_gets_the_default_trainer_and_normalised_numbers(maz
     text, data = written(maze, "--env", "CartPole-v1")
     assert data["env"] == {"use": "gym", "id": "CartPole-v1"}
     assert data["trainer"]["use"] == "ppo"
-    assert [wrapper["use"] for wrapper in data["wrappers"]] == ["observation-normalization"]
+    assert [wrapper["use"] for wrapper in data["wrappers"]] == ["observation-normalization", "return-normalization"]
+    assert data["wrappers"][0]["statistics"] == "running"
+    assert "images" not in data["wrappers"][0]
     assert "# action action: Discrete(2)" in text
     assert "# the model reads observation (4,) as numbers" in text
 
 
-def test_bounded_numbers_are_left_alone_and_continuous_actions_name_the_other_trainer(maze):
-    text, data = written(maze, "--env", "Pendulum-v1")
-    assert "wrappers" not in data
+def test_continuous_actions_name_the_other_trainer(maze):
+    text, _ = written(maze, "--env", "Pendulum-v1")
     assert "--trainer sac" in text
+
+
+@pytest.mark.parametrize(("env", "wrappers"), [("Pendulum-v1", []), ("CartPole-v1", ["observation-normalization"])])
+def test_a_trainer_without_wrappers_of_its_own_gets_wide_numbers_normalised(maze, env, wrappers):
+    _, data = written(maze, "--env", env, "--trainer", "sac")
+    assert [wrapper["use"] for wrapper in data.get("wrappers", [])] == wrappers
 
 
 def test_a_trainer_with_a_replay_buffer_begins_to_learn_within_the_budget(maze):
@@ -61,8 +68,10 @@ def test_large_images_are_made_smaller(maze):
     Path("my_camera.py").write_text(ENV)
     text, data = written(maze, "--env", "my_camera:Camera")
     assert data["env"] == {"use": "gym", "id": "my_camera:Camera"}
-    assert [wrapper["use"] for wrapper in data["wrappers"]] == ["observation-normalization", "resize-img"]
-    assert data["wrappers"][1]["target_size"] == [84, 84]
+    uses = ["observation-normalization", "return-normalization", "resize-img"]
+    assert [wrapper["use"] for wrapper in data["wrappers"]] == uses
+    assert data["wrappers"][0]["images"] is False
+    assert data["wrappers"][2]["target_size"] == [84, 84]
     assert "screen-resize_img (84, 84, 3) as an image" in text
 
 

@@ -43,6 +43,7 @@ def default_tables():
         "trainer": {"use": "ppo", **SMALL},
         "vector": {"n_envs": 5, "mode": "workers"},
         "workers": POOL,
+        "wrappers": [],
     }
 
 

@@ -43,6 +43,7 @@ def assemble(monkeypatch):
             "name": "labels",
             "env": {"use": WALK},
             "trainer": {"use": "ppo"},
+            "wrappers": [],
             "vector": {"n_envs": 3, "mode": "labelled", "label": "blue"},
             "evaluation": {"n_episodes": 2},
         }

@@ -39,6 +39,7 @@ def log_of(kernel, run_dir, env, **trainer):
         "trainer": {"use": "ppo", "n_epochs": 5, "epoch_length": 2, "n_rollout_steps": 32, **trainer},
         "evaluation": {"n_episodes": 0},
         "loggers": [{"use": "csv"}],
+        "wrappers": [],
     }
     train(experiment_from_mapping(data, kernel=kernel), kernel, run_dir=run_dir)
     return [line for line in (run_dir / "log.txt").read_text().splitlines() if "warning" in line]

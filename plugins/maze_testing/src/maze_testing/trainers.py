@@ -30,7 +30,8 @@ def make_trainer(
         n_envs: environments a training batch.
         seed: of the run.
         kernel: what names stand for; None: everything installed.
-        tables: further tables of the experiment, e.g. `model={"use": "auto"}` or `wrappers=["monitoring"]`.
+        tables: further tables of the experiment, e.g. `model={"use": "auto"}` or `wrappers=["monitoring"]`; without
+            `wrappers` there are none, not even those of `TrainerComponent.preset`: a trainer is tested by itself.
 
     Raises:
         ExperimentError: every problem of the tables.
@@ -38,7 +39,8 @@ def make_trainer(
     from maze_kernel.config import experiment_from_mapping
     from maze_runtime.run.assembly import Assembly
 
-    data = {"name": "test", "seed": seed, "env": env, "trainer": trainer, "vector": {"n_envs": n_envs}, **tables}
+    data = {"name": "test", "seed": seed, "env": env, "trainer": trainer, "vector": {"n_envs": n_envs}}
+    data |= {"wrappers": [], **tables}
     loaded = experiment_from_mapping(data, kernel=kernel)
     assembly = Assembly(loaded, loaded.kernel)
     return assembly.make_trainer(assembly.trainer_context())

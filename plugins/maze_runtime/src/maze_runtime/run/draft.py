@@ -17,7 +17,9 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.config import describe, load_experiment, to_toml
+from maze_kernel.config.description import inline_toml
 from maze_kernel.config.load import experiment_from_mapping
+from maze_kernel.config.resolved import plain
 from maze_kernel.errors import PluginError
 from maze_kernel.loader import Kernel
 from maze_runtime.run.assembly import Assembly
@@ -69,7 +71,7 @@ def draft_experiment(file: Path, env: str, trainer: str | None = None) -> str:
             *_top(minimal["name"], assembly.spaces),
             *_lines(to_toml({"env": table})),
             *_vector(kernel, chosen),
-            *_wrappers(kernel, assembly.spaces),
+            *_wrappers(kernel, assembly),
             *_model(kernel, notes),
             *_trainer(kernel, chosen),
             *_other_trainer(kernel, chosen, assembly.spaces),
@@ -104,15 +106,34 @@ def _vector(kernel: Kernel, trainer: str) -> Iterator[str]:
     yield ""
 
 
-def _wrappers(kernel: Kernel, seen: StructuredSpaces) -> Iterator[str]:
+def _wrappers(kernel: Kernel, assembly: Assembly) -> Iterator[str]:
+    chosen = [
+        selection
+        for selection, transform in zip(assembly.experiment.wrappers, assembly.transforms, strict=True)
+        if transform.changes("observation") or transform.changes("reward")
+    ]
+    leaves = [leaf for observation in assembly.spaces.observation.values() for leaf in observation.spaces.values()]
+    has_images = any(len(leaf.shape or ()) > 2 for leaf in leaves)
+    for selection in chosen:
+        options = {row.name: row.default for row in describe(kernel, "wrapper", selection.use).options}
+        yield "[[wrappers]]                  # more is learnt with it; reports show the real rewards"
+        yield f'use = "{selection.use}"'
+        for name, value in plain(selection.options).items():
+            if (
+                (name != "images" or has_images)
+                and name != "where"
+                and options.get(name) not in (None, inline_toml(value))
+            ):
+                yield f"{name} = {inline_toml(value)}"
+        yield ""
     images, wide = [], []
-    for observation in seen.observation.values():
+    for observation in assembly.spaces.observation.values():
         for name, space in observation.spaces.items():
             if isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3:
                 images.append((name, space.shape))
             elif isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) and _is_wide(space):
                 wide.append(name)
-    if wide and _has(kernel, "wrapper", "observation-normalization"):
+    if wide and not chosen and _has(kernel, "wrapper", "observation-normalization"):
         yield f"[[wrappers]]                  # {', '.join(dict.fromkeys(wide))}: not bounded by {_LARGEST:g}"
         yield 'use = "observation-normalization"'
         yield 'statistics = "running"'
@@ -126,7 +147,7 @@ def _wrappers(kernel: Kernel, seen: StructuredSpaces) -> Iterator[str]:
                 yield f'observation = "{name}"'
                 yield "target_size = [84, 84]"
                 yield ""
-    if _has(kernel, "wrapper", "return-normalization"):
+    if not chosen and _has(kernel, "wrapper", "return-normalization"):
         yield "# [[wrappers]]                # where rewards are far from 1; reports show the real ones"
         yield '# use = "return-normalization"'
         yield ""

@@ -194,6 +194,8 @@ class TrainingRun:
             for line in initialize_from(assembly.experiment.initialize_from, trainer, assembly):
                 self._loggers.message(line)
         if checkpoint is None:
+            for note in (note for transform in assembly.transforms for note in getattr(transform, "notes", ())):
+                self._loggers.message(note)
             self._hand_over_networks(trainer.model)
         assembly.estimate_transforms(
             self._loggers.message,
