@@ -60,7 +60,8 @@ class Row:
 def _ppo(env: str | Mapping[str, Any], n_envs: int = N_ENVS, **tables: Any) -> dict[str, Any]:
     trainer = {**PPO, **tables.pop("trainer", {})}
     named = {"use": "gym", "id": env} if isinstance(env, str) else env
-    return {"env": named, "vector": {"n_envs": n_envs}, "trainer": trainer, **tables}
+    alike = {"wrappers": []}  # the peer scales nothing by itself
+    return {"env": named, "vector": {"n_envs": n_envs}, "trainer": trainer, **alike, **tables}
 
 
 def _off_policy(use: str, env: str, **tables: Any) -> dict[str, Any]:

@@ -110,8 +110,10 @@ def ours(job: Job, task: Task, watch: Watch, run_dir: Path) -> int:
         "evaluation.n_episodes": task.n_episodes,
         **tuned.get("overrides", {}),
     }
-    if job.settings in (candidates := read_candidates()):
-        own = dict(candidates[job.settings].overrides)
+    if (candidate := read_candidates().get(job.settings)) is not None:
+        own = dict(candidate.overrides)
+        if not candidate.scaled and task.preset is None:
+            own.setdefault("wrappers", [])
         overrides |= {f"trainer.{name}": value for name, value in own.pop("trainer", {}).items()} | own
     config = RunContext(experiment=experiment, overrides=overrides, silent=True).config
     if config["trainer"].get("n_epochs"):

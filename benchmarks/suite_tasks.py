@@ -57,11 +57,14 @@ class Candidate:
     Attributes:
         name: what `settings` of its jobs says.
         overrides: tables and values of an experiment; those of the trainer are merged with the others.
+        scaled: with the wrappers that the trainer's defaults are meant for (`TrainerComponent.preset`); most
+            candidates are older than these.
     """
 
     name: str
     algorithm: str
-    overrides: Mapping[str, Any]
+    overrides: Mapping[str, Any] = attrs.field(factory=dict)
+    scaled: bool = False
 
 
 @attrs.frozen(kw_only=True)
