@@ -46,6 +46,7 @@ class ObservationNormalization(Transform):
         self._names: tuple[str, ...] = ()
         self._running: dict[str, RunningStatistics] = {}
         self._scalings: dict[str, Scaling] = {}
+        self._clips: dict[str, tuple[float, float] | None] = {}
         self._is_running = options.statistics == "running"
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._bound = False
@@ -260,7 +261,9 @@ class ObservationNormalization(Transform):
         return self.options.keys.get(name) or self.options.keys.get(EVERY_OTHER, KeyNormalization())
 
     def _clip(self, name: str) -> tuple[float, float] | None:
-        return self._settings(name).clip_range or self.options.clip_range
+        if name not in self._clips:
+            self._clips[name] = self._settings(name).clip_range or self.options.clip_range
+        return self._clips[name]
 
     def _refresh(self) -> None:
         for name, running in self._running.items():

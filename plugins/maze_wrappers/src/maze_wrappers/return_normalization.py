@@ -11,6 +11,7 @@ from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.transform import Transform
 from maze_wrappers.options import ReturnNormalizationOptions
 from maze_wrappers.running_statistics import RunningMoments
+from maze_wrappers.scalings import clipped
 
 
 class ReturnNormalization(Transform):
@@ -79,7 +80,7 @@ class ReturnNormalization(Transform):
         """Inner reward to outer."""
         normalised = reward / self._divisor
         if self.options.clip_range is not None:
-            normalised = np.clip(normalised, *self.options.clip_range)
+            normalised = clipped(normalised, self.options.clip_range)
         return normalised
 
     def state_dict(self) -> dict[str, Any]:

@@ -70,6 +70,12 @@ class RunningMoments:
             return
         # Plain reductions: this runs at every step, and np.mean alone costs more than all of them.
         values = batch.astype(np.float64)
+        if self.axis == (0,):
+            n = float(len(values))
+            mean = np.add.reduce(values) / n
+            deviation = values - mean
+            self._add(n, mean, np.add.reduce(deviation * deviation))
+            return
         total = np.add.reduce(values, axis=self.axis, keepdims=True)
         n = values.size / total.size
         mean = total / n
@@ -99,7 +105,9 @@ class RunningMoments:
         """Population standard deviation; 1 where it is 0 or nothing was seen."""
         if not self.count:
             return np.ones_like(self.mean)
-        std = np.sqrt(self.m2 / self.count)
+        std: Any = np.sqrt(self.m2 / self.count)
+        if isinstance(std, float):  # of single numbers, without the price of an array
+            return std if std > _CONSTANT * abs(self.mean) else np.float64(1.0)  # type: ignore[return-value]
         return np.where(std > _CONSTANT * np.abs(self.mean), std, 1.0)
 
     @property

@@ -17,6 +17,12 @@ _FAR = 1e4
 """Offset over scale from which float32 loses more than three digits."""
 
 
+def clipped(values: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
+    """`np.clip`, in a third of the time for the few values of a step."""
+    low, high = bounds
+    return np.minimum(np.maximum(values, low), high)
+
+
 class Scaling(Protocol):
     """How the values of one key are normalised, with the statistics of a moment."""
 
@@ -52,7 +58,7 @@ class Affine:
         """See `Scaling.normalised`."""
         normalised = (np.asarray(values, self.dtype) - self.offset) / self.scale
         if self.clip is not None:
-            normalised = np.clip(normalised, *self.clip)
+            normalised = clipped(normalised, self.clip)
         return np.asarray(normalised, np.float32)
 
     def bounds(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -86,7 +92,7 @@ class OwnScaling:
         """See `Scaling.normalised`."""
         normalised = self._strategy.normalise(np.asarray(values, np.float64))
         if self._clip is not None:
-            normalised = np.clip(normalised, *self._clip)
+            normalised = clipped(normalised, self._clip)
         return np.asarray(normalised, np.float32)
 
     def bounds(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
