@@ -19,7 +19,7 @@ def learn(kernel, tmp_path):
     """Train and return the result: `learn(env=..., trainer=..., **tables)`."""
 
     def run(**tables):
-        data = {"name": "learning", "loggers": [{"use": "csv"}], "vector": {"n_envs": 8}, **tables}
+        data = {"name": "learning", "loggers": [{"use": "csv"}], "vector": {"n_envs": 8}, "wrappers": [], **tables}
         loaded = experiment_from_mapping(data, kernel=kernel)
         return train(loaded, kernel, run_dir=tmp_path / "run", verbosity=-1)
 
