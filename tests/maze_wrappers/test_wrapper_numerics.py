@@ -319,7 +319,7 @@ def test_a_wrapper_of_flat_environments_is_there_for_them(images):
     assert outer["x"].high[0] == outer["grid"].high[0, 0] == np.inf
     assert seen.changes("observation")
     assert seen.keeps_running_statistics
-    assert "x, " in seen.notes[0]
+    assert seen.notes == (f"x, {'camera, ' if images else ''}grid scaled by running statistics",)
     paid = ReturnNormalization(ReturnNormalizationOptions(where="flat"))
     assert paid.bind(rooms) == rooms
     assert paid.changes("reward")

@@ -51,6 +51,7 @@ class Weird(FlatEnv):
 """
 EXPERIMENT = """
 name = "weird"
+wrappers = []
 seed = 3
 [env]
 use = "weird_env:Weird"

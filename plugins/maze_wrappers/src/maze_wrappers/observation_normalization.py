@@ -133,7 +133,7 @@ class ObservationNormalization(Transform):
         if self.options.where == "everywhere" or not self._names:
             return ()
         names = ", ".join(self._names)
-        return (f"{names}: scaled by running statistics (wrappers = [] switches it off)",)
+        return (f"{names} scaled by running statistics",)
 
     @property
     def keeps_running_statistics(self) -> bool:

@@ -47,7 +47,7 @@ class ReturnNormalization(Transform):
         """What the kind of environment decided, as training says it; nothing where nobody left that open."""
         if self.options.where == "everywhere" or not self._is_meant:
             return ()
-        return ("rewards: divided by the spread of returns (wrappers = [] switches it off)",)
+        return ("rewards divided by the spread of returns",)
 
     @property
     def keeps_running_statistics(self) -> bool:

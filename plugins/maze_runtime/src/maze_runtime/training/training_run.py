@@ -194,8 +194,9 @@ class TrainingRun:
             for line in initialize_from(assembly.experiment.initialize_from, trainer, assembly):
                 self._loggers.message(line)
         if checkpoint is None:
-            for note in (note for transform in assembly.transforms for note in getattr(transform, "notes", ())):
-                self._loggers.message(note)
+            chosen = [note for transform in assembly.transforms for note in getattr(transform, "notes", ())]
+            if chosen:
+                self._loggers.message(f"{', '.join(chosen)} (wrappers = [] switches it off)")
             self._hand_over_networks(trainer.model)
         assembly.estimate_transforms(
             self._loggers.message,
