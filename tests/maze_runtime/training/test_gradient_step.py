@@ -1,6 +1,7 @@
 """The flat optimiser step against torch's Adam and against a NumPy Adam written from the paper."""
 
 import copy
+import sys
 import warnings
 
 import numpy as np
@@ -191,6 +192,19 @@ def test_an_update_of_too_many_operations_is_not_compiled_and_says_so_in_one_lin
         assert torch.equal(step(0.01, *data(i)), usual(0.01, *data(i)))
     for ours, theirs in zip(bounded.parameters(), eager.parameters(), strict=True):
         assert torch.equal(ours, theirs)
+
+
+def test_without_a_compiler_updates_run_eagerly_and_say_so_in_one_line(monkeypatch):
+    eager, bounded = network(), network()
+    usual = GradientStep(eager, squared_error, epsilon=1e-8, max_grad_norm=0.3, compiled=False)
+    monkeypatch.setitem(sys.modules, "torch._dynamo", None)  # as where its cache folder cannot be made
+    step = GradientStep(bounded, squared_error, epsilon=1e-8, max_grad_norm=0.3, compiled=True)
+    with pytest.warns(RuntimeWarning, match=r"the compiler cannot be loaded: .*eagerly") as caught:
+        first = step(0.01, *data(0))
+    assert len(caught) == 1
+    assert "\n" not in str(caught[0].message)
+    assert torch.equal(first, usual(0.01, *data(0)))
+    assert torch.equal(step(0.01, *data(1)), usual(0.01, *data(1)))
 
 
 def test_an_update_that_the_compiler_refuses_is_run_eagerly():

@@ -45,7 +45,7 @@ class BoundedCompilation:
         if self._is_eager:
             return eager()
         start = time.perf_counter()
-        reason = None if self.is_settled else _too_large(losses)
+        reason = None if self.is_settled else _not_loaded() or _too_large(losses)
         if reason is None:
             try:
                 result = compiled()
@@ -79,6 +79,15 @@ class _Count(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return function(*args, **(kwargs or {}))
 
 
+def _not_loaded() -> str | None:
+    """Why there is no compiler: its cache folder cannot be made, say, which torch wants as soon as it is imported."""
+    try:
+        import torch._dynamo  # noqa: F401
+    except Exception as error:
+        return f"the compiler cannot be loaded: {type(error).__name__}: {error}"
+    return None
+
+
 def _too_large(losses: Callable[[], object]) -> str | None:
     with torch.random.fork_rng(), _Count() as count:
         losses()
@@ -88,10 +97,13 @@ def _too_large(losses: Callable[[], object]) -> str | None:
 
 
 def _compiler_says(error: Exception) -> str | None:
-    """The first line of what the compiler complains about, None where the error is not its own."""
+    """The first line of what the compiler complains about, None where the error is not its own.
+
+    An update reads and writes no file, so an OSError is the compiler's, too.
+    """
     from torch._dynamo.exc import TorchDynamoException
 
-    if not isinstance(error, TorchDynamoException):
+    if not isinstance(error, (OSError, TorchDynamoException)):
         return None
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"the compiler failed with {type(error).__name__}: {lines[0] if lines else 'no message'}"

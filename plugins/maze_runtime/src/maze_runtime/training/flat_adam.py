@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping
+from functools import cache, partial
 from types import FunctionType
 from typing import Any
 
@@ -143,7 +144,18 @@ def compile_update(update: Callable[..., Any], device: torch.device) -> Callable
     own. It has a new name, too: by name, file and line the compiler remembers which sizes a function met, and after
     another closure with others it would leave sizes open. Releases without the filter compile with all guards. On the
     CPU the code between the kernels is compiled too.
+
+    The compiler is loaded by the first call, so that `BoundedCompilation` finds out what it lacks.
     """
+    compiled = cache(partial(_compiled, update, device))
+
+    def run(*inputs: Any) -> Any:
+        return compiled()(*inputs)
+
+    return run
+
+
+def _compiled(update: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
     options: dict[str, Any] = {"cpp_wrapper": True} if device.type == "cpu" else {}
     if device.type == "cpu" and ARE_USED:
         options |= _products_options()
