@@ -54,8 +54,10 @@ def train_a_moment(kernel, played):
             "evaluation": {"n_episodes": 0},
             "model": {"use": "auto", "hidden_units": [8], "non_lin": "tanh"},
             "loggers": [{"use": "csv"}],
+            "wrappers": [],
             **{key: str(value) if key == "initialize_from" else value for key, value in tables.items()},
         }
+        data = {key: value for key, value in data.items() if value is not None}
         return train(experiment_from_mapping(data, kernel=kernel), kernel, run_dir=run_dir, verbosity=-1)
 
     return go
@@ -153,6 +155,18 @@ def test_a_normaliser_without_a_place_is_named(run):
     first = run("first", "ppo", wrappers=[NORMALIZATION])
     second = run("second", "ppo", initialize_from=first.run_dir, wrappers=[])
     assert "wrapper observation-normalization: not in this experiment" in log_of(second)
+
+
+def test_default_scaling_goes_on_and_is_refused_where_the_weights_never_saw_it(run):
+    scaled = run("scaled", "ppo", wrappers=None)
+    second = run("second", "ppo", wrappers=None, initialize_from=scaled.run_dir)
+    assert "wrapper observation-normalization: statistics taken over" in log_of(second)
+    plain = run("plain", "ppo")
+    with pytest.raises(RequestError, match="learnt from observations as they are") as caught:
+        run("third", "ppo", wrappers=None, initialize_from=plain.run_dir)
+    assert "wrappers = []" in caught.value.help
+    named = [{"use": "observation-normalization", "statistics": "running"}]
+    assert "policy: all 4 tensors" in log_of(run("fourth", "ppo", wrappers=named, initialize_from=plain.run_dir))
 
 
 def test_what_does_not_fit_is_named(run):

@@ -125,6 +125,16 @@ def _nothing_fits(run: Path | str, own: Mapping[str, Any], theirs: Mapping[str, 
     )
 
 
+def _scaled_by_default(stored: StoredRun, use: str, theirs: Sequence[str]) -> RequestError:
+    return RequestError(
+        f"the weights of {stored.path} learnt from observations as they are; this run would scale them, by default",
+        received=f"wrappers of the other run: {', '.join(theirs) or 'none'}",
+        expected=f'wrapper "{use}" in both, or in neither',
+        option="initialize_from",
+        help=f'write wrappers = [] to go on as that run did, or name "{use}" in [[wrappers]] to begin anew',
+    )
+
+
 def _initialize_transforms(stored: StoredRun, checkpoint: Checkpoint, assembly: Assembly) -> list[str]:
     """Statistics go from each wrapper to the one of the same name, in order."""
     states = checkpoint.transforms
@@ -136,6 +146,8 @@ def _initialize_transforms(stored: StoredRun, checkpoint: Checkpoint, assembly: 
     for selection, transform in zip(assembly.transform_selections, assembly.transforms, strict=True):
         index = next((i for i, (use, _) in enumerate(saved) if _bare(use) == _bare(selection.use)), None)
         if index is None:
+            if getattr(transform, "notes", ()) and transform.changes("observation"):
+                raise _scaled_by_default(stored, selection.use, uses)
             continue
         use, state = saved.pop(index)
         before = transform.state_dict()
