@@ -9,7 +9,6 @@ from torch import nn
 from maze_perception import inference
 from maze_perception.blocks.dense import Dense
 from maze_perception.options import DenseOptions
-from maze_ppo.batch import FlatEstimator
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.models.capabilities import EvaluatesOutsideTorch
 from maze_runtime.models.native_evaluation import NativeEvaluation
@@ -17,6 +16,8 @@ from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.native import dense
 from maze_runtime.native.dense import DenseStack, products_library
 from maze_runtime.rollout.buffer import RolloutBuffer
+
+FlatEstimator = pytest.importorskip("maze_ppo.batch").FlatEstimator
 
 OBSERVATION = {
     "vector": spaces.Box(-1.0, 1.0, (4,)),

@@ -13,7 +13,8 @@ from maze_kernel.loader import Kernel
 from maze_perception.inference import InferenceBlock
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.models.network_policy import NetworkPolicy
-from maze_suite import RunContext
+
+RunContext = pytest.importorskip("maze_suite").RunContext
 
 EPSILON = 2.0**-8
 """Half of the last digit of a bfloat16, relative."""

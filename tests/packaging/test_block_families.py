@@ -20,7 +20,7 @@ SHAPES = {
     "multi-head-attention": [(2, 64), (5, 64), (5, 64)], "self-attention-seq": [(5, 64)],
     "self-attention-conv": [(4, 6, 6)],
     "graph-convolution": [(5, 3), (5, 5)], "graph-attention": [(5, 3), (5, 5)], "message-passing": [(5, 3), (7, 2)],
-    "point-net": [(7, 2)],
+    "point-net": [(7, 2)], "nature-cnn": [(3, 40, 40)],
 }
 kernel = Kernel.installed()
 assert {plugin.status for plugin in kernel.plugins} == {"active"}
