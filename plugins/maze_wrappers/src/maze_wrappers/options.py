@@ -33,10 +33,6 @@ def _ordered(_instance: object, attribute: attrs.Attribute[Any], value: tuple[fl
         raise ValueError(f"{attribute.name} must be [low, high] with low below high, not {list(value)}")
 
 
-Where = Literal["everywhere", "flat"]
-"""Environments that a wrapper is meant for; around others it does nothing."""
-
-
 @attrs.frozen(kw_only=True)
 class KeyNormalization:
     """Settings of one observation key; what is unset follows the wrapper's own settings."""
@@ -88,7 +84,7 @@ class ObservationNormalizationOptions:
     """Observation keys to leave alone. Discrete and binary keys and masks are always left alone."""
     images: bool = True
     """Whether keys of three and more dimensions are normalised, too, unless they are excluded."""
-    where: Where = "everywhere"
+    where: Literal["everywhere", "flat"] = "everywhere"
     """"flat": only around environments of one policy key and one agent; around others the wrapper does nothing."""
     keys: Mapping[str, KeyNormalization] = attrs.field(factory=dict)
     """Settings of single keys, e.g. [wrappers.keys.observation]; those of [wrappers.keys."*"] are for all others."""
@@ -126,7 +122,7 @@ class ReturnNormalizationOptions:
     """Added to the variance before the root."""
     clip_range: tuple[float, float] | None = attrs.field(default=None, validator=_ordered)
     """Bounds of the normalised reward, e.g. [-10.0, 10.0]; unset does not clip."""
-    where: Where = "everywhere"
+    where: Literal["everywhere", "flat"] = "everywhere"
     """"flat": only around environments of one policy key and one agent; around others the wrapper does nothing."""
 
 

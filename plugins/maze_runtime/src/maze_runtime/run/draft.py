@@ -109,7 +109,7 @@ def _vector(kernel: Kernel, trainer: str) -> Iterator[str]:
 def _wrappers(kernel: Kernel, assembly: Assembly) -> Iterator[str]:
     chosen = [
         selection
-        for selection, transform in zip(assembly.experiment.wrappers, assembly.transforms, strict=True)
+        for selection, transform in zip(assembly.transform_selections, assembly.transforms, strict=True)
         if transform.changes("observation") or transform.changes("reward")
     ]
     leaves = [leaf for observation in assembly.spaces.observation.values() for leaf in observation.spaces.values()]
