@@ -13,6 +13,7 @@ from maze_kernel.components import load_attribute
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError
+from maze_wrappers.counted_in_blocks import CountedInBlocks
 from maze_wrappers.known_names import require_known
 from maze_wrappers.options import EVERY_OTHER, KeyNormalization, ObservationNormalizationOptions
 from maze_wrappers.running_statistics import RunningMoments, RunningRange, RunningStatistics
@@ -45,6 +46,7 @@ class ObservationNormalization(Transform):
         self.options = options
         self._names: tuple[str, ...] = ()
         self._running: dict[str, RunningStatistics] = {}
+        self._counted: dict[str, CountedInBlocks] = {}
         self._scalings: dict[str, Scaling] = {}
         self._clips: dict[str, tuple[float, float] | None] = {}
         self._is_running = options.statistics == "running"
@@ -141,9 +143,11 @@ class ObservationNormalization(Transform):
         return self._is_running and not self._is_idle
 
     def observe_reset(self, observation: Mapping[PolicyKey, dict[str, np.ndarray]], n_envs: int) -> None:
-        """Count first observations, where statistics are running."""
+        """Count first observations, and before them all others, where statistics are running."""
         if self._is_running:
-            _update(self._running, observation)
+            for counted in self._counted.values():
+                counted.count()
+            self._see(observation)
             self._refresh()
 
     def observe_step(
@@ -154,9 +158,7 @@ class ObservationNormalization(Transform):
         valid: np.ndarray | None = None,
     ) -> None:
         """Count observations, where statistics are running."""
-        if self._is_running:
-            _update(self._running, observation)
-            self._refresh()
+        self._see(observation)
 
     def observation(self, policy_key: PolicyKey, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inner observation to outer."""
@@ -178,7 +180,7 @@ class ObservationNormalization(Transform):
         """Statistics by observation key; keys whose values are given by hand hold those. Empty where there is none."""
         if self._is_idle:
             return {}
-        estimated = {name: running.state_dict() for name, running in self._running.items() if running.count}
+        estimated = {name: self._counting(name).state_dict() for name, own in self._running.items() if own.count}
         manual = {
             name: {"offset": scaling.offset, "scale": scaling.scale}
             for name, scaling in self._scalings.items()
@@ -197,7 +199,7 @@ class ObservationNormalization(Transform):
                     owner=OWNER,
                     help="keep the strategy of the run that saved them",
                 )
-            running.load_state_dict(saved)
+            self._counting(name).load_state_dict(saved)
             self._estimated = True
         self._refresh()
 
@@ -265,10 +267,23 @@ class ObservationNormalization(Transform):
             self._clips[name] = self._settings(name).clip_range or self.options.clip_range
         return self._clips[name]
 
+    def _see(self, batch: Mapping[PolicyKey, dict[str, np.ndarray]]) -> None:
+        if not self._is_running:
+            return
+        for observation in batch.values():
+            for name, running in self._running.items():
+                if name in observation and self._counting(name).add(observation[name]):
+                    self._scalings[name] = scaling_of(running, self._clip(name))
+
+    def _counting(self, name: str) -> CountedInBlocks:
+        if name not in self._counted:
+            self._counted[name] = CountedInBlocks(self._running[name])
+        return self._counted[name]
+
     def _refresh(self) -> None:
         for name, running in self._running.items():
             if running.count:
-                self._scalings[name] = scaling_of(running, self._clip(name), moving=self._is_running)
+                self._scalings[name] = scaling_of(running, self._clip(name))
 
     def _outer(self, space: spaces.Dict) -> spaces.Dict:
         outer = {name: self._outer_box(name, leaf) for name, leaf in space.spaces.items()}

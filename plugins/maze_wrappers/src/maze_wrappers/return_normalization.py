@@ -9,6 +9,7 @@ import numpy as np
 
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.transform import Transform
+from maze_wrappers.counted_in_blocks import CountedInBlocks
 from maze_wrappers.options import ReturnNormalizationOptions
 from maze_wrappers.running_statistics import RunningMoments
 from maze_wrappers.scalings import clipped
@@ -24,6 +25,7 @@ class ReturnNormalization(Transform):
     def __init__(self, options: ReturnNormalizationOptions) -> None:
         self.options = options
         self._moments = RunningMoments()
+        self._counted = CountedInBlocks(self._moments)
         self._returns = np.zeros(0)
         self._divisor = 1.0
         self._is_meant = True
@@ -57,6 +59,8 @@ class ReturnNormalization(Transform):
     def observe_reset(self, observation: Mapping[PolicyKey, dict[str, np.ndarray]], n_envs: int) -> None:
         """Forget the running episodes."""
         self._returns = np.zeros(n_envs)
+        if self._counted.count():
+            self._refresh()
 
     def observe_step(
         self,
@@ -71,10 +75,10 @@ class ReturnNormalization(Transform):
         if self._returns.shape != reward.shape:
             self._returns = np.zeros(reward.shape)
         self._returns = self._returns * self.options.gamma + reward
-        self._moments.update(self._returns if valid is None else self._returns[valid])
+        if self._counted.add(self._returns if valid is None else self._returns[valid]):
+            self._refresh()
         over = ended if valid is None else ended | ~valid
         self._returns[over] = 0.0
-        self._refresh()
 
     def reward(self, reward: np.ndarray) -> np.ndarray:
         """Inner reward to outer."""
@@ -85,11 +89,11 @@ class ReturnNormalization(Transform):
 
     def state_dict(self) -> dict[str, Any]:
         """The moments of the return; running episodes are not saved, resuming resets the environments."""
-        return self._moments.state_dict() if self._is_meant else {}
+        return self._counted.state_dict() if self._is_meant else {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        self._moments.load_state_dict(state)
+        self._counted.load_state_dict(state)
         self._refresh()
 
     def _refresh(self) -> None:

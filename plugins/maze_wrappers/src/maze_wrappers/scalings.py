@@ -42,15 +42,14 @@ class Scaling(Protocol):
 class Affine:
     """x' = clip((x − offset) / scale).
 
-    Fixed numbers are float32, unless the offset is so far from 0 that its rounding would show. Moving ones stay
-    float64: converting them at every step costs more than it saves.
+    Numbers are float32, unless the offset is so far from 0 that its rounding would show.
     """
 
-    def __init__(self, offset: np.ndarray, scale: np.ndarray, clip: ClipRange, *, moving: bool = False) -> None:
+    def __init__(self, offset: np.ndarray, scale: np.ndarray, clip: ClipRange) -> None:
         self.clip = clip
         self.offset, self.scale = offset, scale
         self.dtype: type = np.float64
-        if not moving and not np.any(np.abs(offset) > _FAR * scale):
+        if not np.any(np.abs(offset) > _FAR * scale):
             self.dtype = np.float32
             self.offset, self.scale = np.asarray(offset, np.float32), np.asarray(scale, np.float32)
 
@@ -109,11 +108,11 @@ class OwnScaling:
         return (normalised if self._clip is None else normalised.clamp(*self._clip)).float()
 
 
-def scaling_of(statistics: RunningStatistics, clip: ClipRange, *, moving: bool) -> Scaling:
+def scaling_of(statistics: RunningStatistics, clip: ClipRange) -> Scaling:
     """What statistics come to: a strategy with a method `normalise` is asked itself."""
     if hasattr(statistics, "normalise"):
         return OwnScaling(statistics, clip)
-    return Affine(*statistics.offset_and_scale, clip, moving=moving)
+    return Affine(*statistics.offset_and_scale, clip)
 
 
 def can_export(statistics: RunningStatistics) -> bool:
