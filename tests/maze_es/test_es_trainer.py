@@ -6,6 +6,7 @@ import torch
 
 from maze_es.population import Pairs
 from maze_kernel.config.load import experiment_from_mapping
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import MazeError, RequestError
 from maze_testing.trainers import check_trainer
 
@@ -211,13 +212,45 @@ def test_workers_draw_different_noise(make_trainer):
     assert len({arguments[2] for arguments in asked}) == 3
 
 
-def test_running_statistics_are_refused_on_workers(make_trainer):
+class Watching(Transform):
+    """Learns from steps and keeps it to itself."""
+
+    n_steps = 0
+
+    def observe_step(self, *arguments):
+        Watching.n_steps += 1
+
+
+def test_statistics_that_nobody_can_bring_together_are_refused_on_workers(make_trainer):
+    watching = {"use": f"{__name__}:Watching"}
+    make_trainer(wrappers=[watching]).train_epoch()
+    assert Watching.n_steps > 0
+    with pytest.raises(RequestError, match="Watching keeps running statistics"):
+        make_trainer(wrappers=[watching], workers={"use": "inline", "count": 2})
+
+
+def test_all_members_of_an_update_are_measured_with_the_same_statistics(assemble, monkeypatch):
+    from maze_wrappers.observation_normalization import ObservationNormalization
+
     running = {"use": "observation-normalization", "statistics": "running"}
-    alone = make_trainer(wrappers=[running])
-    alone.train_epoch()
-    pooled = make_trainer(wrappers=[running], workers={"use": "inline", "count": 2})
-    with pytest.raises(RequestError, match="running statistics"):
-        pooled.train_epoch()
+    assembly = assemble(wrappers=[running])
+    trainer = assembly.make_trainer(assembly.trainer_context())
+    (transform,) = assembly.transforms
+    observe, used = ObservationNormalization.observe_step, []
+
+    def watched(self, *arguments):
+        observe(self, *arguments)
+        used.append(self.observation("0", {"observation": np.ones(4, np.float32)})["observation"].tolist())
+
+    monkeypatch.setattr(ObservationNormalization, "observe_step", watched)
+    for epoch in range(3):
+        trainer.start_segment(epoch)
+        before = transform.observation("0", {"observation": np.ones(4, np.float32)})["observation"].tolist()
+        trainer.train_epoch()
+        assert used == [before] * len(used)
+        used.clear()
+        assert transform.observation("0", {"observation": np.ones(4, np.float32)})["observation"].tolist() != before
+    trainer.close()
 
 
 @pytest.mark.parametrize("name", ["DoorAndKey", "Pair", "ChangingTeam", "Hierarchy"])

@@ -11,6 +11,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for distant_pool
 
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import MazeError, NonFiniteError, RequestError, WorkerError
 from maze_testing.environments import Identity
 from maze_testing.trainers import check_trainer
@@ -393,11 +394,32 @@ def test_estimated_statistics_travel_to_several_actors(assemble, pool):
     assert assembly.transform_states()[0]["estimated"]
 
 
-def test_running_statistics_are_refused_where_actors_cannot_share_them(make_trainer):
+class Watching(Transform):
+    """Learns from steps and keeps it to itself."""
+
+    def observe_step(self, *arguments):
+        pass
+
+
+def test_statistics_that_nobody_can_bring_together_are_refused(make_trainer):
+    with pytest.raises(RequestError, match="Watching keeps running statistics"):
+        make_trainer(wrappers=[{"use": f"{__name__}:Watching"}])
+
+
+@pytest.mark.slow
+def test_actors_in_processes_share_what_they_see(assemble):
     running = {"use": "observation-normalization", "statistics": "running"}
-    make_trainer(wrappers=[running]).train_epoch()
-    with pytest.raises(RequestError, match="running statistics"):
-        make_trainer(wrappers=[running], workers={"use": "inline", "count": 2})
+    assembly = assemble(wrappers=[running, {"use": "return-normalization"}], workers=PROCESSES)
+    trainer = assembly.make_trainer(assembly.trainer_context())
+    trainer.start_segment(0)
+    counts = []
+    for _ in range(4):
+        trainer.train_epoch()
+        observations, returns = assembly.transform_states()
+        counts.append(observations["estimated"]["observation"]["count"])
+        assert counts[-1] >= returns["count"] >= trainer.env_steps
+    trainer.close()
+    assert counts == sorted(set(counts))
 
 
 @pytest.mark.slow

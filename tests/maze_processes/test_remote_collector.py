@@ -215,9 +215,11 @@ def test_a_hanging_environment_is_named_and_killed(model):
 
 
 def test_where_something_must_see_whole_steps_they_are_taken_one_by_one(model):
-    for batch, transforms in ((_batch(), [Counting()]), (_batch(), [Estimated()]), (_batch(max_restarts=1), [])):
+    for batch, transforms in ((_batch(), [Counting()]), (_batch(max_restarts=1), [])):
         assert isinstance(_collector(batch, model, *transforms), Collector)
         batch.close()
+    with contextlib.closing(_batch()) as batch:
+        assert isinstance(_collector(batch, model, Estimated()), RemoteCollector)
     assert isinstance(_collector(SequentialVectorEnv([Drift]), model), Collector)
 
 

@@ -20,7 +20,6 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         critic="none",
         collects_rollouts=True,
         preset="scaled-observations",
-        acts_in_workers=True,
         summary="Evolution strategies: whole episodes with perturbed weights, no backpropagation.",
     )
 

@@ -17,13 +17,13 @@ from maze_es.options import ESOptions, TableNoise
 from maze_kernel.contracts.capabilities import SeedsEveryEpisode, capability
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.model import ActorCritic
-from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import VectorEnv
 from maze_kernel.contracts.workers import ActorContext, ActorGroup, WorkerPool
 from maze_kernel.errors import RequestError
 from maze_runtime.models.flat_parameters import FlatParameters, train_policy_only
 from maze_runtime.models.policy_wrapper import wrap_policy
 from maze_runtime.rollout.episodes import EpisodeResult, run_episodes
+from maze_runtime.rollout.shared_statistics import Partials, RunStatistics, SharedStatistics, WorkersStatistics
 from maze_runtime.workers.repeatable import result_or_again
 
 AddEvents = Callable[[Iterable[EpisodeStatistics]], None]
@@ -98,6 +98,9 @@ class LocalPopulation:
     episode; in the second way they also share the stream of action samples. With `halves_together` N / 2 pairs play
     at a time, both halves in one batch, and where the batch reads one seed every member meets an episode of its own.
 
+    Running statistics stay as they are while members play, so that all are measured alike; `statistics` has what they
+    saw.
+
     Args:
         model, flat: the architecture.
         vector_env: closed with this object.
@@ -105,6 +108,7 @@ class LocalPopulation:
         options: of the trainer.
         add_events: takes the event statistics of the members' episodes; those of rows without a member, and of rows
             that play on until the last one is done, are dropped.
+        shared: brought up to date by each `play`; None: whoever calls takes `statistics`.
 
     Raises:
         RequestError: all members are to meet the same episode, and the batch gives every row one of its own.
@@ -118,8 +122,10 @@ class LocalPopulation:
         noise: Noise,
         options: ESOptions,
         add_events: AddEvents,
+        shared: SharedStatistics | None = None,
     ) -> None:
         self.noise = noise
+        self._shared = shared
         self._add_events = add_events
         self._vector_env = vector_env
         self._options = options
@@ -130,11 +136,14 @@ class LocalPopulation:
         self._members = MemberPolicy(model, flat, vector_env.n_envs)
         self._policy = wrap_policy(self._members, options.policy_wrapper)
         self._in_relay = not options.max_steps and seeds_every_episode
+        self.statistics = WorkersStatistics(getattr(vector_env, "transforms", ()), holds=True)
 
     def play(self, center: np.ndarray, pairs: Pairs) -> PairReturns:
         """See `Population.play`."""
         results = self._play_in_relay(center, pairs) if self._in_relay else self._play_in_waves(center, pairs)
         self._add_events([result.events for result in results if result.events is not None])
+        if self._shared is not None:
+            self._shared.merge([self.statistics.take()])
         returns = np.array([result.total_reward for result in results], np.float64).reshape(2, -1)
         lengths = np.array([result.length for result in results], np.int64).reshape(2, -1)
         return PairReturns(returns=returns, lengths=lengths)
@@ -222,8 +231,10 @@ class PooledPopulation:
         options: ESOptions,
         seed: int,
         add_events: AddEvents,
+        statistics: SharedStatistics,
     ) -> None:
         self._add_events = add_events
+        self._statistics = statistics
         self._make_pool = make_pool
         self._model = model
         self._make_vector_env = make_vector_env
@@ -249,8 +260,9 @@ class PooledPopulation:
         self._version += 1
         self._group.broadcast(center, self._version)
         shares, stddev = np.array_split(np.arange(len(pairs.env_seeds)), self._group.n_actors), pairs.noise_stddev
+        told = self._statistics.now()
         calls = [
-            (index, (pairs.noise_indices[rows], pairs.env_seeds[rows], pairs.policy_seed + int(rows[0]), stddev))
+            (index, (pairs.noise_indices[rows], pairs.env_seeds[rows], pairs.policy_seed + int(rows[0]), stddev, told))
             for index, rows in enumerate(shares)
             if len(rows)
         ]
@@ -261,6 +273,7 @@ class PooledPopulation:
         ]
         for part in parts:
             self._add_events(part.events)
+        self._statistics.merge([part.partials for part in parts])
         return PairReturns(
             returns=np.concatenate([part.returns for part in parts], axis=1),
             lengths=np.concatenate([part.lengths for part in parts], axis=1),
@@ -273,11 +286,12 @@ class PooledPopulation:
 
 
 class _Share(NamedTuple):
-    """What a worker's pairs earned, and the event statistics of their episodes."""
+    """What a worker's pairs earned, the event statistics of their episodes, what its running statistics saw."""
 
     returns: np.ndarray
     lengths: np.ndarray
     events: list[EpisodeStatistics]
+    partials: Partials
 
 
 class _PopulationActor:
@@ -303,22 +317,22 @@ class _PopulationActor:
     def load_weights(self, flat: np.ndarray, version: int) -> None:
         self._center = flat
 
-    def play(self, noise_indices: np.ndarray, env_seeds: np.ndarray, policy_seed: int, noise_stddev: float) -> _Share:
+    def play(
+        self,
+        noise_indices: np.ndarray,
+        env_seeds: np.ndarray,
+        policy_seed: int,
+        noise_stddev: float,
+        told: RunStatistics | None,
+    ) -> _Share:
         pairs = Pairs(
             noise_indices=noise_indices, env_seeds=env_seeds, policy_seed=policy_seed, noise_stddev=noise_stddev
         )
-        if self._population is not None:
-            return self._share(self._population.play(self._center, pairs))
-        self._population = self._make_population()
-        before = _statistics(self._vector_env)
+        self._population = self._population or self._make_population()
+        self._population.statistics.begin(told)
         outcome = self._population.play(self._center, pairs)
-        if _statistics(self._vector_env) != before:
-            raise _running_statistics()
-        return self._share(outcome)
-
-    def _share(self, outcome: PairReturns) -> _Share:
         events, self._events[:] = list(self._events), []
-        return _Share(outcome.returns, outcome.lengths, events)
+        return _Share(outcome.returns, outcome.lengths, events, self._population.statistics.take())
 
     def _make_population(self) -> LocalPopulation:
         """Not in the constructor: what it refuses would be tried again in each replacement."""
@@ -328,16 +342,3 @@ class _PopulationActor:
 
     def close(self) -> None:
         self._vector_env.close()
-
-
-def _statistics(vector_env: VectorEnv) -> list[str]:
-    transforms: list[Transform] = getattr(vector_env, "transforms", [])
-    return [repr(transform.state_dict()) for transform in transforms]
-
-
-def _running_statistics() -> RequestError:
-    return RequestError(
-        "a wrapper keeps running statistics of the training, which ES does not gather from its workers",
-        owner="maze-es",
-        help="let the wrapper estimate its statistics before training, or train without a [workers] table",
-    )

@@ -21,6 +21,7 @@ from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.models.network_policy import require_sampling
 from maze_runtime.rollout.episode_statistics import summarize_episodes
+from maze_runtime.rollout.shared_statistics import SharedStatistics, can_share
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.gradient_norms import GradientNorms, actor_critic_parts
 
@@ -54,10 +55,13 @@ class EvolutionTrainer:
         context, options, seed = self._context, self.options, self._context.seeds.seed("noise-table")
         if context.has_workers:
             make_envs = partial(context.make_actor_envs, context.n_envs, 0)
-            return PooledPopulation(context.make_workers, self.model, make_envs, options, seed, context.add_events)
+            shared = SharedStatistics(context.transforms, "maze-es", "or train without a [workers] table")
+            add_events = context.add_events
+            return PooledPopulation(context.make_workers, self.model, make_envs, options, seed, add_events, shared)
         noise = make_noise(options, len(self._flat.data), seed)
         envs = context.make_vector_env()
-        return LocalPopulation(self.model, self._flat, envs, noise, options, context.add_events)
+        own = SharedStatistics([one for one in context.transforms if can_share(one)], "maze-es", "")
+        return LocalPopulation(self.model, self._flat, envs, noise, options, context.add_events, own)
 
     @property
     def env_steps(self) -> int:

@@ -21,6 +21,7 @@ from maze_kernel.contracts.workers import ActorContext
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.collector import Collector, make_buffer
 from maze_runtime.rollout.decision_values import carried_values, critic_kind_of
+from maze_runtime.rollout.shared_statistics import Partials, RunStatistics, WorkersStatistics
 from maze_runtime.rollout.structured_buffer import Departure, StructuredBuffer
 from maze_runtime.workers.lanes import Columns, Lane
 
@@ -64,6 +65,7 @@ class Report:
         departures: of actors who left with the decision of another one.
         returns, lengths: (E,) of the episodes that ended in it.
         events: event statistics of these episodes.
+        partials: what the actor's copies of running statistics saw.
     """
 
     columns: Columns | None
@@ -73,6 +75,7 @@ class Report:
     returns: np.ndarray
     lengths: np.ndarray
     events: Sequence[EpisodeStatistics]
+    partials: Partials
 
 
 class RolloutActor:
@@ -89,10 +92,11 @@ class RolloutActor:
         self._has_begun = False
         self._version = 0
 
-    def begin(self, seeds: Sequence[Sequence[int]], policy_seed: int) -> None:
+    def begin(self, seeds: Sequence[Sequence[int]], policy_seed: int, told: RunStatistics | None) -> None:
         """Start new episodes and a new random stream; builds environments and policy at the first call."""
         if self._envs is None:
             self._envs = self._build()
+        self._shared.begin(told)
         self._policy.seed(policy_seed)
         self._collector.reset(seeds)
         self._collector.statistics.take()
@@ -107,10 +111,11 @@ class RolloutActor:
         self._parameters.data.copy_(torch.from_numpy(flat))
         self._version = version
 
-    def collect(self, slot: int) -> Report | None:
+    def collect(self, slot: int, told: RunStatistics | None) -> Report | None:
         """Make a rollout and put it into a slot."""
         if not self._has_begun:
             return None
+        self._shared.follow(told)
         self._collector.collect(self._buffer)
         columns = self._lane.put(slot, self._columns_of_rollout())
         returns, lengths = self._collector.statistics.take()
@@ -122,6 +127,7 @@ class RolloutActor:
             returns=returns,
             lengths=lengths,
             events=self._events(),
+            partials=self._shared.take(),
         )
 
     def close(self) -> None:
@@ -134,6 +140,7 @@ class RolloutActor:
         plan = self._plan
         first, last = plan.bounds[self._index], plan.bounds[self._index + 1]
         envs = plan.make_envs(last - first, first)
+        self._shared = WorkersStatistics(getattr(envs, "transforms", ()))
         model: Any = copy.deepcopy(plan.model)  # inline, all actors and the learner get the same object
         self._model: ActorCritic = model
         self._parameters = FlatParameters(model)

@@ -19,7 +19,6 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         options="maze_impala.options:ImpalaOptions",
         collects_rollouts=True,
         preset="scaled",
-        acts_in_workers=True,
         summary="IMPALA: actors collect without waiting for the learner, which corrects with V-trace.",
     )
 

@@ -19,8 +19,9 @@ from maze_impala.options import ImpalaOptions
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_kernel.contracts.workers import ActorGroup, Future, RestartPolicy, WorkerPool
-from maze_kernel.errors import RequestError, WorkerError
+from maze_kernel.errors import WorkerError
 from maze_runtime.rollout.episode_statistics import summarize_episodes
+from maze_runtime.rollout.shared_statistics import SharedStatistics
 from maze_runtime.workers.lanes import Lanes, lane_specs
 
 _BACKOFF_SECONDS, _BACKOFF_CAP_SECONDS = 0.1, 2.0
@@ -146,8 +147,7 @@ class RolloutQueue:
         context, options = self._context, self._options
         self._pool = context.make_workers()
         self._n_workers = min(self._pool.n_workers, options.num_actors) if context.has_workers else 1
-        if self._pool.is_parallel or self._n_workers > 1:
-            _refuse_running_statistics(context)
+        self._shared = SharedStatistics(context.transforms, "maze-impala", "or choose another trainer")
         n_waiting = options.actors_batch_size * options.queue_out_of_sync_factor / options.num_actors
         model: Any = copy.deepcopy(self._model)
         self._plan = ActorPlan(
@@ -181,7 +181,7 @@ class RolloutQueue:
         path = (self._epoch, self._restarts[worker]) if self._restarts[worker] else (self._epoch,)
         env_seeds = self._context.seeds.seeds(self._options.num_actors, "train-envs", *path)[first:last]
         policy_seed = self._context.seeds.seed("act", worker, *path)
-        future = self._group.call(worker, "begin", [[seed] for seed in env_seeds], policy_seed)
+        future = self._group.call(worker, "begin", [[seed] for seed in env_seeds], policy_seed, self._shared.now())
         self._pending.append(_Call(future, worker, None))
 
     # Rollouts
@@ -202,7 +202,8 @@ class RolloutQueue:
         return self._arrived[0]
 
     def _ask(self, worker: int, slot: int) -> None:
-        self._pending.append(_Call(self._group.call(worker, "collect", slot), worker, slot))
+        future = self._group.call(worker, "collect", slot, self._shared.now())
+        self._pending.append(_Call(future, worker, slot))
 
     def _receive(self, call: _Call) -> None:
         """Take an answer in; where the worker was replaced in the meantime, set the replacement to work."""
@@ -230,6 +231,7 @@ class RolloutQueue:
         self._returns.append(report.returns)
         self._lengths.append(report.lengths)
         self._context.add_events(report.events)
+        self._shared.merge([report.partials])
 
     def _repeat(self, call: _Call) -> None:
         """Make a call again that a worker did not live to answer, or that its replacement was not ready for."""
@@ -240,13 +242,3 @@ class RolloutQueue:
         future = self._pending[-1].future
         if future.done():
             future.result()  # raises where replacements are used up
-
-
-def _refuse_running_statistics(context: TrainerContext) -> None:
-    for transform in context.transforms:
-        if transform.keeps_running_statistics:
-            raise RequestError(
-                f"{type(transform).__name__} keeps running statistics, which several actors cannot share",
-                owner="maze-impala",
-                help="let the wrapper estimate its statistics before training, or train without a [workers] table",
-            )

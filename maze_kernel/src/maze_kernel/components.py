@@ -124,9 +124,7 @@ class TrainerComponent(Component):
     n_envs: int | None = attrs.field(default=None, validator=attrs.validators.optional(at_least(1)))
     """Environments its defaults are meant for, which a run has where `[vector]` says nothing; None: as there."""
     preset: str | None = None
-    """Preset whose wrappers its defaults are meant for: a run has them that names none, if the preset is installed and no workers collect by themselves (`acts_in_workers`, `VectorComponent.only_collects`)."""  # noqa: E501
-    acts_in_workers: bool = False
-    """Whether it acts in the workers of a `[workers]` table, where nobody sees every step."""
+    """Preset whose wrappers its defaults are meant for: a run has them that names none, if the preset is installed."""
     default: bool = False
     """Whether Python code that names no trainer gets it."""
 

@@ -4,7 +4,7 @@ import pytest
 import toy_plugin
 
 from maze_kernel import hookimpl
-from maze_kernel.components import PresetComponent, TrainerComponent, VectorComponent, WorkersComponent
+from maze_kernel.components import PresetComponent, TrainerComponent
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.config.load import select
 from maze_kernel.loader import Kernel
@@ -22,16 +22,7 @@ class Scaling:
     def maze_trainers(self):
         target, options = "toy_targets:build", "toy_options:CommonOptions"
         yield TrainerComponent(name="scaling", target=target, options=options, preset="scaled")
-        yield TrainerComponent(name="spread", target=target, options=options, preset="scaled", acts_in_workers=True)
         yield TrainerComponent(name="hopeful", target=target, options=options, preset="not-installed")
-
-    @hookimpl
-    def maze_vectors(self):
-        yield VectorComponent(name="elsewhere", target="toy_targets:build", only_collects=True)
-
-    @hookimpl
-    def maze_workers(self):
-        yield WorkersComponent(name="elsewhere", target="toy_targets:build")
 
     @hookimpl
     def maze_presets(self):
@@ -75,9 +66,3 @@ def test_whatever_names_wrappers_goes_before_it(factors):
 
 def test_others_have_none(factors):
     assert factors("toy") == factors("hopeful") == factors("toy_targets:build") == []
-
-
-def test_workers_that_collect_by_themselves_have_none(factors):
-    assert factors(vector={"mode": "elsewhere"}) == factors(overrides=["vector.mode=elsewhere"]) == []
-    assert factors("spread") == factors(workers={"use": "elsewhere"}) == [2.0]
-    assert factors("spread", workers={"use": "elsewhere"}) == []

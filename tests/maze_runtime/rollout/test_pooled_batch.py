@@ -10,6 +10,7 @@ import torch
 
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
+from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, NonFiniteError, RequestError
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.policy_wrapper import PolicyWrapper
@@ -103,6 +104,14 @@ def test_estimated_statistics_travel_to_the_workers(train):
     assert not torch.equal(train()[0], weights)
 
 
+def test_running_statistics_are_shared_as_in_processes_that_collect_by_themselves(train, subprocess_mode):
+    wrappers = [{"use": "observation-normalization", "statistics": "running"}, {"use": "return-normalization"}]
+    expected, _ = train(wrappers=wrappers, **subprocess_mode(2))
+    assert torch.equal(train(wrappers=wrappers)[0], expected)
+    assert torch.equal(train(wrappers=wrappers, workers=BY_VALUE)[0], expected)
+    assert not torch.equal(train()[0], expected)
+
+
 def test_a_model_that_does_not_act_in_numpy_acts_in_workers(train):
     env = {"use": "maze_testing.environments:Identity"}
     model = {"use": "auto", "recurrence": {"use": "gru", "hidden_size": 8, "stateful": True}}
@@ -140,11 +149,19 @@ def test_without_a_pool_the_mode_is_refused(assemble):
     assert "maze-processes" in caught.value.help
 
 
-def test_running_statistics_are_refused(assemble):
-    assembly = assemble(wrappers=[{"use": "return-normalization"}])
-    with pytest.raises(RequestError, match=r"ReturnNormalization keeps running statistics") as caught:
+class Watching(Transform):
+    """Learns from steps and keeps it to itself."""
+
+    def observe_step(self, *arguments):
+        pass
+
+
+def test_statistics_that_nobody_can_bring_together_are_refused(assemble):
+    assembly = assemble(wrappers=[{"use": f"{__name__}:Watching"}])
+    with pytest.raises(RequestError, match=r"Watching keeps running statistics") as caught:
         assembly.make_trainer(assembly.trainer_context())
-    assert 'mode = "workers"' in caught.value.received
+    assert 'mode = "workers"' in caught.value.owner
+    assert '"subprocess"' in caught.value.help
 
 
 def test_a_policy_with_a_rule_of_its_own_is_refused(assemble):

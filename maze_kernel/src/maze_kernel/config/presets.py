@@ -41,25 +41,17 @@ def lay_presets(data: Mapping[str, Any], names: Any, catalog: Catalog, problems:
 
 def lay_trainer_defaults(data: Mapping[str, Any], catalog: Catalog, problems: Problems) -> dict[str, Any]:
     """The data on top of what its trainer's own defaults are meant for: its number of environments, its wrappers."""
-    use, presets = _use(data, "trainer"), [entry.component.name for entry in catalog.entries("preset")]
-    modes = [one.component.name for one in catalog.entries("vector") if getattr(one.component, "only_collects", 0)]
+    selected, presets = data.get("trainer"), [entry.component.name for entry in catalog.entries("preset")]
+    use = selected.get("use") if isinstance(selected, Mapping) else getattr(selected, "use", selected)
     for entry in catalog.entries("trainer"):
         record: Any = entry.component
         if use not in (record.name, entry.qualified_name):
             continue
         below = {} if record.n_envs is None else {"vector": {"n_envs": record.n_envs}}
         data = _lay_beneath(data, below, f"trainer {use!r}", problems.origin.beneath)
-        sees = _use(data, "vector", "mode") not in modes and not (record.acts_in_workers and "workers" in data)
-        if sees and "wrappers" not in data and record.preset in presets:
+        if "wrappers" not in data and record.preset in presets:
             data = lay_presets(data, record.preset, catalog, problems)
     return dict(data)
-
-
-def _use(data: Any, *path: str) -> Any:
-    """The name of a component that the data select at a path: a name, a table or a Selection."""
-    for key in path:
-        data = data.get(key) if isinstance(data, Mapping) else None
-    return data.get("use") if isinstance(data, Mapping) else getattr(data, "use", data)
 
 
 def _lay_beneath(

@@ -60,7 +60,8 @@ class TrainerContext:
         transforms: of the training environments, innermost first and with the statistics of the run: recorded
             episodes go through them before they are learnt from.
         make_actor_envs: (n_envs, number of the first in messages) -> a batch of training environments with their
-            transforms, stepped by whoever calls it; survives transport to a worker. The caller closes it.
+            transforms, stepped by whoever calls it; survives transport to a worker. The caller closes it. Transforms
+            with running statistics are copies, to be brought together by `Transform.take_partial`.
         add_events: takes the event statistics of episodes that were played in batches of `make_actor_envs`.
     """
 

@@ -133,9 +133,19 @@ class Transform:
     def keeps_running_statistics(self) -> bool:
         """Whether it learns from the steps of training, by `observe_reset` or `observe_step`.
 
-        Someone must then show it every step: workers that collect by themselves cannot.
+        Someone must then show it every step. Copies in several workers are brought together by `take_partial`.
         """
         return self._writes("observe_reset") or self._writes("observe_step")
+
+    def hold(self) -> None:
+        """From now on what is observed waits for `take_partial`, and nothing changes meanwhile."""
+
+    def take_partial(self) -> Any:
+        """The partial statistic, as of `collect`, of all that was observed since this or `load_state_dict` was called.
+
+        `finish_estimation` of another copy merges it. A transform that does not write it has no copies in workers.
+        """
+        raise NotImplementedError
 
     training: bool = True
     """False while evaluating and deploying: statistics stay as they are. Read by `TransformedEnv`."""

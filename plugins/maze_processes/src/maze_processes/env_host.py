@@ -113,17 +113,17 @@ class EnvHost:
         parameters = FlatParameters(network)
         self._rollouts = RolloutHost(network, parameters, self._batch, n_steps, lane, _CALL_SECONDS)
 
-    def begin_rollouts(self, transforms: bytes, seeds: Sequence[Sequence[int]], policy_seed: int) -> None:
-        """Start new episodes inside these transforms."""
-        self._rollouts.begin(transport.decode(transforms), seeds, policy_seed)
+    def begin_rollouts(self, transforms: bytes, seeds: Sequence[Sequence[int]], policy_seed: int, told: Any) -> None:
+        """Start new episodes inside these transforms, with the run's statistics."""
+        self._rollouts.begin(transport.decode(transforms), seeds, policy_seed, told)
 
     def load_weights(self, flat: np.ndarray, _version: int) -> None:
         """Act with these weights from now on."""
         self._rollouts.load_weights(flat)
 
-    def collect(self, at_random: bool = False) -> Any:
+    def collect(self, at_random: bool, told: Any) -> Any:
         """Go on with the rollout; see `RolloutHost.collect`."""
-        return self._rollouts.collect(at_random)
+        return self._rollouts.collect(at_random, told)
 
     def render(self) -> Any:
         """A frame of the first environment of the slice."""

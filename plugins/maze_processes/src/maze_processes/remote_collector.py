@@ -17,6 +17,7 @@ from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.collector import make_buffer
 from maze_runtime.rollout.remote_collector import RemoteCollector
 from maze_runtime.rollout.rollout_host import SliceRollout
+from maze_runtime.rollout.shared_statistics import RunStatistics, SharedStatistics, can_share
 from maze_runtime.workers.lanes import Columns, Lanes, lane_specs
 
 _PREPARE_SECONDS = 120.0
@@ -28,15 +29,15 @@ def remote_collector(
 ) -> RemoteCollector | None:
     """A collector that lets the workers collect, where nothing needs to see whole steps; see `CollectsRollouts`.
 
-    That is: environments in two processes or more that are not replaced when they die, transforms without
-    statistics, a policy that samples from the distributions of a model in NumPy.
+    That is: environments in two processes or more that are not replaced when they die, transforms whose running
+    statistics can be shared, a policy that samples from the distributions of a model in NumPy.
     """
     transforms = list(getattr(vector_env, "transforms", ()))
     if (
         not workers.can_collect_alone
         or not isinstance(policy, SamplesDistributions)
         or not policy.is_mirrored
-        or any(_has_statistics(transform) for transform in transforms)
+        or any(own.keeps_running_statistics and not can_share(own) for own in transforms)
     ):
         return None
     try:
@@ -44,12 +45,8 @@ def remote_collector(
     except Exception:
         return None  # a model that cannot travel
     rollouts = HostedRollouts(workers, vector_env, model, transforms, n_steps)
-    return RemoteCollector(rollouts, vector_env.structured_spaces.policy_keys[0], policy, parameters)
-
-
-def _has_statistics(transform: Transform) -> bool:
-    # Estimated ones could travel. Single steps draw actions from one random stream, and runs shall repeat theirs.
-    return transform.keeps_running_statistics or transform.saves_state
+    statistics = SharedStatistics(transforms, "maze-processes", "or choose another mode")
+    return RemoteCollector(rollouts, vector_env.structured_spaces.policy_keys[0], policy, parameters, statistics)
 
 
 class HostedRollouts:
@@ -79,17 +76,21 @@ class HostedRollouts:
         plan = [(model, n_steps)] * len(workers)
         workers.ask("prepare_rollouts", plan, timeout_seconds=_PREPARE_SECONDS)
 
-    def begin_rollouts(self, seeds: Sequence[Sequence[int]], policy_seeds: Sequence[int]) -> None:
+    def begin_rollouts(
+        self, seeds: Sequence[Sequence[int]], policy_seeds: Sequence[int], told: RunStatistics | None
+    ) -> None:
         """See `RolloutWorkers`; the transforms travel as they are now."""
         slices = [seeds[first:last] for first, last in itertools.pairwise(self.bounds)]
         transforms = transport.encode_factory(self._transforms)
         self._workers.ask(
-            "begin_rollouts", [(transforms, own, seed) for own, seed in zip(slices, policy_seeds, strict=True)]
+            "begin_rollouts", [(transforms, own, seed, told) for own, seed in zip(slices, policy_seeds, strict=True)]
         )
 
-    def collect_rollouts(self, flat: np.ndarray, *, at_random: bool) -> Iterator[tuple[SliceRollout, Columns]]:
+    def collect_rollouts(
+        self, flat: np.ndarray, told: RunStatistics | None, *, at_random: bool
+    ) -> Iterator[tuple[SliceRollout, Columns]]:
         """See `RolloutWorkers`."""
         self._version += 1
         self._workers.group.broadcast(flat, self._version)
-        for worker, rollout in enumerate(self._workers.ask_until_answered("collect", *((True,) if at_random else ()))):
+        for worker, rollout in enumerate(self._workers.ask_until_answered("collect", at_random, told)):
             yield rollout, self._lanes.read(worker, 0, rollout.columns)

@@ -47,6 +47,8 @@ def check_transform(
     idle = transform.changes("reward") or same(batch, rewards)
     require(idle, 'changes("reward") is false, but reward() changes something')
     _check_state(factory, transform, inner, seed)
+    if type(transform).take_partial is not Transform.take_partial:
+        _check_sharing(factory, inner, seed)
 
 
 def _check_rows(function: Callable[[ArrayDict], ArrayDict], rows: ArrayDict, space: spaces.Dict, what: str) -> None:
@@ -88,6 +90,26 @@ def _check_state(factory: Callable[[], Transform], transform: Transform, inner: 
         require(agrees, "a transform restored from state_dict() gives other observations")
     reward = np.arange(8, dtype=np.float32)
     require(same(transform.reward(reward), again.reward(reward)), "a restored transform gives other rewards")
+
+
+def _check_sharing(factory: Callable[[], Transform], inner: StructuredSpaces, seed: int) -> None:
+    """A copy that merges what another one saw gives what that one gives; what was taken is not given again."""
+    seen, merged = factory(), factory()
+    rows = {key: _samples(inner.observation[key], 8, seed + 1) for key in inner.policy_keys}
+    for transform in (seen, merged):
+        transform.bind(inner)
+    seen.observe_step(rows, np.arange(8, dtype=np.float32), np.arange(8) == 7)
+    merged.finish_estimation([seen.take_partial()])
+    before = copy.deepcopy(merged.state_dict())
+    merged.finish_estimation([seen.take_partial()])
+    require(same(before, merged.state_dict()), "take_partial() gives what it gave before")
+    for key, observation in rows.items():
+        outer, wanted = merged.observation(key, observation), seen.observation(key, observation)
+        agrees = all(np.allclose(as_array(outer[name]), as_array(wanted[name]), atol=1e-6) for name in wanted)
+        require(agrees, "a transform that merged take_partial() gives other observations than the one that saw them")
+    reward = np.arange(8, dtype=np.float32)
+    agrees = np.allclose(merged.reward(reward), seen.reward(reward), atol=1e-6)
+    require(agrees, "a transform that merged take_partial() gives other rewards than the one that saw them")
 
 
 def _samples(space: spaces.Dict, n: int, seed: int) -> ArrayDict:

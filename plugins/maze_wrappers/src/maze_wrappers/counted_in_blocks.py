@@ -22,10 +22,13 @@ class CountedInBlocks:
 
     Args:
         statistics: counts them.
+        holds: samples go into what `take` gives alone; the statistics stay as they are.
     """
 
-    def __init__(self, statistics: RunningStatistics) -> None:
+    def __init__(self, statistics: RunningStatistics, *, holds: bool = False) -> None:
+        self.holds = holds
         self._statistics = statistics
+        self._since: RunningStatistics | None = None
         self._waiting: list[np.ndarray] = []
         self._n_waiting = self._n_bytes = 0
         self._n_counted = 0.0
@@ -35,33 +38,45 @@ class CountedInBlocks:
         self._waiting.append(batch.copy())
         self._n_waiting += len(batch)
         self._n_bytes += batch.nbytes
-        if self._n_waiting < _SHARE * self._n_counted and self._n_bytes < _LARGEST_BYTES:
-            return False
-        return self.count()
+        may_wait = self.holds or self._n_waiting < _SHARE * self._n_counted
+        return False if may_wait and self._n_bytes < _LARGEST_BYTES else self.count()
 
     def count(self) -> bool:
-        """Count what waits, as whoever goes on from `state_dict` has done; whether there was anything."""
+        """Count what waits, as whoever goes on from `state_dict` has done; whether the statistics have changed."""
         if not self._n_waiting:
             return False
-        before = self._statistics.count
-        self._statistics.update(self._block())
-        # Samples are counted in rows here, by what a row counts for there.
-        added = self._statistics.count - before
-        self._n_counted = self._n_waiting * self._statistics.count / added if added > 0 else 0.0
+        block = self._block()
+        if self._since is None:
+            kind: Any = type(self._statistics)
+            self._since = kind(self._statistics.axis)
+        self._since.update(block)
+        if not self.holds:
+            before = self._statistics.count
+            self._statistics.update(block)
+            # Samples are counted in rows here, by what a row counts for there.
+            added = self._statistics.count - before
+            self._n_counted = self._n_waiting * self._statistics.count / added if added > 0 else 0.0
         self._forget()
-        return True
+        return not self.holds
+
+    def take(self) -> RunningStatistics | None:
+        """Statistics of all samples since the last call or `load_state_dict`; None without any."""
+        self.count()
+        since, self._since = self._since, None
+        return since
 
     def state_dict(self) -> dict[str, Any]:
         """That of the statistics once everything is counted."""
-        if not self._n_waiting:
+        if self.holds or not self._n_waiting:
             return self._statistics.state_dict()
         counted = copy.deepcopy(self._statistics)
         counted.update(self._block())
         return counted.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state_dict`; what waits is forgotten."""
+        """Go on from `state_dict`; all samples since are forgotten."""
         self._statistics.load_state_dict(state)
+        self._since, self._n_counted = None, 0.0
         self._forget()
 
     def _block(self) -> np.ndarray:

@@ -49,6 +49,7 @@ class ObservationNormalization(Transform):
         self._counted: dict[str, CountedInBlocks] = {}
         self._scalings: dict[str, Scaling] = {}
         self._clips: dict[str, tuple[float, float] | None] = {}
+        self._holds = False
         self._is_running = options.statistics == "running"
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._bound = False
@@ -82,6 +83,18 @@ class ObservationNormalization(Transform):
         for batch in batches:
             _update(fresh, batch)
         return fresh
+
+    def hold(self) -> None:
+        """See `Transform.hold`."""
+        self._holds = True
+        for counted in self._counted.values():
+            counted.holds = True
+
+    def take_partial(self) -> dict[str, RunningStatistics]:
+        """Statistics by name of what was observed since this or `load_state_dict` was called."""
+        taken = {name: counted.take() for name, counted in self._counted.items()}
+        self._refresh()
+        return {name: statistics for name, statistics in taken.items() if statistics is not None}
 
     def finish_estimation(self, partials: Sequence[dict[str, RunningStatistics]]) -> None:
         """Merge the workers' statistics."""
@@ -277,7 +290,7 @@ class ObservationNormalization(Transform):
 
     def _counting(self, name: str) -> CountedInBlocks:
         if name not in self._counted:
-            self._counted[name] = CountedInBlocks(self._running[name])
+            self._counted[name] = CountedInBlocks(self._running[name], holds=self._holds)
         return self._counted[name]
 
     def _refresh(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -86,6 +86,21 @@ class ReturnNormalization(Transform):
         if self.options.clip_range is not None:
             normalised = clipped(normalised, self.options.clip_range)
         return normalised
+
+    def hold(self) -> None:
+        """See `Transform.hold`."""
+        self._counted.holds = True
+
+    def take_partial(self) -> RunningMoments | None:
+        """The moments of returns since this or `load_state_dict` was called; None without any."""
+        return self._counted.take()  # type: ignore[return-value]
+
+    def finish_estimation(self, partials: Sequence[RunningMoments | None]) -> None:
+        """Merge what copies have seen."""
+        for partial in partials:
+            if partial is not None:
+                self._moments.merge(partial)
+        self._refresh()
 
     def state_dict(self) -> dict[str, Any]:
         """The moments of the return; running episodes are not saved, resuming resets the environments."""

@@ -18,6 +18,7 @@ from maze_kernel.contracts.workers import ActorContext
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.rollout_host import RolloutHost, SliceRollout
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.shared_statistics import RunStatistics
 from maze_runtime.workers.lanes import Lane
 
 
@@ -63,18 +64,18 @@ class CollectingActor:
         self._envs: SequentialVectorEnv | None = None
         self._has_begun = False
 
-    def begin(self, seeds: Sequence[Sequence[int]], policy_seed: int) -> None:
+    def begin(self, seeds: Sequence[Sequence[int]], policy_seed: int, told: RunStatistics | None) -> None:
         """Start new episodes and a new random stream; builds environments and policy at the first call."""
-        self._built().begin(self._plan.transforms, seeds, policy_seed)
+        self._built().begin(self._plan.transforms, seeds, policy_seed, told)
         self._has_begun = True
 
     def load_weights(self, flat: np.ndarray, _version: int) -> None:
         """Act with these weights from now on."""
         self._built().load_weights(flat)
 
-    def collect(self, at_random: bool = False) -> SliceRollout | None:
+    def collect(self, at_random: bool, told: RunStatistics | None = None) -> SliceRollout | None:
         """Go on with the rollout; see `RolloutHost.collect`."""
-        return self._host.collect(at_random) if self._has_begun else None
+        return self._host.collect(at_random, told) if self._has_begun else None
 
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
         """The event statistics of the slice and of its transforms."""

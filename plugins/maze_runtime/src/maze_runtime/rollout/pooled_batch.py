@@ -22,6 +22,7 @@ from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.collecting_actor import CollectingPlan
 from maze_runtime.rollout.pooled_rollouts import PooledRollouts
 from maze_runtime.rollout.remote_collector import RemoteCollector
+from maze_runtime.rollout.shared_statistics import SharedStatistics
 from maze_runtime.rollout.space_reading import read_spaces
 from maze_runtime.rollout.vector_options import PooledVectorOptions
 from maze_runtime.workers.shared_files import EnvFactoryWithoutFiles
@@ -29,6 +30,7 @@ from maze_runtime.workers.shared_files import EnvFactoryWithoutFiles
 OWNER = "maze-runtime"
 MODE = '[vector] mode = "workers"'
 
+_OTHERWISE = 'or choose another mode: "subprocess" steps in processes of this machine'
 _CALL_SECONDS = 1.0
 """A worker answers at least so often, so that the deadline of its calls is that of a step."""
 _ANSWERS_PER_SECOND = 100
@@ -89,15 +91,10 @@ class PooledBatch:
         """The collector of this batch; see `CollectsRollouts`.
 
         Raises:
-            RequestError: a transform has to see every step, or the policy has a rule of its own.
+            RequestError: a transform's running statistics cannot be shared, or the policy has a rule of its own.
         """
         transforms = list(getattr(vector_env, "transforms", ()))
-        for transform in transforms:
-            if transform.keeps_running_statistics:
-                _refuse(
-                    f"{type(transform).__name__} keeps running statistics, which several workers cannot share",
-                    "let the wrapper estimate its statistics before training",
-                )
+        statistics = SharedStatistics(transforms, f"{OWNER}: {MODE}", _OTHERWISE)
         if not isinstance(policy, SamplesDistributions):
             _refuse(
                 f"{type(policy).__name__} acts by a rule of its own, which workers do not know",
@@ -117,7 +114,7 @@ class PooledBatch:
         )
         spaces = vector_env.structured_spaces
         self._rollouts = PooledRollouts(self._pool, plan, spaces, timeout)
-        self._collector = RemoteCollector(self._rollouts, spaces.policy_keys[0], policy, parameters)
+        self._collector = RemoteCollector(self._rollouts, spaces.policy_keys[0], policy, parameters, statistics)
         return self._collector
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
@@ -177,5 +174,5 @@ def _refuse(what: str, help: str) -> NoReturn:
         what,
         received=MODE,
         owner=OWNER,
-        help=f'{help}, or choose another mode: "subprocess" steps in processes of this machine',
+        help=f"{help}, {_OTHERWISE}",
     )

@@ -17,6 +17,7 @@ from maze_kernel.errors import EnvError, MazeError, WorkerError
 from maze_runtime.rollout.collecting_actor import CollectingPlan
 from maze_runtime.rollout.collector import make_buffer
 from maze_runtime.rollout.rollout_host import SliceRollout
+from maze_runtime.rollout.shared_statistics import RunStatistics
 from maze_runtime.workers.lanes import Columns, Lanes, lane_specs
 from maze_runtime.workers.repeatable import result_or_again
 
@@ -53,26 +54,30 @@ class PooledRollouts:
         self._version = 0
         self._group: ActorGroup | None = None
 
-    def begin_rollouts(self, seeds: Sequence[Sequence[int]], policy_seeds: Sequence[int]) -> None:
+    def begin_rollouts(
+        self, seeds: Sequence[Sequence[int]], policy_seeds: Sequence[int], told: RunStatistics | None
+    ) -> None:
         """See `RolloutWorkers`."""
         builds = self._group is None
         if self._group is None:
             self._group = self._spawn()
             self._lanes = Lanes(self._n_workers, self._group.arrays)
-        self._seeds, self._policy_seeds = seeds, policy_seeds
+        self._seeds, self._policy_seeds, self._told = seeds, policy_seeds, told
         self._renewals = [0] * self._n_workers
         futures = [self._begin(worker, builds=builds) for worker in range(self._n_workers)]
         for worker, future in enumerate(futures):
             self._await_begin(worker, future)
 
-    def collect_rollouts(self, flat: np.ndarray, *, at_random: bool) -> Iterator[tuple[SliceRollout, Columns]]:
+    def collect_rollouts(
+        self, flat: np.ndarray, told: RunStatistics | None, *, at_random: bool
+    ) -> Iterator[tuple[SliceRollout, Columns]]:
         """See `RolloutWorkers`."""
         group = self._started()
         self._version += 1
-        self.restarted = []
+        self.restarted, self._told = [], told
         group.broadcast(flat, self._version)
         rollouts: dict[int, SliceRollout] = {}
-        futures = {worker: group.call(worker, "collect", at_random) for worker in range(self._n_workers)}
+        futures = {worker: group.call(worker, "collect", at_random, told) for worker in range(self._n_workers)}
         while futures:
             for future in group.wait_any(list(futures.values())):
                 worker = future.actor_index
@@ -143,7 +148,7 @@ class PooledRollouts:
         seeds = [[_renewed(seed, renewal) for seed in sequence] for sequence in own]
         policy_seed = _renewed(self._policy_seeds[worker], renewal)
         seconds = self._build_seconds if builds else self._timeout_seconds
-        return self._started().call(worker, "begin", seeds, policy_seed, timeout_seconds=seconds)
+        return self._started().call(worker, "begin", seeds, policy_seed, self._told, timeout_seconds=seconds)
 
     def _await_begin(self, worker: int, future: Future) -> None:
         try:

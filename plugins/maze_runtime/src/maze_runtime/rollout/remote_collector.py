@@ -19,6 +19,7 @@ from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.collector import add_rollout
 from maze_runtime.rollout.episode_statistics import EpisodeReturns
 from maze_runtime.rollout.rollout_host import SliceRollout
+from maze_runtime.rollout.shared_statistics import Partials, RunStatistics, SharedStatistics
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
 from maze_runtime.workers.lanes import Columns
 
@@ -34,11 +35,15 @@ class RolloutWorkers(Protocol):
     bounds: list[int]
     restarted: list[int]
 
-    def begin_rollouts(self, seeds: Sequence[Sequence[int]], policy_seeds: Sequence[int]) -> None:
-        """Start new episodes everywhere, with a seed of the action samples for each worker."""
+    def begin_rollouts(
+        self, seeds: Sequence[Sequence[int]], policy_seeds: Sequence[int], told: RunStatistics | None
+    ) -> None:
+        """Start new episodes everywhere, with a seed of the action samples for each worker and the run's statistics."""
         ...
 
-    def collect_rollouts(self, flat: np.ndarray, *, at_random: bool) -> Iterable[tuple[SliceRollout, Columns]]:
+    def collect_rollouts(
+        self, flat: np.ndarray, told: RunStatistics | None, *, at_random: bool
+    ) -> Iterable[tuple[SliceRollout, Columns]]:
         """A rollout of each worker, in order, made with the weights `flat` (P,), and the arrays it left in its lane."""
         ...
 
@@ -54,6 +59,7 @@ class RemoteCollector:
         policy_key: see `RolloutCollector`.
         policy: the workers' random streams follow from its own.
         parameters: broadcast before each rollout.
+        statistics: of the run, brought up to date by each rollout.
     """
 
     def __init__(
@@ -62,6 +68,7 @@ class RemoteCollector:
         policy_key: PolicyKey,
         policy: SamplesDistributions,
         parameters: FlatParameters,
+        statistics: SharedStatistics,
     ) -> None:
         self.policy_key = policy_key
         self.statistics = EpisodeReturns(workers.bounds[-1])
@@ -71,10 +78,12 @@ class RemoteCollector:
         self._workers = workers
         self._policy = policy
         self._parameters = parameters
+        self._shared = statistics
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> None:
         """Start new episodes everywhere, and the workers' random streams from the policy's."""
-        self._workers.begin_rollouts(seeds, self._policy.draw_seeds(len(self._workers.bounds) - 1))
+        n_workers = len(self._workers.bounds) - 1
+        self._workers.begin_rollouts(seeds, self._policy.draw_seeds(n_workers), self._shared.now())
         self.statistics.reset()
 
     def collect(self, buffer: RolloutBuffer | StructuredBuffer, *, at_random: bool = False) -> None:
@@ -84,8 +93,12 @@ class RemoteCollector:
         if isinstance(buffer, StructuredBuffer):
             buffer.actor_rewards.clear()
             buffer.departures.clear()
-        for worker, (rollout, columns) in enumerate(self._workers.collect_rollouts(flat, at_random=at_random)):
+        rollouts = self._workers.collect_rollouts(flat, self._shared.now(), at_random=at_random)
+        seen: list[Partials] = []
+        for worker, (rollout, columns) in enumerate(rollouts):
             self._take(worker, rollout, columns, buffer)
+            seen.append(rollout.partials)
+        self._shared.merge(seen)
         bounds = self._workers.bounds
         own = [np.arange(bounds[worker], bounds[worker + 1]) for worker in self._workers.restarted]
         self.restarted = np.concatenate([np.zeros(0, np.int64), *own])

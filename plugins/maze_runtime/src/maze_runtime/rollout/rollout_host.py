@@ -19,6 +19,7 @@ from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.collector import Collector, make_buffer
 from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.rollout.shared_statistics import Partials, RunStatistics, WorkersStatistics, own_copies
 from maze_runtime.rollout.structured_buffer import Departure, StructuredBuffer
 from maze_runtime.rollout.vector_transform import TransformedVectorEnv
 from maze_runtime.workers.lanes import Columns, Lane
@@ -31,13 +32,14 @@ ActorRewards = list[tuple[int, int, np.ndarray]]
 
 
 class SliceRollout(NamedTuple):
-    """A rollout of the slice: what its lane leaves to the answer, lists by environment of the slice, what was paid."""
+    """A rollout of the slice: what its lane leaves, lists by environment, what was paid, what its statistics saw."""
 
     columns: Columns | None
     truncations: Truncations
     actor_rewards: ActorRewards
     departures: list[Departure]
     raw_reward_so_far: tuple[float, int]
+    partials: Partials
 
 
 class RolloutHost:
@@ -79,12 +81,28 @@ class RolloutHost:
         source = capability(self._vector_env, ReportsBatchStatistics)  # type: ignore[type-abstract]
         return [] if source is None else source.drain_batch_statistics()
 
-    def begin(self, transforms: Sequence[Transform], seeds: Sequence[Sequence[int]], policy_seed: int) -> None:
-        """Start new episodes and a new random stream."""
+    def begin(
+        self,
+        transforms: Sequence[Transform],
+        seeds: Sequence[Sequence[int]],
+        policy_seed: int,
+        told: RunStatistics | None,
+    ) -> None:
+        """Start new episodes and a new random stream.
+
+        Args:
+            transforms: innermost first; those with running statistics are copied.
+            seeds: of each environment's episodes.
+            policy_seed: of the action samples.
+            told: the run's statistics.
+        """
         vector_env: VectorEnv = FiniteCheck(self._envs)
+        transforms = own_copies(transforms)
         for transform in transforms:
             vector_env = TransformedVectorEnv(vector_env, transform, training=True)
         self._vector_env = vector_env
+        self._statistics = WorkersStatistics(transforms)
+        self._statistics.begin(told)
         self._network.seed(policy_seed)
         self._policy_seed = policy_seed
         self._random: Policy | None = None
@@ -93,14 +111,16 @@ class RolloutHost:
         self._next_row = 0
         self._collector.reset(seeds)
 
-    def collect(self, at_random: bool = False) -> SliceRollout | None:
+    def collect(self, at_random: bool = False, told: RunStatistics | None = None) -> SliceRollout | None:
         """Collect for a short while; None as long as the rollout is not complete.
 
         A call is short, so that its deadline is that of a step.
 
         Args:
             at_random: take uniformly random actions, not the network's.
+            told: the run's statistics, at the beginning of a rollout.
         """
+        self._statistics.follow(told)
         self._collector.policy = self._random_policy() if at_random else self._network
         self._next_row = self._collector.collect_from(self._buffer, self._next_row, self._call_seconds)
         if self._next_row < self._buffer.n_steps:
@@ -108,10 +128,11 @@ class RolloutHost:
         self._next_row = 0
         buffer = self._buffer
         columns, truncations = self._lane.put(0, buffer.columns()), list(buffer.truncations)
-        paid = raw_reward_of(self._vector_env)
+        paid, partials = raw_reward_of(self._vector_env), self._statistics.take()
         if not isinstance(buffer, StructuredBuffer):
-            return SliceRollout(columns, truncations, [], [], paid)
-        return SliceRollout(columns, truncations, list(buffer.actor_rewards), list(buffer.departures), paid)
+            return SliceRollout(columns, truncations, [], [], paid, partials)
+        rewards, departures = list(buffer.actor_rewards), list(buffer.departures)
+        return SliceRollout(columns, truncations, rewards, departures, paid, partials)
 
     def _random_policy(self) -> Policy:
         """Not made before it is wanted: it cannot sample every space."""

@@ -330,6 +330,7 @@ class Assembly:
             None if in_worker else self.experiment.workers,
             self._inner_spaces,
             self._shares_files or not in_worker,
+            in_worker,
         )
 
     @property

@@ -57,6 +57,7 @@ class BatchFactory:
         workers: the pool of modes that want one.
         spaces: of one environment; None: not known yet.
         shares_files: False: batches are built where the files of the run are out of reach.
+        in_worker: batches have copies of the transforms that keep running statistics; see `SharedStatistics`.
     """
 
     env_factory: EnvFactory
@@ -66,6 +67,7 @@ class BatchFactory:
     workers: Selection | None = None
     spaces: StructuredSpaces | None = None
     shares_files: bool = True
+    in_worker: bool = False
 
     def __call__(self, n_envs: int, first_index: int = 0) -> VectorEnv:
         """A batch inside its transforms and checked for NaN; the caller closes it.
@@ -74,7 +76,10 @@ class BatchFactory:
             n_envs: environments of the batch.
             first_index: number of the first one in messages, where the batch is part of a larger one.
         """
-        return wrap_batch(self.raw(n_envs, first_index), self.transforms, self.env_factory.training)
+        from maze_runtime.rollout.shared_statistics import own_copies
+
+        transforms = own_copies(self.transforms) if self.in_worker else self.transforms
+        return wrap_batch(self.raw(n_envs, first_index), transforms, self.env_factory.training)
 
     def raw(self, n_envs: int, first_index: int = 0) -> VectorEnv:
         """A batch without transforms and unchecked.

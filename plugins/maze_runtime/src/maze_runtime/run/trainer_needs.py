@@ -62,14 +62,5 @@ def refuse_mode(experiment: Experiment, catalog: Catalog) -> None:
     )
 
 
-def goes_without(experiment: Experiment, catalog: Catalog) -> bool:
-    """Whether a run has none of the wrappers that its trainer's defaults are meant for, because workers collect."""
-    mode, trainer = experiment.vector.mode, experiment.trainer
-    if experiment.wrappers or not said_of(catalog, trainer, "preset", None):
-        return False
-    in_workers = experiment.workers is not None and said_of(catalog, trainer, "acts_in_workers", False)
-    return bool(in_workers or (mode is not None and said_of(catalog, mode, "only_collects", False)))
-
-
 def _trains_states(component: Component) -> bool:
     return isinstance(component, TrainerComponent) and component.recurrent

@@ -21,7 +21,6 @@ from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.log_notes import LogNotes
 from maze_runtime.run.pools import KnowsLastingPlaces
-from maze_runtime.run.trainer_needs import goes_without
 from maze_runtime.training.budget import Budget
 from maze_runtime.training.callbacks import CallbackContext, Callbacks, named_callbacks
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
@@ -53,12 +52,6 @@ class RunOptions(TypedDict, total=False):
     extra_loggers: Sequence[Logger]
     callbacks: Sequence[Any]
     on_run_dir: Callable[[Path], None]
-
-
-NOT_SCALED = (
-    "observations and rewards are not scaled, because workers collect by themselves; "
-    'observation-normalization with statistics = "estimated" is possible'
-)
 
 
 class TrainingRun:
@@ -204,8 +197,6 @@ class TrainingRun:
             chosen = [note for transform in assembly.transforms for note in getattr(transform, "notes", ())]
             if chosen:
                 self._loggers.message(f"{', '.join(chosen)} (wrappers = [] switches it off)")
-            if assembly.spaces.is_flat and goes_without(assembly.experiment, assembly.kernel.catalog):
-                self._loggers.message(NOT_SCALED)
             self._hand_over_networks(trainer.model)
         assembly.estimate_transforms(
             self._loggers.message,
