@@ -15,11 +15,11 @@ def batches(n_batches, rows=8, shape=(3,), seed=0):
 
 
 class Counts(RunningMoments):
-    n_updates = 0
+    n_merges = 0
 
-    def update(self, batch):
-        self.n_updates += 1
-        super().update(batch)
+    def merge(self, other):
+        self.n_merges += 1
+        super().merge(other)
 
 
 @pytest.mark.parametrize("axis", [(0,), (0, 1)])
@@ -29,13 +29,13 @@ def test_what_is_in_use_lacks_a_64th_at_most_and_is_counted_seldom(axis):
     seen, lengths = [], []
     for batch in batches(3000):
         seen.append(batch)
-        before = statistics.n_updates
-        assert counted.add(batch) == (statistics.n_updates > before)
+        before = statistics.n_merges
+        assert counted.add(batch) == (statistics.n_merges > before)
         rows = statistics.count / (3 if 1 in axis else 1)
         lengths.append(rows / (8 * len(seen)))
     assert min(lengths) >= 64 / 65 - 1e-3
     assert lengths[:64] == [1.0] * 64
-    assert statistics.n_updates < 350
+    assert statistics.n_merges < 350
     assert counted.count()
     assert not counted.count()
     everything = np.concatenate(seen).astype(np.float64)
@@ -88,8 +88,8 @@ def test_rows_that_are_written_over_and_large_ones_and_none_are_counted_as_they_
 
 def test_statistics_that_count_no_further_are_kept_up_to_date():
     class Latest(RunningRange):
-        def update(self, batch):
-            super().update(batch)
+        def merge(self, other):
+            super().merge(other)
             self.count = 1.0
 
     statistics = Latest()

@@ -46,16 +46,16 @@ class CountedInBlocks:
         if not self._n_waiting:
             return False
         block = self._block()
-        if self._since is None:
-            kind: Any = type(self._statistics)
-            self._since = kind(self._statistics.axis)
-        self._since.update(block)
         if not self.holds:
             before = self._statistics.count
-            self._statistics.update(block)
+            self._statistics.merge(block)
             # Samples are counted in rows here, by what a row counts for there.
             added = self._statistics.count - before
             self._n_counted = self._n_waiting * self._statistics.count / added if added > 0 else 0.0
+        if self._since is None:
+            self._since = block
+        else:
+            self._since.merge(block)
         self._forget()
         return not self.holds
 
@@ -70,7 +70,7 @@ class CountedInBlocks:
         if self.holds or not self._n_waiting:
             return self._statistics.state_dict()
         counted = copy.deepcopy(self._statistics)
-        counted.update(self._block())
+        counted.merge(self._block())
         return counted.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -79,8 +79,12 @@ class CountedInBlocks:
         self._since, self._n_counted = None, 0.0
         self._forget()
 
-    def _block(self) -> np.ndarray:
-        return self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting)
+    def _block(self) -> RunningStatistics:
+        """Statistics of what waits."""
+        kind: Any = type(self._statistics)
+        block: RunningStatistics = kind(self._statistics.axis)
+        block.update(self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting))
+        return block
 
     def _forget(self) -> None:
         self._waiting, self._n_waiting, self._n_bytes = [], 0, 0
