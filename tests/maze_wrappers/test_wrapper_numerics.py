@@ -221,20 +221,28 @@ def test_a_small_spread_around_a_large_offset_keeps_its_precision():
     np.testing.assert_allclose(result, wanted, atol=1e-5)
 
 
-def test_saved_statistics_go_on_bit_for_bit():
+@pytest.mark.parametrize("n_steps", [7, 700])
+def test_saved_statistics_go_on_bit_for_bit(n_steps):
     options = ObservationNormalizationOptions(statistics="running", clip_range=(-3.0, 3.0))
-    first, second = ObservationNormalization(options), ObservationNormalization(options)
-    one = TransformedVectorEnv(_batch(), first, training=True)
+
+    def stack():
+        transforms = [ObservationNormalization(options), ReturnNormalization(ReturnNormalizationOptions())]
+        envs = TransformedVectorEnv(_batch(), transforms[0], training=True)
+        return transforms, TransformedVectorEnv(envs, transforms[1], training=True)
+
+    (first, one), (second, two) = stack(), stack()
     one.reset([[1], [2], [3]])
-    for _ in range(7):
+    for _ in range(n_steps):
         one.step(_zeros())
-    state = json.loads(json.dumps(first.state_dict(), default=np.ndarray.tolist))
-    second.load_state_dict(state)
-    two = TransformedVectorEnv(_batch(), second, training=True)
+    states = json.loads(json.dumps([transform.state_dict() for transform in first], default=np.ndarray.tolist))
+    for transform, saved in zip(second, states, strict=True):
+        transform.load_state_dict(saved)
     ticks = [envs.reset([[4], [5], [6]]) for envs in (one, two)]
-    for _ in range(9):
+    for _ in range(60):
         assert (ticks[0].groups["0"].observation["x"] == ticks[1].groups["0"].observation["x"]).all()
+        assert (ticks[0].reward == ticks[1].reward).all()
         ticks = [envs.step(_zeros()) for envs in (one, two)]
+    state = states[0]
     other = ObservationNormalization(ObservationNormalizationOptions(strategy="range-zero-one"))
     with pytest.raises(RequestError, match="other strategy"):
         other.load_state_dict(state)

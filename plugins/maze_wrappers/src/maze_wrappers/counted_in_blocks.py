@@ -41,8 +41,17 @@ class CountedInBlocks:
         may_wait = self.holds or self._n_waiting < _SHARE * self._n_counted
         return False if may_wait and self._n_bytes < _LARGEST_BYTES else self.count()
 
+    def begin(self) -> bool:
+        """New episodes: count what waits, and the next batch at once, as whoever goes on from `state_dict` does.
+
+        Whether the statistics have changed.
+        """
+        changed = self.count()
+        self._n_counted = 0.0
+        return changed
+
     def count(self) -> bool:
-        """Count what waits, as whoever goes on from `state_dict` has done; whether the statistics have changed."""
+        """Count what waits; whether the statistics have changed."""
         if not self._n_waiting:
             return False
         block = self._block()

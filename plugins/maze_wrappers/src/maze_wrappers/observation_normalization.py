@@ -159,7 +159,7 @@ class ObservationNormalization(Transform):
         """Count first observations, and before them all others, where statistics are running."""
         if self._is_running:
             for counted in self._counted.values():
-                counted.count()
+                counted.begin()
             self._see(observation)
             self._refresh()
 

@@ -59,7 +59,7 @@ class ReturnNormalization(Transform):
     def observe_reset(self, observation: Mapping[PolicyKey, dict[str, np.ndarray]], n_envs: int) -> None:
         """Forget the running episodes."""
         self._returns = np.zeros(n_envs)
-        if self._counted.count():
+        if self._counted.begin():
             self._refresh()
 
     def observe_step(

@@ -59,7 +59,7 @@ class SharedStatistics:
     def merge(self, answers: Sequence[Partials]) -> None:
         """Merge what workers have seen, in this order."""
         self._version += 1
-        for transform, partials in zip(self._transforms, zip(*answers, strict=True), strict=False):
+        for transform, partials in zip(self._transforms, zip(*answers, strict=True), strict=True):
             transform.finish_estimation(partials)
 
 
