@@ -9,6 +9,7 @@ import torch
 from gymnasium import spaces
 
 from maze_kernel.config.load import experiment_from_mapping, select
+from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.errors import RequestError
 from maze_runtime.context_env import estimate_statistics, make_env
 from maze_runtime.env.flat import FlatEnv, flat_spaces
@@ -17,6 +18,7 @@ from maze_runtime.rollout.heuristic import Heuristic
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.training.train import train
+from maze_testing.transforms import check_transform
 from maze_wrappers.observation_normalization import ObservationNormalization
 from maze_wrappers.options import KeyNormalization, ObservationNormalizationOptions
 from maze_wrappers.running_statistics import RunningMoments
@@ -313,3 +315,37 @@ def test_statistics_for_other_libraries_name_the_same_sources(tmp_path, kernel):
     wrapper = {"use": "observation-normalization", "statistics_from": str(tmp_path / "numbers.json")}
     (state,) = estimate_statistics(env=Walk, wrappers=[wrapper], kernel=kernel)
     np.testing.assert_allclose(state["estimated"]["x"]["mean"], 4.0)
+
+
+def test_a_name_with_different_shapes_under_different_keys_has_statistics_of_each():
+    inner = StructuredSpaces(
+        observation={
+            "near": spaces.Dict(x=spaces.Box(-9, 9, (2,)), load=spaces.Box(0, 9, (1,))),
+            "far": spaces.Dict(x=spaces.Box(-9, 9, (3,)), load=spaces.Box(0, 9, (1,))),
+        },
+        action={"near": spaces.Dict(a=spaces.Discrete(2)), "far": spaces.Dict(a=spaces.Discrete(2))},
+        agent_counts={"near": 1, "far": 1},
+    )
+    keys = {"x": KeyNormalization(clip_range=(-1.5, 1.5))}
+    options = ObservationNormalizationOptions(statistics="running", keys=keys)
+    transform = ObservationNormalization(options)
+    outer = transform.bind(inner).observation
+    assert [outer[key]["x"].high.tolist() for key in ("near", "far")] == [[1.5, 1.5], [1.5, 1.5, 1.5]]
+    rng = np.random.default_rng(0)
+    near = {"x": rng.normal(size=(50, 2)), "load": rng.random((50, 1))}
+    far = {"x": rng.normal(size=(30, 3)) + 100, "load": rng.random((30, 1)) + 5}
+    transform.observe_step({"near": near, "far": far}, np.zeros(80), np.zeros(80, bool))
+    state = transform.state_dict()["estimated"]
+    assert {name: own["count"] for name, own in state.items()} == {"near/x": 50, "far/x": 30, "load": 80}
+    seen = transform.observation("far", far)["x"]
+    np.testing.assert_allclose(seen, np.clip((far["x"] - far["x"].mean(0)) / far["x"].std(0), -1.5, 1.5), atol=1e-5)
+    loads = np.concatenate([near["load"], far["load"]])
+    wanted = (near["load"] - loads.mean()) / loads.std()
+    np.testing.assert_allclose(transform.observation("near", near)["load"], wanted, atol=1e-5)
+    again = ObservationNormalization(options)
+    again.bind(inner)
+    again.load_state_dict(transform.state_dict())
+    np.testing.assert_array_equal(again.observation("far", far)["x"], seen)
+    tensors = {name: torch.from_numpy(rows) for name, rows in far.items()}
+    np.testing.assert_allclose(again.export_observation("far", tensors)["x"].numpy(), seen, atol=1e-5)
+    check_transform(lambda: ObservationNormalization(options), inner)

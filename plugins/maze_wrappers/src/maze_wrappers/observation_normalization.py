@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.components import load_attribute
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.transform import Transform
-from maze_kernel.errors import EnvError, RequestError, SpaceError
+from maze_kernel.errors import EnvError, RequestError
 from maze_wrappers.counted_in_blocks import CountedInBlocks
 from maze_wrappers.known_names import require_known
+from maze_wrappers.normalized_keys import (
+    OWNER,
+    STRATEGIES,
+    NormalizedBox,
+    given_scaling,
+    imported_strategy,
+    normalized_boxes,
+)
 from maze_wrappers.options import EVERY_OTHER, KeyNormalization, ObservationNormalizationOptions
-from maze_wrappers.running_statistics import RunningMoments, RunningRange, RunningStatistics
+from maze_wrappers.running_statistics import RunningStatistics
 from maze_wrappers.scalings import Affine, Scaling, can_export, scaling_of
 from maze_wrappers.stored_statistics import give_stored, read_stored
 
@@ -25,17 +32,15 @@ if TYPE_CHECKING:
 
     from maze_kernel.selection import Selection
 
-OWNER = "maze-wrappers: observation-normalization"
 _HELP_STORED = "exclude it, or give its statistics in [wrappers.keys]"
 Batches = Iterable[Mapping[PolicyKey, dict[str, np.ndarray]]]
-_STRATEGIES: dict[str, Any] = {"mean-zero-std-one": RunningMoments, "range-zero-one": RunningRange}
 
 
 class ObservationNormalization(Transform):
     """x' = clip((x − offset) / scale) for every Box key that is not excluded; results are float32.
 
-    Statistics belong to the key's name and are shared by all policy keys that observe it. A strategy of one's own may
-    put another function in the place of the division.
+    Statistics belong to the key's name and are shared by all policy keys that observe it, unless it has different
+    shapes there (`normalized_boxes`). A strategy of one's own may put another function in the place of the division.
 
     Raises:
         RequestError: from `bind`, where a key of the options does not exist or an axis does not fit.
@@ -45,6 +50,8 @@ class ObservationNormalization(Transform):
     def __init__(self, options: ObservationNormalizationOptions) -> None:
         self.options = options
         self._names: tuple[str, ...] = ()
+        self._observations: dict[str, str] = {}
+        self._of_key: dict[PolicyKey, dict[str, str]] = {}
         self._running: dict[str, RunningStatistics] = {}
         self._counted: dict[str, CountedInBlocks] = {}
         self._scalings: dict[str, Scaling] = {}
@@ -60,14 +67,17 @@ class ObservationNormalization(Transform):
 
         Bounds that follow from estimated statistics are known when these are: bind again.
         """
-        boxes = _boxes(inner)
+        boxes = normalized_boxes(inner)
         self._check_names(boxes, inner)
         if not self._bound:
             self._bound = True
-            for name, box in boxes.items() if self.options.where == "everywhere" or inner.is_flat else ():
-                if name not in self.options.exclude and (self.options.images or len(box.shape) < 3):
-                    self._add_key(name, box)
-        observation = {key: self._outer(space) for key, space in inner.observation.items()}
+            is_meant = self.options.where == "everywhere" or inner.is_flat
+            for key, of_key in boxes.items() if is_meant else ():
+                self._of_key[key] = {own.name: own.statistics for own in of_key if self._normalises(own)}
+                for own in of_key:
+                    if self._normalises(own) and own.statistics not in self._names:
+                        self._add(own)
+        observation = {key: self._outer(key, space) for key, space in inner.observation.items()}
         return attrs.evolve(inner, observation=observation)
 
     @property
@@ -81,7 +91,9 @@ class ObservationNormalization(Transform):
         """Statistics of these batches alone."""
         fresh: dict[str, Any] = {name: type(running)(running.axis) for name, running in self._running.items()}
         for batch in batches:
-            _update(fresh, batch)
+            for name, rows in self._rows(batch):
+                if name in fresh:
+                    fresh[name].update(rows)
         return fresh
 
     def hold(self) -> None:
@@ -176,17 +188,17 @@ class ObservationNormalization(Transform):
     def observation(self, policy_key: PolicyKey, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inner observation to outer."""
         result = dict(observation)
-        for name in self._names:
+        for name, statistics in self._of_key.get(policy_key, {}).items():
             if name in result:
-                result[name] = self._scaling_of(name).normalised(result[name])
+                result[name] = self._scaling_of(statistics).normalised(result[name])
         return result
 
     def export_observation(self, policy_key: PolicyKey, observation: dict[str, Tensor]) -> dict[str, Tensor]:
         """The statistics as they are now, as constants."""
         result = dict(observation)
-        for name in self._names:
+        for name, statistics in self._of_key.get(policy_key, {}).items():
             if name in result:
-                result[name] = self._scaling_of(name).export(result[name])
+                result[name] = self._scaling_of(statistics).export(result[name])
         return result
 
     def state_dict(self) -> dict[str, Any]:
@@ -232,9 +244,14 @@ class ObservationNormalization(Transform):
             )
         return Affine(np.zeros(()), np.ones(()), self._clip(name))
 
-    def _add_key(self, name: str, box: spaces.Box) -> None:
+    def _normalises(self, own: NormalizedBox) -> bool:
+        return own.name not in self.options.exclude and (self.options.images or len(own.box.shape) < 3)
+
+    def _add(self, normalized: NormalizedBox) -> None:
+        name, box = normalized.statistics, normalized.box
+        self._observations[name] = normalized.name
         own = self._settings(name)
-        manual = _given(own)
+        manual = given_scaling(own)
         self._names = (*self._names, name)
         self._shapes[name] = box.shape
         if manual is None:
@@ -246,7 +263,7 @@ class ObservationNormalization(Transform):
                     expected=f"axes from 0 to {len(box.shape)}: 0 the samples, then {box.shape}",
                     option="axis" if own.axis is None else "keys",
                     owner=OWNER,
-                    help=f"give this observation axes of its own: [wrappers.keys.{name}] axis = [0]",
+                    help=f"give this observation axes of its own: [wrappers.keys.{normalized.name}] axis = [0]",
                 )
             if not (own.axis if own.axis is not None else self.options.axis):
                 running.axis = tuple(range(len(box.shape) + 1))
@@ -259,7 +276,7 @@ class ObservationNormalization(Transform):
                     expected=f"one number, or one for each of the last axis of {box.shape}",
                     option="keys",
                     owner=OWNER,
-                    help=f"give that many numbers in [wrappers.keys.{name}]",
+                    help=f"give that many numbers in [wrappers.keys.{normalized.name}]",
                 )
         offset, scale = (part.reshape(()) if part.size == 1 else part for part in manual)
         self._scalings[name] = Affine(offset, scale, self._clip(name))
@@ -268,11 +285,12 @@ class ObservationNormalization(Transform):
         own = self._settings(name)
         axis = own.axis if own.axis is not None else self.options.axis
         strategy = own.strategy or self.options.strategy
-        kind = _STRATEGIES.get(strategy) or _imported(strategy)
+        kind = STRATEGIES.get(strategy) or imported_strategy(strategy)
         statistics: RunningStatistics = kind(tuple(sorted({0, *axis})))
         return statistics
 
-    def _settings(self, name: str) -> KeyNormalization:
+    def _settings(self, statistics: str) -> KeyNormalization:
+        name = self._observations.get(statistics, statistics)
         return self.options.keys.get(name) or self.options.keys.get(EVERY_OTHER, KeyNormalization())
 
     def _clip(self, name: str) -> tuple[float, float] | None:
@@ -283,10 +301,16 @@ class ObservationNormalization(Transform):
     def _see(self, batch: Mapping[PolicyKey, dict[str, np.ndarray]]) -> None:
         if not self._is_running:
             return
-        for observation in batch.values():
-            for name, running in self._running.items():
-                if name in observation and self._counting(name).add(observation[name]):
-                    self._scalings[name] = scaling_of(running, self._clip(name))
+        for name, rows in self._rows(batch):
+            if name in self._running and self._counting(name).add(rows):
+                self._scalings[name] = scaling_of(self._running[name], self._clip(name))
+
+    def _rows(self, batch: Mapping[PolicyKey, dict[str, np.ndarray]]) -> Iterator[tuple[str, np.ndarray]]:
+        """Rows of a batch by the statistics that they belong to."""
+        for key, observation in batch.items():
+            for name, statistics in self._of_key.get(key, {}).items():
+                if name in observation:
+                    yield statistics, observation[name]
 
     def _counting(self, name: str) -> CountedInBlocks:
         if name not in self._counted:
@@ -298,12 +322,13 @@ class ObservationNormalization(Transform):
             if running.count:
                 self._scalings[name] = scaling_of(running, self._clip(name))
 
-    def _outer(self, space: spaces.Dict) -> spaces.Dict:
-        outer = {name: self._outer_box(name, leaf) for name, leaf in space.spaces.items()}
+    def _outer(self, policy_key: PolicyKey, space: spaces.Dict) -> spaces.Dict:
+        of_key = self._of_key.get(policy_key, {})
+        outer = {name: self._outer_box(of_key.get(name), leaf) for name, leaf in space.spaces.items()}
         return spaces.Dict(outer)
 
-    def _outer_box(self, name: str, leaf: spaces.Space[Any]) -> spaces.Space[Any]:
-        if name not in self._names or not isinstance(leaf, spaces.Box):
+    def _outer_box(self, name: str | None, leaf: spaces.Space[Any]) -> spaces.Space[Any]:
+        if name is None or not isinstance(leaf, spaces.Box):
             return leaf
         scaling = self._scalings.get(name)
         low, high = np.full(leaf.shape, -np.inf), np.full(leaf.shape, np.inf)
@@ -313,59 +338,11 @@ class ObservationNormalization(Transform):
             low, high = np.clip(low, *clip), np.clip(high, *clip)
         return spaces.Box(low.astype(np.float32), high.astype(np.float32), leaf.shape, np.float32)
 
-    def _check_names(self, boxes: Mapping[str, spaces.Box], inner: StructuredSpaces) -> None:
+    def _check_names(self, boxes: Mapping[PolicyKey, Sequence[NormalizedBox]], inner: StructuredSpaces) -> None:
         known = {name for space in inner.observation.values() for name in space.spaces}
         require_known(
             self.options.exclude, known, "there is no observation {} to exclude", option="exclude", owner=OWNER
         )
         named = [name for name in self.options.keys if name != EVERY_OTHER]
-        require_known(named, boxes, "there is no observation {} to normalise", option="keys", owner=OWNER)
-
-
-def _given(settings: KeyNormalization) -> tuple[np.ndarray, np.ndarray] | None:
-    if settings.mean is not None:
-        std = np.array(settings.std, np.float64)
-        return np.array(settings.mean, np.float64), np.where(std > 0, std, 1.0)
-    if settings.min is not None:
-        low = np.array(settings.min, np.float64)
-        width = np.array(settings.max, np.float64) - low
-        return low, np.where(width > 0, width, 1.0)
-    return None
-
-
-def _imported(path: str) -> Any:
-    try:
-        return load_attribute(path)
-    except (ImportError, AttributeError) as error:
-        raise RequestError(
-            f"the strategy {path!r} cannot be imported: {error}",
-            expected=", ".join(_STRATEGIES),
-            option="strategy",
-            owner=OWNER,
-            help="put the module beside the experiment file, or take one of the built-in strategies",
-        ) from error
-
-
-def _boxes(inner: StructuredSpaces) -> dict[str, spaces.Box]:
-    boxes: dict[str, spaces.Box] = {}
-    for space in inner.observation.values():
-        for name, leaf in space.spaces.items():
-            if not isinstance(leaf, spaces.Box) or name.endswith("_mask"):
-                continue
-            if boxes.setdefault(name, leaf).shape != leaf.shape:
-                raise SpaceError(
-                    f"the observation {name!r} has different shapes under different policy keys",
-                    received=f"{leaf.shape} and {boxes[name].shape}",
-                    expected="one shape a name, because statistics belong to the name",
-                    option="exclude",
-                    owner=OWNER,
-                    help="exclude it, or give it different names",
-                )
-    return boxes
-
-
-def _update(running: dict[str, RunningStatistics], batch: Mapping[PolicyKey, dict[str, np.ndarray]]) -> None:
-    for observation in batch.values():
-        for name, statistics in running.items():
-            if name in observation:
-                statistics.update(observation[name])
+        normalized = {own.name for of_key in boxes.values() for own in of_key}
+        require_known(named, normalized, "there is no observation {} to normalise", option="keys", owner=OWNER)

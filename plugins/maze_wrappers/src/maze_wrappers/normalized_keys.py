@@ -1,0 +1,86 @@
+"""Which statistics the observations of an experiment have, and what its options say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+
+from maze_kernel.components import load_attribute
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.errors import RequestError
+from maze_wrappers.options import KeyNormalization
+from maze_wrappers.running_statistics import RunningMoments, RunningRange
+
+OWNER = "maze-wrappers: observation-normalization"
+STRATEGIES: dict[str, Any] = {"mean-zero-std-one": RunningMoments, "range-zero-one": RunningRange}
+
+
+@attrs.frozen
+class NormalizedBox:
+    """A Box observation.
+
+    Attributes:
+        statistics: what its statistics are called.
+        name: of the observation.
+        box: its space.
+    """
+
+    statistics: str
+    name: str
+    box: spaces.Box
+
+
+def normalized_boxes(inner: StructuredSpaces) -> dict[PolicyKey, list[NormalizedBox]]:
+    """The Box observations of each policy key.
+
+    Statistics belong to an observation's name and are shared by all policy keys that see it, unless these see different
+    shapes: then each key has its own, called "key/name".
+    """
+    shapes: dict[str, set[tuple[int, ...]]] = {}
+    for _, name, box in _boxes(inner):
+        shapes.setdefault(name, set()).add(box.shape)
+    found: dict[PolicyKey, list[NormalizedBox]] = {key: [] for key in inner.observation}
+    for key, name, box in _boxes(inner):
+        found[key].append(NormalizedBox(name if len(shapes[name]) == 1 else f"{key}/{name}", name, box))
+    return found
+
+
+def _boxes(inner: StructuredSpaces) -> Iterator[tuple[PolicyKey, str, spaces.Box]]:
+    for key, space in inner.observation.items():
+        for name, leaf in space.spaces.items():
+            if isinstance(leaf, spaces.Box) and not name.endswith("_mask"):
+                yield key, name, leaf
+
+
+def given_scaling(settings: KeyNormalization) -> tuple[np.ndarray, np.ndarray] | None:
+    """Offset and scale that the options give; None: they are to be learnt."""
+    if settings.mean is not None:
+        std = np.array(settings.std, np.float64)
+        return np.array(settings.mean, np.float64), np.where(std > 0, std, 1.0)
+    if settings.min is not None:
+        low = np.array(settings.min, np.float64)
+        width = np.array(settings.max, np.float64) - low
+        return low, np.where(width > 0, width, 1.0)
+    return None
+
+
+def imported_strategy(path: str) -> Any:
+    """The class of statistics behind an import path.
+
+    Raises:
+        RequestError: there is none.
+    """
+    try:
+        return load_attribute(path)
+    except (ImportError, AttributeError) as error:
+        raise RequestError(
+            f"the strategy {path!r} cannot be imported: {error}",
+            expected=", ".join(STRATEGIES),
+            option="strategy",
+            owner=OWNER,
+            help="put the module beside the experiment file, or take one of the built-in strategies",
+        ) from error
