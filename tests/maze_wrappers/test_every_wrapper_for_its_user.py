@@ -143,7 +143,7 @@ ROWS = {
     ),
     "reward-scaling": Row(toml="scale = 0.25", pays=0.25),
     "reward-clipping": Row(toml="min_val = -0.5\nmax_val = 0.5", pays=0.5),
-    "return-normalization": Row(toml='gamma = 0.9\nepsilon = 1e-6\nclip_range = [-0.1, 0.1]\nwhere = "flat"', pays=0.1),
+    "return-normalization": Row(toml="gamma = 0.9\nepsilon = 1e-6\nclip_range = [-0.1, 0.1]", pays=0.1),
     "flatten": Row(toml='observation = "camera"\nn_dims = 2\nkeep_original = true', sees={"camera-flatten": (6, 12)}),
     "one-hot": Row(toml='observation = "gear"\nkeep_original = false', sees={"gear": None, "gear-one_hot": (3,)}),
     "resize-img": Row(
@@ -162,7 +162,7 @@ ROWS = {
     "observation-normalization": Row(
         toml='strategy = "range-zero-one"\nstatistics = "estimated"\nn_estimation_steps = 20\naxis = [0]\n'
         'clip_range = [0.0, 1.0]\nexclude = ["camera"]\nkeys = { "*" = { strategy = "mean-zero-std-one" } }\n'
-        'sampling_policy = { use = "random" }\nstatistics_from = "speed.json"\nimages = true\nwhere = "everywhere"'
+        'sampling_policy = { use = "random" }\nstatistics_from = "speed.json"\nimages = true'
     ),
 }
 SEEN = {"camera": (6, 4, 3), "gear": 3, "speed": (2,)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import attrs
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -280,55 +279,22 @@ def test_return_normalization_divides_by_the_spread_of_running_returns():
     assert copy.reward(np.float64(1.0)) == transform.reward(np.float64(1.0))
 
 
-TWO_AGENTS = attrs.evolve(INNER, agent_counts={"0": 2})
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda where: ObservationNormalization(ObservationNormalizationOptions(where=where, statistics="running")),
-        lambda where: ObservationNormalization(ObservationNormalizationOptions(where=where)),
-        lambda where: ReturnNormalization(ReturnNormalizationOptions(where=where)),
-    ],
-)
-def test_a_wrapper_of_flat_environments_leaves_others_alone(make):
-    class Two(Noise):
-        structured_spaces = TWO_AGENTS
-
-    def batch():
-        return SequentialVectorEnv([Two] * 3)
-
-    transform, plain = make("flat"), batch()
-    envs = TransformedVectorEnv(batch(), transform, training=True)
-    assert envs.structured_spaces == plain.structured_spaces
-    assert not envs.does_something
-    for tick, raw in [(envs.reset([[1], [2], [3]]), plain.reset([[1], [2], [3]]))] + [
-        (envs.step(_zeros()), plain.step(_zeros())) for _ in range(20)
-    ]:
-        np.testing.assert_array_equal(tick.reward, raw.reward)
-        for name, values in raw.groups["0"].observation.items():
-            np.testing.assert_array_equal(tick.groups["0"].observation[name], values)
-    assert transform.state_dict() == {}
-    assert (transform.saves_state, transform.keeps_running_statistics, transform.estimation_steps) == (False, False, 0)
-    assert transform.notes == ()
-
-
 @pytest.mark.parametrize("images", [True, False])
-def test_a_wrapper_of_flat_environments_is_there_for_them(images):
+def test_images_may_be_left_alone_and_training_is_told_what_is_scaled(images):
     rooms = flat_spaces(
         spaces.Dict(
             x=spaces.Box(-1, 1, (3,)), camera=spaces.Box(0, 255, (6, 6, 3), np.uint8), grid=spaces.Box(0, 9, (4, 4))
         ),
         spaces.Dict(steer=spaces.Box(-1, 1, (2,)), gear=spaces.Discrete(3)),
     )
-    seen = ObservationNormalization(ObservationNormalizationOptions(where="flat", statistics="running", images=images))
+    seen = ObservationNormalization(ObservationNormalizationOptions(statistics="running", images=images))
     outer = seen.bind(rooms).observation["0"]
     assert (outer["camera"].dtype == np.float32) == images
     assert outer["x"].high[0] == outer["grid"].high[0, 0] == np.inf
     assert seen.changes("observation")
     assert seen.keeps_running_statistics
     assert seen.notes == (f"x, {'camera, ' if images else ''}grid scaled by running statistics",)
-    paid = ReturnNormalization(ReturnNormalizationOptions(where="flat"))
+    paid = ReturnNormalization(ReturnNormalizationOptions())
     assert paid.bind(rooms) == rooms
     assert paid.changes("reward")
     assert "returns" in paid.notes[0]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from maze_kernel.selection import Selection
 
+_MOST_NAMES = 4
 _HELP_STORED = "exclude it, or give its statistics in [wrappers.keys]"
 Batches = Iterable[Mapping[PolicyKey, dict[str, np.ndarray]]]
 
@@ -71,8 +72,7 @@ class ObservationNormalization(Transform):
         self._check_names(boxes, inner)
         if not self._bound:
             self._bound = True
-            is_meant = self.options.where == "everywhere" or inner.is_flat
-            for key, of_key in boxes.items() if is_meant else ():
+            for key, of_key in boxes.items():
                 self._of_key[key] = {own.name: own.statistics for own in of_key if self._normalises(own)}
                 for own in of_key:
                     if self._normalises(own) and own.statistics not in self._names:
@@ -156,11 +156,11 @@ class ObservationNormalization(Transform):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the kind of environment decided, as training says it; nothing where nobody left that open."""
-        if self.options.where == "everywhere" or not self._names:
+        """What running statistics scale, as training says it."""
+        if not self._is_running or not self._names:
             return ()
-        names = ", ".join(self._names)
-        return (f"{names} scaled by running statistics",)
+        more = f" and {len(self._names) - _MOST_NAMES} more" if len(self._names) > _MOST_NAMES else ""
+        return (f"{', '.join(self._names[:_MOST_NAMES])}{more} scaled by running statistics",)
 
     @property
     def keeps_running_statistics(self) -> bool:

@@ -84,8 +84,6 @@ class ObservationNormalizationOptions:
     """Observation keys to leave alone. Discrete and binary keys and masks are always left alone."""
     images: bool = True
     """Whether keys of three and more dimensions are normalised, too, unless they are excluded."""
-    where: Literal["everywhere", "flat"] = "everywhere"
-    """"flat": only around environments of one policy key and one agent; around others the wrapper does nothing."""
     keys: Mapping[str, KeyNormalization] = attrs.field(factory=dict)
     """Settings of single keys, e.g. [wrappers.keys.observation]; those of [wrappers.keys."*"] are for all others."""
 
@@ -122,8 +120,6 @@ class ReturnNormalizationOptions:
     """Added to the variance before the root."""
     clip_range: tuple[float, float] | None = attrs.field(default=None, validator=_ordered)
     """Bounds of the normalised reward, e.g. [-10.0, 10.0]; unset does not clip."""
-    where: Literal["everywhere", "flat"] = "everywhere"
-    """"flat": only around environments of one policy key and one agent; around others the wrapper does nothing."""
 
 
 @attrs.frozen(kw_only=True)

@@ -91,11 +91,11 @@ def maze_presets() -> Iterable[PresetComponent]:
             "The same prepared by the native batch of ale-py, without ends at lost lives.",
         ),
         ("mujoco", "mujoco", "Robots of MuJoCo: observations and returns scaled by running statistics."),
-        ("scaled", "scaled", "Flat environments: observations of numbers and returns scaled by running statistics."),
+        ("scaled", "scaled", "Observations of numbers and returns, scaled by running statistics."),
         (
             "scaled-observations",
             "scaled_observations",
-            "Flat environments: observations of numbers scaled by running statistics.",
+            "Observations of numbers, scaled by running statistics.",
         ),
         (
             "minigrid",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.transform import Transform
 from maze_wrappers.counted_in_blocks import CountedInBlocks
 from maze_wrappers.options import ReturnNormalizationOptions
@@ -28,33 +28,11 @@ class ReturnNormalization(Transform):
         self._counted = CountedInBlocks(self._moments)
         self._returns = np.zeros(0)
         self._divisor = 1.0
-        self._is_meant = True
-
-    def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
-        """The same spaces; where the environment is not one that the options mean, nothing is done from now on."""
-        self._is_meant = self.options.where == "everywhere" or inner.is_flat
-        return inner
-
-    def changes(self, what: Literal["observation", "action", "reward"]) -> bool:
-        """The reward, of environments that the options mean."""
-        return self._is_meant and super().changes(what)
-
-    @property
-    def saves_state(self) -> bool:
-        """Of environments that the options mean."""
-        return self._is_meant
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the kind of environment decided, as training says it; nothing where nobody left that open."""
-        if self.options.where == "everywhere" or not self._is_meant:
-            return ()
+        """As training says it."""
         return ("rewards divided by the spread of returns",)
-
-    @property
-    def keeps_running_statistics(self) -> bool:
-        """Of environments that the options mean."""
-        return self._is_meant
 
     def observe_reset(self, observation: Mapping[PolicyKey, dict[str, np.ndarray]], n_envs: int) -> None:
         """Forget the running episodes."""
@@ -70,8 +48,6 @@ class ReturnNormalization(Transform):
         valid: np.ndarray | None = None,
     ) -> None:
         """Add this step's returns to the variance."""
-        if not self._is_meant:
-            return
         if self._returns.shape != reward.shape:
             self._returns = np.zeros(reward.shape)
         self._returns = self._returns * self.options.gamma + reward
@@ -104,7 +80,7 @@ class ReturnNormalization(Transform):
 
     def state_dict(self) -> dict[str, Any]:
         """The moments of the return; running episodes are not saved, resuming resets the environments."""
-        return self._counted.state_dict() if self._is_meant else {}
+        return self._counted.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""

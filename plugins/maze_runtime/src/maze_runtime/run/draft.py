@@ -119,11 +119,7 @@ def _wrappers(kernel: Kernel, assembly: Assembly) -> Iterator[str]:
         yield "[[wrappers]]                  # more is learnt with it; reports show the real rewards"
         yield f'use = "{selection.use}"'
         for name, value in plain(selection.options).items():
-            if (
-                (name != "images" or has_images)
-                and name != "where"
-                and options.get(name) not in (None, inline_toml(value))
-            ):
+            if (name != "images" or has_images) and options.get(name) not in (None, inline_toml(value)):
                 yield f"{name} = {inline_toml(value)}"
         yield ""
     images, wide = [], []
