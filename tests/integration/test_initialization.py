@@ -166,7 +166,15 @@ def test_default_scaling_goes_on_and_is_refused_where_the_weights_never_saw_it(r
         run("third", "ppo", wrappers=None, initialize_from=plain.run_dir)
     assert "wrappers = []" in caught.value.help
     named = [{"use": "observation-normalization", "statistics": "running"}]
-    assert "policy: all 4 tensors" in log_of(run("fourth", "ppo", wrappers=named, initialize_from=plain.run_dir))
+    for wanted in (
+        {"wrappers": named},
+        {"wrappers": None, "preset": "scaled"},
+        {"wrappers": None, "preset": ["scaled"]},
+    ):
+        other = run(f"other-{len(str(wanted))}", "ppo", **wanted, initialize_from=plain.run_dir)
+        assert "policy: all 4 tensors" in log_of(other)
+        assert "switches it off" not in log_of(other)
+    assert "switches it off" in log_of(scaled)
 
 
 def test_what_does_not_fit_is_named(run):

@@ -28,7 +28,7 @@ from maze_runtime.run.env_factory import EnvFactory, adapters_of, is_transform
 from maze_runtime.run.placing import placed
 from maze_runtime.run.pools import make_pool, with_count
 from maze_runtime.run.seeding import SeedTree
-from maze_runtime.run.trainer_needs import refuse_mode, refuse_state, said_of
+from maze_runtime.run.trainer_needs import is_by_default, refuse_mode, refuse_state, said_of
 from maze_runtime.run.wrapper_lists import (
     load_transforms,
     refuse_shared_tags,
@@ -141,6 +141,12 @@ class Assembly:
             RequestError: the number of transforms differs.
         """
         load_transforms(self.transforms, states)
+
+    def notes_of_defaults(self) -> list[str]:
+        """What wrappers that nobody named say of themselves (`notes`), innermost first."""
+        pairs = zip(self.transform_selections, self.transforms, strict=True)
+        chosen = [own for named, own in pairs if is_by_default(named, self.experiment, self.kernel.catalog)]
+        return [note for transform in chosen for note in getattr(transform, "notes", ())]
 
     def estimate_transforms(
         self,

@@ -25,6 +25,15 @@ def said_of(catalog: Catalog, selection: Selection, name: str, default: Any) -> 
     return getattr(record, name, default)
 
 
+def is_by_default(selection: Selection, experiment: Experiment, catalog: Catalog) -> bool:
+    """Whether nobody named this wrapper: it came with the preset that the trainer's defaults are meant for."""
+    preset = said_of(catalog, experiment.trainer, "preset", None)
+    named = [experiment.preset] if isinstance(experiment.preset, str) else experiment.preset
+    if preset is None or preset in named or selection.location is None:
+        return False
+    return str(selection.location.file).startswith(f'preset "{preset}"')
+
+
 def refuse_state(model: ActorCritic, trainer: Selection, catalog: Catalog) -> None:
     """Refuse a model that carries state from step to step where the trainer does not train such models."""
     if carries_state(model) and not said_of(catalog, trainer, "recurrent", False):

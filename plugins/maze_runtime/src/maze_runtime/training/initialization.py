@@ -10,6 +10,7 @@ from maze_kernel.components import TrainerComponent
 from maze_kernel.errors import MazeError, PluginError, RequestError
 from maze_runtime.models.activations import activations_of
 from maze_runtime.run.directory import StoredRun, open_run
+from maze_runtime.run.trainer_needs import is_by_default
 from maze_runtime.training.checkpoint import Checkpoint
 from maze_runtime.training.checkpoint_store import CheckpointStore
 
@@ -146,7 +147,8 @@ def _initialize_transforms(stored: StoredRun, checkpoint: Checkpoint, assembly: 
     for selection, transform in zip(assembly.transform_selections, assembly.transforms, strict=True):
         index = next((i for i, (use, _) in enumerate(saved) if _bare(use) == _bare(selection.use)), None)
         if index is None:
-            if getattr(transform, "notes", ()) and transform.changes("observation"):
+            by_default = is_by_default(selection, assembly.experiment, assembly.kernel.catalog)
+            if by_default and transform.changes("observation"):
                 raise _scaled_by_default(stored, selection.use, uses)
             continue
         use, state = saved.pop(index)

@@ -194,8 +194,7 @@ class TrainingRun:
             for line in initialize_from(assembly.experiment.initialize_from, trainer, assembly):
                 self._loggers.message(line)
         if checkpoint is None:
-            chosen = [note for transform in assembly.transforms for note in getattr(transform, "notes", ())]
-            if chosen:
+            if chosen := assembly.notes_of_defaults():
                 self._loggers.message(f"{', '.join(chosen)} (wrappers = [] switches it off)")
             self._hand_over_networks(trainer.model)
         assembly.estimate_transforms(
