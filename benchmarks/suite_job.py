@@ -95,7 +95,7 @@ def ours(job: Job, task: Task, watch: Watch, run_dir: Path) -> int:
     experiment: Any
     tuned = task.tuned[job.algorithm] if job.settings == "tuned" else {}
     if run_dir.exists():
-        context = RunContext.load(run_dir, **_components_from_python(tuned), silent=True)
+        context = RunContext.load(run_dir, **_components_from_python(task, tuned), silent=True)
         return int(context.train(callbacks=[see]).env_steps)
     if tuned:
         experiment = EXAMPLES / tuned["file"]
@@ -123,9 +123,11 @@ def ours(job: Job, task: Task, watch: Watch, run_dir: Path) -> int:
     return int(context.train(callbacks=[see]).env_steps)
 
 
-def _components_from_python(tuned: Mapping[str, Any]) -> dict[str, Any]:
-    """Environment and model of an example that are modules beside it: a run directory imports none by itself."""
-    tables = tomllib.loads((EXAMPLES / tuned["file"]).read_text(encoding="utf-8")) if tuned else {}
+def _components_from_python(task: Task, tuned: Mapping[str, Any]) -> dict[str, Any]:
+    """Environment and model of modules beside an example or this one: a run directory imports none by itself."""
+    if not tuned:
+        return {"env": dict(task.env)} if ":" in task.env["use"] else {}
+    tables = tomllib.loads((EXAMPLES / tuned["file"]).read_text(encoding="utf-8"))
     if ":" not in tables.get("env", {}).get("use", ""):
         return {}
     sys.path.append(str(EXAMPLES))
