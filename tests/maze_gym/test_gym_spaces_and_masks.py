@@ -329,7 +329,9 @@ def test_an_observation_with_the_name_of_a_head_is_no_mask():
 def test_a_mask_that_was_read_stays_as_it_was_when_the_environment_changes_its_own(kind):
     given = [True, False, True] if kind is list else np.array([True, False, True]).astype(kind)
     reader = MaskReader({"action": 3}, None, given)
-    (mask,) = reader.read({"action_mask": given}, False).values()
+    observation = {}
+    reader.add_to(observation, {"action_mask": given}, False)
+    (mask,) = observation.values()
     given[1] = True
     assert mask.dtype == np.int8
     np.testing.assert_array_equal(mask, [1, 0, 1])

@@ -53,6 +53,7 @@ class GymEnv(FlatEnv):
         self.env = env
         self._observations = SpaceAdapter(env.observation_space, "observation", padding or Padding())
         self._actions = SpaceAdapter(env.action_space, "action")
+        self._observation_key, self._action_key = self._observations.decoded_key, self._actions.encoded_key
         keys = self._observations.outer.spaces
         self._masks = find_mask_reader(env, action_mask, keys, self._actions.outer, lambda: env.reset()[1])
         masks = self._masks.spaces if self._masks is not None else {}
@@ -67,17 +68,19 @@ class GymEnv(FlatEnv):
         raw, info = self.env.reset(seed=seed, options=options)
         observation = self._observations.decode(raw)
         if self._masks is not None:
-            observation.update(self._masks.read(info, False))
+            self._masks.add_to(observation, info, False)
         elif self._refuses_masks and INFO_KEY in info:
             refuse_unread_mask(info, self._actions.outer)
         return observation, info
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Take one step."""
-        raw, reward, terminated, truncated, info = self.env.step(self._actions.encode(action))
-        observation = self._observations.decode(raw)
+        encoded = self._actions.encode(action) if self._action_key is None else action[self._action_key]
+        raw, reward, terminated, truncated, info = self.env.step(encoded)
+        key = self._observation_key
+        observation = self._observations.decode(raw) if key is None else {key: raw}
         if self._masks is not None:
-            observation.update(self._masks.read(info, bool(terminated or truncated)))
+            self._masks.add_to(observation, info, bool(terminated or truncated))
         elif self._refuses_masks and INFO_KEY in info:
             refuse_unread_mask(info, self._actions.outer)
         return observation, reward, terminated, truncated, info  # type: ignore[return-value]
@@ -104,7 +107,7 @@ class GymEnv(FlatEnv):
         """The observation that a reply from outside gives."""
         observation = self._observations.decode(reply.maze_state)
         if self._masks is not None:
-            observation.update(self._masks.read(reply.info, reply.ends_episode))
+            self._masks.add_to(observation, reply.info, reply.ends_episode)
         return observation
 
     def render(self) -> Any:

@@ -50,6 +50,9 @@ def _attribute(env: Any, name: str) -> Any:
         return None
 
 
+_BOOL = np.dtype(np.bool_)
+
+
 class MaskReader:
     """Reads the mask of each tick from `info` or from a method.
 
@@ -74,21 +77,22 @@ class MaskReader:
         """The observation keys it adds."""
         return {f"{head}_mask": spaces.MultiBinary(self._sizes[head]) for head in self.heads}
 
-    def read(self, info: Mapping[str, Any], ended: bool) -> dict[str, np.ndarray]:
-        """The masks of one environment's new observation; all ones where an episode's last info has none."""
+    def add_to(self, observation: dict[str, Any], info: Mapping[str, Any], ended: bool) -> None:
+        """Put the masks of one environment into its new observation; all ones where an episode's last info has none."""
         raw = self.method() if self.method is not None else info.get(INFO_KEY)
         name, shape = self._only
-        if type(raw) is np.ndarray and raw.shape == shape and raw.dtype == np.bool_:
-            return {name: raw.astype(np.int8)}  # what `split` comes to
-        if raw is None:
-            if not ended:
-                raise EnvError(
-                    "the action mask was there at reset and is missing now",
-                    received=f"info with the keys {sorted(map(str, info))}",
-                    expected=f"info[{INFO_KEY!r}] after every step",
-                )
-            return self.all_allowed(())
-        return self.split(raw, ())
+        if type(raw) is np.ndarray and raw.dtype is _BOOL and raw.shape == shape:
+            observation[name] = raw.astype(np.int8)  # what `split` comes to
+        elif raw is not None:
+            observation.update(self.split(raw, ()))
+        elif ended:
+            observation.update(self.all_allowed(()))
+        else:
+            raise EnvError(
+                "the action mask was there at reset and is missing now",
+                received=f"info with the keys {sorted(map(str, info))}",
+                expected=f"info[{INFO_KEY!r}] after every step",
+            )
 
     def all_allowed(self, lead: tuple[int, ...]) -> dict[str, np.ndarray]:
         """Masks that forbid nothing, with leading dimensions `lead`."""

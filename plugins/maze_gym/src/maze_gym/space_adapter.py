@@ -42,6 +42,9 @@ class SpaceAdapter:
         name: the key of a space that is neither Dict nor Tuple: "observation" or "action".
         padding: how Graph, Sequence and Text spaces are padded; None: they are refused.
 
+    Attributes:
+        encoded_key, decoded_key: the only key, where its value is handed on as it is; None: ask `encode` and `decode`.
+
     Raises:
         SpaceError: a part of the space has no fixed array form, or two parts get the same key.
     """
@@ -60,6 +63,8 @@ class SpaceAdapter:
         self.outer = spaces.Dict({leaf.key: leaf.outer for leaf in self.leaves})
         only = self.leaves[0] if len(self.leaves) == 1 and not self.leaves[0].path else None
         self._only = only
+        self.encoded_key = only.key if only is not None and only.encode is None else None
+        self.decoded_key = only.key if only is not None and only.decode is None else None
 
     def decode(self, value: Any) -> dict[str, Any]:
         """Inner value (one environment's or a batch) to a flat dict."""

@@ -31,7 +31,7 @@ def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 def mask_logits_numpy(logits: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Like `mask_logits`, in place where possible."""
-    np.copyto(logits, MASKED_LOGIT, where=mask == 0)
+    np.putmask(logits, mask == 0, MASKED_LOGIT)
     return logits
 
 

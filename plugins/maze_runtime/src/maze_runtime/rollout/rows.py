@@ -26,8 +26,6 @@ Final = tuple[int, ActorID, Observation]
 class FlatRows:
     """Rows are environments in order; one group, reused index arrays."""
 
-    flat = True
-
     def __init__(self, n_envs: int, structured_spaces: StructuredSpaces) -> None:
         (self._key,) = structured_spaces.policy_keys
         self._actor = ActorID(self._key, 0)
@@ -47,7 +45,7 @@ class FlatRows:
         self.reward.fill(0.0)
         flags.fill(False)
         self.terminated, self.truncated = flags
-        self._items = tuple(self._observation.items())
+        self.items_of_tick = tuple(self._observation.items())
 
     def space_of(self, _env: StructuredEnv) -> spaces.Dict:
         return self._space
@@ -56,7 +54,7 @@ class FlatRows:
         return action_rows(self._heads, actions[self._key])
 
     def write(self, index: int, _env: StructuredEnv, observation: Observation) -> None:
-        for key, array in self._items:
+        for key, array in self.items_of_tick:
             array[index] = observation[key]
 
     def ask_departures(self, envs: Sequence[StructuredEnv]) -> None:
@@ -70,7 +68,7 @@ class FlatRows:
 
     def tick(self, finals: Sequence[Final], infos: dict[int, dict[str, Any]]) -> Tick:
         # The dict is new each tick, so that a caller may extend it.
-        group = Group(self._env_index, self._agent_id, dict(self._items))
+        group = Group(self._env_index, self._agent_id, dict(self.items_of_tick))
         tick = Tick({self._key: group}, self.reward, self.terminated, self.truncated, infos=infos)
         if finals:
             rows = [observation for _, _, observation in finals]
@@ -81,8 +79,6 @@ class FlatRows:
 
 class StructuredRows:
     """Rows of a policy key's arrays are the environments whose actor has that key, in rising order."""
-
-    flat = False
 
     def __init__(self, n_envs: int, structured_spaces: StructuredSpaces) -> None:
         self._n_envs = n_envs

@@ -96,7 +96,7 @@ class SequentialVectorEnv:
         out.begin_tick()
         episodes.steps += 1
         reward_out, terminated_out, truncated_out = out.reward, out.terminated, out.truncated
-        write, flat = out.write, out.flat
+        write, items = out.write, out.items_of_tick if isinstance(out, FlatRows) else None
         finals: list[Final] = []
         infos: dict[int, dict[str, Any]] = {}
         index = 0
@@ -104,7 +104,7 @@ class SequentialVectorEnv:
             for index, env in enumerate(self.envs):
                 observation, reward, terminated, truncated, info = env.step(rows[index])
                 reward_out[index] = reward if type(reward) is float else scalar_reward(reward)
-                if not flat:
+                if items is None:
                     out.write_flags(index, env)
                 if terminated or truncated:
                     terminated_out[index] = terminated
@@ -115,7 +115,11 @@ class SequentialVectorEnv:
                     observation, _ = self._reset_env(index, env)
                 elif info and self._keep_infos:
                     infos[index] = info
-                write(index, env, observation)
+                if items is None:
+                    write(index, env, observation)
+                else:
+                    for key, array in items:
+                        array[index] = observation[key]
         except Exception as error:
             self._current = index
             self._raise(error, "its step")
