@@ -368,3 +368,17 @@ def test_a_strategy_of_ones_own_is_taken_by_import_path(monkeypatch):
         ObservationNormalization(ObservationNormalizationOptions(strategy="nowhere:Nothing")).bind(INNER)
     with pytest.raises(ValueError, match="range-zero-one"):
         ObservationNormalizationOptions(strategy="mean")
+
+
+def test_without_any_statistics_observations_stay_as_they_are():
+    options = ObservationNormalizationOptions(statistics="running", clip_range=(-3.0, 3.0), exclude=("image",))
+    transform = ObservationNormalization(options)
+    transform.bind(INNER)
+    seen = {"x": np.array([1.5, 9.75, -1000.0], np.float32)}
+    assert transform.observation("0", seen)["x"].tolist() == [1.5, 9.75, -1000.0]
+    envs, plain = TransformedVectorEnv(_batch(), transform, training=False), _batch()
+    for _ in range(3):
+        rows = [batch.reset([[1], [2], [3]]).groups["0"].observation["x"] for batch in (envs, plain)]
+        np.testing.assert_array_equal(*rows)
+    transform.observe_reset({"0": {"x": np.zeros((3, 3)) + np.arange(3)[:, None]}}, 3)
+    assert np.abs(transform.observation("0", seen)["x"]).max() == 3.0
