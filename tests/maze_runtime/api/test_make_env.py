@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -100,3 +101,13 @@ def test_another_library_trains_on_it():
 def test_tables_and_factories_will_do():
     assert make_env({"env": "CartPole-v1"}).reset(seed=0)[0]["observation"].shape == (4,)
     assert make_env(env="CartPole-v1", wrappers=[{"use": "observation-stack", "n": 3}]).reset(seed=0)[0]
+
+
+def test_an_environment_alone_has_the_wrappers_that_are_named_and_no_others():
+    plain = gymnasium.make("CartPole-v1")
+    alone = make_env(env="CartPole-v1", training=True)
+    np.testing.assert_array_equal(alone.reset(seed=3)[0]["observation"], plain.reset(seed=3)[0])
+    assert alone.step({"action": 1})[1] == 1.0
+    for asked in ({"preset": "scaled"}, {"trainer.use": "ppo"}):
+        assert make_env(env="CartPole-v1", overrides=asked, training=True).transforms
+    assert make_env(env="CartPole-v1", wrappers=[]).reset(seed=3)[0].keys() == {"observation"}

@@ -17,6 +17,10 @@ TransformStates = Sequence[Mapping[str, Any]]
 """Statistics of an experiment's transforms, innermost first; empty where one keeps none."""
 
 
+_NAMES_WRAPPERS = ("preset", "trainer", "wrappers")
+"""Overrides that ask for wrappers; without one of them an environment alone has none, for nobody named a trainer."""
+
+
 def make_env(
     experiment: Source = None,
     *,
@@ -28,7 +32,7 @@ def make_env(
     training: bool = False,
     kernel: Kernel | None = None,
 ) -> StructuredEnv:
-    """The environment of an experiment inside all of its wrappers.
+    """The environment of an experiment inside all of its wrappers; of `env` alone those that are named, and no others.
 
     Wrappers that want statistics, such as `observation-normalization`, have those that a training would begin with:
     they are estimated with random actions. `to_gymnasium` makes the result an environment for other libraries.
@@ -81,5 +85,7 @@ def _assembly(
     kernel: Kernel | None,
 ) -> Assembly:
     components = {name: value for name, value in (("env", env), ("wrappers", wrappers)) if value is not None}
+    if experiment is None and not any(name.partition(".")[0] in _NAMES_WRAPPERS for name in overrides or {}):
+        components.setdefault("wrappers", [])
     loaded = given_experiment(experiment, components, overrides or {}, seed, kernel)
     return Assembly(loaded, loaded.kernel)
