@@ -330,7 +330,7 @@ def test_a_name_with_different_shapes_under_different_keys_has_statistics_of_eac
     options = ObservationNormalizationOptions(statistics="running", keys=keys)
     transform = ObservationNormalization(options)
     outer = transform.bind(inner).observation
-    assert [outer[key]["x"].high.tolist() for key in ("near", "far")] == [[1.5, 1.5], [1.5, 1.5, 1.5]]
+    assert [outer[key]["x"].high.tolist() for key in ("near", "far")] == [[9.0, 9.0], [9.0, 9.0, 9.0]]
     rng = np.random.default_rng(0)
     near = {"x": rng.normal(size=(50, 2)), "load": rng.random((50, 1))}
     far = {"x": rng.normal(size=(30, 3)) + 100, "load": rng.random((30, 1)) + 5}

@@ -333,10 +333,13 @@ class ObservationNormalization(Transform):
             return leaf
         scaling = self._scalings.get(name)
         low, high = np.full(leaf.shape, -np.inf), np.full(leaf.shape, np.inf)
-        if scaling is not None and not (self._is_running and name in self._running):
+        moves = self._is_running and name in self._running
+        if scaling is not None and not moves:
             low, high = scaling.bounds(leaf.low, leaf.high)
         if (clip := self._clip(name)) is not None:
             low, high = np.clip(low, *clip), np.clip(high, *clip)
+        if moves:  # before anything was seen they are as they were
+            low, high = np.minimum(low, leaf.low), np.maximum(high, leaf.high)
         return spaces.Box(low.astype(np.float32), high.astype(np.float32), leaf.shape, np.float32)
 
     def _check_names(self, boxes: Mapping[PolicyKey, Sequence[NormalizedBox]], inner: StructuredSpaces) -> None:
