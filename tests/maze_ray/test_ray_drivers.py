@@ -121,7 +121,7 @@ def test_an_interrupt_ends_the_actors_of_the_run_and_nothing_else(cluster, optio
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=SECONDS_ALLOWED)
         assert process.returncode == 130, errors
-        expected = ("run directory: ", "the model reads ", "observations ", "trainer ", "epoch ", "SIGINT: ")
+        expected = ("run directory: ", "the model reads ", "observation", "trainer ", "epoch ", "SIGINT: ")
         assert [line for line in errors.splitlines() if not line.startswith(expected)] == []
         assert list((tmp_path / "run" / "checkpoints").iterdir())
         assert await_none(hosts_of_other_jobs) == []
