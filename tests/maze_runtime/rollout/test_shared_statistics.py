@@ -103,6 +103,8 @@ def test_states_that_are_not_newer_are_passed_over_and_a_new_beginning_takes_any
     assert own[1].state_dict()["count"] == 40
     worker.begin(first)
     assert own[1].state_dict()["count"] == 0
+    assert own[0].state_dict()["estimated"] == {}
+    assert all(not partial for partial in worker.take())
     worker.follow(newer)
     assert own[1].state_dict()["count"] == 40
 

@@ -215,6 +215,11 @@ class ObservationNormalization(Transform):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned; values given by hand come from the options."""
+        for name in [name for name in self._counted if name not in state["estimated"]]:
+            kind: Any = type(self._running[name])
+            self._running[name] = kind(self._running[name].axis)
+            del self._counted[name]
+            self._scalings.pop(name, None)
         for name, saved in state["estimated"].items():
             running = self._running.setdefault(name, self._empty(name))
             if saved.keys() != running.state_dict().keys():
