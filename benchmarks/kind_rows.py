@@ -133,10 +133,30 @@ def _pong_batch(**model: Any) -> dict[str, Any]:
 SCALING = [{"use": "observation-normalization", "statistics": "running"}, {"use": "return-normalization"}]
 CHEETAH = {"batch_size": 64, "n_optimization_epochs": 10}
 
-TEAMS = _ppo(
-    {"use": "pettingzoo", "id": "mpe2.simple_spread_v3", "rewards": "team"},
-    trainer={"n_rollout_steps": 384, "batch_size": 768},
-)
+
+def _teams(peer: str, make_peer: Callable[[int], Contender], times: float, *, batch: bool = False) -> Row:
+    """simple_spread beside a peer; ours plays mpe2's game or the same one in a batch of games."""
+    one_by_one = {"use": "pettingzoo", "id": "mpe2.simple_spread_v3"}
+    in_one = {"use": "pettingzoo-vector", "entry": "spread_batch:Spread"}
+    env = {**(in_one if batch else one_by_one), "rewards": "team"}
+    return Row(
+        what="PPO, simple_spread, three agents, one policy" + (", ours with a batch of games" if batch else ""),
+        experiment=_ppo(env, trainer={"n_rollout_steps": 384, "batch_size": 768}),
+        peer=peer,
+        make_peer=make_peer,
+        steps=3072,
+        wanted=(times, None),
+    )
+
+
+def _teams_beside_sb3(*, batch: bool = False) -> Row:
+    return _teams("Stable-Baselines3 on SuperSuit", peers.simple_spread(N_ENVS), 3, batch=batch)
+
+
+def _teams_beside_rllib(*, batch: bool = False) -> Row:
+    return _teams("RLlib, one process", peers.rllib_spread(N_ENVS), 10, batch=batch)
+
+
 DQN = {
     "env": {"use": "gym", "id": "CartPole-v1"},
     "vector": {"n_envs": 1, "mode": "sequential"},
@@ -234,22 +254,10 @@ ROWS: dict[str, Row] = {
         steps=1024,
         wanted=(3, None),
     ),
-    "teams": Row(
-        what="PPO, simple_spread, three agents, one policy",
-        experiment=TEAMS,
-        peer="Stable-Baselines3 on SuperSuit",
-        make_peer=peers.simple_spread(N_ENVS),
-        steps=3072,
-        wanted=(3, None),
-    ),
-    "teams-rllib": Row(
-        what="PPO, simple_spread, three agents, one policy",
-        experiment=TEAMS,
-        peer="RLlib, one process",
-        make_peer=peers.rllib_spread(N_ENVS),
-        steps=3072,
-        wanted=(10, None),
-    ),
+    "teams": _teams_beside_sb3(),
+    "teams-batch": _teams_beside_sb3(batch=True),
+    "teams-rllib": _teams_beside_rllib(),
+    "teams-batch-rllib": _teams_beside_rllib(batch=True),
     "sac": Row(
         what="SAC, Pendulum-v1, 2 × 256",
         experiment=_off_policy("sac", "Pendulum-v1"),

@@ -4,6 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import maze_pettingzoo.plugin
 from maze_kernel.config.description import describe
 from maze_kernel.config.load import select
@@ -12,10 +14,12 @@ from maze_kernel.loader import Kernel
 README = (Path(__file__).parents[2] / "plugins" / "maze_pettingzoo" / "README.md").read_text()
 
 
-def test_the_readme_lists_every_option():
-    rows = [line.split(" | ") for line in README.splitlines() if line.startswith("| `")]
+@pytest.mark.parametrize("env", ["pettingzoo", "pettingzoo-vector"])
+def test_the_readme_lists_every_option(env):
+    section = README.split(f"### `{env}`\n")[1].split("\n### ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
     stated = {name.removeprefix("| "): (default, meaning.removesuffix(" |")) for name, _, default, meaning in rows}
-    options = describe(Kernel.of(maze_pettingzoo.plugin), "env", "pettingzoo").options
+    options = describe(Kernel.of(maze_pettingzoo.plugin), "env", env).options
     assert stated == {f"`{row.name}`": (f"`{row.default}`", row.meaning) for row in options}
 
 

@@ -277,8 +277,8 @@ class NativeVectorEnv:
         raise raised from error
 
 
-def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
-    """When a batch starts the next episode.
+def autoreset_mode(env: Any, owner: str = "maze-gym") -> AutoresetMode:
+    """When a batch, which has `metadata`, starts the next episode.
 
     Raises:
         RequestError: its metadata name no mode that Gymnasium knows.
@@ -291,7 +291,7 @@ def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
             "the vector environment's metadata names an unknown autoreset mode",
             received=repr(mode),
             expected=", ".join(str(known) for known in AutoresetMode),
-            owner="maze-gym",
+            owner=owner,
         )
 
 

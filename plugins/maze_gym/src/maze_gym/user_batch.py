@@ -35,7 +35,7 @@ def make_env(options: GymVectorOptions) -> GymEnv:
 
 def make_batch(n_envs: int, options: GymVectorOptions) -> VectorEnv[Any, Any, Any]:
     """What the entry makes; raises as `make_vector_env` does."""
-    entry: Any = _imported(options.entry) if isinstance(options.entry, str) else options.entry
+    entry: Any = imported_entry(options.entry, OWNER) if isinstance(options.entry, str) else options.entry
     env = entry(num_envs=n_envs, **options.kwargs)
     if not isinstance(env, VectorEnv):
         raise EnvError(
@@ -46,19 +46,33 @@ def make_batch(n_envs: int, options: GymVectorOptions) -> VectorEnv[Any, Any, An
             owner=OWNER,
             help='an environment of its own is [env] use = "gym" with id = "module:Class"',
         )
-    if getattr(env, "num_envs", None) != n_envs:
-        raise EnvError(
-            "the batch has another number of environments than it was asked for",
-            received=f"num_envs = {getattr(env, 'num_envs', None)}",
-            expected=f"num_envs = {n_envs}",
-            option="entry",
-            owner=OWNER,
-            help="take the keyword argument num_envs, and keep it as the attribute num_envs",
-        )
+    require_size(env, n_envs, OWNER)
     return env
 
 
-def _imported(entry: str) -> Any:
+def require_size(batch: Any, n_envs: int, owner: str) -> None:
+    """Check that a batch is as large as it was asked to be.
+
+    Raises:
+        EnvError: it is not.
+    """
+    if getattr(batch, "num_envs", None) != n_envs:
+        raise EnvError(
+            "the batch has another number of environments than it was asked for",
+            received=f"num_envs = {getattr(batch, 'num_envs', None)}",
+            expected=f"num_envs = {n_envs}",
+            option="entry",
+            owner=owner,
+            help="take the keyword argument num_envs, and keep it as the attribute num_envs",
+        )
+
+
+def imported_entry(entry: str, owner: str) -> Any:
+    """What makes the batch, by import path.
+
+    Raises:
+        RequestError: it cannot be imported.
+    """
     try:
         return load_attribute(entry)
     except MazeError:
@@ -68,7 +82,7 @@ def _imported(entry: str) -> Any:
             f"the entry {entry!r} cannot be imported: {error}",
             expected='"my_package.module:Class"',
             option="entry",
-            owner=OWNER,
+            owner=owner,
             help="put the module beside the experiment file, or install its package",
         ) from error
 

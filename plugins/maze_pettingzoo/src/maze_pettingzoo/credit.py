@@ -34,9 +34,27 @@ class Ledger:
         With G_d the pay of decision d's agent from d on: R_d = G_d − G_{d+1}. Sums of R over the decision stream of all
         agents are then each agent's own return, whoever decides in between.
         """
-        returns, total = np.zeros(len(self._agents) + 1), dict.fromkeys(self._last, 0.0)
+        returns, total = np.zeros(len(self._agents)), dict.fromkeys(self._last, 0.0)
         for index in range(len(self._agents) - 1, -1, -1):
             agent = self._agents[index]
             total[agent] += self._paid[index]
             returns[index] = total[agent]
-        return (returns[:-1] - returns[1:]).astype(np.float32)
+        return _differences(returns)
+
+
+def own_rewards(paid: np.ndarray) -> np.ndarray:
+    """`Ledger.rewards` of an episode in which all agents decide in turn, round by round.
+
+    Args:
+        paid: (rounds, agents) what each was paid after a round.
+
+    Returns:
+        (rounds × agents,) one reward a decision.
+    """
+    return _differences(np.cumsum(paid[::-1], axis=0)[::-1].reshape(-1))
+
+
+def _differences(returns: np.ndarray) -> np.ndarray:
+    """(D,) R_d = G_d − G_{d+1}, where nothing comes after the last."""
+    rewards: np.ndarray = -np.diff(returns, append=0.0)
+    return rewards.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Options of the environment component "pettingzoo"."""
+"""Options of the environment components "pettingzoo" and "pettingzoo-vector"."""
 
 from __future__ import annotations
 
@@ -24,3 +24,17 @@ class PettingZooOptions:
     """Agents that play at random (within their action mask) and are not paid: opponents to measure a policy with."""
     render_mode: str | None = None
     """How the game draws itself: "rgb_array" for videos, "human" for a window; unset does not draw."""
+
+
+@attrs.frozen(kw_only=True)
+class PettingZooVectorOptions:
+    """Which simulation of many games at once, who decides in them, and how agents are paid."""
+
+    entry: Annotated[str, "or an object"]
+    """"my_package.module:attribute" of a class or function that makes a batch of parallel games (`BatchOfGames`): it is called with `num_envs` and `kwargs`. From Python also such a class or function."""  # noqa: E501
+    kwargs: Mapping[str, Any] = attrs.field(factory=dict)
+    """Further keyword arguments."""
+    policies: Mapping[str, str] = attrs.field(factory=dict)
+    """Agent to policy key; unset: as in "pettingzoo", numbered agents with the same spaces share a policy."""
+    rewards: Literal["own", "team"] = "own"
+    """"own": each agent is paid what the game gives it, undiscounted, and a whole episode is one step of environment time. "team": all are paid what the agents get together, and each round is one step."""  # noqa: E501
