@@ -87,6 +87,7 @@ MODULES = {
             "maze_runtime.env.reward",
             "maze_runtime.env.renderer",
             "maze_runtime.env.wrapper",
+            "maze_pettingzoo.batch_of_games",
             "maze_runtime.events.declaration",
             "maze_runtime.events.pubsub",
             "maze_runtime.events.kpi",
