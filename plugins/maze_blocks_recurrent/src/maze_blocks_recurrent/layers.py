@@ -25,6 +25,11 @@ Cell = Literal["lstm", "gru"]
 _N_GATES: dict[Cell, int] = {"lstm": 4, "gru": 3}
 
 
+def _has_lower_precision() -> bool:
+    """Whether oneDNN, which runs torch's LSTM under autocast, knows bfloat16 on this processor; it raises where not."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
 @same_operations
 class RecurrentLayers(nn.Module):
     """Layers that read (B, T, D) from a state of zeros.
@@ -121,6 +126,9 @@ class RecurrentLayers(nn.Module):
         settings = (self.bias, self.num_layers, 0.0, self.training, self.n_directions == 2, True)
         weights = list(self.weights)
         if self.cell == "lstm":
+            if torch.is_autocast_enabled("cpu") and x.device.type == "cpu" and not _has_lower_precision():
+                with torch.autocast("cpu", enabled=False):
+                    return self._fused(x.float())
             outputs, states, _ = torch.lstm(x, (zeros, zeros), weights, *settings)
         else:
             outputs, states = torch.gru(x, zeros, weights, *settings)
