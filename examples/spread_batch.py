@@ -25,7 +25,7 @@ class Spread:
         self.possible_agents = [f"agent_{index}" for index in range(n_agents)]
         self.n_seen = 4 + 2 * n_agents + 4 * (n_agents - 1)  # the last 2 (n − 1) are words, which nobody says here
         others = [[b for b in range(n_agents) if b != a] for a in range(n_agents)]
-        self.pairs = np.arange(n_agents)[:, None], np.array(others)
+        self.pairs = np.arange(n_agents)[:, None], np.array(others, int)
         self.place, self.speed, self.landmarks = np.zeros((3, num_envs, n_agents, 2))
         self.time = np.zeros(num_envs, int)
         self.rng = np.random.default_rng()

@@ -77,8 +77,10 @@ class Sums:
             return self.seen(), rewards, one, dict.fromkeys(AGENTS, cut), self.infos()
         if self.breaks == "flags":
             return self.seen(), rewards, ended[:1], cut, self.infos()
-        if self.by_agent:
-            ended, cut = dict.fromkeys(AGENTS, ended), dict.fromkeys(AGENTS, cut)
+        if self.by_agent is not False:
+            cut = dict.fromkeys(AGENTS, cut)
+        if self.by_agent is True:
+            ended = dict.fromkeys(AGENTS, ended)
         return self.seen(), rewards, ended, cut, infos or self.infos()
 
     def seen(self):
@@ -162,7 +164,7 @@ def test_games_in_one_play_as_games_one_by_one(rewards):
 
 
 @pytest.mark.parametrize("rewards", ["team", "own"])
-@pytest.mark.parametrize("by_agent", [True, False])
+@pytest.mark.parametrize("by_agent", [True, False, "cut"])
 def test_both_ways_to_begin_again_give_the_same_transitions(rewards, by_agent):
     first = make_vector_env(5, options(rewards=rewards, mode="DISABLED", by_agent=by_agent))
     second = make_vector_env(5, options(rewards=rewards, mode="SAME_STEP", by_agent=by_agent))

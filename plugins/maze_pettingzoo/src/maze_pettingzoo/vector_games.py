@@ -129,9 +129,7 @@ class VectorGames:
         for row, turn in zip(paid, self._turns, strict=True):
             row[:] = rewards[turn.agent]
         ended, cut = self._of_all(terminated), self._of_all(truncated)
-        over = ended | cut
-        if over.ndim == 1:
-            return paid, over, cut & ~ended
+        over = np.atleast_2d(ended | cut)
         if unlike := np.flatnonzero((over != over[0]).any(axis=0)).tolist():
             raise EnvError(
                 f"some agents of game {unlike[0]} left, and others did not",
@@ -142,7 +140,7 @@ class VectorGames:
                 owner=self._where(),
                 help='games that agents leave are played one by one: [env] use = "pettingzoo"',
             )
-        return paid, over[0], over[0] & ~ended.any(axis=0)
+        return paid, over[0], over[0] & ~np.atleast_2d(ended).any(axis=0)
 
     def _of_all(self, flags: Any) -> np.ndarray:
         """(N,) where they are the same for all agents; else (agents, N)."""
