@@ -69,7 +69,7 @@ class CheckpointOptions:
     """When the run is saved. At each such boundary the training environments are re-seeded."""
 
     every_epochs: int = attrs.field(default=5, validator=at_least(1))
-    """Epochs between checkpoints; the last epoch is always saved."""
+    """Epochs between checkpoints, where training environments begin new episodes; the last epoch is always saved."""
     keep: int = attrs.field(default=2, validator=at_least(1))
     """Newest checkpoints kept besides the best one."""
 

@@ -29,6 +29,7 @@ from maze_runtime.training.interruption import Interruption, LeaveEpoch
 from maze_runtime.training.metric import EPISODE_COUNT, MEAN_REWARD, Metric
 from maze_runtime.training.run_files import save_normalization
 from maze_runtime.training.run_in_progress import RunInProgress
+from maze_runtime.training.segments import SegmentWatch
 
 
 class Loop:
@@ -72,6 +73,7 @@ class Loop:
         self.seen = RunInProgress(self, store.folder.parent)
         self._beginning = EpochBeginning(store, trainer, assembly)
         self._divergence = DivergenceWatch(loggers.message)
+        self._segment = SegmentWatch(loggers.message)
         assembly.training_events.order = list(self.state.training_events)
         evaluators.load_event_orders(self.state.evaluation_events, self.state.evaluators_events)
 
@@ -110,6 +112,7 @@ class Loop:
         is_best = self._select(train, evaluation)
         self._log(train, evaluation, is_best)
         self._divergence.see(self.state.epoch, train)
+        self._segment.see(train)
         self._call_back(evaluation)
         early = self.budget.out_of_patience(self.state) or self.seen.stop_reason
         if done or early:
@@ -159,6 +162,7 @@ class Loop:
         """Everything random begins anew from (run seed, epoch), so that a resumed run takes the same path."""
         seed_global_generators(self.assembly.seeds.seed("global", self.state.epoch))
         self.trainer.start_segment(self.state.epoch)
+        self._segment.begin(self.trainer.env_steps)
 
     def _evaluate(self, last: bool) -> Statistics | None:
         due = self.evaluators.due(self.state.epoch, last)
@@ -204,6 +208,7 @@ class Loop:
             self._save()
         except CheckpointError as error:
             self.loggers.message(f"{error.what}; training goes on and saves again at the next checkpoint")
+        self._segment.end(self.trainer.env_steps)
         self._start_segment()
 
     def _outcome(self, status: str, reason: str) -> Outcome:
