@@ -27,7 +27,7 @@ class SACOptions:
 
     n_epochs: int = attrs.field(default=0, validator=at_least(0))
     """Epochs to train; 0: until another budget, patience or the user stops the run."""
-    epoch_length: int = attrs.field(default=100, validator=at_least(1))
+    epoch_length: int = attrs.field(default=1000, validator=at_least(1))
     """Iterations an epoch; each collects `rollouts_per_iteration` rollouts and makes `num_batches_per_iter` updates."""
     patience: int = attrs.field(default=50, validator=at_least(0))
     """Stop after so many evaluations without a better one; 0: never."""

@@ -19,7 +19,8 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         options="maze_sac.options:SACOptions",
         critic="state-action",
         collects_rollouts=True,
-        summary="Soft actor-critic: off-policy, for continuous, discrete and mixed actions.",
+        n_envs=1,
+        summary="Soft actor-critic: off-policy, for continuous, discrete and mixed actions; 1 environment by default.",
     )
 
 
