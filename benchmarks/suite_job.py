@@ -118,7 +118,8 @@ def ours(job: Job, task: Task, watch: Watch, run_dir: Path) -> int:
     config = RunContext(experiment=experiment, overrides=overrides, silent=True).config
     if config["trainer"].get("n_epochs"):
         overrides["trainer.n_epochs"] = 0
-    overrides["evaluation.every_epochs"] = overrides["checkpoint.every_epochs"] = _epochs_between(config, job)
+    # Checkpoints stay where the defaults have them, for training episodes begin anew at each.
+    overrides["evaluation.every_epochs"] = _epochs_between(config, job)
     context = RunContext(experiment=experiment, overrides=overrides, run_dir=run_dir, silent=True)
     return int(context.train(callbacks=[see]).env_steps)
 
