@@ -121,8 +121,9 @@ def _processes(n: int) -> dict[str, Any]:
 
 
 def _pong(**tables: Any) -> dict[str, Any]:
-    trainer = {"clip_range": 0.1, "entropy_coef": 0.01}
-    return {"preset": "atari", **_ppo("ale_py:ALE/Pong-v5", trainer=trainer, **tables)}
+    experiment = _ppo("ale_py:ALE/Pong-v5", trainer={"clip_range": 0.1, "entropy_coef": 0.01}, **tables)
+    del experiment["wrappers"]  # those of the preset stay
+    return {"preset": "atari", **experiment}
 
 
 def _pong_batch(**model: Any) -> dict[str, Any]:
