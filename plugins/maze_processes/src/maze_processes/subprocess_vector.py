@@ -24,6 +24,7 @@ from maze_processes.progress import EnvFactory
 from maze_processes.shared_ticks import SharedTicks, array_specs
 from maze_processes.structured_merge import merge_ticks, split_actions
 from maze_runtime.env.batching import check_same_spaces
+from maze_runtime.rollout.batch_notes import notes_of_idle
 from maze_runtime.workers.options import WorkersOptions
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class SubprocessVectorEnv:
 
     Attributes:
         seeds_every_episode: see `SeedsEveryEpisode`.
+        notes: see `HasNotes`.
         workers: hold the environments.
 
     Args:
@@ -85,6 +87,7 @@ class SubprocessVectorEnv:
         if not env_factories or n_processes < 1:
             raise RequestError("a vector environment needs at least one environment and one process")
         self.n_envs = len(env_factories)
+        self.notes = notes_of_idle(n_processes, self.n_envs, "[vector] n_processes")
         self.n_processes = min(n_processes, self.n_envs)
         self._collector: RemoteCollector | None = None
         self._seeds: list[list[int]] = [[] for _ in range(self.n_envs)]

@@ -19,6 +19,7 @@ from maze_kernel.contracts.workers import WorkerPool
 from maze_kernel.errors import RequestError
 from maze_runtime.models.capabilities import SamplesDistributions
 from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.rollout.batch_notes import notes_of_idle
 from maze_runtime.rollout.collecting_actor import CollectingPlan
 from maze_runtime.rollout.pooled_rollouts import PooledRollouts
 from maze_runtime.rollout.remote_collector import RemoteCollector
@@ -63,6 +64,7 @@ class PooledBatch:
 
     Attributes:
         bounds: worker i has environments bounds[i] … bounds[i + 1] − 1.
+        notes: see `HasNotes`.
 
     Args:
         pool: closed with this object.
@@ -75,6 +77,7 @@ class PooledBatch:
 
     def __init__(self, pool: WorkerPool, context: VectorContext, options: PooledVectorOptions) -> None:
         self.n_envs = context.n_envs
+        self.notes = notes_of_idle(pool.n_workers, self.n_envs, "[workers] count")
         n_workers = min(pool.n_workers, self.n_envs)
         self.bounds = [self.n_envs * worker // n_workers for worker in range(n_workers + 1)]
         self._pool = pool

@@ -23,6 +23,7 @@ from maze_kernel.selection import Selection
 from maze_runtime.events.aggregation import EpochAggregator
 from maze_runtime.events.kpi import BaseEnvEvents
 from maze_runtime.events.raw_reward import raw_reward_of
+from maze_runtime.rollout.batch_notes import HasNotes
 from maze_runtime.run.batch_factory import BatchFactory, native_form, wrap_batch
 from maze_runtime.run.env_factory import EnvFactory, adapters_of, is_transform
 from maze_runtime.run.placing import placed
@@ -147,6 +148,11 @@ class Assembly:
         pairs = zip(self.transform_selections, self.transforms, strict=True)
         chosen = [own for named, own in pairs if is_by_default(named, self.experiment, self.kernel.catalog)]
         return [note for transform in chosen for note in getattr(transform, "notes", ())]
+
+    def notes_of_batches(self) -> list[str]:
+        """What batches of training environments say of themselves; see `HasNotes`."""
+        found = [capability(batch, HasNotes) for batch in self._training_batches]  # type: ignore[type-abstract]
+        return [note for batch in found if batch is not None for note in batch.notes]
 
     def estimate_transforms(
         self,

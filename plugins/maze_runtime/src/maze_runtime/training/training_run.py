@@ -181,6 +181,8 @@ class TrainingRun:
         trainer: Trainer = assembly.make_trainer(assembly.trainer_context(self._progress))
         self._stack.callback(trainer.close)
         self._add_loggers(trainer, checkpoint.epoch if checkpoint else 0)
+        for note in assembly.notes_of_batches():
+            self._loggers.message(note)
         store = CheckpointStore(self.path, keep=assembly.experiment.checkpoint.keep)
         state = LoopState()
         if checkpoint is not None:
