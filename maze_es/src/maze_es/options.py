@@ -85,7 +85,7 @@ class ESOptions:
     patience: int = attrs.field(default=0, validator=at_least(0))
     """Stop after so many evaluations without a better one; 0: never."""
     max_env_steps: int = attrs.field(default=0, validator=at_least(0))
-    """Stop after the epoch that reaches this number of environment steps; 0: no budget."""
+    """Stop after the update that reaches this number of environment steps; 0: no budget."""
     device: str = "cpu"
     """Where the policies run: "auto", "cpu", "cuda" or "cuda:1"; workers run them on the CPU."""
     compile: bool = False

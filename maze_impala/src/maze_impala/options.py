@@ -24,7 +24,7 @@ class ImpalaOptions:
     patience: int = attrs.field(default=15, validator=at_least(0))
     """Stop after so many evaluations without a better one; 0: never."""
     max_env_steps: int = attrs.field(default=0, validator=at_least(0))
-    """Stop after the epoch that reaches this number of environment steps; 0: no budget."""
+    """Stop after the update that reaches this number of environment steps; 0: no budget."""
     device: str = "cpu"
     """Where the learner runs: "auto", "cpu", "cuda" or "cuda:1"; actors run on the CPU."""
     compile: bool = False

@@ -54,6 +54,16 @@ def test_reports_say_how_many_steps_were_taken():
     assert [(report.env_steps, report.fraction, report.phase) for report in reports] == [(12, 0.25, "rollout")]
 
 
+@pytest.mark.parametrize(("budget", "n_updates"), [(0, 5), (100, 5), (30, 3), (25, 3), (10, 1), (5, 1)])
+def test_updates_of_ten_steps_end_with_the_budget(budget, n_updates):
+    counters = Counters(PPOOptions(max_env_steps=budget), lambda _progress: None)
+    done = []
+    for index in counters.updates(5):
+        counters.env_steps += 10
+        done.append(index)
+    assert done == list(range(n_updates))
+
+
 def test_compiling_does_not_slow_the_rates_down():
     timer = EpochTimer()
     timer.seconds = {"rollout_seconds": 2.0, "update_seconds": 11.0}

@@ -17,7 +17,7 @@ class DQNOptions(LoopOptions):
     """Deep Q-learning. Source: Mnih et al. 2015; its extensions one by one: Hessel et al. 2018."""
 
     max_env_steps: int = attrs.field(default=100_000, validator=at_least(0))
-    """Stop after the epoch that reaches this number of environment steps; 0: no budget."""
+    """Stop after the update that reaches this number of environment steps; 0: no budget."""
     epoch_length: int = attrs.field(default=500, validator=at_least(1))
     """Iterations an epoch; each takes `n_rollout_steps` decisions in every environment and makes `num_batches_per_iter` updates."""  # noqa: E501
     n_rollout_steps: int = attrs.field(default=1, validator=at_least(1))

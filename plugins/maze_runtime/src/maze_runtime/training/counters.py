@@ -59,10 +59,10 @@ class Counters:
         self._is_late = bool(self._report(progress)) or self._is_late
 
     def updates(self, n_updates: int) -> Iterator[int]:
-        """0 … n − 1, one an update of the epoch that begins; fewer where `report` learns that the run's time is up."""
+        """0 … n − 1, one an update of the epoch that begins; fewer where steps or time of the run are used up."""
         self._is_late = False
         for index in range(n_updates):
-            if index and self._is_late:
+            if index and (self._is_late or 0 < self._max_env_steps <= self.env_steps):
                 return
             yield index
 

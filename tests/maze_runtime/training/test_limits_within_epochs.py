@@ -1,0 +1,83 @@
+"""`max_env_steps` and `--max-seconds` end the running epoch at its next update, and what was learnt is kept."""
+
+import pytest
+
+from maze_kernel.config.load import experiment_from_mapping
+from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.loop import Loop
+from maze_runtime.training.resume import stored_experiment
+from maze_runtime.training.train import train
+
+LIMIT = 3
+ROLLOUTS = {"n_rollout_steps": 8, "epoch_length": 400}
+REPLAY = {**ROLLOUTS, "initial_buffer_size": 16, "batch_size": 8}
+TRAINERS = {
+    "ppo": {**ROLLOUTS, "n_optimization_epochs": 1, "batch_size": 16},
+    "a2c": ROLLOUTS,
+    "impala": {**ROLLOUTS, "num_actors": 2, "actors_batch_size": 2},
+    "sac": REPLAY,
+    "dqn": REPLAY,
+    "td3": REPLAY,
+}
+
+
+class Clock:
+    """A logger that lets a second pass at each sign of life."""
+
+    def __init__(self):
+        self.seconds = 0
+
+    def write(self, record):
+        pass
+
+    def progress(self, progress):
+        self.seconds += progress.fraction > 0 and progress.phase != "evaluate"
+
+
+@pytest.fixture
+def trained(kernel, tmp_path):
+    """What a run of a trainer that is called so came to; an epoch has 6 400 steps."""
+
+    def run(use, trainer, **limits):
+        env = {"use": "gym", "id": "Pendulum-v1"} if use == "td3" else {"use": "maze_testing.environments:Identity"}
+        data = {
+            "name": "limited",
+            "env": env,
+            "trainer": {"use": use, "n_epochs": 5, **TRAINERS[use], **trainer},
+            "vector": {"n_envs": 2},
+            "evaluation": {"n_episodes": 1},
+            "loggers": [{"use": "csv"}],
+        }
+        return train(
+            experiment_from_mapping(data, kernel=kernel), kernel, run_dir=tmp_path / "run", verbosity=-1, **limits
+        )
+
+    return run
+
+
+def _ended_in_its_first_epoch(result, reason):
+    assert (result.outcome.status, result.outcome.reason) == ("done", reason)
+    assert result.epochs == result.outcome.best_epoch == 1
+    assert CheckpointStore(result.run_dir).pointed("last") == 1
+
+
+@pytest.mark.parametrize("use", TRAINERS)
+def test_an_epoch_ends_when_the_time_is_used_up(trained, monkeypatch, use):
+    clock = Clock()
+    monkeypatch.setattr(Loop, "_seconds", lambda _self: clock.seconds)
+    result = trained(use, {}, max_seconds=LIMIT, extra_loggers=[clock])
+    _ended_in_its_first_epoch(result, "3 seconds used")
+    assert 0 < result.env_steps < 2 * 8 * 400
+
+
+@pytest.mark.parametrize("use", TRAINERS)
+def test_an_epoch_ends_with_the_update_that_uses_up_the_steps(trained, use):
+    result = trained(use, {"max_env_steps": 100})
+    _ended_in_its_first_epoch(result, "112 environment steps done")
+
+
+def test_a_run_that_is_given_more_steps_goes_on(trained, kernel):
+    first = trained("td3", {"max_env_steps": 100})
+    loaded = stored_experiment(first.run_dir, kernel=kernel, overrides=["trainer.max_env_steps=150"])
+    second = train(loaded, kernel, resume=first.run_dir, verbosity=-1)
+    assert (first.env_steps, second.env_steps, second.epochs) == (112, 160, 2)
