@@ -41,7 +41,7 @@ def table(*, shared=False, non_lin="tanh"):
 
 @pytest.fixture(autouse=True)
 def on_such_a_processor(monkeypatch):
-    monkeypatch.setattr(dense, "ARE_USED", True)
+    monkeypatch.setattr(dense, "HAS_WIDE_VECTORS", True)
     if products_library() is None:
         pytest.skip("no compiler here")
 

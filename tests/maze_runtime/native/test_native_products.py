@@ -79,9 +79,9 @@ def test_what_is_not_finite_arrives_where_it_belongs(multiply):
     assert torch.equal(found.isfinite(), exact.isfinite())
 
 
-def exchanged(function, *inputs, native=True):
+def exchanged(function, *inputs, native=True, onednn=True):
     traced = make_fx(function, tracing_mode="fake")(*inputs)
-    WideProducts(native=native)(traced.graph)
+    WideProducts(native=native, onednn=onednn)(traced.graph)
     traced.recompile()
     return traced
 
@@ -119,6 +119,13 @@ def test_what_threads_or_onednn_do_better_is_left_to_them(threads):
         assert products_of(exchanged(two_layers, *inputs)) == expected, (n_threads, sizes)
 
 
+def test_large_ones_are_mkls_where_it_has_the_whole_width(threads):
+    threads(1)
+    for n_rows, expected in ((8, (2, 0)), (FEWEST >> 15, (0, 0))):
+        inputs = torch.randn(n_rows, 256), torch.randn(256, 256), torch.randn(256)
+        assert products_of(exchanged(two_layers, *inputs, onednn=False)) == expected
+
+
 def test_other_numbers_stay_with_torch(threads):
     threads(1)
     in_double = torch.randn(32, 20).double(), torch.randn(16, 20).double(), torch.randn(16).double()
@@ -145,6 +152,7 @@ def test_releases_that_were_not_tried_go_without(monkeypatch, release, given):
 
 def test_code_with_and_without_them_is_told_apart(threads):
     threads(1)
-    kinds = [WideProducts(native=True).uuid(), WideProducts(native=False).uuid()]
+    options = [{"native": native, "onednn": onednn} for native in (False, True) for onednn in (False, True)]
+    kinds = [WideProducts(**own).uuid() for own in options]
     threads(2)
-    assert len({*kinds, WideProducts(native=True).uuid()}) == 3
+    assert len({*kinds, *(WideProducts(**own).uuid() for own in options)}) == 8

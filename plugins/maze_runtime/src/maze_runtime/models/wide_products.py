@@ -39,9 +39,13 @@ def _description() -> str:
         return platform.processor()
 
 
+HAS_WIDE_VECTORS = torch.backends.cpu.get_cpu_capability() == "AVX512"
+"""Whether the processor has vectors of 512 bits, whoever makes it: for these `maze_runtime.native` is written."""
+
+
 def _are_used() -> bool:
     has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return has_both and torch.backends.cpu.get_cpu_capability() == "AVX512" and is_wide_amd(_description())
+    return has_both and HAS_WIDE_VECTORS and is_wide_amd(_description())
 
 
 ARE_USED = _are_used()

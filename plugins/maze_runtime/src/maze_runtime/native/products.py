@@ -1,8 +1,9 @@
-"""Products of matrices in C++, for compiled updates on processors that torch's own libraries serve badly.
+"""Products of matrices in C++, for compiled updates on processors with vectors of 512 bits.
 
-MKL computes at half of the width of AMD's newer processors, and a call of oneDNN takes longer than a product of layers
-of 64 units; see `maze_runtime.models.wide_products`. `products.cpp` takes a third of MKL's time at such sizes, and no
-more than oneDNN's on one thread at others. Compiled code calls it without Python in between.
+A call of MKL or oneDNN takes as long as a product of layers of 64 units, and MKL computes at half of the width of AMD's
+newer processors; see `maze_runtime.models.wide_products`. At such sizes `products.cpp` takes three quarters of MKL's
+time on Intel's processors and a third on those, where it takes no more than oneDNN's on one thread at others, too.
+Compiled code calls it without Python in between.
 """
 
 from __future__ import annotations

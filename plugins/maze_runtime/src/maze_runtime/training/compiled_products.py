@@ -18,27 +18,32 @@ _aten = torch.ops.aten
 class WideProducts(CustomGraphPass):
     """Exchanges products of float32 matrices in a graph that is compiled for the CPU.
 
-    `products.cpp` takes what it has no need of further threads for, oneDNN what else is large; the rest stays MKL's.
+    `products.cpp` takes small ones, and where oneDNN would take the large ones, those on one thread, too. The rest is
+    MKL's.
 
     Args:
         native: `products.cpp` is there.
+        onednn: MKL serves large ones badly here; see `ARE_USED`.
     """
 
-    def __init__(self, *, native: bool) -> None:
+    def __init__(self, *, native: bool, onednn: bool) -> None:
         self._native = native
+        self._onednn = onednn
 
     def __call__(self, graph: Graph) -> None:
         """Exchange them in place."""
         for node in list(graph.nodes):
             n_products = _multiply_adds(node)
-            if n_products and self._native and (n_products < FEWEST or _on_one_thread(n_products)):
+            is_large = n_products >= FEWEST
+            if n_products and self._native and (not is_large or (self._onednn and _on_one_thread(n_products))):
                 _call_native(graph, node)
-            elif n_products >= FEWEST:
+            elif is_large and self._onednn:
                 _call_onednn(graph, node)
 
     def uuid(self) -> Any:
         """Tells what was compiled with this pass from other code in the cache on disk."""
-        return get_hash_for_files((__file__,), f"{FEWEST} {MOST} {self._native} {torch.get_num_threads()}")
+        limits, libraries = f"{FEWEST} {MOST} {torch.get_num_threads()}", f"{self._native} {self._onednn}"
+        return get_hash_for_files((__file__,), f"{limits} {libraries}")
 
 
 def _on_one_thread(n_products: int) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from maze_runtime.models.flat_parameters import FlatParameters
-from maze_runtime.models.wide_products import ARE_USED
+from maze_runtime.models.wide_products import ARE_USED, HAS_WIDE_VECTORS
 
 BETA1, BETA2 = 0.9, 0.999
 _NOTHING: list[Tensor] = []
@@ -157,7 +157,7 @@ def compile_update(update: Callable[..., Any], device: torch.device) -> Callable
 
 def _compiled(update: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
     options: dict[str, Any] = {"cpp_wrapper": True} if device.type == "cpu" else {}
-    if device.type == "cpu" and ARE_USED:
+    if device.type == "cpu" and HAS_WIDE_VECTORS:
         options |= _products_options()
     guard_filter = getattr(torch.compiler, "keep_tensor_guards_unsafe", None)
     if guard_filter is not None:
@@ -173,4 +173,4 @@ def _products_options() -> dict[str, Any]:
     from maze_runtime.training.compiled_products import WideProducts
 
     native = native_products_option()
-    return {**native, "post_grad_custom_pre_pass": WideProducts(native=bool(native))}
+    return {**native, "post_grad_custom_pre_pass": WideProducts(native=bool(native), onednn=ARE_USED)}
