@@ -124,7 +124,7 @@ class TrainerComponent(Component):
     n_envs: int | None = attrs.field(default=None, validator=attrs.validators.optional(at_least(1)))
     """Environments its defaults are meant for, which a run has where `[vector]` says nothing; None: as there."""
     preset: str | None = None
-    """Preset whose wrappers its defaults are meant for: a run has them that names none, if the preset is installed."""
+    """Preset of the wrappers or the model that its defaults are meant for: a run that names none has them, if the preset is installed."""  # noqa: E501
     default: bool = False
     """Whether Python code that names no trainer gets it."""
 

@@ -1,11 +1,11 @@
-"""What this distribution gives to Maze: perception blocks and model templates."""
+"""What this distribution gives to Maze: perception blocks, model templates and a preset."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from maze_kernel import hookimpl
-from maze_kernel.components import BlockComponent, ModelComponent
+from maze_kernel.components import BlockComponent, ModelComponent, PresetComponent
 
 MAZE_PLUGIN_API = 1
 
@@ -125,4 +125,14 @@ def maze_models() -> Iterable[ModelComponent]:
         target="maze_perception.models.custom:make_custom_model",
         options="maze_perception.options:CustomOptions",
         summary="Policy, critic, or both are networks of your own; the other is a default network.",
+    )
+
+
+@hookimpl
+def maze_presets() -> Iterable[PresetComponent]:
+    """Networks that a trainer may want by default (`TrainerComponent.preset`)."""
+    yield PresetComponent(
+        name="dense-128",
+        target="maze_perception.presets:dense_128.toml",
+        summary="The networks of `auto` with two layers of 128 units.",
     )

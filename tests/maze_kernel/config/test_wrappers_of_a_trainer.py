@@ -1,4 +1,4 @@
-"""A trainer may name a preset whose wrappers its defaults are meant for; whatever says `wrappers` goes before it."""
+"""A trainer may name a preset of wrappers or a model that its defaults are meant for; what is said goes before it."""
 
 import pytest
 import toy_plugin
@@ -22,16 +22,19 @@ class Scaling:
     def maze_trainers(self):
         target, options = "toy_targets:build", "toy_options:CommonOptions"
         yield TrainerComponent(name="scaling", target=target, options=options, preset="scaled")
+        yield TrainerComponent(name="wide", target=target, options=options, preset="nine-units")
         yield TrainerComponent(name="hopeful", target=target, options=options, preset="not-installed")
 
     @hookimpl
     def maze_presets(self):
         yield PresetComponent(name="scaled", target=f"{__name__}:SCALED")
+        yield PresetComponent(name="nine-units", target=f"{__name__}:WIDE")
         yield PresetComponent(name="own", target=f"{__name__}:OWN")
         yield PresetComponent(name="quick", target=f"{__name__}:QUICK")
 
 
 QUICK = {"vector": {"n_envs": 5}}
+WIDE = {"model": {"use": "net", "critic": {"use": "dense", "hidden_units": [9]}}}
 
 
 @pytest.fixture
@@ -66,3 +69,28 @@ def test_whatever_names_wrappers_goes_before_it(factors):
 
 def test_others_have_none(factors):
     assert factors("toy") == factors("hopeful") == factors("toy_targets:build") == []
+
+
+@pytest.fixture
+def critic():
+    kernel = Kernel.of(toy_plugin, Scaling())
+
+    def loaded(**data):
+        data = {"name": "test", "env": {"use": "grid"}, "trainer": "wide", **data}
+        loaded = experiment_from_mapping(data, kernel=kernel)
+        assert experiment_from_mapping(loaded.resolved, kernel=kernel).resolved == loaded.resolved
+        selected = loaded.experiment.model.option("critic")
+        return selected and selected.option("hidden_units")
+
+    return loaded
+
+
+def test_a_trainer_gives_a_model_and_completes_the_same_one(critic):
+    assert critic() == (9,)
+    assert critic(wrappers=[]) == (9,)
+    assert critic(model={"use": "net", "blocks": {"position": {"use": "dense"}}}) == (9,)
+
+
+def test_what_is_said_of_the_model_goes_before_it(critic):
+    assert critic(model={"use": "net", "critic": {"use": "dense", "hidden_units": [3]}}) == (3,)
+    assert critic(model={"use": "toy_targets:build"}) is None

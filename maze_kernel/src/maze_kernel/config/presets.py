@@ -40,7 +40,7 @@ def lay_presets(data: Mapping[str, Any], names: Any, catalog: Catalog, problems:
 
 
 def lay_trainer_defaults(data: Mapping[str, Any], catalog: Catalog, problems: Problems) -> dict[str, Any]:
-    """The data on top of what its trainer's own defaults are meant for: its number of environments, its wrappers."""
+    """The data on top of what its trainer's own defaults are meant for: environments, wrappers, networks."""
     selected, presets = data.get("trainer"), [entry.component.name for entry in catalog.entries("preset")]
     use = selected.get("use") if isinstance(selected, Mapping) else getattr(selected, "use", selected)
     for entry in catalog.entries("trainer"):
@@ -49,7 +49,7 @@ def lay_trainer_defaults(data: Mapping[str, Any], catalog: Catalog, problems: Pr
             continue
         below = {} if record.n_envs is None else {"vector": {"n_envs": record.n_envs}}
         data = _lay_beneath(data, below, f"trainer {use!r}", problems.origin.beneath)
-        if "wrappers" not in data and record.preset in presets:
+        if record.preset in presets:
             data = lay_presets(data, record.preset, catalog, problems)
     return dict(data)
 

@@ -18,7 +18,7 @@ class TD3Options(LoopOptions):
 
     max_env_steps: int = attrs.field(default=1_000_000, validator=at_least(0))
     """Stop after the update that reaches this number of environment steps; 0: no budget."""
-    epoch_length: int = attrs.field(default=250, validator=at_least(1))
+    epoch_length: int = attrs.field(default=1000, validator=at_least(1))
     """Iterations an epoch; each takes `n_rollout_steps` decisions in every environment and makes `num_batches_per_iter` updates."""  # noqa: E501
     n_rollout_steps: int = attrs.field(default=1, validator=at_least(1))
     """Decisions of each environment an iteration."""

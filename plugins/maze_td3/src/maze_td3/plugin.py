@@ -18,5 +18,7 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         target="maze_td3.trainer:TD3Trainer",
         options="maze_td3.options:TD3Options",
         critic="state-action",
-        summary="Twin delayed DDPG: off-policy, a deterministic policy for numbers; DDPG as a setting.",
+        n_envs=1,
+        preset="dense-128",
+        summary="Twin delayed DDPG: off-policy, a deterministic policy for numbers; 1 environment by default.",
     )

@@ -1,0 +1,1 @@
+"""Presets of this distribution, one TOML file each."""
