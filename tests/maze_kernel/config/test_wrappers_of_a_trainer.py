@@ -94,3 +94,8 @@ def test_a_trainer_gives_a_model_and_completes_the_same_one(critic):
 def test_what_is_said_of_the_model_goes_before_it(critic):
     assert critic(model={"use": "net", "critic": {"use": "dense", "hidden_units": [3]}}) == (3,)
     assert critic(model={"use": "toy_targets:build"}) is None
+
+
+def test_a_table_that_selects_nothing_is_completed(critic):
+    assert critic(model={"blocks": {"position": {"use": "dense"}}}) == (9,)
+    assert critic(model={"critic": {"use": "dense", "hidden_units": [3]}}) == (3,)

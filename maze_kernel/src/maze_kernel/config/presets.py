@@ -63,6 +63,6 @@ def _lay_beneath(
         own = result.get(key)
         if key not in result:
             result[key], owners[*at, key] = copy.deepcopy(value), owner
-        elif isinstance(own, Mapping) and isinstance(value, Mapping) and own.get("use") == value.get("use"):
+        elif isinstance(own, Mapping) and isinstance(value, Mapping) and own.get("use") in (None, value.get("use")):
             result[key] = _lay_beneath(own, value, owner, owners, (*at, key))
     return result

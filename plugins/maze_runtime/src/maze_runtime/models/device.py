@@ -11,8 +11,8 @@ from threadpoolctl import ThreadpoolController
 
 from maze_kernel.errors import RequestError
 
-SMALL_WORK = 10_000_000
-"""Multiply-adds (parameters times rows); below this, handing work to a second thread costs more than it saves."""
+SMALL_WORK = 20_000_000
+"""Multiply-adds (parameters times rows); below this, handing work to a second thread costs what it saves."""
 
 
 def resolve_device(name: str) -> torch.device:
