@@ -66,9 +66,9 @@ class Results:
 
 
 def read_results(out: Path) -> Results:
-    """All jobs below a folder."""
+    """All jobs below a folder, `<settings>/<task>/<name>`; what is deeper belongs to jobs that are running."""
     results = Results()
-    for path in sorted(out.rglob("*.jsonl")):
+    for path in sorted(out.glob("*/*/*.jsonl")):
         head, *lines, last = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
         results.curves[_job(head)] = Curve(
             env_steps=np.array([line["env_steps"] for line in lines], np.int64),
@@ -76,7 +76,7 @@ def read_results(out: Path) -> Results:
             seconds=last["seconds"],
             versions=head["versions"],
         )
-    for path in sorted(out.rglob("*.failed")):
+    for path in sorted(out.glob("*/*/*.failed")):
         head, what = path.read_text(encoding="utf-8").splitlines()[:2]
         results.failed[_job(json.loads(head))] = what
     return results
