@@ -30,7 +30,7 @@ class DQNOptions(LoopOptions):
     """Learning rate of Adam: a number, or a schedule over the run's budget."""
     gamma: float = attrs.field(default=0.99, validator=between(0.0, 1.0))
     """Discount a flat step, 0 to 1."""
-    n_step: int = attrs.field(default=5, validator=at_least(1))
+    n_step: int = attrs.field(default=3, validator=at_least(1))
     """Rewards that are added up before the value of what follows. Sutton and Barto 2018, equation 7.1."""
     double: bool = True
     """The trained network chooses the action that the target network values. van Hasselt et al. 2016."""
