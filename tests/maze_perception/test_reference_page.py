@@ -99,6 +99,8 @@ def test_the_readme_lists_every_component_and_option(kernel, folder):
             component = entry.component
             assert f"`{component.name}`" in readme
             assert component.summary in readme
+            if component.kind == "preset":
+                continue  # a preset is a table, without options of its own
             section = readme.partition(f"### `{component.name}`\n")[2].partition("\n### ")[0]
             rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
             stated = {
