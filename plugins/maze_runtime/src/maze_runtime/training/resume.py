@@ -51,7 +51,8 @@ def stored_experiment(
 
     stored = open_run(run)
     given = components or {}
-    resolved = {**_without_options_of_mode(stored.resolved, overrides), **given}
+    # What a trainer's defaults are meant for today is not what a run that was begun without a model has
+    resolved = {"model": None, **_without_options_of_mode(stored.resolved, overrides), **given}
     loaded = experiment_from_mapping(
         resolved, kernel=kernel, origin=str(stored.path / "run.json"), overrides=overrides, import_paths=False
     )
