@@ -20,7 +20,7 @@ SIZES = [(256, 256, 256), (2048, 64, 64), (512, 20, 256), (8192, 256, 1)]
 
 @pytest.fixture
 def on_such_a_processor(monkeypatch):
-    monkeypatch.setattr(wide_products, "ARE_USED", True)
+    monkeypatch.setattr(wide_products, "USES_ONEDNN", True)
 
 
 def tensors(n_rows, n_inputs, n_units):
@@ -149,7 +149,7 @@ def test_shapes_that_do_not_fit_are_named_by_torch():
 
 
 def test_other_processors_leave_everything_to_torch(monkeypatch):
-    monkeypatch.setattr(wide_products, "ARE_USED", False)
+    monkeypatch.setattr(wide_products, "USES_ONEDNN", False)
     inputs = tensors(256, 256, 256)
     assert products_of(lambda: gradients(linear, inputs, (True, True, True))) == 0
 
@@ -229,7 +229,7 @@ def test_compiled_graphs_get_them_in_the_place_of_large_products():
 
 @pytest.mark.slow
 def test_compiled_updates_take_the_steps_of_eager_ones(monkeypatch):
-    for name in ("ARE_USED", "HAS_WIDE_VECTORS"):
+    for name in ("USES_ONEDNN", "HAS_WIDE_VECTORS"):
         monkeypatch.setattr(f"maze_runtime.training.flat_adam.{name}", True)
     options = {"epsilon": 1e-8, "max_grad_norm": 0.0}
     eager, compiled = (GradientStep(network(), loss, **options, compiled=one) for one in (False, True))

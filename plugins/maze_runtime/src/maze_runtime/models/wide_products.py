@@ -43,12 +43,12 @@ HAS_WIDE_VECTORS = torch.backends.cpu.get_cpu_capability() == "AVX512"
 """Whether the processor has vectors of 512 bits, whoever makes it: for these `maze_runtime.native` is written."""
 
 
-def _are_used() -> bool:
+def _uses_onednn() -> bool:
     has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return has_both and HAS_WIDE_VECTORS and is_wide_amd(_description())
 
 
-ARE_USED = _are_used()
+USES_ONEDNN = _uses_onednn()
 """Whether oneDNN takes large products here: by the processor alone, so that a run gives the same numbers again."""
 
 # An operation of its own, since recordings take none with lists of numbers
@@ -118,7 +118,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 def _pays(x: Tensor, weight: Tensor) -> bool:
     return (
-        ARE_USED
+        USES_ONEDNN
         and x.dim() == 2
         and x.shape[1] == weight.shape[1]  # else torch says what does not fit
         and x.numel() * weight.shape[0] >= FEWEST

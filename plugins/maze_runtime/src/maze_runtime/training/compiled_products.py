@@ -23,7 +23,7 @@ class WideProducts(CustomGraphPass):
 
     Args:
         native: `products.cpp` is there.
-        onednn: MKL serves large ones badly here; see `ARE_USED`.
+        onednn: MKL serves large ones badly here; see `USES_ONEDNN`.
     """
 
     def __init__(self, *, native: bool, onednn: bool) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from maze_runtime.models.flat_parameters import FlatParameters
-from maze_runtime.models.wide_products import ARE_USED, HAS_WIDE_VECTORS
+from maze_runtime.models.wide_products import HAS_WIDE_VECTORS, USES_ONEDNN
 
 BETA1, BETA2 = 0.9, 0.999
 _NOTHING: list[Tensor] = []
@@ -173,4 +173,4 @@ def _products_options() -> dict[str, Any]:
     from maze_runtime.training.compiled_products import WideProducts
 
     native = native_products_option()
-    return {**native, "post_grad_custom_pre_pass": WideProducts(native=bool(native), onednn=ARE_USED)}
+    return {**native, "post_grad_custom_pre_pass": WideProducts(native=bool(native), onednn=USES_ONEDNN)}
