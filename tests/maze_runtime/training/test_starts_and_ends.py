@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from maze_kernel.errors import EnvError, RequestError
+from maze_kernel.errors import CheckpointError, EnvError, RequestError
 from maze_runtime.run.storage import Storage
+from maze_runtime.training import training_run
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.train import train
 
@@ -122,6 +123,23 @@ def test_a_run_without_a_whole_checkpoint_says_which_it_passed_over(toy):
     assert "skipped checkpoint epoch-000002" in log
     assert "no whole checkpoint: training starts at the beginning" in log
     assert result_of(run_dir, 4) == whole
+
+
+def test_a_run_whose_checkpoint_cannot_be_restored_is_left_as_it_is(toy, monkeypatch):
+    run_dir = toy.train("a", "trainer.n_epochs=2", CHANGES[1]).run_dir
+    record = (run_dir / "run.json").read_bytes()
+
+    def refuse(*_arguments):
+        raise CheckpointError("the checkpoint does not fit")
+
+    monkeypatch.setattr(training_run, "restore", refuse)
+    with pytest.raises(CheckpointError, match="does not fit"):
+        toy.resume("a", CHANGES[0])
+    assert (run_dir / "run.json").read_bytes() == record
+    monkeypatch.undo()
+    toy.resume("a", CHANGES[0])
+    (resumption,) = json.loads((run_dir / "run.json").read_text())["resumed"]
+    assert resumption == {"epoch": 2, "overrides": [CHANGES[0]]}
 
 
 def test_a_folder_where_a_start_was_killed_takes_a_new_run(toy):

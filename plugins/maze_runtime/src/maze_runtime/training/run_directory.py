@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
+
 from maze_kernel.errors import RequestError
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.directory import (
@@ -11,7 +13,6 @@ from maze_runtime.run.directory import (
     clean_run_directory,
     create_run_directory,
     is_unused,
-    note_resumption,
     open_run,
     write_experiment,
 )
@@ -21,10 +22,25 @@ from maze_runtime.training.initialization import open_source
 from maze_runtime.training.resume import check_compatible
 
 
-def run_directory(
-    assembly: Assembly, run_dir: Path | None, resume: Path | None, overwrite: bool
-) -> tuple[Path, Checkpoint | None, list[str]]:
-    """The directory of a run, the checkpoint it goes on from, and what is to be said about it.
+@attrs.frozen
+class RunDirectory:
+    """Where a run is written, and what it goes on from.
+
+    Attributes:
+        checkpoint: the newest one of a run that goes on; None: training starts at the beginning.
+        notes: what is to be said about it.
+        resumption: of a run that goes on: for `note_resumption`, once its checkpoint is restored. Until then
+            `run.json` describes what has been trained.
+    """
+
+    path: Path
+    checkpoint: Checkpoint | None = None
+    notes: tuple[str, ...] = ()
+    resumption: Resumption | None = None
+
+
+def run_directory(assembly: Assembly, run_dir: Path | None, resume: Path | None, overwrite: bool) -> RunDirectory:
+    """The directory of a run that begins or goes on.
 
     Args:
         run_dir: a new one; None: below `runs/`.
@@ -35,13 +51,13 @@ def run_directory(
         MazeError: nothing was created or replaced.
     """
     if resume is None:
-        return _new_directory(assembly, run_dir, overwrite), None, []
+        return RunDirectory(_new_directory(assembly, run_dir, overwrite))
     if run_dir is not None or overwrite:
         received = "--overwrite" if overwrite else f"--out {run_dir}"
         raise RequestError("a resumed run stays in its directory", received=received, help="leave it away")
     if is_unused(resume):
         path = _new_directory(assembly, resume, overwrite=False)
-        return path, None, ["the run was stopped before it began: training starts at the beginning"]
+        return RunDirectory(path, notes=("the run was stopped before it began: training starts at the beginning",))
     stored = open_run(resume)
     check_compatible(stored.resolved, assembly.loaded)
     clean_run_directory(stored.path)
@@ -51,12 +67,11 @@ def run_directory(
     checkpoint, notes = store.load_newest()
     if checkpoint is None:
         has = "no whole checkpoint" if notes else "no checkpoint yet"
-        notes = [*notes, f"the run has {has}: training starts at the beginning"]
+        note = f"the run has {has}: training starts at the beginning"
     else:
-        notes = [*notes, f"resumed from epoch {checkpoint.epoch}"]
+        note = f"resumed from epoch {checkpoint.epoch}"
     resumption = Resumption(epoch=checkpoint.epoch if checkpoint else 0, overrides=assembly.loaded.overrides)
-    note_resumption(stored.path, assembly.loaded.resolved, resumption)
-    return stored.path, checkpoint, notes
+    return RunDirectory(stored.path, checkpoint, (*notes, note), resumption)
 
 
 def _new_directory(assembly: Assembly, run_dir: Path | None, overwrite: bool) -> Path:

@@ -18,6 +18,7 @@ from maze_kernel.selection import read_option
 from maze_runtime.env.tracebacks import see_alone, traceback_of
 from maze_runtime.models.graph_building import named_graphs
 from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.directory import note_resumption
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.log_notes import LogNotes
 from maze_runtime.run.pools import KnowsLastingPlaces
@@ -98,8 +99,9 @@ class TrainingRun:
         self._assembly = Assembly(loaded, kernel)
         _check_place(self._assembly, run_dir or resume or Path("runs"))
         self._assembly.check_mode()
-        self.path, self._checkpoint, self._notes = run_directory(self._assembly, run_dir, resume, overwrite)
-        self._assembly.run_dir = self.path
+        directory = run_directory(self._assembly, run_dir, resume, overwrite)
+        self._assembly.run_dir = self.path = directory.path
+        self._checkpoint, self._notes, self._resumption = directory.checkpoint, directory.notes, directory.resumption
         self._is_new = resume is None
         self._max_seconds = max_seconds
         self._given_callbacks = tuple(callbacks)
@@ -192,6 +194,8 @@ class TrainingRun:
             save_normalization(store, assembly)
         else:
             store.drop_after(0)
+        if self._resumption is not None:
+            note_resumption(self.path, assembly.loaded.resolved, self._resumption)
         if checkpoint is None and assembly.experiment.initialize_from:
             for line in initialize_from(assembly.experiment.initialize_from, trainer, assembly):
                 self._loggers.message(line)
