@@ -199,8 +199,11 @@ class ActorHandle:
         self.life.die(error)
 
     def _after_a_death(self) -> str:
-        replaced = "" if self._settings.restart.max_restarts else "; max_restarts above 0 replaces a worker that dies"
-        return f"its standard error above may say more{replaced}"
+        more = "its standard error above may say more"
+        if self._settings.restart.max_restarts:
+            return more
+        tables = '[workers], or [vector] of mode "subprocess"'
+        return f"{more}; max_restarts above 0 ({tables}) replaces a worker that dies"
 
     def _expired(self) -> None:
         call = self.life.sent[0]

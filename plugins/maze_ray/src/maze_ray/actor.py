@@ -214,7 +214,7 @@ class RayActor:
     def _after_a_death(self) -> str | None:
         if self.settings.restart.max_restarts:
             return None
-        return "what it printed above may say more; max_restarts above 0 replaces a worker that dies"
+        return "what it printed above may say more; max_restarts above 0 ([workers]) replaces a worker that dies"
 
     def _expired(self) -> None:
         call = self.life.sent[0]
