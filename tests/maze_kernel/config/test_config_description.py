@@ -78,6 +78,9 @@ def test_unknown_names(kernel):
     with pytest.raises(RequestError) as caught:
         describe(kernel, "trainers", "toy")
     assert caught.value.nearest == ("trainer",)
+    with pytest.raises(RequestError) as caught:
+        describe(kernel, "plain-wrapper", "")
+    assert caught.value.help == "for example: maze describe wrapper plain-wrapper"
 
 
 def test_every_option_of_the_kernels_tables_is_explained():

@@ -46,9 +46,8 @@ def describe(
     if name is None:
         from maze_kernel.config.description import require_kind
 
-        require_kind(kind)
-        entries = kernel.catalog.entries(kind)
-        rows = [(entry.component.name, str(entry.plugin), entry.component.summary) for entry in entries]
+        require_kind(kernel, kind)
+        rows = [(own.component.name, str(own.plugin), own.component.summary) for own in kernel.catalog.entries(kind)]
         if as_json:
             typer.echo(json.dumps([{"name": n, "plugin": p, "summary": s} for n, p, s in rows], indent=2))
         else:

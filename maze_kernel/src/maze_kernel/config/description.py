@@ -67,7 +67,7 @@ def describe(kernel: Kernel, kind: str, name: str) -> ComponentDescription:
     Raises:
         RequestError: there is no such kind or component, or it cannot be imported.
     """
-    require_kind(kind)
+    require_kind(kernel, kind)
     choice = Choices(kernel.catalog).choose(kind, name, None)
     options_class = choice.fields.options_class
     texts = texts_of_class(options_class) if options_class else texts_of_target(load_attribute(choice.target))
@@ -83,14 +83,15 @@ def describe(kernel: Kernel, kind: str, name: str) -> ComponentDescription:
     )
 
 
-def require_kind(kind: str) -> None:
-    """Refuse what is no kind of component."""
+def require_kind(kernel: Kernel, kind: str) -> None:
+    """Refuse what is no kind of component; where it is the name of one, the help describes that."""
     if kind not in COMPONENT_TYPES:
+        owner = next((own.component.kind for own in kernel.catalog.entries() if own.component.name == kind), None)
         raise RequestError(
             f"there is no kind of component called {kind!r}",
             expected=f"one of {', '.join(COMPONENT_TYPES)}",
             nearest=nearest(kind, COMPONENT_TYPES),
-            help="for example: maze describe trainer ppo",
+            help=f"for example: maze describe {f'{owner} {kind}' if owner else 'trainer ppo'}",
         )
 
 
