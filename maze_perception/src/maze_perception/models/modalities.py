@@ -106,7 +106,12 @@ def told(observation: spaces.Dict, modalities: Iterable[Modality]) -> str:
 
 def _told(observation: spaces.Dict, modality: Modality) -> str:
     names = " and ".join(modality.parts.values())
-    shape = observation[next(iter(modality.parts.values()))].shape or ()
+    space = observation[next(iter(modality.parts.values()))]
+    shape = space.shape or ()
+    if isinstance(space, spaces.Discrete):
+        return f"{names} as a one-hot of {space.n}"
+    if isinstance(space, spaces.MultiDiscrete):
+        return f"{names} {shape} as one-hots"
     flat = "numbers, flattened" if len(shape) > 1 else "numbers"
     return f"{names} {shape} as {_READ_AS.get(modality.kind, flat)}"
 
