@@ -95,7 +95,9 @@ def test_an_inventory_is_flattened_and_a_history_that_is_said_to_be_one_is_read_
         "the model reads history (7, 3) as a sequence, speed (2,) as numbers; dense layers of 64 and 64 units, tanh",
     )
     assert "gru" in str(history).lower()
-    choices, _ = model_of({"day": spaces.Discrete(10), "kinds": spaces.MultiDiscrete([2, 3]), "on": spaces.MultiBinary(4)})
+    choices, _ = model_of(
+        {"day": spaces.Discrete(10), "kinds": spaces.MultiDiscrete([2, 3]), "on": spaces.MultiBinary(4)}
+    )
     assert choices.notes == (
         "the model reads day as a one-hot of 10, kinds (2,) as one-hots, on (4,) as numbers; "
         "dense layers of 64 and 64 units, tanh",
