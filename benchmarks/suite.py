@@ -29,7 +29,7 @@ from pathlib import Path
 import attrs
 
 from suite_report import report, write_page, write_pictures
-from suite_results import PACKED, Results, packed, read_packed, read_results
+from suite_results import OVERSHOOT, PACKED, Results, packed, read_packed, read_results
 from suite_tasks import SETTINGS, Job, Task, jobs_of, read_candidates, read_tasks
 
 N_LINES = 30
@@ -113,7 +113,7 @@ class Runner:
 def _last_score(path: Path) -> str:
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     steps = lines[0]["steps"]
-    scores = [line["score"] for line in lines if "score" in line and line["env_steps"] <= steps]
+    scores = [line["score"] for line in lines if "score" in line and line["env_steps"] <= steps * (1 + OVERSHOOT)]
     return f"{scores[-1]:g} at the end, {lines[-1]['seconds']:.0f} s" if scores else "no evaluation"
 
 
