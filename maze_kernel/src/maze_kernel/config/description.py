@@ -84,14 +84,14 @@ def describe(kernel: Kernel, kind: str, name: str) -> ComponentDescription:
 
 
 def require_kind(kernel: Kernel, kind: str) -> None:
-    """Refuse what is no kind of component; where it is the name of one, the help describes that."""
+    """Refuse what is no kind of component; where it is the name of a component, the help says how to describe that."""
     if kind not in COMPONENT_TYPES:
-        owner = next((own.component.kind for own in kernel.catalog.entries() if own.component.name == kind), None)
+        meant = next((own.component.kind for own in kernel.catalog.entries() if own.component.name == kind), None)
         raise RequestError(
             f"there is no kind of component called {kind!r}",
             expected=f"one of {', '.join(COMPONENT_TYPES)}",
             nearest=nearest(kind, COMPONENT_TYPES),
-            help=f"for example: maze describe {f'{owner} {kind}' if owner else 'trainer ppo'}",
+            help=f"for example: maze describe {f'{meant} {kind}' if meant else 'trainer ppo'}",
         )
 
 

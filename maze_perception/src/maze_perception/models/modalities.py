@@ -110,7 +110,7 @@ def _told(observation: spaces.Dict, modality: Modality) -> str:
     shape = space.shape or ()
     if isinstance(space, spaces.Discrete):
         return f"{names} as a one-hot of {space.n}"
-    if isinstance(space, spaces.MultiDiscrete):
+    if modality.kind == "vector" and isinstance(space, spaces.MultiDiscrete):
         return f"{names} {shape} as one-hots"
     flat = "numbers, flattened" if len(shape) > 1 else "numbers"
     return f"{names} {shape} as {_READ_AS.get(modality.kind, flat)}"
