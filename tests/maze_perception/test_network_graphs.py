@@ -59,6 +59,7 @@ def test_shared_layers_stand_in_both_networks_and_masks_lead_to_their_heads(make
     policy, critic = model.network_graphs()
     assert policy.n_parameters == count(model.shared) + count(model.policies)
     assert critic.n_parameters == count(model.shared) + count(model.critics)
+    assert policy.note == critic.note == f"{count(model.shared):,} of them shared by policy and critic"
     assert (set(policy.inputs), critic.inputs) == ({"action_mask", "screen"}, ("screen",))
     masking = policy.blocks[-1]
     assert masking.in_keys == ("model/action_logits", "action_mask")

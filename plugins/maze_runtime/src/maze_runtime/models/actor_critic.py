@@ -18,7 +18,7 @@ from maze_kernel.errors import MazeError
 from maze_runtime.models.action_distribution import ProductDistribution, one_where_alike
 from maze_runtime.models.action_value_critic import ActionValueCritic
 from maze_runtime.models.agent_networks import AgentNetworks, mirror_by_agent
-from maze_runtime.models.graph_building import graph_of
+from maze_runtime.models.graph_building import count_parameters, graph_of
 from maze_runtime.models.native_evaluation import NativeEvaluation
 from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.models.observation_encoding import ObservationEncoder
@@ -192,7 +192,7 @@ class StructuredActorCritic(nn.Module):
         return critic
 
     def network_graphs(self) -> tuple[NetworkGraph, ...]:
-        """What every network is made of, policies first; shared layers are shown in both that use them."""
+        """What every network is made of, policies first; shared layers are shown in both that use them, and noted."""
         policies = [self._graph_of_policy(key) for key in self._policy]
         joined = [graph_of("critic", "all", [one.network], one.shapes, ["value"]) for one in self._shared_critic]
         views = [key for key, own in self._critic.items() if isinstance(own, SharedActionValueCritic)]
@@ -274,10 +274,14 @@ class StructuredActorCritic(nn.Module):
     def _chain(self, policy_key: PolicyKey, network: nn.Module) -> tuple[list[nn.Module], str]:
         """What runs one after the other, and a note; agents' networks are alike, so the first one stands for all."""
         shared = self._shared.get(policy_key)
-        chain = [network] if shared is None else [shared, network]
-        if not isinstance(network, AgentNetworks):
-            return chain, ""
-        return _by_agent(chain, 1)[0], f"one of {len(network.networks)} alike, one an agent"
+        chain: list[nn.Module] = [network] if shared is None else [shared, network]
+        notes = []
+        if isinstance(network, AgentNetworks):
+            notes.append(f"one of {len(network.networks)} alike, one an agent")
+            chain = list(_by_agent(chain, 1)[0])
+        if shared is not None:
+            notes.insert(0, f"{count_parameters(chain[0]):,} of them shared by policy and critic")
+        return chain, " · ".join(notes)
 
     def _value(
         self, policy_key: PolicyKey, features: TensorDict, agent_id: Tensor | None, after: TensorDict | None = None
