@@ -18,6 +18,7 @@ EXAMPLES = {
     "MultiDiscrete": spaces.MultiDiscrete([2, 3]),
     "MultiBinary": spaces.MultiBinary(3),
     "BoundedBox": spaces.Box(np.array([-1.0, 0.0], np.float32), np.array([1.0, 5.0], np.float32)),
+    "PartlyBoundedBox": spaces.Box(np.array([-1.0, 0.0], np.float32), np.array([1.0, np.inf], np.float32)),
     "UnboundedBox": spaces.Box(-np.inf, np.inf, (2,), np.float32),
 }
 

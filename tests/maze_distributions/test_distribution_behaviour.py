@@ -12,11 +12,16 @@ from maze_distributions.beta import Beta
 from maze_distributions.categorical import Categorical, MultiCategorical
 from maze_distributions.gaussian import DiagonalGaussian
 from maze_distributions.options import GaussianOptions
+from maze_distributions.partly_squashed_gaussian import PartlySquashedGaussian
 from maze_distributions.squashed_gaussian import SquashedGaussian
 from maze_kernel.errors import SpaceError
 from maze_runtime.models.masking import MASKED_LOGIT, MaskError, mask_logits
 
 UNEVEN = spaces.Box(np.array([-1.0, 0.0, -1e-4], np.float32), np.array([1.0, 100.0, 1e-4], np.float32))
+PARTLY_BOUNDED = spaces.Box(
+    np.array([[-1.0, 0.0, -np.inf], [-np.inf, 40.0, -3.0]], np.float32),
+    np.array([[1.0, np.inf, np.inf], [0.5, np.inf, 7.0]], np.float32),
+)
 CASES = {
     "categorical": (Categorical, spaces.Discrete(4)),
     "categorical-start": (Categorical, spaces.Discrete(4, start=3)),
@@ -27,6 +32,8 @@ CASES = {
     "squashed-gaussian": (SquashedGaussian, spaces.Box(-2.0, 2.0, (2,))),
     "squashed-gaussian-uneven": (SquashedGaussian, UNEVEN),
     "squashed-gaussian-scalar": (SquashedGaussian, spaces.Box(-2.0, 2.0, ())),
+    "partly-squashed-gaussian": (PartlySquashedGaussian, PARTLY_BOUNDED),
+    "partly-squashed-gaussian-scalar": (PartlySquashedGaussian, spaces.Box(0.0, np.inf, ())),
     "beta": (Beta, spaces.Box(-2.0, 2.0, (2,))),
     "beta-uneven": (Beta, UNEVEN),
 }
@@ -121,7 +128,7 @@ def test_lower_temperature_puts_every_sample_nearer_the_mode_of_a_squashed_gauss
 
 def test_lower_temperature_lowers_the_entropy(case):
     distribution, _ = case
-    if isinstance(distribution, SquashedGaussian):
+    if isinstance(distribution, (SquashedGaussian, PartlySquashedGaussian)):
         pytest.skip("measured from the mode above")
     logits = logits_for(distribution, scale=0.5)
     entropies = [distribution.entropy(distribution.temper(logits, t)) for t in (4.0, 1.5, 1.0, 0.5, 0.1)]
@@ -145,8 +152,9 @@ def test_extreme_logits_give_finite_values_and_gradients(case, magnitude):
     logits = (magnitude * signs).requires_grad_()
     other = (-magnitude * signs).requires_grad_()
     actions = [distribution.sample(logits), distribution.mode(logits)]
-    if isinstance(space, spaces.Box) and np.isfinite(space.low).all():
-        actions += [torch.from_numpy(np.stack([edge] * 3)) for edge in (space.low, space.high)]
+    if isinstance(space, spaces.Box) and (space.bounded_below | space.bounded_above).any():
+        edges = [np.clip(edge, -100.0, 100.0) for edge in (space.low, space.high)]
+        actions += [torch.from_numpy(np.stack([edge] * 3)) for edge in edges]
     for action in actions:
         results = [
             distribution.log_prob(logits, action),
@@ -228,12 +236,19 @@ def test_bounds_that_leave_no_interval_are_refused(kind):
             kind(space)
 
 
+@pytest.mark.parametrize(("low", "high"), [(1e6, np.inf), (-np.inf, -1e300), ([0.0, 1.0], [np.inf, 1.0])])
+def test_bounds_that_a_partly_squashed_gaussian_cannot_work_at_are_refused(low, high):
+    space = spaces.Box(np.asarray(low, np.float64), np.asarray(high, np.float64), dtype=np.float64)
+    with pytest.raises(SpaceError, match="bounds"):
+        PartlySquashedGaussian(space)
+
+
 def test_log_std_clamps_must_be_in_order():
     with pytest.raises(ValueError, match="not greater"):
         GaussianOptions(min_log_std=3.0)
 
 
-@pytest.mark.parametrize("kind", [DiagonalGaussian, SquashedGaussian])
+@pytest.mark.parametrize("kind", [DiagonalGaussian, SquashedGaussian, PartlySquashedGaussian])
 def test_an_initial_log_std_is_that_much_more_of_every_logit(kind):
     space = spaces.Box(-2.0, 3.0, (3,))
     narrow, plain = kind(space, GaussianOptions(initial_log_std=-1.5)), kind(space)

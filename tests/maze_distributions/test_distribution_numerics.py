@@ -10,11 +10,13 @@ from maze_distributions.bernoulli import Bernoulli
 from maze_distributions.beta import Beta
 from maze_distributions.categorical import Categorical, MultiCategorical
 from maze_distributions.gaussian import DiagonalGaussian
+from maze_distributions.partly_squashed_gaussian import PartlySquashedGaussian
 from maze_distributions.squashed_gaussian import SquashedGaussian
 from maze_distributions.tanh_squashing import mean_log_two_cosh
 from maze_kernel.errors import SpaceError
 
 TOLERANCE = {"atol": 1e-5, "rtol": 1e-5}
+EPS = float(np.finfo(np.float32).eps)
 BOX = spaces.Box(np.array([-2.0, 0.0], np.float32), np.array([1.0, 0.5], np.float32))
 
 
@@ -118,6 +120,72 @@ def test_bounded_densities_integrate_to_one_with_matching_entropy_and_kl(kind):
         assert distribution.kl(row[None], other[None]).item() == pytest.approx(kl, abs=1e-5)
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.0, np.inf), (7.0, np.inf), (-np.inf, -2.0)])
+def test_densities_with_one_bound_integrate_to_one_with_matching_entropy_and_kl(low, high):
+    distribution = PartlySquashedGaussian(spaces.Box(low, high, (1,)))
+    logits = torch.tensor([[0.3, -0.4], [-1.2, 0.2], [2.0, 0.7]], dtype=torch.float64)
+    others = torch.tensor([[0.0, 0.0], [-1.0, -0.3], [0.4, 0.5]], dtype=torch.float64)
+    # d from 1e-6 to 60, evenly in log d at first
+    distance = torch.cat([torch.logspace(-6, -1, 40_001, dtype=torch.float64), torch.linspace(0.1, 60.0, 400_001)])
+    x = low + distance if np.isfinite(low) else high - distance
+    for row, other in zip(logits, others, strict=True):
+        log_p, log_q = (distribution.log_prob(one.expand(len(x), 2), x[:, None]) for one in (row, other))
+        p = log_p.exp()
+        entropy = -torch.trapezoid(p * log_p, distance).item()
+        assert torch.trapezoid(p, distance).item() == pytest.approx(1, abs=1e-4)
+        assert distribution.entropy(row[None]).item() == pytest.approx(entropy, abs=1e-3)
+        kl = torch.trapezoid(p * (log_p - log_q), distance).item()
+        assert distribution.kl(row[None], other[None]).item() == pytest.approx(kl, abs=1e-3)
+
+
+@pytest.mark.parametrize("log_std", [-20.0, -8.0, -2.0, 0.0, 2.0])
+def test_log_prob_with_one_bound_matches_scipy_at_and_near_it(log_std):
+    """The definition in the docstring of `log_prob`, in float64."""
+    distribution = PartlySquashedGaussian(spaces.Box(0.0, np.inf, (1,)))
+    margin = 4 * EPS
+    inner = np.log(np.expm1(margin))
+    for mean in (-30.0, -15.0, -1.0, 0.0, 2.0, 40.0):
+        for action in (0.0, 2 * EPS, 1e-5, 0.3, 5.0, 41.0):
+            d = np.float64(np.float32(action))
+            if d > margin:
+                w, slope = d + np.log(-np.expm1(-d)), -np.log(-np.expm1(-d))
+                std = max(np.exp(log_std), EPS * max(d, 1.0) * np.exp(slope))
+                expected = stats.norm.logpdf(w, mean, std) + slope
+            else:
+                std = max(np.exp(log_std), EPS / -np.expm1(-margin))
+                expected = stats.norm.logcdf(inner, mean, std) - np.log(margin)
+            result = distribution.log_prob(torch.tensor([[mean, log_std]]), torch.tensor([[action]])).item()
+            assert result == pytest.approx(expected, rel=2e-2, abs=1e-2), (mean, action)
+
+
+def test_dimensions_of_a_partly_bounded_box_are_those_of_the_boxes_that_it_consists_of():
+    low, high = [-1.0, 0.0, -np.inf, -np.inf, 2.0], [1.0, np.inf, np.inf, 5.0, 4.0]
+    box = spaces.Box(np.array(low, np.float32), np.array(high, np.float32))
+    whole = PartlySquashedGaussian(box)
+    logits, other = random_logits(6, 10, scale=0.8).float(), random_logits(6, 10, seed=1, scale=0.8).float()
+    action = whole.sample(logits)
+    sums = dict.fromkeys(("log_prob", "entropy", "kl"), 0.0)
+    for k, (lower, upper) in enumerate(zip(low, high, strict=True)):
+        n_bounds = np.isfinite(lower) + np.isfinite(upper)
+        kind = (DiagonalGaussian, PartlySquashedGaussian, SquashedGaussian)[int(n_bounds)]
+        one, own = kind(spaces.Box(lower, upper, (1,))), logits[:, [k, 5 + k]]
+        torch.testing.assert_close(one.mode(own), whole.mode(logits)[:, [k]])
+        sums["log_prob"] += one.log_prob(own, action[:, [k]])
+        sums["entropy"] += one.entropy(own)
+        sums["kl"] += one.kl(own, other[:, [k, 5 + k]])
+    torch.testing.assert_close(whole.log_prob(logits, action), sums["log_prob"])
+    torch.testing.assert_close(whole.entropy(logits), sums["entropy"])
+    torch.testing.assert_close(whole.kl(logits, other), sums["kl"])
+
+
+def test_samples_of_a_partly_bounded_box_come_with_their_log_probability():
+    box = spaces.Box(np.array([-1.0, 0.0, -np.inf], np.float32), np.array([1.0, np.inf, np.inf], np.float32))
+    distribution, logits = PartlySquashedGaussian(box), random_logits(50, 6, scale=0.3).float()
+    sample, log_prob = distribution.sample_and_log_prob(logits, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(sample, distribution.sample(logits, torch.Generator().manual_seed(0)))
+    torch.testing.assert_close(log_prob, distribution.log_prob(logits, sample), atol=1e-4, rtol=1e-4)
+
+
 def test_beta_matches_scipy_over_several_dimensions():
     distribution = Beta(BOX)
     logits = random_logits(6, 4)
@@ -198,9 +266,6 @@ def _mean_by_integration(distribution, logits, kind):
     x = torch.linspace(low, high, 200_001, dtype=torch.float64)[1:-1, None]
     density = distribution.log_prob(logits.expand(len(x), 2), x).exp()
     return float(torch.trapezoid(density * x[:, 0], x[:, 0]))
-
-
-EPS = float(np.finfo(np.float32).eps)
 
 
 def _squashed_log_prob(mean, log_std, y, width=2.0):

@@ -19,6 +19,7 @@ OBSERVATION = {
 }
 IMAGE = {"image": spaces.Box(0, 255, (24, 24, 1), np.uint8), "vector": OBSERVATION["vector"]}
 BOX, OPEN = spaces.Box(-1.0, 2.0, (2,), np.float32), spaces.Box(-np.inf, np.inf, (2,), np.float32)
+PARTLY = spaces.Box(np.array([-1.0, 0.0, -np.inf], np.float32), np.array([1.0, np.inf, np.inf], np.float32))
 UNEVEN = spaces.Box(np.array([-1.0, 0.0], np.float32), np.array([1.0, 5.0], np.float32))
 ACTIONS = {
     "discrete": {"action": spaces.Discrete(3)},
@@ -28,6 +29,7 @@ ACTIONS = {
     "box": {"action": BOX},
     "uneven-box": {"action": UNEVEN},
     "open-box": {"action": OPEN},
+    "partly-bounded-box": {"action": PARTLY},
     "gaussian": {"action": BOX},
     "beta": {"action": BOX},
     "heads": {

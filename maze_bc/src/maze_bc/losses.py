@@ -43,11 +43,10 @@ def half_widths(space: spaces.Box) -> np.ndarray:
 
 
 def inside_bounds(action: np.ndarray, space: spaces.Box, margin: float) -> np.ndarray:
-    """Actions (..., *shape) no closer to a bound than `margin` times the width; unbounded dimensions stay."""
-    bounded = _bounded(space)
+    """Actions (..., *shape) no closer to a bound than `margin` times the width, or than `margin` to one alone."""
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = space.low.astype(np.float64), space.high.astype(np.float64)
-        inset = np.where(bounded, margin * (high - low), 0.0)
+        inset = np.where(_bounded(space), margin * (high - low), margin)
         return np.clip(action, low + inset, high - inset).astype(action.dtype)
 
 

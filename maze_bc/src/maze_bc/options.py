@@ -91,7 +91,7 @@ class BCOptions:
     top_k: tuple[int, ...] = attrs.field(default=(5,), validator=_each_positive)
     """Of heads that choose the part of the decisions whose recorded option is among the k likeliest, a statistic `top_k_accuracy` for each k; heads of k options or fewer have none."""  # noqa: E501
     bound_margin: float = attrs.field(default=0.001, validator=all_of(at_least(0.0), below(0.5)))
-    """Recorded Box actions are learnt no closer to a bound than this part of the width: at the bound itself a squashed distribution has no finite mean. Unused with "mse"."""  # noqa: E501
+    """Recorded Box actions are learnt no closer to a bound than this part of the width, or than this where the other bound is missing: at the bound itself a squashed distribution has no finite mean. Unused with "mse"."""  # noqa: E501
     validation_percentage: float = attrs.field(default=20.0, validator=between(0.0, 90.0))
     """Percent of the episodes, chosen at random and whole, that are validated on and never learnt from; 0: none, and `[evaluation] metric` or the training loss selects the best model."""  # noqa: E501
     memory_limit_mib: int = attrs.field(default=2048, validator=at_least(1))

@@ -105,7 +105,7 @@ class DistributionComponent(Component):
 
     kind: ClassVar[str] = "distribution"
     default_for: tuple[str, ...] = ()
-    """Spaces it is the default for: of "Discrete", "MultiDiscrete", "MultiBinary", "BoundedBox", "UnboundedBox"."""
+    """Spaces it is the default for: of "Discrete", "MultiDiscrete", "MultiBinary", "BoundedBox", "PartlyBoundedBox", "UnboundedBox"."""  # noqa: E501
     spaces: tuple[str, ...] = ()
     """Every space it can serve, in the same words."""
 

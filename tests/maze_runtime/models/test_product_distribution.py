@@ -96,7 +96,9 @@ def test_a_temperature_must_be_positive(temperature):
     [
         (spaces.Discrete(2), "Discrete"),
         (spaces.Box(-1.0, 1.0, (2,)), "BoundedBox"),
-        (spaces.Box(np.array([0.0, 0.0]), np.array([1.0, np.inf])), "UnboundedBox"),
+        (spaces.Box(np.array([0.0, 0.0]), np.array([1.0, np.inf])), "PartlyBoundedBox"),
+        (spaces.Box(-np.inf, 5.0, ()), "PartlyBoundedBox"),
+        (spaces.Box(-np.inf, np.inf, (2,)), "UnboundedBox"),
         (spaces.MultiBinary(2), "MultiBinary"),
     ],
 )

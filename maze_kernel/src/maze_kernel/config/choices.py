@@ -75,7 +75,7 @@ class Choices:
         raise RequestError(
             f"{text} names code to import, which is not done for a file inside a run directory",
             location=location,
-            help="name the experiment file too: maze train FILE --resume RUN, maze rollout RUN --experiment FILE",
+            help="name the experiment file too: maze train FILE --resume RUN, other commands by --experiment FILE",
         )
 
     def _imported(self, kind: str, use: str, location: Location | None) -> ComponentChoice:

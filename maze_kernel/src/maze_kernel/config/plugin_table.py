@@ -54,7 +54,7 @@ def plugin_files(plugins: PluginOptions, folder: Path | None, problems: Problems
                 at_value=True,
                 received=", ".join(plugins.load),
                 owner=KERNEL_OWNER,
-                help="name the experiment file too: maze train FILE --resume RUN, maze rollout RUN --experiment FILE",
+                help="name the experiment file too: maze train FILE --resume RUN, other commands by --experiment FILE",
             )
         return files
     for index, name in enumerate(plugins.load):

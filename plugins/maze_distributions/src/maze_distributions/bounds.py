@@ -16,7 +16,7 @@ from maze_kernel.errors import SpaceError
 _FEWEST_STEPS = 16.0
 
 
-def _rounded_inwards(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def rounded_inwards(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The smallest float32 that is no smaller than `low`, and the largest that is no larger than `high`."""
     with np.errstate(over="ignore"):
         inner_low, inner_high = low.astype(np.float32), high.astype(np.float32)
@@ -42,7 +42,7 @@ def require_float_box(space: spaces.Space, *, bounded: bool, owner: str) -> spac
         )
     if not bounded:
         return space
-    low, high = _rounded_inwards(space.low, space.high)
+    low, high = rounded_inwards(space.low, space.high)
     with np.errstate(over="ignore", invalid="ignore"):
         width, is_finite = high - low, np.isfinite(space.high.astype(np.float32) - space.low.astype(np.float32))
     if not is_finite.all() or not (width > _FEWEST_STEPS * _step_at(low, high)).all():
@@ -51,7 +51,7 @@ def require_float_box(space: spaces.Space, *, bounded: bool, owner: str) -> spac
             received=str(space),
             expected="low and high finite, low < high, and more than 16 float32 numbers from one to the other",
             owner=owner,
-            help='choose "diagonal-gaussian" for unbounded boxes; leave a constant dimension out of the space',
+            help='choose "partly-squashed-gaussian" where a bound is missing; leave out constant dimensions',
         )
     return space
 
@@ -65,7 +65,7 @@ class Bounds:
     """
 
     def __init__(self, low: np.ndarray, high: np.ndarray) -> None:
-        self.low_array, self.high_array = (bound.reshape(-1) for bound in _rounded_inwards(low, high))
+        self.low_array, self.high_array = (bound.reshape(-1) for bound in rounded_inwards(low, high))
         self.width_array = self.high_array - self.low_array
         width = self.high_array.astype(np.float64) - self.low_array.astype(np.float64)
         self._half_array = (0.5 * width).astype(np.float32)

@@ -92,6 +92,11 @@ class DiagonalGaussian:
         noise = torch.empty_like(mean).normal_(generator=generator)
         return unflatten_action(mean + log_std.exp() * noise, self.shape)
 
+    def sample_and_log_prob(self, logits: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Like `sample`, with the log-probability (B,) of what was drawn."""
+        sample = self.sample(logits, generator)
+        return sample, self.log_prob(logits, sample)
+
     def mode(self, logits: Tensor) -> Tensor:
         """The means, (B, *shape)."""
         return unflatten_action(logits[..., : self._size], self.shape)

@@ -11,7 +11,7 @@ from maze_kernel.validators import one_of
 
 @attrs.frozen(kw_only=True)
 class GaussianOptions:
-    """Options of `diagonal-gaussian` and `squashed-gaussian`."""
+    """Options of `diagonal-gaussian`, `squashed-gaussian` and `partly-squashed-gaussian`."""
 
     ALIASES = {"log_std_init": "initial_log_std", "initial_std": "initial_log_std"}  # noqa: RUF012 - read as a constant
 

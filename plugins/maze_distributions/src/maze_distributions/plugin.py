@@ -12,7 +12,7 @@ MAZE_PLUGIN_API = 1
 
 @hookimpl
 def maze_distributions() -> Iterable[DistributionComponent]:
-    """One distribution a kind of space, and the alternatives for bounded boxes."""
+    """One distribution a kind of space, and the alternatives for boxes."""
     yield DistributionComponent(
         name="categorical",
         target="maze_distributions.categorical:Categorical",
@@ -39,7 +39,7 @@ def maze_distributions() -> Iterable[DistributionComponent]:
         target="maze_distributions.gaussian:DiagonalGaussian",
         options="maze_distributions.options:GaussianOptions",
         default_for=("UnboundedBox",),
-        spaces=("UnboundedBox", "BoundedBox"),
+        spaces=("UnboundedBox", "PartlyBoundedBox", "BoundedBox"),
         summary="Independent normal distributions; samples are not clipped to the bounds.",
     )
     yield DistributionComponent(
@@ -49,6 +49,14 @@ def maze_distributions() -> Iterable[DistributionComponent]:
         default_for=("BoundedBox",),
         spaces=("BoundedBox",),
         summary="A normal distribution pressed into the bounds by tanh.",
+    )
+    yield DistributionComponent(
+        name="partly-squashed-gaussian",
+        target="maze_distributions.partly_squashed_gaussian:PartlySquashedGaussian",
+        options="maze_distributions.options:GaussianOptions",
+        default_for=("PartlyBoundedBox",),
+        spaces=("PartlyBoundedBox",),
+        summary="Normal distributions, each pressed into the bounds it has: by tanh, by softplus, or not at all.",
     )
     yield DistributionComponent(
         name="beta",

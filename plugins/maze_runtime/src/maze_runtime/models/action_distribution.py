@@ -160,7 +160,8 @@ def _naming(error: MaskError, head: str) -> MaskError:
 def space_word(space: spaces.Space[Any]) -> str:
     """The word of a space in a component record, e.g. "BoundedBox"; its class name where there is none."""
     if isinstance(space, spaces.Box):
-        return "BoundedBox" if space.is_bounded("both") else "UnboundedBox"
+        has_none = not (space.bounded_below.any() or space.bounded_above.any())
+        return "BoundedBox" if space.is_bounded("both") else "UnboundedBox" if has_none else "PartlyBoundedBox"
     return type(space).__name__
 
 

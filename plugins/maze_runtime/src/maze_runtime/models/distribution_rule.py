@@ -18,8 +18,11 @@ class DistributionRule:
 
     use: Annotated[Selection, "distribution"] = attrs.field(metadata={"inline": ""})
     """Name of the distribution, or "package.module:Class"; its options stand beside it."""
-    space: Literal["Discrete", "MultiDiscrete", "MultiBinary", "Box", "BoundedBox", "UnboundedBox"] | None = None
-    """Heads of this space; "Box" means bounded and unbounded."""
+    space: (
+        Literal["Discrete", "MultiDiscrete", "MultiBinary", "Box", "BoundedBox", "PartlyBoundedBox", "UnboundedBox"]
+        | None
+    ) = None
+    """Heads of this space; "Box" means all three: bounds on both sides of every number, some bounds, or none."""
     action: str | None = None
     """The head of this name."""
 
