@@ -118,6 +118,8 @@ def ours(job: Job, task: Task, watch: Watch, run_dir: Path) -> int:
     config = RunContext(experiment=experiment, overrides=overrides, silent=True).config
     if config["trainer"].get("n_epochs"):
         overrides["trainer.n_epochs"] = 0
+    if job.algorithm == "PPO" and not tuned:
+        overrides["trainer.max_env_steps"] = _whole_rollouts(config, job.steps)
     # Checkpoints stay where the defaults have them, for training episodes begin anew at each.
     overrides["evaluation.every_epochs"] = _epochs_between(config, job)
     context = RunContext(experiment=experiment, overrides=overrides, run_dir=run_dir, silent=True)
@@ -133,6 +135,15 @@ def _components_from_python(task: Task, tuned: Mapping[str, Any]) -> dict[str, A
         return {}
     sys.path.append(str(EXAMPLES))
     return {name: tables[name] for name in ("env", "model")}
+
+
+def _whole_rollouts(config: Mapping[str, Any], steps: int) -> int:
+    """The budget without a last rollout that would pass it.
+
+    The peer, evaluated at the budget, has not learnt from that one either.
+    """
+    rollout = config["trainer"]["n_rollout_steps"] * config["vector"]["n_envs"]
+    return max(1, steps // rollout) * rollout
 
 
 def _epochs_between(config: Mapping[str, Any], job: Job) -> int:
