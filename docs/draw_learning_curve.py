@@ -48,9 +48,9 @@ def read(runs: Sequence[Path], column: str = "env_steps") -> Curve:
 
 
 def _common_range(by_run: Sequence[dict[float, float]]) -> list[float]:
-    """Steps of the first run that lie within the evaluations of every run."""
-    first, last = max(map(min, by_run)), min(map(max, by_run))
-    return sorted(steps for steps in by_run[0] if first <= steps <= last)
+    """Steps of the run that begins last that lie within the evaluations of every run."""
+    begins_last, last = max(by_run, key=min), min(map(max, by_run))
+    return sorted(steps for steps in begins_last if steps <= last)
 
 
 def _between(rewards: dict[float, float], steps: float) -> float:

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -52,11 +53,11 @@ def test_every_action_space_learns_the_identity(learn, kind, threshold):
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_cartpole_is_learnt_within_300_000_steps(kernel, tmp_path, seed):
+def test_cartpole_is_learnt_within_100_000_steps(kernel, tmp_path, seed):
     overrides = [f"seed={seed}", 'loggers=[{use="csv"}]', "evaluation.n_episodes=100"]
     loaded = load_experiment(CARTPOLE, overrides=overrides, kernel=kernel)
-    # Five seeds on a busy machine had 462 to 500; the order of arrival is part of the outcome, hence the margin.
-    assert train(loaded, kernel, run_dir=tmp_path / "run", verbosity=-1).best_metric >= 400.0
+    # Eleven seeds had 499 and more; the order of arrival is part of the outcome, hence the margin.
+    assert train(loaded, kernel, run_dir=tmp_path / "run", verbosity=-1).best_metric >= 450.0
 
 
 class Killer(threading.Thread):
@@ -70,13 +71,17 @@ class Killer(threading.Thread):
     def run(self):
         rng, end = random.Random(0), time.monotonic() + 60.0
         while time.monotonic() < end and not self.stopped.wait(2.0):
-            (supervisor, *_) = [
-                child for child in psutil.Process().children() if "supervisor" in " ".join(child.cmdline())
-            ]
-            actors = supervisor.children()
-            if actors:
-                rng.choice(actors).kill()
-                self.n_killed += 1
+            with suppress(psutil.Error):  # of what has just ended
+                self.n_killed += self._kill_one(rng)
+
+    def _kill_one(self, rng):
+        """Whether there was one: on a busy machine they take a while to start."""
+        children = psutil.Process().children()
+        supervisors = [child for child in children if "supervisor" in " ".join(child.cmdline())]
+        actors = supervisors[0].children() if supervisors else []
+        if actors:
+            rng.choice(actors).kill()
+        return bool(actors)
 
 
 @pytest.mark.timeout(900)
@@ -91,6 +96,7 @@ def test_killing_an_actor_every_two_seconds_does_not_change_that_it_learns(kerne
         "evaluation.n_episodes=0",
         "trainer.max_env_steps=1_000_000",
         "trainer.lr=5e-4",
+        "wrappers=[]",  # which would scale the rewards of training
     ]
     loaded = load_experiment(CARTPOLE, overrides=overrides, kernel=kernel)
     killer = Killer()

@@ -23,7 +23,7 @@ SEEDS = [int(seed) for seed in os.environ.get("MAZE_LEARNING_SEEDS", "0").split(
     ("name", "reward", "max_env_steps"),
     [
         ("cartpole_ppo.toml", 475.0, 50_000),
-        ("cartpole_a2c.toml", 475.0, 150_000),
+        ("cartpole_a2c.toml", 475.0, 100_100),
         ("pendulum_ppo.toml", -200.0, 100_000),
         ("pendulum_sac.toml", -170.0, 20_000),
         ("cartpole_sac.toml", 475.0, 35_000),

@@ -31,6 +31,14 @@ OLDER_A2C = (
     'trainer={use="a2c", n_epochs=2, epoch_length=2, n_rollout_steps=100, lr=5e-4, gamma=0.98, gae_lambda=1.0,'
     " max_grad_norm=0.0, normalize_advantages=true}"
 )
+FASTER_A2C = (
+    'trainer={use="a2c", n_epochs=2, epoch_length=2, n_rollout_steps=8, lr={start=3e-3, end=0.0}, gamma=0.99,'
+    " gae_lambda=0.95, normalize_advantages=true, entropy_coef=0.0, max_grad_norm=0.5, patience=0}"
+)
+OLDER_IMPALA = (
+    'trainer={use="impala", n_epochs=2, epoch_length=4, num_actors=16, n_rollout_steps=32, actors_batch_size=4,'
+    " deterministic=true, lr={start=1e-3, end=0.0}, gamma=0.98, max_grad_norm=0.0, patience=0, max_env_steps=300000}"
+)
 SHORT = ("trainer.n_epochs=2", "trainer.epoch_length=2")
 
 RUNS = {
@@ -43,7 +51,7 @@ RUNS = {
     "ppo-masked": ("cutting2d_masked.toml", (*SHORT, "trainer.n_rollout_steps=64")),
     "ppo-recurrent": ("repeat_first_recurrent_ppo.toml", SHORT),
     "ppo-games": ("connect_four_ppo.toml", (*SHORT, "trainer.n_rollout_steps=32")),
-    "a2c-flat": ("cartpole_a2c.toml", (*SHORT, NORMALISED)),
+    "a2c-flat": ("cartpole_a2c.toml", (FASTER_A2C, "vector.n_envs=16", NORMALISED)),
     "a2c-structured": ("cutting2d_structured.toml", (*SHORT, OLDER_A2C)),
     "sac-flat": ("pendulum_sac.toml", ("trainer.max_env_steps=1400", "trainer.epoch_length=200", NORMALISED)),
     "sac-discrete": ("cartpole_sac.toml", ("trainer.max_env_steps=1400", "trainer.epoch_length=200")),
@@ -58,7 +66,7 @@ RUNS = {
     ),
     "impala-flat": (
         "cartpole_impala.toml",
-        ("trainer.n_epochs=2", "trainer.epoch_length=4", "trainer.deterministic=true", "trainer.actors_batch_size=4"),
+        (OLDER_IMPALA, "wrappers=[]"),
     ),
     "impala-structured": (
         "cutting2d_structured.toml",
