@@ -61,7 +61,7 @@ def test_the_picture_has_a_line_a_name_inside_its_frame(script, make_run, tmp_pa
 
 def test_runs_evaluated_at_different_steps_are_joined_by_straight_lines(script, make_run):
     runs = [make_run("a", {100: 0.0, 200: 4.0, 300: 6.0}), make_run("b", {150: 1.0, 250: 3.0, 350: 9.0})]
-    assert script.read(runs) == [(200.0, 3.0, 2.0, 4.0), (300.0, 6.0, 6.0, 6.0)]
+    assert script.read(runs) == [(150.0, 1.5, 1.0, 2.0), (250.0, 4.0, 3.0, 5.0)]  # where b was, which begins last
 
 
 def test_runs_without_common_steps_are_refused(script, make_run):
