@@ -90,6 +90,12 @@ def test_names_of_files_tell_all_jobs_apart(module, tasks):
     assert len({job.name for job in jobs}) == len(set(jobs)) == len(jobs)
 
 
+@pytest.mark.parametrize(("n_rollout_steps", "steps"), [(100, 100_000), (256, 98_304), (20_000, 160_000)])
+def test_budgets_end_with_a_whole_rollout_and_have_one_at_least(module, n_rollout_steps, steps):
+    config = {"trainer": {"n_rollout_steps": n_rollout_steps}, "vector": {"n_envs": 8}}
+    assert module("suite_job")._whole_rollouts(config, 100_000) == steps
+
+
 def test_a_score_is_the_last_evaluation_within_the_steps(results):
     assert {results.score(job) for job in results.curves if job.library == "sb3"} == {0.0, 1.0, 2.0, 3.0, 4.0}
 

@@ -18,12 +18,10 @@ from torch.nn.functional import logsigmoid, softplus
 from maze_distributions import gaussian
 from maze_distributions.bounds import rounded_inwards
 from maze_distributions.options import GaussianOptions
-from maze_distributions.tanh_squashing import PlaceInBox, log_density_at, mean_log_two_cosh, mixture_constants
+from maze_distributions.tanh_squashing import CELL, PlaceInBox, log_density_at, mean_log_two_cosh, mixture_constants
 from maze_kernel.errors import SpaceError
 from maze_runtime.models.same_operations import same_operations
 
-_CELL = 4.0
-"""Width of the cell at the bound, in float steps."""
 _FARTHEST_BOUND = 2.0**19
 """Where float32 numbers are a sixteenth of the unit apart in which softplus bends."""
 _LOG_TWO = math.log(2.0)
@@ -94,7 +92,7 @@ class OneSidedGaussian:
         side, bound = self._on(mean)
         rows = action.to(mean.dtype)
         eps = max(torch.finfo(action.dtype).eps, torch.finfo(mean.dtype).eps)
-        margin = _CELL * eps * bound.abs().clamp(min=1.0)
+        margin = CELL * eps * bound.abs().clamp(min=1.0)
         distance = (side * (rows - bound)).clamp(min=0.0)
         nearest = torch.maximum(distance, margin)
         log_slope = -(-torch.expm1(-nearest)).log()

@@ -42,9 +42,9 @@ class PartlySquashedGaussian:
         n_bounds = np.isfinite(low).astype(np.int64) + np.isfinite(high)
         columns = [column for n in range(3) if len(column := np.flatnonzero(n_bounds == n))]
         self._parts = [self._part(box, low[column], high[column]) for column in columns]
-        self._columns = [torch.from_numpy(column) for column in columns]
-        self._logits = [torch.from_numpy(np.concatenate([column, column + self._size])) for column in columns]
-        self._order = [torch.from_numpy(np.argsort(np.concatenate(columns)))]
+        self._logits = [np.concatenate([column, column + self._size]) for column in columns]
+        self._order = np.argsort(np.concatenate(columns))
+        self._places = [*map(torch.from_numpy, [self._order, *columns, *self._logits])]
 
     def constant_logits(self, values_actions: bool) -> int:
         """How many of the last logits are learnt numbers that no observation changes (`std_from`)."""
@@ -65,9 +65,7 @@ class PartlySquashedGaussian:
 
     def log_prob(self, logits: Tensor, action: Tensor) -> Tensor:
         """(B, 2D), (B, *shape) to (B,)."""
-        rows = flatten_action(action, self.shape, self._size)
-        parts = zip(self._split(logits), _on(rows, self._columns), strict=True)
-        return _total([part.log_prob(own, rows.index_select(-1, column)) for (part, own), column in parts])
+        return _total([part.log_prob(own, rows) for part, own, rows in self._split_with(logits, action)])
 
     def entropy(self, logits: Tensor) -> Tensor:
         """(B,), in nats."""
@@ -75,7 +73,11 @@ class PartlySquashedGaussian:
 
     def log_prob_and_entropy(self, logits: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         """Both."""
-        return self.log_prob(logits, action), self.entropy(logits)
+        densities, entropies = [], []
+        for part, own, rows in self._split_with(logits, action):
+            densities.append(part.log_prob(own, rows))
+            entropies.append(part.entropy(own))
+        return _total(densities), _total(entropies)
 
     def kl(self, logits: Tensor, other_logits: Tensor) -> Tensor:
         """KL(logits ‖ other_logits), (B,): that of the normal distributions, for squashing is one to one."""
@@ -106,24 +108,31 @@ class PartlySquashedGaussian:
         return SquashedGaussian(own, self.options) if n_bounds else DiagonalGaussian(own, self.options)
 
     def _split(self, logits: Tensor) -> list[tuple[_Part, Tensor]]:
-        places = _on(logits, self._logits)
+        places = self._on(logits.device)[1 + len(self._parts) :]
         return [(part, logits.index_select(-1, place)) for part, place in zip(self._parts, places, strict=True)]
+
+    def _split_with(self, logits: Tensor, action: Tensor) -> list[tuple[_Part, Tensor, Tensor]]:
+        rows = flatten_action(action, self.shape, self._size)
+        columns = self._on(rows.device)[1 : 1 + len(self._parts)]
+        parts = zip(self._split(logits), columns, strict=True)
+        return [(part, own, rows.index_select(-1, column)) for (part, own), column in parts]
 
     def _joined(self, rows: list[Tensor]) -> Tensor:
         joined = torch.cat(rows, -1)
-        return unflatten_action(joined.index_select(-1, _on(joined, self._order)[0]), self.shape)
+        return unflatten_action(joined.index_select(-1, self._on(joined.device)[0]), self.shape)
 
     def _split_numpy(self, logits: np.ndarray) -> list[tuple[_Part, np.ndarray]]:
-        return [(part, logits[..., place.numpy()]) for part, place in zip(self._parts, self._logits, strict=True)]
+        return [(part, logits[..., place]) for part, place in zip(self._parts, self._logits, strict=True)]
 
     def _joined_numpy(self, rows: list[np.ndarray]) -> np.ndarray:
-        joined = np.concatenate(rows, -1)[..., self._order[0].numpy()]
+        joined = np.concatenate(rows, -1)[..., self._order]
         return joined.reshape(*joined.shape[:-1], *self.shape)
 
-
-def _on(like: Tensor, places: list[Tensor]) -> list[Tensor]:
-    """The same places where a tensor is."""
-    return places if like.device.type == "cpu" else [place.to(like.device) for place in places]
+    def _on(self, device: torch.device) -> list[Tensor]:
+        """Order of the dimensions, and of each part its columns, then its logits, on a device."""
+        if self._places[0].device != device:
+            self._places = [place.to(device) for place in self._places]
+        return self._places
 
 
 def _total(terms: list[Tensor]) -> Tensor:

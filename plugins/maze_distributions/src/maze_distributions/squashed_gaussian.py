@@ -21,14 +21,12 @@ from maze_distributions import gaussian
 from maze_distributions.bounds import Bounds, require_float_box
 from maze_distributions.options import GaussianOptions
 from maze_distributions.shapes import flatten_action, unflatten_action
-from maze_distributions.tanh_squashing import PlaceInBox, log_density_at, mean_log_two_cosh, mixture_constants
+from maze_distributions.tanh_squashing import CELL, PlaceInBox, log_density_at, mean_log_two_cosh, mixture_constants
 from maze_runtime.models.same_operations import same_operations
 
 _LOG_TWO = math.log(2.0)
 _TWO_LOG_TWO = 2.0 * _LOG_TWO
-_CELL = 4.0
-"""Width of the cell at a bound, in float steps of the box's width."""
-_LOG_CELL = math.log(_CELL)
+_LOG_CELL = math.log(CELL)
 
 
 @same_operations
@@ -130,7 +128,7 @@ class SquashedGaussian:
     def _place(self, action: Tensor, dtype: torch.dtype) -> PlaceInBox:
         rows = flatten_action(action, self.shape, self._size).to(dtype)
         step = self._bounds.step(action.dtype, dtype, rows.device)
-        margin = _CELL * step
+        margin = CELL * step
         unit = self._bounds.to_unit(rows, margin)
         log_upper, log_lower = unit.log(), (-unit).log1p()
         # u = atanh(2y − 1) = ½ (log y − log(1 − y));  dy/du = 2 y (1 − y), whose log 2 `_density` takes off

@@ -16,6 +16,8 @@ from torch import Tensor
 from maze_distributions.gaussian import HALF_LOG_TAU, log_density
 from maze_runtime.models.known_derivatives import KnownDerivatives
 
+CELL = 4.0
+"""Width of the cell at a bound, in float steps of an action."""
 _SCALES = (0.427144354, 0.582249588, 0.787096677, 1.063263571, 1.430779352, 1.931934097)
 _WEIGHTS = (0.02764294, 0.214793712, 0.390733112, 0.280870963, 0.080598051, 0.005361223)
 _LOWEST = -30.0
@@ -29,9 +31,10 @@ class PlaceInBox(NamedTuple):
 
     Attributes:
         value: u.
-        log_slope: −log y − log(1 − y), y being the action's place in the box.
+        log_slope: what squashing adds to the log-density of u: −log y − log(1 − y), y being the action's place in the
+            box, or −log(1 − e⁻ᵈ) at the distance d from a bound alone.
         log_floor: the logarithm of the smallest standard deviation that a float can tell apart at u.
-        side: 1 above the middle of the box and −1 below.
+        side: 1 above the middle of the box and −1 below, or beside a bound alone.
         is_inside: bool, False in the cell at a bound.
         beyond: what is added to log Φ in such a cell.
     """
