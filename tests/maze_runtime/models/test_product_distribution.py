@@ -7,9 +7,15 @@ from gymnasium import spaces
 
 from maze_distributions.categorical import Categorical, MultiCategorical
 from maze_distributions.squashed_gaussian import SquashedGaussian
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import RequestError, SpaceError
+from maze_kernel.loader import Kernel
 from maze_kernel.selection import Selection
-from maze_runtime.models.action_distribution import ProductDistribution, one_where_alike, space_word
+from maze_runtime.models.action_distribution import (
+    ProductDistribution,
+    make_action_distribution,
+    one_where_alike,
+    space_word,
+)
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masking import MASKED_LOGIT, MaskError
 
@@ -116,3 +122,10 @@ def test_rules_match_by_space_and_by_head_name():
     assert named.matches("force", "BoundedBox")
     assert not named.matches("kind", "BoundedBox")
     assert DistributionRule(use=beta).matches("anything", "Discrete")
+
+
+def test_a_head_that_its_default_refuses_is_named_and_has_no_line_that_nobody_wrote():
+    space = spaces.Dict(order=spaces.Box(1e6, np.inf, (1,)))
+    with pytest.raises(SpaceError, match=r"action head 'order'.*so far from 0") as caught:
+        make_action_distribution(space, Kernel.installed().catalog)
+    assert caught.value.location is None

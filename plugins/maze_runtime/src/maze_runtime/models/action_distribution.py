@@ -195,8 +195,8 @@ def _make_head(name: str, space: spaces.Space[Any], catalog: Any, rules: tuple[D
         distribution: Distribution = catalog.build(selection, space)
     except MazeError as error:
         error.what = f"action head {name!r}: {error.what}"
-        if error.location is None and selection is not None:
-            error.location = selection.location
+        if error.location is None and chosen:
+            error.location = chosen[-1].use.location
         error.received = error.received or str(space)
         raise
     return distribution
