@@ -107,6 +107,18 @@ def test_without_main_evaluation_the_training_reward_selects_beside_an_evaluator
     assert result.best_metric == max(rewards) != 5.0
 
 
+def test_what_the_environments_paid_selects_where_nothing_is_evaluated(tmp_path):
+    shaped = [RUNNING, {"use": "reward-scaling", "scale": 0.01}]
+    result = run(tmp_path / "paid", wrappers=shaped, evaluation={"n_episodes": 0})
+    found = rows(tmp_path / "paid", "train")
+    paid = [float(value) for _, tag, value in found if tag == "BaseEnvEvents/raw_reward/mean"]
+    assert result.best_metric == max(paid) > 5.0
+    learnt_from = run(
+        tmp_path / "learnt from", wrappers=shaped, evaluation={"n_episodes": 0, "metric": f"train_{REWARD}"}
+    )
+    assert learnt_from.best_metric == pytest.approx(max(paid) / 100)
+
+
 def test_a_callback_stops_at_a_value_of_an_evaluator(tmp_path):
     evaluation = {"n_episodes": 1, "evaluators": {"hard": {**HARD, "every_epochs": 2}}}
     stop = {"use": "stop-at", "value": 5.0, "metric": f"hard/{REWARD}"}

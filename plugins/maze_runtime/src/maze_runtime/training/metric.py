@@ -104,10 +104,16 @@ class Metric:
             source = train if prefix == "train" else evaluation
             value = None if source is None else source.get(bare)
         else:
-            value = (train if evaluation is None else evaluation).get(self.tag)
+            value = _as_evaluated(train, self.tag) if evaluation is None else evaluation.get(self.tag)
         if value is None and evaluation is not None:
             raise unknown_metric(self.tag, [*evaluation, *(f"train_{tag}" for tag in train)])
         return None if value is None else float(value)
+
+
+def _as_evaluated(train: Mapping[str, Any], tag: str) -> Any:
+    """A training statistic in an evaluation's place: of rewards what environments paid, before wrappers shaped them."""
+    paid = tag.replace("BaseEnvEvents/reward/", "BaseEnvEvents/raw_reward/")
+    return train.get(paid, train.get(tag))
 
 
 def unknown_metric(tag: str, known: Sequence[str]) -> Exception:
