@@ -137,9 +137,21 @@ def _replay_back_on_arrays(
     return in_gates, in_state, in_weight, in_bias
 
 
-_replay = torch.library.custom_op("maze_blocks_recurrent::replay", _replay_on_arrays, mutates_args=())
-"""The same as operations that a recording of the gradient writes down."""
-_replay_back = torch.library.custom_op("maze_blocks_recurrent::replay_back", _replay_back_on_arrays, mutates_args=())
+# The same as operations that a recording of the gradient writes down. Defined piece by piece, for `custom_op` brings in
+# the compiler, 65 MiB of it, with the first call.
+torch.library.define(
+    "maze_blocks_recurrent::replay",
+    "(Tensor gates, Tensor state, Tensor keep, Tensor weight, Tensor bias, str cell) -> (Tensor, Tensor, Tensor)",
+)
+torch.library.impl("maze_blocks_recurrent::replay", "CPU", _replay_on_arrays)
+_replay = torch.ops.maze_blocks_recurrent.replay.default
+torch.library.define(
+    "maze_blocks_recurrent::replay_back",
+    "(Tensor grad, Tensor state, Tensor keep, Tensor weight, Tensor states, Tensor folded, Tensor kept, str cell)"
+    " -> (Tensor, Tensor, Tensor, Tensor)",
+)
+torch.library.impl("maze_blocks_recurrent::replay_back", "CPU", _replay_back_on_arrays)
+_replay_back = torch.ops.maze_blocks_recurrent.replay_back.default
 
 
 class _Advance(torch.autograd.Function):
