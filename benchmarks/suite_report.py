@@ -14,7 +14,13 @@ from maze_reports.aggregate import Aggregate, aggregates, normalised
 from maze_reports.improvement import improvements
 from maze_reports.listing import number
 from maze_reports.output import interval_text, n_text
-from maze_runtime.series.bootstrap import bootstrap_interval, interquartile_mean, probability_of_improvement
+from maze_runtime.series.bootstrap import (
+    ENOUGH_RUNS,
+    ConfidenceInterval,
+    bootstrap_interval,
+    interquartile_mean,
+    probability_of_improvement,
+)
 from suite_pictures import picture
 from suite_results import Results
 from suite_tasks import LIBRARIES, Job, Task, read_candidates
@@ -22,6 +28,8 @@ from suite_tasks import LIBRARIES, Job, Task, read_candidates
 BEGIN = "<!-- begin: python benchmarks/suite.py --write docs/explanation/results.md -->"
 END = "<!-- end: python benchmarks/suite.py -->"
 NAMES = {"maze": "Maze", "sb3": "Stable-Baselines3"}
+NARROW = f"Intervals of fewer than {ENOUGH_RUNS} seeds are narrower than the 95 % that they are meant to be."
+"""Said once, not in every cell."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -120,8 +128,8 @@ def _default_tables(results: Results, tasks: Mapping[str, Task]) -> list[str]:
         [task, algorithm, _thousands(steps), *_cells(own.get("maze")), *_cells(own.get("sb3")), _probability(own)]
         for (task, algorithm, steps), own in by_place.items()
     ]
-    title = f"Each library's own defaults. {_ran(results, groups)}"
-    return [table_of(title, header, rows), *_together(groups, tasks)]
+    title = f"Each library's own defaults, task by task. {_ran(results, groups)}"
+    return [*_together(groups, tasks), NARROW, table_of(title, header, rows)]
 
 
 def _columns(name: str) -> list[str]:
@@ -134,8 +142,13 @@ def _cells(group: Group | None) -> list[str]:
     interval = bootstrap_interval([group.scores], interquartile_mean)
     n = len(group.scores)
     ends = f"{number(float(group.scores.min()))} … {number(float(group.scores.max()))}"
-    shown = "–" if interval is None else interval_text(interval, n)
+    shown = "–" if interval is None else _interval(interval, n)
     return [number(float(interquartile_mean(group.scores))), shown, ends, str(n)]
+
+
+def _interval(interval: ConfidenceInterval | None, n: int, digits: int | None = None) -> str:
+    """Without what `NARROW` says of all."""
+    return interval_text(interval and attrs.evolve(interval, is_narrow=False), n, digits)
 
 
 def _probability(own: Mapping[str, Group]) -> str:
@@ -153,14 +166,14 @@ def _together(groups: Sequence[Group], tasks: Mapping[str, Task]) -> list[str]:
             continue
         rows += [[algorithm, str(len(by_task)), *_aggregate_cells(own)] for own in aggregates(by_task, references)]
         (pair,) = improvements("", normalised(by_task, references))
-        interval = interval_text(pair.interval, min(pair.n, pair.n_other), digits=2)
+        interval = _interval(pair.interval, min(pair.n, pair.n_other), digits=2)
         pairs.append([algorithm, pair.label, pair.other, f"{pair.probability:.2f}", interval])
     if not rows:
         return []
     ranges = ", ".join(f"{name} {task.range[0]:g} and {task.range[1]:g}" for name, task in tasks.items())
     return [
         table_of(
-            "All tasks that both have finished, 0 a policy at random and 1 a good one",
+            "Each library's own defaults on all tasks that both have finished, 0 a policy at random and 1 a good one",
             ["algorithm", "tasks", "library", "n a task", "IQM", "mean", "95 % of IQM"],
             rows,
         ),
@@ -182,7 +195,7 @@ def _by_task(groups: Sequence[Group]) -> dict[str, dict[str, np.ndarray]]:
 
 def _aggregate_cells(aggregate: Aggregate) -> list[str]:
     n = aggregate.n.values()
-    interval = interval_text(aggregate.iqm_interval, min(n))
+    interval = _interval(aggregate.iqm_interval, min(n))
     return [aggregate.label, n_text(n), number(aggregate.iqm), number(aggregate.mean), interval]
 
 

@@ -147,6 +147,7 @@ def test_the_report_says_what_was_reached_what_failed_and_what_is_left(module, r
     assert "| PPO | Maze | Stable-Baselines3 | 1.00 |" in text
     assert "sb3 A2C on Acrobot-v1, seed 9, 100,000 steps, default: ValueError: no" in text
     assert "20 of the 24 jobs" in text
+    assert text.count("narrow") == 1, "said of all intervals, not of each"
     assert "no evaluation" not in text
     assert "| CartPole-v1 (default) | PPO 1 | PPO 1 |" in text
 
