@@ -45,6 +45,7 @@ class Row:
         wanted: throughput ÷ the peer's, eager and compiled; None: nothing is said.
         compiled: also measured with `compile = true`.
         decisions: ours is counted in decisions, of which a step has several.
+        elsewhere: the peer has processes of its own, whose memory is not measured.
     """
 
     what: str
@@ -55,6 +56,7 @@ class Row:
     wanted: tuple[float | None, float | None] = (None, None)
     compiled: bool = True
     decisions: bool = False
+    elsewhere: bool = False
 
 
 def _ppo(env: str | Mapping[str, Any], n_envs: int = N_ENVS, **tables: Any) -> dict[str, Any]:
@@ -155,7 +157,7 @@ def _teams_beside_sb3(*, batch: bool = False) -> Row:
 
 
 def _teams_beside_rllib(*, batch: bool = False) -> Row:
-    return _teams("RLlib, one process", peers.rllib_spread(N_ENVS), 10, batch=batch)
+    return attrs.evolve(_teams("RLlib, one process", peers.rllib_spread(N_ENVS), 10, batch=batch), elsewhere=True)
 
 
 DQN = {

@@ -154,7 +154,7 @@ def main() -> None:
     for name in arguments.only:
         print(f"# {name}", file=sys.stderr)
         measured[name] = dict(measure(ROWS[name], arguments.rounds, arguments.compile)) if arguments.rounds else {}
-        if arguments.memory:
+        if arguments.memory and not ROWS[name].elsewhere:
             measured[name]["memory"] = peak_memory(name)
         if arguments.json:
             arguments.json.write_text(json.dumps(measured, indent=1) + "\n")
