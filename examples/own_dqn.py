@@ -98,7 +98,7 @@ class DQN:
     def train_epoch(self):
         """Act, store, draw, learn."""
         learnt = []
-        for tick in range(self.options.epoch_length):
+        for tick in self._counters.updates(self.options.epoch_length):
             done = tick / self.options.epoch_length
             self._policy.epsilon = self._counters.scheduled(self.options.epsilon, done)
             self._counters.env_steps += self._collector.collect(self._policy, 1)
