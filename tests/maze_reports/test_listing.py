@@ -7,8 +7,10 @@ import shutil
 
 import pytest
 
+from maze_reports.comparison import compare_runs
 from maze_reports.listing import list_runs
 from maze_reports.run_state import run_state
+from maze_reports.runs import open_runs
 
 
 def test_real_runs_are_listed_with_state_and_values(maze, trained):
@@ -64,6 +66,20 @@ def test_values_follow_the_direction_of_the_metric(make_run):
     evaluation = {"n_episodes": 2, "metric": "-BaseEnvEvents/reward/mean"}
     (row,) = list_runs([make_run("a", {10: 4.0, 20: 1.0, 30: 2.0}, evaluation=evaluation)])
     assert (row.last, row.best) == (2.0, 1.0)
+
+
+def test_without_evaluation_rewards_are_what_the_environments_paid(make_run):
+    learnt_from = [(1, 10, 2.0, "BaseEnvEvents/reward/mean", 0.5), (2, 20, 4.0, "BaseEnvEvents/reward/mean", 0.2)]
+    paid = [(1, 10, 2.0, "BaseEnvEvents/raw_reward/mean", 30.0), (2, 20, 4.0, "BaseEnvEvents/raw_reward/mean", 50.0)]
+    without = {"evaluation": {"n_episodes": 0}}
+    shaped = make_run("shaped", {}, train=[*learnt_from, *paid], **without)
+    plain = make_run("plain", {}, train=learnt_from, **without)
+    (row,) = list_runs([shaped])
+    assert (row.last, row.best) == (50.0, 50.0)
+    (row,) = list_runs([plain])
+    assert (row.last, row.best) == (0.2, 0.5)
+    (group,) = compare_runs(open_runs([shaped, plain])[0]).groups
+    assert set(group.scores) == {50.0, 0.2}
 
 
 @pytest.mark.parametrize(

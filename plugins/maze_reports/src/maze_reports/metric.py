@@ -13,6 +13,8 @@ from maze_kernel.errors import RequestError
 from maze_reports.series import SeriesTable
 
 MEAN_REWARD = "BaseEnvEvents/reward/mean"
+RAW_REWARD = "BaseEnvEvents/raw_reward/mean"
+"""What environments paid in training, where wrappers shape it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -21,11 +23,13 @@ class ChosenMetric:
 
     Attributes:
         minimize: less is better.
+        as_paid: of runs whose wrappers shape rewards, what the environments paid.
     """
 
     tag: str = MEAN_REWARD
     split: str = "eval"
     minimize: bool = False
+    as_paid: bool = False
 
     @classmethod
     def parse(cls, text: str) -> ChosenMetric:

@@ -11,7 +11,7 @@ import attrs
 
 from maze_kernel.errors import MazeError
 from maze_reports.finding import find_runs
-from maze_reports.metric import ChosenMetric
+from maze_reports.metric import RAW_REWARD, ChosenMetric
 from maze_reports.run_state import RunState, run_state
 from maze_reports.series import Series, SeriesTable, read_rows, statistics_folder, table_of
 from maze_reports.settings import Settings, flat_settings
@@ -77,14 +77,14 @@ class RunEntry:
         text = evaluation.get("metric") if isinstance(evaluation, Mapping) else None
         chosen = ChosenMetric.parse(text) if isinstance(text, str) else ChosenMetric()
         if text is None and isinstance(evaluation, Mapping) and evaluation.get("n_episodes") == 0:
-            return attrs.evolve(chosen, split="train")
+            return attrs.evolve(chosen, split="train", as_paid=True)
         return chosen
 
     def series(self, metric: ChosenMetric) -> Series | None:
         """The values of a statistic; None where the run has none."""
-        if metric.tag not in self.table.tags(metric.split):
-            return None
-        return self.table.series(metric.tag, split=metric.split)
+        tags = self.table.tags(metric.split)
+        tag = RAW_REWARD if metric.as_paid and RAW_REWARD in tags else metric.tag
+        return self.table.series(tag, split=metric.split) if tag in tags else None
 
 
 def selected(table: Any) -> str:
