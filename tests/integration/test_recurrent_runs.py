@@ -1,6 +1,8 @@
 """Runs of recurrent models as users have them: from a table to training, rollouts, deployment, and refusals."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import onnxruntime
@@ -273,3 +275,18 @@ def test_trainers_without_sequences_are_refused_models_with_state():
     with pytest.raises(RequestError, match="'sac'") as caught:
         Assembly(experiment(model=MODELS["concat-lstm"], trainer={"use": "sac"}), KERNEL).make_model()
     assert "stateful" in caught.value.render()
+
+
+def test_eager_training_on_sequences_does_without_the_compiler(tmp_path):
+    """The first recorded sequence would bring it in, 65 MiB, if its operations were made by `custom_op`."""
+    code = (
+        "import sys; from maze_runtime.context import RunContext\n"
+        "model = {'use': 'auto', 'recurrence': {'use': 'lstm', 'hidden_size': 8, 'stateful': True}}\n"
+        "trainer = {'use': 'ppo', 'n_epochs': 1, 'epoch_length': 3, 'n_rollout_steps': 16, 'batch_size': 16}\n"
+        "experiment = {'name': 'memory', 'env': {'use': 'gym', 'id': 'CartPole-v1'}, 'vector': {'n_envs': 4},\n"
+        "              'model': model, 'trainer': trainer, 'evaluation': {'n_episodes': 1}}\n"
+        f"RunContext(experiment=experiment, run_dir={str(tmp_path / 'run')!r}, silent=True).train()\n"
+        "print('torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
