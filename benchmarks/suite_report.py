@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -23,7 +23,7 @@ from maze_runtime.series.bootstrap import (
 )
 from suite_pictures import picture
 from suite_results import Results
-from suite_tasks import LIBRARIES, Job, Task, read_candidates
+from suite_tasks import LIBRARIES, REPORTED, Job, Task, read_candidates
 
 BEGIN = "<!-- begin: python benchmarks/suite.py --write docs/explanation/results.md -->"
 END = "<!-- end: python benchmarks/suite.py -->"
@@ -56,11 +56,14 @@ def on_shared_seeds(groups: Mapping[str, Group]) -> dict[str, np.ndarray]:
     }
 
 
-def groups_of(results: Results, tasks: Mapping[str, Task], settings: str) -> list[Group]:
+def groups_of(
+    results: Results, tasks: Mapping[str, Task], settings: str, seeds: Container[int] = REPORTED
+) -> list[Group]:
     """In the order of the tasks and of their algorithms; none without a score."""
     found: dict[tuple[str, str, int, str], list[Job]] = {}
     for job in sorted(results.curves, key=lambda job: (job.steps, job.seed)):
-        if job.settings == settings and job.task in tasks and results.score(job) is not None:
+        is_asked = job.settings == settings and job.task in tasks and job.seed in seeds
+        if is_asked and results.score(job) is not None:
             found.setdefault((job.task, job.algorithm, job.steps, job.library), []).append(job)
     places = [
         (task.name, algorithm, library)
@@ -226,7 +229,7 @@ def _candidate_tables(results: Results, tasks: Mapping[str, Task]) -> list[str]:
     for algorithm, names in by_algorithm.items():
         columns: dict[str, dict[str, Group]] = {}
         for settings in ("default", *names):
-            for group in groups_of(results, tasks, settings):
+            for group in groups_of(results, tasks, settings, seeds={job.seed for job in results.curves}):
                 if group.algorithm == algorithm:
                     label = settings if group.library == "maze" else NAMES[group.library]
                     columns.setdefault(label, {})[group.task.name] = group

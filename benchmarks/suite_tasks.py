@@ -14,6 +14,8 @@ CANDIDATES = Path(__file__).with_name("suite_candidates.toml")
 LIBRARIES = ("maze", "sb3")
 SETTINGS = ("default", "tuned")
 WITHOUT_PEER = ("IMPALA",)
+REPORTED = range(5)
+"""Seeds of the tables of each library's defaults and of tuned settings; on others defaults are searched."""
 
 
 @attrs.frozen(kw_only=True)

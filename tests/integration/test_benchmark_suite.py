@@ -127,6 +127,19 @@ def test_candidates_stand_beside_the_defaults(module, results, tasks):
     assert "| CartPole-v1 | 12 (5) | 2 (5) | 10 (1) |" in text
 
 
+def test_seeds_of_a_search_stand_beside_candidates_and_not_among_the_defaults(module, results, tasks):
+    evolve = module("attrs").evolve
+    job = next(job for job in results.curves if (job.library, job.task, job.seed) == ("maze", "CartPole-v1", 4))
+    curve = results.curves[job]
+    for settings in ("default", "ppo-clipped"):
+        results.curves[evolve(job, settings=settings, seed=7)] = evolve(curve, scores=curve.scores + 100.0)
+    text = module("suite_report").report(results, tasks, [])
+    row = next(line for line in text.splitlines() if line.startswith("| CartPole-v1 | PPO | 60 000 |"))
+    iqm, _, ends, n = (cell.strip() for cell in row.split("|")[4:8])
+    assert (iqm, ends, n) == ("12", "10 … 14", "5")
+    assert "| CartPole-v1 | 12.5 (6) | 2 (5) | 114 (1) |" in text
+
+
 def test_packed_results_come_back(module, results, tmp_path):
     suite_results = module("suite_results")
     (tmp_path / "packed.json").write_text(suite_results.packed(results), encoding="utf-8")
