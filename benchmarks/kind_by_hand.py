@@ -76,7 +76,7 @@ class _Loop:
         advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         surrogate = torch.minimum(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages).mean()
         value_loss = (self.critic(seen)[:, 0] - returns).square().mean()
-        loss = -surrogate + 0.5 * value_loss - 0.00025 * distribution.entropy().mean()
+        loss = -surrogate + 0.5 * value_loss - 0.01 * distribution.entropy().mean()
         self.optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.parameters, 0.5)

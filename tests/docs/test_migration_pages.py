@@ -56,13 +56,13 @@ def test_defaults_of_our_options_are_the_stated_ones():
     stated = {}
     for _, our, _, default in table(STABLE_BASELINES3, "Arguments"):
         stated |= {name: default for name in names(our)[:1] if name not in stated}
-    for name in ("lr", "n_rollout_steps", "gamma", "gae_lambda", "max_grad_norm"):
+    for name in ("lr", "n_rollout_steps", "gamma", "gae_lambda", "max_grad_norm", "entropy_coef"):
         of_each = dict(re.findall(r"(PPO|A2C) ([\d.e-]+)", stated[name]))
         assert {key: float(value) for key, value in of_each.items()} == {
             "PPO": float(ppo[name]),
             "A2C": float(a2c[name]),
         }
-    for name in ("batch_size", "n_optimization_epochs", "entropy_coef", "value_loss_coef"):
+    for name in ("batch_size", "n_optimization_epochs", "value_loss_coef"):
         assert float(stated[name]) == float(ppo[name]), name
     for name in ("initial_buffer_size", "replay_buffer_size"):
         assert int(stated[name].replace(" ", "")) == int(sac[name]), name

@@ -79,3 +79,5 @@ class PPOOptions(OnPolicyOptions):
     """Values move at most this far from the rollout's in the loss; 0: off."""
     target_kl: float = attrs.field(default=0.0, validator=at_least(0.0))
     """No further pass over a rollout once the mean approximate KL divergence exceeds this; 0: off."""
+    entropy_coef: float = attrs.field(default=0.01, validator=at_least(0.0))
+    """Weight of the entropy bonus."""
