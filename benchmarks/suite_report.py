@@ -160,7 +160,7 @@ def _probability(own: Mapping[str, Group]) -> str:
 
 
 def _together(groups: Sequence[Group], tasks: Mapping[str, Task]) -> list[str]:
-    """Each algorithm over all tasks that both libraries have finished."""
+    """Each algorithm over all tasks that both libraries have finished with the most seeds that any has."""
     rows, pairs = [], []
     for algorithm in dict.fromkeys(group.algorithm for group in groups):
         by_task = _by_task([group for group in groups if group.algorithm == algorithm])
@@ -176,8 +176,8 @@ def _together(groups: Sequence[Group], tasks: Mapping[str, Task]) -> list[str]:
     ranges = ", ".join(f"{name} {task.range[0]:g} and {task.range[1]:g}" for name, task in tasks.items())
     return [
         table_of(
-            "Each library's own defaults on all tasks that both have finished, 0 a policy at random and 1 a good one",
-            ["algorithm", "tasks", "library", "n a task", "IQM", "mean", "95 % of IQM"],
+            "Each library's own defaults on tasks that both finished with n seeds: 0 a policy at random, 1 a good one",
+            ["algorithm", "tasks", "library", "n", "IQM", "mean", "95 % of IQM"],
             rows,
         ),
         table_of("Over these tasks", ["algorithm", "better", "than", "with probability", "95 %"], pairs),
@@ -186,20 +186,24 @@ def _together(groups: Sequence[Group], tasks: Mapping[str, Task]) -> list[str]:
 
 
 def _by_task(groups: Sequence[Group]) -> dict[str, dict[str, np.ndarray]]:
-    """Task to library to scores of the seeds that both have; of several numbers of steps the largest."""
+    """Task to library to scores of the seeds that both have; of several numbers of steps the largest.
+
+    Tasks with fewer seeds than another one are left out: they would have no weight in an interval, or spoil it.
+    """
     found: dict[str, dict[str, np.ndarray]] = {}
     for steps in sorted({group.steps for group in groups}):
         for name in dict.fromkeys(group.task.name for group in groups):
             own = {NAMES[g.library]: g for g in groups if (g.steps, g.task.name) == (steps, name)}
             if len(own) == len(LIBRARIES) and (scores := on_shared_seeds(own)):
                 found[name] = scores
-    return found
+    n_seeds = {name: len(scores[NAMES["maze"]]) for name, scores in found.items()}
+    return {name: scores for name, scores in found.items() if n_seeds[name] == max(n_seeds.values())}
 
 
 def _aggregate_cells(aggregate: Aggregate) -> list[str]:
-    n = aggregate.n.values()
-    interval = _interval(aggregate.iqm_interval, min(n))
-    return [aggregate.label, n_text(n), number(aggregate.iqm), number(aggregate.mean), interval]
+    n = min(aggregate.n.values())
+    interval = _interval(aggregate.iqm_interval, n)
+    return [aggregate.label, str(n), number(aggregate.iqm), number(aggregate.mean), interval]
 
 
 def _tuned_table(results: Results, tasks: Mapping[str, Task]) -> list[str]:

@@ -118,6 +118,16 @@ def test_columns_are_compared_on_the_seeds_that_both_have(module, results, tasks
     assert "| PPO | Stable-Baselines3 | Maze | 1.00 |" in text
 
 
+def test_tasks_with_fewer_seeds_than_others_are_left_out_of_what_is_put_together(module, results, tasks):
+    evolve = module("attrs").evolve
+    for job, curve in list(results.curves.items()):
+        if job.task == "CartPole-v1" and job.seed < 2:
+            results.curves[evolve(job, task="Pendulum-v1")] = curve
+    text = module("suite_report").report(results, tasks, [])
+    assert "| PPO | 2 | Maze | 5 |" in text
+    assert "| Pendulum-v1 | PPO | 60 000 |" in text
+
+
 def test_candidates_stand_beside_the_defaults(module, results, tasks):
     (job,) = module("suite_tasks").jobs_of(tasks, settings="ppo-clipped", seeds=[2], only=["CartPole-v1"])
     assert job.library == "maze"
