@@ -16,6 +16,7 @@ from maze_reports.listing import number
 from maze_reports.output import interval_text, n_text
 from maze_runtime.series.bootstrap import (
     ENOUGH_RUNS,
+    MIN_RUNS,
     ConfidenceInterval,
     bootstrap_interval,
     interquartile_mean,
@@ -160,7 +161,7 @@ def _probability(own: Mapping[str, Group]) -> str:
 
 
 def _together(groups: Sequence[Group], tasks: Mapping[str, Task]) -> list[str]:
-    """Each algorithm over all tasks that both libraries have finished with the most seeds that any has."""
+    """Each algorithm over the tasks that both libraries have finished."""
     rows, pairs = [], []
     for algorithm in dict.fromkeys(group.algorithm for group in groups):
         by_task = _by_task([group for group in groups if group.algorithm == algorithm])
@@ -176,8 +177,8 @@ def _together(groups: Sequence[Group], tasks: Mapping[str, Task]) -> list[str]:
     ranges = ", ".join(f"{name} {task.range[0]:g} and {task.range[1]:g}" for name, task in tasks.items())
     return [
         table_of(
-            "Each library's own defaults on tasks that both finished with n seeds: 0 a policy at random, 1 a good one",
-            ["algorithm", "tasks", "library", "n", "IQM", "mean", "95 % of IQM"],
+            "Each library's own defaults on tasks that both have finished: 0 a policy at random, 1 a good one",
+            ["algorithm", "tasks", "library", "n a task", "IQM", "mean", "95 % of IQM"],
             rows,
         ),
         table_of("Over these tasks", ["algorithm", "better", "than", "with probability", "95 %"], pairs),
@@ -188,7 +189,7 @@ def _together(groups: Sequence[Group], tasks: Mapping[str, Task]) -> list[str]:
 def _by_task(groups: Sequence[Group]) -> dict[str, dict[str, np.ndarray]]:
     """Task to library to scores of the seeds that both have; of several numbers of steps the largest.
 
-    Tasks with fewer seeds than another one are left out: they would have no weight in an interval, or spoil it.
+    Those with too few seeds for an interval are left out where others have enough: one of them leaves all without.
     """
     found: dict[str, dict[str, np.ndarray]] = {}
     for steps in sorted({group.steps for group in groups}):
@@ -196,14 +197,14 @@ def _by_task(groups: Sequence[Group]) -> dict[str, dict[str, np.ndarray]]:
             own = {NAMES[g.library]: g for g in groups if (g.steps, g.task.name) == (steps, name)}
             if len(own) == len(LIBRARIES) and (scores := on_shared_seeds(own)):
                 found[name] = scores
-    n_seeds = {name: len(scores[NAMES["maze"]]) for name, scores in found.items()}
-    return {name: scores for name, scores in found.items() if n_seeds[name] == max(n_seeds.values())}
+    enough = {name: scores for name, scores in found.items() if len(scores[NAMES["maze"]]) >= MIN_RUNS}
+    return enough if len(enough) > 1 else found
 
 
 def _aggregate_cells(aggregate: Aggregate) -> list[str]:
-    n = min(aggregate.n.values())
-    interval = _interval(aggregate.iqm_interval, n)
-    return [aggregate.label, str(n), number(aggregate.iqm), number(aggregate.mean), interval]
+    n = aggregate.n.values()
+    interval = _interval(aggregate.iqm_interval, min(n))
+    return [aggregate.label, n_text(n), number(aggregate.iqm), number(aggregate.mean), interval]
 
 
 def _tuned_table(results: Results, tasks: Mapping[str, Task]) -> list[str]:
@@ -230,10 +231,11 @@ def _candidate_tables(results: Results, tasks: Mapping[str, Task]) -> list[str]:
     for candidate in read_candidates().values():
         by_algorithm.setdefault(candidate.algorithm, []).append(candidate.name)
     parts = []
+    every_seed = {job.seed for job in results.curves}
     for algorithm, names in by_algorithm.items():
         columns: dict[str, dict[str, Group]] = {}
         for settings in ("default", *names):
-            for group in groups_of(results, tasks, settings, seeds={job.seed for job in results.curves}):
+            for group in groups_of(results, tasks, settings, seeds=every_seed):
                 if group.algorithm == algorithm:
                     label = settings if group.library == "maze" else NAMES[group.library]
                     columns.setdefault(label, {})[group.task.name] = group

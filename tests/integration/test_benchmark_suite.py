@@ -118,7 +118,7 @@ def test_columns_are_compared_on_the_seeds_that_both_have(module, results, tasks
     assert "| PPO | Stable-Baselines3 | Maze | 1.00 |" in text
 
 
-def test_tasks_with_fewer_seeds_than_others_are_left_out_of_what_is_put_together(module, results, tasks):
+def test_tasks_with_too_few_seeds_for_an_interval_are_put_together_only_where_all_have_few(module, results, tasks):
     evolve = module("attrs").evolve
     for job, curve in list(results.curves.items()):
         if job.task == "CartPole-v1" and job.seed < 2:
@@ -126,6 +126,10 @@ def test_tasks_with_fewer_seeds_than_others_are_left_out_of_what_is_put_together
     text = module("suite_report").report(results, tasks, [])
     assert "| PPO | 2 | Maze | 5 |" in text
     assert "| Pendulum-v1 | PPO | 60 000 |" in text
+    for job in [job for job in results.curves if job.task == "CartPole-v1" and job.seed > 2]:
+        del results.curves[job]  # one task is left with five seeds
+    text = module("suite_report").report(results, tasks, [])
+    assert "| PPO | 3 | Maze | 2 to 5 |" in text
 
 
 def test_candidates_stand_beside_the_defaults(module, results, tasks):
