@@ -89,14 +89,17 @@ def test_rows_match_a_slow_walk(buffer, model):
             )
 
 
-@pytest.mark.parametrize("numbers", [1, 2, 7, 28, 30])
-def test_large_observations_are_valued_part_by_part_with_the_same_result(monkeypatch, buffer, model, numbers):
+@pytest.mark.parametrize(
+    ("limit", "most", "rows"),
+    [("NUMBERS", 1, 1), ("NUMBERS", 7, 3), ("NUMBERS", 30, 15), ("ROWS", 1, 1), ("ROWS", 4, 4), ("ROWS", 16, 15)],
+)
+def test_large_observations_and_many_of_them_are_valued_part_by_part(monkeypatch, buffer, model, limit, most, rows):
     whole, sizes = estimate(buffer, model), []
     evaluate = model.logits_and_value
     model.logits_and_value = lambda key, rows: sizes.append(len(rows["observation"])) or evaluate(key, rows)
-    monkeypatch.setattr("maze_ppo.batch._NUMBERS_AT_ONCE", numbers)
+    monkeypatch.setattr(f"maze_ppo.batch._{limit}_AT_ONCE", most)
     parts = estimate(buffer, model)
-    assert max(sizes) == max(1, numbers // 2)
+    assert max(sizes) == rows
     assert sum(sizes) == 15
     for ours, theirs in zip(parts.columns().values(), whole.columns().values(), strict=True):
         assert torch.equal(ours, theirs)
