@@ -111,7 +111,10 @@ class Running:
 def read_adapted(learner: Any) -> dict[str, dict[str, float]]:
     """The coefficients that a learner adapts and does not count to its state."""
     found = {name: getattr(learner, name, {}) for name in _COEFFICIENTS}
-    return {name: {key: float(value) for key, value in by_module.items()} for name, by_module in found.items()}
+    return {
+        name: {key: float(torch.as_tensor(value).detach()) for key, value in by_module.items()}
+        for name, by_module in found.items()
+    }
 
 
 def write_adapted(values: Mapping[str, Mapping[str, float]], learner: Any) -> None:
