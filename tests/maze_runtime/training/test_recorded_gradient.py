@@ -11,7 +11,7 @@ from torch import nn
 
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.same_operations import model_runs_same_operations, same_operations
-from maze_runtime.training import recorded_gradient
+from maze_runtime.training import recorded_gradient, tape
 from maze_runtime.training.gradient_step import GradientStep
 from maze_runtime.training.recorded_gradient import RecordedGradient
 
@@ -68,7 +68,7 @@ def test_only_so_many_shapes_are_kept(monkeypatch):
 
 
 def test_operations_on_much_data_are_never_recorded(monkeypatch):
-    monkeypatch.setattr(recorded_gradient, "MOST_BYTES", 1000)
+    monkeypatch.setattr(tape, "MOST_BYTES", 1000)
     assert replays(both(network(), squared_error, 2 * ENOUGH, sizes=(7, 1000))) == 1
 
 
@@ -113,7 +113,7 @@ def test_parameters_that_are_frozen_meanwhile_stay_as_they_are():
 
 
 def test_long_losses_are_never_recorded(monkeypatch):
-    monkeypatch.setattr(recorded_gradient, "MOST_OPERATIONS", 10)
+    monkeypatch.setattr(tape, "MOST_OPERATIONS", 10)
     assert replays(both(network(), squared_error, 2 * ENOUGH)) == 0
 
 
@@ -328,10 +328,10 @@ def test_recording_keeps_no_result_longer_than_a_plain_step_does():
     code = """
 import resource, torch
 from torch import nn
-from maze_runtime.training import recorded_gradient
+from maze_runtime.training import tape
 from maze_runtime.training.gradient_step import GradientStep
 
-recorded_gradient.MOST_BYTES = 1 << 30
+tape.MOST_BYTES = 1 << 30
 
 def loss(model, x):
     with torch.no_grad():
