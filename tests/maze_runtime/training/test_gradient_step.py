@@ -55,6 +55,13 @@ def test_steps_equal_torch_adam(compiled, max_grad_norm):
         np.testing.assert_allclose(ours.detach(), theirs.detach(), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("limit", [0.1, 0.3, 0.5, 0.7, 1.0, 10.0, 40.0])
+def test_gradients_are_cut_by_the_factor_that_tensors_give_bit_for_bit(limit):
+    norms = np.random.default_rng(0).gamma(2.0, limit, 500)
+    for norm in torch.from_numpy(np.append(norms, [0.0, limit, 1e-30, 3e38]).astype(np.float32)):
+        assert flat_adam.cut_factor(norm.item(), limit) == float((limit / (norm + 1e-6)).clamp(max=1.0))
+
+
 @pytest.mark.parametrize("compiled", COMPILED)
 def test_norms_of_parts_are_those_of_their_parameters_before_the_gradient_is_cut(compiled):
     model, reference = network(), network()
