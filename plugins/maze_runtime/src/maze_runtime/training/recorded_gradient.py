@@ -121,13 +121,12 @@ class RecordedGradient:
         return form
 
     def _record(self, form: _Form, inputs: Sequence[Any], tensors: list[Tensor]) -> Tensor:
-        tape = Tape([*self._tensors, *tensors], draws=self._draws)
+        tape = Tape(self._tensors, tensors, draws=self._draws)
         with tape:
             gradients, statistics = self._plain(inputs)
         self._write(gradients)
         with torch.random.fork_rng(devices=[]):
-            scratch = torch.empty_like(self._flat.grad)
-            form.candidate = tape.replay(gradients, statistics, [scratch, *self._views, *tensors])
+            form.candidate = tape.replay(gradients, statistics, self._views, tensors)
         return statistics
 
     def _compare(self, form: _Form, candidate: Replay, inputs: Sequence[Any], tensors: list[Tensor]) -> Tensor:
@@ -155,7 +154,7 @@ class RecordedGradient:
     def _run(self, replay: Replay, gradient: Tensor, tensors: list[Tensor]) -> Tensor:
         # As it was written down: torch would join products of matrices whose sum is taken, which rounds otherwise
         with torch.jit.optimized_execution(False), torch.inference_mode():  # type: ignore[attr-defined]
-            return replay(gradient, *self._views, *tensors)
+            return replay(gradient, *tensors)
 
     def _plain(self, inputs: Sequence[Any]) -> tuple[list[Tensor], Tensor]:
         loss, statistics = self._loss(self._model, *inputs)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-import attrs
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
+
+from maze_runtime.training.recorded_operations import Operation, Operations, Slot, simplified
 
 Replay = Callable[..., Tensor]
 """`(gradient (P,), *tensors) -> statistics (S,)`; writes to the first one."""
@@ -20,36 +22,29 @@ MOST_OPERATIONS = 3000
 MOST_BYTES = 1 << 19
 """Operations whose results are larger than this in the mean take so long that a recording would save nothing."""
 
-_SAME_TENSOR = {torch.ops.aten.detach.default, torch.ops.aten.alias.default}
 _REFUSED = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
-
-
-@attrs.frozen
-class _Slot:
-    """Stands for a tensor in the arguments of a recorded operation."""
-
-    index: int
 
 
 class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Writes down the operations that run while it is entered, and keeps none of their results alive.
 
     Args:
-        inputs: tensors that differ from one run to the next, in slots 0, 1, …
+        fixed: tensors that are the same ones at every run, whatever is in them; in slots 0, 1, …
+        inputs: others come in their places at every run; in the slots behind.
         draws: operations may draw random numbers.
     """
 
-    def __init__(self, inputs: Sequence[Tensor], *, draws: bool) -> None:
+    def __init__(self, fixed: Sequence[Tensor], inputs: Sequence[Tensor], *, draws: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._refused = _REFUSED if draws else _REFUSED | {torch.Tag.nondeterministic_seeded}
-        self._operations: list[tuple[Any, Any, Any, Any]] = []
+        self._operations: list[Operation] = []
         self._slots: Any = WeakTensorKeyDictionary()
         self._n_slots = self._n_bytes = 0
         self._constants: dict[int, Tensor] = {}
         self._is_refused = False
-        for tensor in inputs:
+        for tensor in (*fixed, *inputs):
             self._add(tensor)
-        self._memory_of_inputs = {_memory_of(tensor) for tensor in inputs}
+        self._memory_of_inputs = {_memory_of(tensor) for tensor in (*fixed, *inputs)}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -65,58 +60,54 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if tensor not in self._slots:
                 self._add(tensor)
                 self._n_bytes += tensor.nbytes
-        self._operations.append((function, *read, self._written_down(result)))
+        self._operations.append(Operation(function, *read, self._written_down(result)))
         return result
 
-    def replay(self, gradients: Sequence[Tensor], statistics: Tensor, inputs: Sequence[Tensor]) -> Replay | None:
-        """What was recorded as one function of a gradient to be written and the inputs, which are examples of these.
+    def replay(
+        self, gradients: Sequence[Tensor], statistics: Tensor, fixed: Sequence[Tensor], inputs: Sequence[Tensor]
+    ) -> Replay | None:
+        """What was recorded as one function of a gradient to be written and the inputs.
 
         None where it depends on more than their form, and where it would not pay.
+
+        Args:
+            gradients, statistics: results of what was recorded.
+            fixed: of the tensors that were given at first, without gradients.
+            inputs: examples.
         """
-        known = all(tensor in self._slots for tensor in (*gradients, statistics))
-        n_operations = len(self._operations)
+        is_whole = all(tensor in self._slots for tensor in (*gradients, statistics))
+        n_operations, n_fixed = len(self._operations), len(fixed)
         pays = n_operations <= MOST_OPERATIONS and self._n_bytes <= MOST_BYTES * n_operations
-        if self._is_refused or not known or not pays:
+        if self._is_refused or not is_whole or not pays:
             return None
-        slots = [self._slots[tensor] for tensor in gradients]
-        operations, constants, last = self._operations, self._constants, self._slots[statistics]
-        spent = _spent(operations, {*slots, last})
-
-        def run(gradient: Tensor, *tensors: Tensor) -> Tensor:
-            values: dict[int, Any] = {**dict(enumerate(tensors)), **constants}
-            for (function, args, kwargs, written), read_last in zip(operations, spent, strict=True):
-                if function in _SAME_TENSOR:
-                    _keep(written, _read(args[0], values), values)
-                else:
-                    _keep(written, function(*_read(args, values), **_read(kwargs, values)), values)
-                for slot in read_last:
-                    del values[slot]
-            torch.cat([values[slot].reshape(-1) for slot in slots], out=gradient)
-            result: Tensor = values[last]
-            return result
-
+        slots, last = [self._slots[tensor] for tensor in gradients], self._slots[statistics]
+        operations = simplified(self._operations, slots, last, {*range(n_fixed), *self._constants})
+        known = _known(operations, self._constants | dict(enumerate(fixed)))
+        run = _runner(operations, [*known, *range(n_fixed, n_fixed + len(inputs))])
+        gradient = torch.cat([own.reshape(-1) for own in gradients])
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # that tracing goes out of use
             try:
                 trace: Any = torch.jit.trace
-                traced: Replay = trace(run, tuple(inputs), check_trace=False)
+                traced: Replay = trace(run, (gradient, *known.values(), *inputs), check_trace=False)
             except Exception:  # whatever torch's tracing refuses is trained plainly
                 return None
-        return None if traced is run else traced  # where the user has switched tracing off
+        # Where the user has switched tracing off, it gives back what it got.
+        return None if traced is run else partial(_replay, traced, tuple(known.values()))
 
     def _add(self, tensor: Tensor) -> int:
         slot = self._slots[tensor] = self._n_slots
         self._n_slots += 1
         return slot
 
-    def _slot_of(self, tensor: Tensor) -> _Slot:
+    def _slot_of(self, tensor: Tensor) -> Slot:
         slot: int | None = self._slots.get(tensor)
         if slot is None:  # made outside: a constant, unless it is another view of something that changes, or a weight
             memory = {_memory_of(own) for own in self._slots.keys()}  # noqa: SIM118 - no mapping of the standard library
             self._is_refused |= _memory_of(tensor) in memory or isinstance(tensor, nn.Parameter)
             slot = self._add(tensor)
             self._constants[slot] = tensor
-        return _Slot(slot)
+        return Slot(slot)
 
     def _written_down(self, value: Any) -> Any:
         if isinstance(value, Tensor):
@@ -135,6 +126,37 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return any(_memory_of(tensor) in self._memory_of_inputs for tensor in _tensors_in(written))
 
 
+def _known(operations: Operations, fixed: Mapping[int, Tensor]) -> dict[int, Tensor]:
+    """The fixed tensors, and the views of them, that are read at every run, by slot.
+
+    They are inputs of what is traced, whose numbers may change, and no constants, with which torch may calculate ahead.
+    """
+    tensors = dict(fixed)
+    for own in operations.once:
+        own.run(tensors)
+    read = {slot for own in operations.always for slot in own.read()} | {*operations.gradients, operations.statistics}
+    return {slot: tensor for slot, tensor in tensors.items() if slot in read}
+
+
+def _runner(operations: Operations, slots: Sequence[int]) -> Replay:
+    """The operations in Python, for torch to trace; `slots` are those of the tensors that it is called with."""
+
+    def run(gradient: Tensor, *tensors: Tensor) -> Tensor:
+        values = dict(zip(slots, tensors, strict=True))
+        for own, read_last in zip(operations.always, operations.spent, strict=True):
+            own.run(values)
+            for slot in read_last:
+                del values[slot]
+        torch.cat([values[slot].reshape(-1) for slot in operations.gradients], out=gradient)
+        return values[operations.statistics]
+
+    return run
+
+
+def _replay(traced: Replay, known: tuple[Tensor, ...], gradient: Tensor, *inputs: Tensor) -> Tensor:
+    return traced(gradient, *known, *inputs)
+
+
 def _memory_of(tensor: Tensor) -> int:
     """Where the numbers of a tensor lie; the same for all views of them."""
     return tensor.untyped_storage().data_ptr() or -id(tensor)
@@ -144,40 +166,3 @@ def _tensors_in(value: Any) -> list[Tensor]:
     if isinstance(value, Tensor):
         return [value]
     return [tensor for own in value for tensor in _tensors_in(own)] if isinstance(value, (list, tuple)) else []
-
-
-def _read(value: Any, values: dict[int, Tensor]) -> Any:
-    """Arguments as they were written down, with the tensors of this run in them."""
-    if isinstance(value, _Slot):
-        return values[value.index]
-    if isinstance(value, list):
-        return [_read(own, values) for own in value]
-    return {name: _read(own, values) for name, own in value.items()} if isinstance(value, dict) else value
-
-
-def _spent(operations: Sequence[tuple[Any, Any, Any, Any]], needed: set[int]) -> list[list[int]]:
-    """For each operation the slots that nothing reads after it, but for those that are needed in the end."""
-    seen, spent = set(needed), []
-    for operation in reversed(operations):
-        used = {slot.index for slot in _slots_in(operation)}
-        spent.append(sorted(used - seen))
-        seen |= used
-    return spent[::-1]
-
-
-def _slots_in(value: Any) -> Iterator[_Slot]:
-    if isinstance(value, _Slot):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for own in value:
-            yield from _slots_in(own)
-    elif isinstance(value, dict):
-        yield from _slots_in(list(value.values()))
-
-
-def _keep(written: Any, result: Any, values: dict[int, Tensor]) -> None:
-    if isinstance(written, _Slot):
-        values[written.index] = result
-    elif isinstance(written, list):
-        for own, part in zip(written, result, strict=True):
-            _keep(own, part, values)
