@@ -216,3 +216,25 @@ def test_other_twins_share_nothing(observation, action):
     first, second = ({id(p) for p in network.parameters()} for network in critic.networks)
     assert critic.shared is None
     assert not first & second
+
+
+@pytest.mark.parametrize("name", OBSERVATIONS)
+@pytest.mark.parametrize("critic", ["state-value", "state-action"])
+def test_without_hidden_units_heads_are_linear_in_what_the_stacks_give(name, critic):
+    model, structured = model_of(OBSERVATIONS[name], critic=critic, hidden_units=[])
+    if critic == "state-value":
+        check_model(lambda: model_of(OBSERVATIONS[name], hidden_units=[])[0], structured)
+    assert model.notes[0].endswith("; no dense layers, heads are linear")
+    assert not any("dense" in block.name for graph in model.network_graphs() for block in graph.blocks)
+
+
+def test_a_linear_policy_of_numbers_has_one_weight_an_observation_and_choice():
+    model, _ = model_of({"speed": box(2), "place": box(3)}, hidden_units=[])
+    policy = [tensor.shape for tensor in model.policies.parameters()]
+    assert policy == [(3, 5), (3,)]
+    rows = {"speed": torch.rand(4, 2), "place": torch.rand(4, 3)}
+    weight, bias = (tensor.detach() for tensor in model.policies.parameters())
+    expected = torch.cat([rows["place"], rows["speed"]], -1) @ weight.t() + bias
+    torch.testing.assert_close(model.logits("0", rows)["action"].detach(), expected)
+    mirror = model.numpy_logits("0")({name: own.numpy() for name, own in rows.items()})
+    np.testing.assert_allclose(mirror["action"], expected.numpy(), rtol=1e-5, atol=1e-6)

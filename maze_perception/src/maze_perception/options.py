@@ -251,8 +251,8 @@ class ConcatOptions:
 class DefaultStackOptions:
     """What the networks of `auto` are made of; in `custom` those that no table names."""
 
-    hidden_units: tuple[int, ...] = attrs.field(default=(64, 64), validator=UNITS)
-    """Units a layer of the dense block of vectors, of each network."""
+    hidden_units: tuple[int, ...] = attrs.field(default=(64, 64), validator=_positive_units)
+    """Units a layer of the dense block of vectors, of each network; []: none, and the heads are linear in these."""
     non_lin: AutoNonLinearity = "auto"
     """Activation of the dense blocks; "auto": "relu" where the trainer values actions (SAC, TD3), else "tanh"."""
     sequences: tuple[str, ...] = ()

@@ -92,7 +92,8 @@ def _told_layers(options: AutoOptions, modalities: Iterable[Modality]) -> str:
     """What `AutoTemplate` puts behind the stacks, in words; images have dense layers of their own."""
     units = " and ".join(map(str, options.hidden_units))
     has_dense = any(modality.kind != "image" for modality in modalities)
-    layers = f"; dense layers of {units} units, {options.non_lin}" if has_dense else ""
+    dense = f"; dense layers of {units} units, {options.non_lin}" if units else "; no dense layers, heads are linear"
+    layers = dense if has_dense else ""
     return layers if options.recurrence is None else f"{layers}; behind them {options.recurrence.use}"
 
 
@@ -186,9 +187,11 @@ class AutoTemplate:
         return images, vectors
 
     def _dense(self, graph: GraphBuilder, names: list[str]) -> str:
-        options = DenseOptions(hidden_units=self.options.hidden_units, non_lin=self.options.non_lin)
         flat = [name if len(graph.shapes[name]) == 1 else _flattened(graph, name) for name in names]
         vector = flat[0] if len(flat) == 1 else add_concatenation(graph, flat, "vectors")
+        if not self.options.hidden_units:
+            return vector
+        options = DenseOptions(hidden_units=self.options.hidden_units, non_lin=self.options.non_lin)
         return graph.add("dense", lambda *arguments: Dense(*arguments, options), (vector,), "model/dense")
 
 
