@@ -1,6 +1,6 @@
 """Tensor operations as they are written down, and what of them need not be run again.
 
-A third of what a gradient step comes down to only looks at a tensor in another way: the transpose of a matrix of
+Nearly half of what a gradient step comes down to only looks at a tensor in another way: the transpose of a matrix of
 weights, and the transpose of that. Each of them takes about a microsecond and computes nothing.
 """
 
