@@ -51,7 +51,8 @@ class Operation(NamedTuple):
         """The slot of its result, if it is its first argument looked at in another way, which moves no number."""
         returns = self.function._schema.returns
         alias = returns[0].alias_info if len(returns) == 1 else None
-        is_view = alias is not None and not alias.is_write and isinstance(self.written, Slot)
+        of_one = bool(self.args) and isinstance(self.args[0], Slot) and isinstance(self.written, Slot)
+        is_view = of_one and alias is not None and not alias.is_write
         return self.written.index if is_view else None
 
 
