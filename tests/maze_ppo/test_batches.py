@@ -179,3 +179,30 @@ def test_weighted_minibatches_are_all_of_one_size(buffer, model):
     assert sum(float(part.weight.sum()) for part in parts) == 15.0
     counted = torch.cat([part.advantages[part.weight > 0] for part in parts])
     torch.testing.assert_close(counted.sort().values, batch.advantages.sort().values)
+
+
+def test_images_are_turned_once_a_rollout_for_all_minibatches():
+    class Brightness(SumOfObservation):
+        spaces = flat_spaces(
+            spaces.Dict({"observation": spaces.Box(0, 255, (4, 9, 9), np.uint8)}),
+            spaces.Dict({"action": spaces.Discrete(2)}),
+        )
+
+        def value(self, key, observation, agent_id=None):
+            return observation["observation"].float().mean((1, 2, 3))
+
+        def logits_and_value(self, key, observation, agent_id=None):
+            return {"action": observation["observation"][:, 0, 0, 0].float()}, self.value(key, observation)
+
+    frames = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 9, 9), np.uint8)
+    buffer = RolloutBuffer(Brightness.spaces, "0", 5, 3)
+    buffer.observation["observation"][...] = frames
+    batch = estimate(buffer, Brightness())
+    torch.testing.assert_close(
+        batch.value.numpy(), frames.reshape(15, -1).mean(1), rtol=1e-5, atol=0, check_dtype=False
+    )
+    for minibatch in batch.minibatches(4, np.random.default_rng(1)):
+        images = minibatch.observation["observation"]
+        assert images.shape[1:] == (4, 9, 9)
+        assert images.permute(0, 2, 3, 1).is_contiguous()
+        torch.testing.assert_close(images.float().mean((1, 2, 3)), minibatch.value)

@@ -13,6 +13,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import ArrayDict
 from maze_runtime.models.capabilities import EvaluatesOutsideTorch
+from maze_runtime.models.image_layout import select_rows, turned_once
 from maze_runtime.models.native_evaluation import NativeEvaluation
 from maze_runtime.rollout.advantages import generalized_advantages
 from maze_runtime.rollout.buffer import RolloutBuffer
@@ -160,7 +161,7 @@ class FlatBatch(NamedTuple):
 
     def select(self, index: Tensor) -> FlatBatch:
         """The decisions at `index` (M,), copied."""
-        return self.map(lambda column: column.index_select(0, index))
+        return self.map(lambda column: select_rows(column, index))
 
     def n_rows(self) -> int:
         """B."""
@@ -254,6 +255,7 @@ class FlatEstimator:
                 gae_lambda=self._gae_lambda,
             )
         )
+        observation = {name: turned_once(tensor) for name, tensor in observation.items()}
         # R_t = A_t + V(s_t)
         batch = FlatBatch(key, observation, action, log_prob, value, advantages, advantages + value)
         valid = rollout.valid_rows()
