@@ -41,7 +41,7 @@ class OnPolicyOptions:
     """Weight of the policy loss."""
     value_loss_coef: float = attrs.field(default=0.5, validator=at_least(0.0))
     """Weight of the mean squared value error."""
-    entropy_coef: float = attrs.field(default=0.00025, validator=at_least(0.0))
+    entropy_coef: float = attrs.field(default=0.003, validator=at_least(0.0))
     """Weight of the entropy bonus."""
     max_grad_norm: float = attrs.field(default=0.5, validator=at_least(0.0))
     """Global gradient norm is cut to this; 0: off."""
