@@ -13,16 +13,18 @@ from maze_kernel.errors import RequestError
 
 
 def networks(
-    file: Annotated[Path, typer.Argument(help="An experiment file.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE|RUN", help="An experiment file, or a run directory.")],
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
-    """Show the networks that an experiment would train, without training them."""
+    """Show the networks that an experiment would train, or that a run trains, without training them."""
     import attrs
 
     from maze_drawing.mermaid import mermaid
     from maze_runtime.run.assembly import Assembly
+    from maze_runtime.training.resume import stored_experiment
 
-    loaded = read_experiment(file)
+    is_run = (file / "run.json").is_file()
+    loaded = stored_experiment(file) if is_run else read_experiment(file)
     model: Any = Assembly(loaded, loaded.kernel).make_model()
     graphs_of = getattr(model, "network_graphs", None)
     if graphs_of is None:
