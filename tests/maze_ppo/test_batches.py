@@ -7,6 +7,7 @@ from gymnasium import spaces
 
 from maze_ppo.batch import FlatEstimator, next_values
 from maze_runtime.env.flat import flat_spaces
+from maze_runtime.models.observation_encoding import ObservationEncoder
 from maze_runtime.rollout.buffer import RolloutBuffer
 
 GAMMA, LAMBDA = 0.9, 0.8
@@ -193,6 +194,9 @@ def test_images_are_turned_once_a_rollout_for_all_minibatches():
 
         def logits_and_value(self, key, observation, agent_id=None):
             return {"action": observation["observation"][:, 0, 0, 0].float()}, self.value(key, observation)
+
+        def arranged(self, key, observation):
+            return ObservationEncoder(self.spaces.observation[key]).arranged(observation)
 
     frames = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 9, 9), np.uint8)
     buffer = RolloutBuffer(Brightness.spaces, "0", 5, 3)

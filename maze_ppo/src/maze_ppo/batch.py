@@ -12,8 +12,8 @@ from torch import Tensor
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import ArrayDict
-from maze_runtime.models.capabilities import EvaluatesOutsideTorch
-from maze_runtime.models.image_layout import select_rows, turned_once
+from maze_runtime.models.capabilities import ArrangesObservations, EvaluatesOutsideTorch
+from maze_runtime.models.image_layout import select_rows
 from maze_runtime.models.native_evaluation import NativeEvaluation
 from maze_runtime.rollout.advantages import generalized_advantages
 from maze_runtime.rollout.buffer import RolloutBuffer
@@ -255,7 +255,8 @@ class FlatEstimator:
                 gae_lambda=self._gae_lambda,
             )
         )
-        observation = {name: turned_once(tensor) for name, tensor in observation.items()}
+        if isinstance(model, ArrangesObservations):
+            observation = model.arranged(key, observation)
         # R_t = A_t + V(s_t)
         batch = FlatBatch(key, observation, action, log_prob, value, advantages, advantages + value)
         valid = rollout.valid_rows()

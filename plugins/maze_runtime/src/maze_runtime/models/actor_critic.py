@@ -121,6 +121,10 @@ class StructuredActorCritic(nn.Module):
             return logits, self._shared_critic[0](features)["value"].squeeze(-1)
         return logits, torch.cat([self._value(key, own, agent_ids[key]) for key, own in features.items()])
 
+    def arranged(self, policy_key: PolicyKey, observation: TensorDict) -> TensorDict:
+        """See `ArrangesObservations`."""
+        return self._encoders[policy_key].arranged(observation)
+
     def shares_layers(self, policy_key: PolicyKey) -> bool:
         """Whether policy and critic have layers in common, which `logits_and_value` runs once."""
         return policy_key in self._shared

@@ -43,6 +43,15 @@ class EvaluatesKeysTogether(Protocol):
 
 
 @runtime_checkable
+class ArrangesObservations(Protocol):
+    """What a model may offer beside `ActorCritic`: how it would lay observations out in memory for a gradient."""
+
+    def arranged(self, policy_key: PolicyKey, observation: TensorDict) -> TensorDict:
+        """The same numbers (B, ...) in that layout, for observations that several gradients are taken of."""
+        ...
+
+
+@runtime_checkable
 class GroupsParameters(Protocol):
     """What a model may offer beside `ActorCritic`: which of its parameters serve which policy key, for statistics."""
 

@@ -28,18 +28,7 @@ def in_fast_layout(images: Tensor) -> Tensor:
     """
     if images.device.type != "cpu" or images.shape[1] == 1 or not torch.is_grad_enabled():
         return images
-    return _turned(images)
-
-
-def turned_once(observation: Tensor) -> Tensor:
-    """Images of bytes (B, C, H, W) that several gradients are to be taken of, as `in_fast_layout` would turn each time.
-
-    Anything else is given back as it is.
-    """
-    if observation.dim() != 4 or observation.dtype != torch.uint8 or observation.device.type != "cpu":
-        return observation
-    shape: Shape = tuple(observation.shape[1:])
-    return observation if shape[0] == 1 or channels_first(shape)[1] else _turned(observation)
+    return images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
 
 
 def select_rows(tensor: Tensor, index: Tensor) -> Tensor:
@@ -47,7 +36,3 @@ def select_rows(tensor: Tensor, index: Tensor) -> Tensor:
     if tensor.dim() != 4 or tensor.is_contiguous():
         return tensor.index_select(0, index)
     return tensor.permute(0, 2, 3, 1).index_select(0, index).permute(0, 3, 1, 2)
-
-
-def _turned(images: Tensor) -> Tensor:
-    return images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)

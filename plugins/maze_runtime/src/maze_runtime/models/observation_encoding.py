@@ -49,6 +49,9 @@ class ObservationEncoder:
         self.shapes = {name: encoding.shape for name, encoding in self._encodings.items()}
         self._torch = tuple((n, e.torch) for n, e in self._encodings.items() if e.torch is not None)
         self._numpy = tuple((n, e.numpy) for n, e in self._encodings.items() if e.numpy is not None)
+        self._planes = tuple(
+            n for n, entry in space.spaces.items() if n not in unchanged and _is_planes_of_bytes(entry)
+        )
 
     def encode(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
         """(B, ...) tensors in the space's dtype to (B, *shape) floats; the input is not changed."""
@@ -58,6 +61,10 @@ class ObservationEncoder:
         for name, function in self._torch:
             encoded[name] = function(encoded[name])
         return encoded
+
+    def arranged(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The same (B, ...) tensors, laid out as `encode` would lay them out for a gradient: for many calls of it."""
+        return observation | {name: _image_in_fast_layout(observation[name]) for name in self._planes}
 
     def encode_numpy(self, observation: ArrayDict) -> ArrayDict:
         """Like `encode`."""
@@ -95,8 +102,8 @@ def encoding_of(name: str, space: spaces.Space[Any]) -> Encoding:
 def _box(space: spaces.Box) -> Encoding:
     if space.shape == ():
         return Encoding((1,), lambda x: x.float().unsqueeze(-1), lambda x: np.asarray(x, np.float32)[..., None])
-    if space.dtype == np.uint8 and bool((space.high == 255).all()):
-        in_layout = _image_in_fast_layout if _has_planes(space.shape) else _as_it_is
+    if _is_bytes(space):
+        in_layout = _image_in_fast_layout if _is_planes_of_bytes(space) else _as_it_is
         return Encoding(
             tuple(space.shape),
             # One large tensor in place of two: fresh memory costs more than the arithmetic.
@@ -108,9 +115,14 @@ def _box(space: spaces.Box) -> Encoding:
     return _to_float(tuple(space.shape))
 
 
-def _has_planes(shape: tuple[int, ...]) -> bool:
-    """Whether this is an image (C, H, W)."""
-    return len(shape) == 3 and not channels_first(shape)[1]
+def _is_bytes(space: spaces.Space[Any]) -> bool:
+    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and bool((space.high == 255).all())
+
+
+def _is_planes_of_bytes(space: spaces.Space[Any]) -> bool:
+    """Whether this is an image of bytes (C, H, W)."""
+    shape = tuple(space.shape or ())
+    return _is_bytes(space) and len(shape) == 3 and not channels_first(shape)[1]
 
 
 def _image_in_fast_layout(x: Tensor) -> Tensor:
