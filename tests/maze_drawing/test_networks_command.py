@@ -31,4 +31,4 @@ def test_any_other_folder_is_refused(maze, tmp_path):
     (tmp_path / "empty").mkdir()
     done = maze("networks", "empty")
     assert done.exit_code != 0
-    assert "empty" in done.output
+    assert "empty is no run directory" in done.output

@@ -288,3 +288,17 @@ def test_a_missing_file(tmp_path, monkeypatch):
           help: name an experiment file, e.g. maze train cartpole.toml
         """
     )
+
+
+def test_a_folder_in_the_place_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    with pytest.raises(ExperimentError) as caught:
+        load_experiment("run")
+    assert caught.value.render() == dedent(
+        """
+        error: cannot read run: Is a directory
+          --> run
+          help: name a readable TOML file; a run goes on with: maze train --resume run
+        """
+    )

@@ -23,8 +23,7 @@ def networks(
     from maze_runtime.run.assembly import Assembly
     from maze_runtime.training.resume import stored_experiment
 
-    is_run = (file / "run.json").is_file()
-    loaded = stored_experiment(file) if is_run else read_experiment(file)
+    loaded = stored_experiment(file) if file.is_dir() else read_experiment(file)
     model: Any = Assembly(loaded, loaded.kernel).make_model()
     graphs_of = getattr(model, "network_graphs", None)
     if graphs_of is None:
