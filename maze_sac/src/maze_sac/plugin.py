@@ -30,6 +30,6 @@ def maze_presets() -> Iterable[PresetComponent]:
     for name, file, summary in (
         ("sac-cartpole", "cartpole_sac", "Discrete SAC as in examples/cartpole_sac.toml."),
         ("sac-pendulum", "pendulum_sac", "SAC as in examples/pendulum_sac.toml: small networks, one update a step."),
-        ("sac-halfcheetah", "halfcheetah_sac", "SAC as in examples/halfcheetah_sac.toml: the settings of the papers."),
+        ("sac-halfcheetah", "halfcheetah_sac", "SAC as in examples/halfcheetah_sac.toml: small networks, for speed."),
     ):
         yield PresetComponent(name=name, target=f"maze_sac.presets:{file}.toml", summary=summary)
