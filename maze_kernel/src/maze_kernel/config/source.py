@@ -65,7 +65,7 @@ def _read_bytes(path: Path, file: str) -> bytes:
         ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        resume = f"; a run goes on with: maze train --resume {file}" if path.is_dir() else ""
+        resume = f"; a run goes on with: maze train --resume {file}" if isinstance(error, IsADirectoryError) else ""
         next_step = f"name a readable TOML file{resume}"
         raise RequestError(f"cannot read {file}: {reason}", location=location, help=next_step) from None
     if len(content) > MAX_BYTES:
