@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
@@ -216,13 +218,19 @@ def _tuned_table(results: Results, tasks: Mapping[str, Task]) -> list[str]:
     for group in groups:
         published = group.task.published.get(group.algorithm)
         beside = ["–", ""] if published is None else [number(published["score"]), _thousands(int(published["steps"]))]
-        file = group.task.tuned[group.algorithm]["file"]
-        name = f"[{Path(file).stem}](../../examples/{file})"
         others = group.task.others.get(group.algorithm, {})
         beside.append(", ".join(f"{library} {number(score)}" for library, score in others.items()) or "–")
+        name = _example(group.task.tuned[group.algorithm])
         rows.append([group.task.name, group.algorithm, name, _thousands(group.steps), *_cells(group), *beside])
     header = ["task", "algorithm", "example", "steps", *_columns("ours"), "rl-zoo3", "its steps", "others"]
     return [table_of(f"Reference tasks, tuned settings. {_ran(results, groups)}", header, rows)]
+
+
+def _example(tuned: Mapping[str, Any]) -> str:
+    """A link to the file, and the settings that are others than its own; its environment stands beside it."""
+    file, overrides = tuned["file"], tuned.get("overrides", {})
+    others = [f"`{path} = {json.dumps(value)}`" for path, value in overrides.items() if path != "env.id"]
+    return ", ".join([f"[{Path(file).stem}](../../examples/{file})", *others])
 
 
 def _candidate_tables(results: Results, tasks: Mapping[str, Task]) -> list[str]:
