@@ -75,6 +75,11 @@ def test_nested_spaces_become_one_key_a_leaf():
         spaces.MultiBinary((2, 3)),
         spaces.Box(-np.inf, np.inf, (), np.float32),
         spaces.Box(0, 1, (2, 2), np.float64),
+        spaces.Box(-2, 3, (2, 2), np.int16),
+        spaces.Dict(
+            lever=spaces.Box(np.array([0, 5]), np.array([1, 9]), dtype=np.int64), valve=spaces.Box(0, 4, (), np.int32)
+        ),
+        spaces.Box(0, 1, (3,), np.bool_),
     ],
     ids=lambda space: type(space).__name__,
 )
@@ -114,6 +119,24 @@ def test_spaces_without_an_array_form_are_refused_by_name(space):
     with pytest.raises(SpaceError, match=type(space).__name__) as caught:
         GymEnv(Echo(spaces.Dict(words=space)))
     assert "'words'" in str(caught.value)
+
+
+def test_integers_that_are_an_action_are_a_choice_each():
+    space = spaces.Box(np.array([[-1], [4]], np.int8), np.array([[1], [7]], np.int8), dtype=np.int8)
+    adapter = SpaceAdapter(space, "action")
+    assert adapter.outer["action"] == spaces.MultiDiscrete([3, 4])
+    assert SpaceAdapter(space, "observation").outer["observation"] == space
+    inner = adapter.encode({"action": np.array([[0, 0], [2, 3]])})
+    np.testing.assert_array_equal(inner, np.array([[[-1], [4]], [[1], [7]]], np.int8))
+    assert inner.dtype == np.int8
+
+
+@pytest.mark.parametrize(
+    "space", [spaces.Box(0, 255, (32, 32), np.uint8), spaces.Box(-(2**63), 2**63 - 2, (1,), np.int64)]
+)
+def test_integers_with_too_many_choices_are_refused(space):
+    with pytest.raises(SpaceError, match="at most 50,000"):
+        SpaceAdapter(space, "action")
 
 
 def test_two_keys_with_one_name_are_refused():

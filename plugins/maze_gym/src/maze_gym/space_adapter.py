@@ -1,8 +1,9 @@
 """From Gymnasium spaces to Maze's: a flat Dict with one Box, Discrete, MultiDiscrete or MultiBinary a key.
 
 Nested Dict and Tuple spaces become joined keys (`camera_left`, `observation_0`), Discrete spaces start at 0, and
-float64 becomes float32: single values and arrays with a leading batch dimension alike. Graph, Sequence and Text spaces
-become padded arrays (`maze_gym.padding`), of one environment at a time.
+float64 becomes float32: single values and arrays with a leading batch dimension alike. A Box of integers that is an
+action becomes a choice for each number. Graph, Sequence and Text spaces become padded arrays (`maze_gym.padding`), of
+one environment at a time.
 """
 
 from __future__ import annotations
@@ -17,8 +18,13 @@ from gymnasium import spaces
 from maze_gym.padding import Padding, is_padded, padded_parts
 from maze_kernel.errors import SpaceError
 
+MOST_CHOICES = 50_000
+"""Of an action that is a Box of integers, over all of its numbers: each is an output of the policy."""
+
 Path = tuple[str | int, ...]
 Convert = Callable[[Any], Any]
+Conversion = tuple[spaces.Space[Any], Convert | None, Convert | None]
+"""The outer space, and what turns inner values into outer ones and back; None where that is the identity."""
 
 
 @attrs.frozen
@@ -39,19 +45,20 @@ class SpaceAdapter:
 
     Args:
         inner: the Gymnasium space of one environment.
-        name: the key of a space that is neither Dict nor Tuple: "observation" or "action".
+        name: the key of a space that is neither Dict nor Tuple: "observation" or "action", whose values are chosen.
         padding: how Graph, Sequence and Text spaces are padded; None: they are refused.
 
     Attributes:
         encoded_key, decoded_key: the only key, where its value is handed on as it is; None: ask `encode` and `decode`.
 
     Raises:
-        SpaceError: a part of the space has no fixed array form, or two parts get the same key.
+        SpaceError: a part of the space has no fixed array form or too many choices, or two parts get the same key.
     """
 
     def __init__(self, inner: spaces.Space[Any], name: str, padding: Padding | None = None) -> None:
         self._inner = inner
-        self.leaves = tuple(_leaves(inner, name, (), padding))
+        convert = _action_conversion if name == "action" else _leaf_conversion
+        self.leaves = tuple(_leaves(inner, name, (), convert, padding))
         keys = [leaf.key for leaf in self.leaves]
         if repeated := sorted({key for key in keys if keys.count(key) > 1}):
             raise SpaceError(
@@ -101,7 +108,13 @@ def _nested(space: spaces.Space[Any], path: Path, parts: dict[Path, Any]) -> Any
     return parts[path]
 
 
-def _leaves(space: spaces.Space[Any], name: str, path: Path, padding: Padding | None) -> Iterator[Leaf]:
+def _leaves(
+    space: spaces.Space[Any],
+    name: str,
+    path: Path,
+    convert: Callable[[spaces.Space[Any], str], Conversion],
+    padding: Padding | None,
+) -> Iterator[Leaf]:
     children: list[tuple[str, str | int, spaces.Space[Any]]]
     if isinstance(space, spaces.Dict):
         prefix = f"{name}_" if path else ""
@@ -112,14 +125,20 @@ def _leaves(space: spaces.Space[Any], name: str, path: Path, padding: Padding | 
         yield from (Leaf(key, path, outer, decode, None) for key, outer, decode in padded_parts(space, name, padding))
         return
     else:
-        outer, decode, encode = _leaf_conversion(space, name)
+        outer, decode, encode = convert(space, name)
         yield Leaf(name, path, outer, decode, encode)
         return
     for child_name, step, child in children:
-        yield from _leaves(child, child_name, (*path, step), padding)
+        yield from _leaves(child, child_name, (*path, step), convert, padding)
 
 
-def _leaf_conversion(space: spaces.Space[Any], name: str) -> tuple[spaces.Space[Any], Convert | None, Convert | None]:
+def _action_conversion(space: spaces.Space[Any], name: str) -> Conversion:
+    if isinstance(space, spaces.Box) and not np.issubdtype(space.dtype, np.floating):
+        return _integers_conversion(space, name)
+    return _leaf_conversion(space, name)
+
+
+def _leaf_conversion(space: spaces.Space[Any], name: str) -> Conversion:
     if isinstance(space, spaces.Box):
         return _box_conversion(space)
     if isinstance(space, spaces.Discrete):
@@ -140,15 +159,38 @@ def _leaf_conversion(space: spaces.Space[Any], name: str) -> tuple[spaces.Space[
     )
 
 
-def _shifted(
-    outer: spaces.Space[Any], start: Any, needed: bool
-) -> tuple[spaces.Space[Any], Convert | None, Convert | None]:
+def _shifted(outer: spaces.Space[Any], start: Any, needed: bool) -> Conversion:
     if not needed:
         return outer, None, None
     return outer, lambda value: value - start, lambda value: value + start
 
 
-def _box_conversion(space: spaces.Box) -> tuple[spaces.Box, Convert | None, Convert | None]:
+def _integers_conversion(space: spaces.Box, name: str) -> Conversion:
+    """A choice for each number of the Box, in its order, whatever its shape."""
+    low, high = (bound.astype(np.float64).ravel() for bound in (space.low, space.high))
+    n_choices = high - low + 1.0
+    if not n_choices.sum() <= MOST_CHOICES:
+        raise SpaceError(
+            f"the integers of {name!r} have {n_choices.sum():,.0f} choices altogether",
+            received=str(space),
+            expected=f"at most {MOST_CHOICES:,}",
+            owner="maze-gym",
+            help="choose narrower bounds, or take a Box of floats and round its numbers in the environment",
+        )
+    starts = low.astype(np.int64)
+
+    def decode(value: Any) -> np.ndarray:
+        array = np.asarray(value).astype(np.int64)
+        return array.reshape((*array.shape[: array.ndim - len(space.shape)], len(starts))) - starts
+
+    def encode(value: Any) -> np.ndarray:
+        array = np.asarray(value) + starts
+        return array.reshape((*array.shape[:-1], *space.shape)).astype(space.dtype)
+
+    return spaces.MultiDiscrete(n_choices.astype(np.int64)), decode, encode
+
+
+def _box_conversion(space: spaces.Box) -> Conversion:
     if space.dtype != np.float64:
         return space, None, None
     with np.errstate(over="ignore"):
