@@ -35,6 +35,12 @@ def test_encodings(space, value, expected):
         np.testing.assert_allclose(result, [expected] * 3, rtol=1e-6)
 
 
+@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (0,)), spaces.Box(-1, 1, (3, 0))])
+def test_an_observation_without_a_number_is_refused(space):
+    with pytest.raises(SpaceError, match="'x' holds no numbers"):
+        ObservationEncoder(spaces.Dict(x=space))
+
+
 @pytest.mark.parametrize("shape", [(4, 9, 8), (9, 8, 4), (9, 8)])
 @pytest.mark.parametrize("with_gradients", [True, False])
 def test_images_lie_as_convolutions_want_them_and_are_the_same(shape, with_gradients):

@@ -5,8 +5,10 @@ import pytest
 from gymnasium import spaces
 from scipy import stats
 
+from maze_kernel.errors import EnvError
 from maze_processes.pool import SubprocessPool
 from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.rollout.episodes import LONG_EPISODE, run_episodes
 from maze_runtime.rollout.runner import EpisodePlayer, describe_sample, play_episodes, summarize
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.workers.inline import InlinePool
@@ -110,3 +112,37 @@ def test_statistics_equal_those_of_numpy_and_scipy(size):
 
 def test_no_value_has_no_statistics():
     assert describe_sample([]) is None
+
+
+class Endless(Dice):
+    """The second episode of each environment never ends."""
+
+    episode = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.episode += 1
+        observation, info = super().reset(seed=seed, options=options)
+        self.left = 3 if self.episode == 1 else -1
+        return observation, info
+
+    def step(self, action):
+        if self.episode > 1 and self.left < -2 * LONG_EPISODE - 10:
+            raise ArithmeticError("played long enough")
+        return super().step(action)
+
+
+def test_who_waits_for_an_endless_episode_is_told_once():
+    vector_env = SequentialVectorEnv([Endless] * 2)
+    with (
+        pytest.warns(RuntimeWarning, match="if nothing ever ends it") as caught,
+        pytest.raises(EnvError, match="long enough"),
+    ):
+        run_episodes(vector_env, Guesses(0), [1, 2, 3, 4], deterministic=True)
+    assert len([one for one in caught if one.category is RuntimeWarning]) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_episodes_that_are_cut_are_no_endless_ones():
+    vector_env = SequentialVectorEnv([Endless] * 2)
+    results = run_episodes(vector_env, Guesses(0), [1, 2, 3, 4], deterministic=True, max_steps=LONG_EPISODE + 10)
+    assert [result.length for result in results] == [3, 3, LONG_EPISODE + 10, LONG_EPISODE + 10]

@@ -13,6 +13,7 @@ from maze_gym.masks import INFO_KEY, find_mask_reader, mask_in_observation, mask
 from maze_gym.options import GymOptions
 from maze_gym.outside import OutsideGymEnv
 from maze_gym.padding import Padding
+from maze_gym.returned import of_reset, require_reset_arguments, wrong_result
 from maze_gym.space_adapter import SpaceAdapter
 from maze_kernel.contracts.env import Action, Observation
 from maze_runtime.env.flat import FlatEnv, flat_spaces
@@ -55,7 +56,7 @@ class GymEnv(FlatEnv):
         self._actions = SpaceAdapter(env.action_space, "action")
         self._observation_key, self._action_key = self._observations.decoded_key, self._actions.encoded_key
         keys = self._observations.outer.spaces
-        self._masks = find_mask_reader(env, action_mask, keys, self._actions.outer, lambda: env.reset()[1])
+        self._masks = find_mask_reader(env, action_mask, keys, self._actions.outer, lambda: of_reset(env.reset())[1])
         masks = self._masks.spaces if self._masks is not None else {}
         wants = action_mask == "auto" and not mask_in_observation(keys, self._actions.outer)
         self._refuses_masks = self._masks is None and wants
@@ -65,7 +66,12 @@ class GymEnv(FlatEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode."""
-        raw, info = self.env.reset(seed=seed, options=options)
+        try:
+            result = self.env.reset(seed=seed, options=options)
+        except TypeError:
+            require_reset_arguments(self.env)
+            raise
+        raw, info = of_reset(result)
         observation = self._observations.decode(raw)
         if self._masks is not None:
             self._masks.add_to(observation, info, False)
@@ -76,12 +82,17 @@ class GymEnv(FlatEnv):
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Take one step."""
         encoded = self._actions.encode(action) if self._action_key is None else action[self._action_key]
-        raw, reward, terminated, truncated, info = self.env.step(encoded)
+        result = self.env.step(encoded)
+        try:
+            raw, reward, terminated, truncated, info = result
+            has_mask = INFO_KEY in info
+        except (TypeError, ValueError):
+            raise wrong_result("step", result) from None
         key = self._observation_key
         observation = self._observations.decode(raw) if key is None else {key: raw}
         if self._masks is not None:
             self._masks.add_to(observation, info, bool(terminated or truncated))
-        elif self._refuses_masks and INFO_KEY in info:
+        elif has_mask and self._refuses_masks:
             refuse_unread_mask(info, self._actions.outer)
         return observation, reward, terminated, truncated, info  # type: ignore[return-value]
 

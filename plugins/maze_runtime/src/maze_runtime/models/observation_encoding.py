@@ -80,8 +80,16 @@ def encoding_of(name: str, space: spaces.Space[Any]) -> Encoding:
     """The encoding of one entry of an observation.
 
     Raises:
-        SpaceError: a space with no encoding.
+        SpaceError: a space with no encoding, or without a number.
     """
+    if 0 in (space.shape or ()):
+        raise SpaceError(
+            f"observation {name!r} holds no numbers",
+            received=str(space),
+            expected="at least one number",
+            owner="maze-runtime",
+            help="leave it out; an observation that tells nothing is a constant: Box(0, 1, (1,))",
+        )
     if isinstance(space, spaces.Discrete):
         return _one_hot(np.array([space.n]), np.array([space.start]), ())
     if isinstance(space, spaces.MultiDiscrete):

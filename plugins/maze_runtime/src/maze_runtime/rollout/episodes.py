@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 import attrs
@@ -12,6 +13,9 @@ from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import Tick, VectorEnv
 from maze_runtime.events.log_files import EventRows
+
+LONG_EPISODE = 5_000
+"""Flat steps of an episode without a limit after which somebody who waits for its end is told."""
 
 
 @attrs.frozen(kw_only=True)
@@ -106,8 +110,12 @@ class _Wave:
     def play(self) -> list[EpisodeResult]:
         tick = self._vector_env.reset([[self._seeds[j] for j in queue] or [0] for queue in self._queues])
         self._policy.begin_episodes(np.arange(self._vector_env.n_envs))
+        n_steps, was_told = 0, self._max_steps is not None
         while len(self._results) < len(self._seeds):
             tick = self._step(tick)
+            n_steps += 1
+            if n_steps % LONG_EPISODE == 0 and not was_told:
+                was_told = self._tells_of_long_episode()
         return [self._results[j] for j in range(len(self._seeds))]
 
     def _step(self, tick: Tick) -> Tick:
@@ -128,6 +136,16 @@ class _Wave:
         if np.count_nonzero(ended):
             self._policy.begin_episodes(ended.nonzero()[0])
         return tick
+
+    def _tells_of_long_episode(self) -> bool:
+        """Warn where an episode that counts is long; whether one was."""
+        length = max(int(self._length[i]) for i, queue in enumerate(self._queues) if queue)
+        if length >= LONG_EPISODE:
+            text = (
+                f"an episode has gone on for {length:,} steps: if nothing ever ends it, let the environment truncate it"
+            )
+            warnings.warn(f'{text}, or give it the wrapper "time-limit"', RuntimeWarning, stacklevel=2)
+        return length >= LONG_EPISODE
 
     def _finish(self, env_index: np.ndarray, tick: Tick) -> None:
         for i in env_index:
