@@ -40,7 +40,7 @@ class ForwardsAll(Sloppy):
 @pytest.mark.parametrize(
     ("at_reset", "words"),
     [
-        (OBSERVATION, ["observation and info", "received: array([0., 0.]", "help: return observation, {}"]),
+        (OBSERVATION, ["observation and info", "received: array([0., 0.]", "help: return observation, info"]),
         (None, ["observation and info", "received: None"]),
         ((OBSERVATION, None), ["the info that its reset returned is not a dict", "received: None"]),
         ((OBSERVATION, {}, 1.0), ["observation and info", "received: 3 values"]),
@@ -55,7 +55,7 @@ def test_resets(at_reset, words):
 @pytest.mark.parametrize(
     ("at_step", "words"),
     [
-        ((OBSERVATION, 1.0, False, {}), ["received: 4 values", "the older Gym had four values"]),
+        ((OBSERVATION, 1.0, False, {}), ["received: 4 values", "the older Gym had four: divide done"]),
         ((OBSERVATION, 1.0), ["received: 2 values", "help: return observation, reward, terminated, truncated, info"]),
         (OBSERVATION, ["received: array([0., 0.]"]),
         (None, ["received: None"]),

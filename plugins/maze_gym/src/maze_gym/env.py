@@ -13,11 +13,12 @@ from maze_gym.masks import INFO_KEY, find_mask_reader, mask_in_observation, mask
 from maze_gym.options import GymOptions
 from maze_gym.outside import OutsideGymEnv
 from maze_gym.padding import Padding
-from maze_gym.returned import of_reset, require_reset_arguments, wrong_result
+from maze_gym.returned import of_reset, require_reset_arguments
 from maze_gym.space_adapter import SpaceAdapter
 from maze_kernel.contracts.env import Action, Observation
 from maze_runtime.env.flat import FlatEnv, flat_spaces
 from maze_runtime.env.outside import Outside, Reply
+from maze_runtime.env.returned import wrong_result
 
 
 def make_env(options: GymOptions) -> GymEnv:

@@ -11,7 +11,7 @@ import numpy as np
 
 from maze_kernel.contracts.env import FLAT_KEY, ActorID, PolicyKey
 from maze_runtime.events.kpi import KpiCalculator
-from maze_runtime.events.pubsub import Pubsub
+from maze_runtime.events.pubsub import Pubsub, not_initialized
 
 if TYPE_CHECKING:
     from maze_runtime.env.renderer import Renderer
@@ -66,6 +66,10 @@ class CoreEnv(ABC, Generic[StateT, ActionT]):
     def __init__(self) -> None:
         self.pubsub = Pubsub()
         self.context = EnvironmentContext()
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what is missing, also before `__init__`."""
+        raise not_initialized(self, name, ("pubsub", "context"))
 
     @abstractmethod
     def reset(self, seed: int | None = None) -> StateT:

@@ -10,10 +10,12 @@ import numpy as np
 from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredSpaces
 from maze_kernel.contracts.events import EpisodeStatistics, EventRecord
 from maze_kernel.errors import EnvError
+from maze_runtime.env.batching import scalar_reward
 from maze_runtime.env.conversion import ActionConversion, ObservationConversion
 from maze_runtime.env.core_env import CoreEnv
 from maze_runtime.env.outside import Outside, OutsideCoreEnv, Reply, first_actor
 from maze_runtime.env.renderer import Renderer
+from maze_runtime.env.returned import wrong_result
 from maze_runtime.env.reward import RewardAggregator
 from maze_runtime.events.episode import EpisodeRecorder
 from maze_runtime.events.logs import EpisodeEventLog
@@ -38,7 +40,7 @@ class MazeEnv:
         reward_aggregator: None where the reward is the core environment's.
 
     Raises:
-        EnvError: policy keys without a conversion, or conversions without a policy key.
+        EnvError: policy keys without a conversion, conversions without a policy key, or something that is none.
     """
 
     def __init__(
@@ -52,8 +54,8 @@ class MazeEnv:
     ) -> None:
         self.core_env = core_env
         keys = tuple(core_env.agent_counts)
-        self.observation_conversions = _by_key(observation_conversion, keys, "observation")
-        self.action_conversions = _by_key(action_conversion, keys, "action")
+        self.observation_conversions = _by_key(observation_conversion, keys, ObservationConversion, "observation")
+        self.action_conversions = _by_key(action_conversion, keys, ActionConversion, "action")
         self.structured_spaces = StructuredSpaces(
             observation={key: part.space() for key, part in self.observation_conversions.items()},
             action={key: part.space() for key, part in self.action_conversions.items()},
@@ -96,7 +98,11 @@ class MazeEnv:
             self._recorder.begin_step()
             self._reward = 0.0
         core_env.pubsub.clear_subscribers()
-        self._maze_state, reward, terminated, truncated, info = core_env.step(maze_action)
+        result = core_env.step(maze_action)
+        try:
+            self._maze_state, reward, terminated, truncated, info = result
+        except (TypeError, ValueError):
+            raise wrong_result("step", result, "maze_state") from None
         self._acted = (before, maze_action)
         if aggregator is not None and not self._reward_is_given:
             reward = self._aggregated(aggregator)
@@ -229,10 +235,12 @@ class MazeEnv:
             self._actor_rewards = reward
             return float(reward.sum())
         self._actor_rewards = None
-        return float(reward)
+        return scalar_reward(reward)
 
 
-def _by_key(part: PartT | Mapping[PolicyKey, PartT], keys: tuple[PolicyKey, ...], what: str) -> dict[PolicyKey, PartT]:
+def _by_key(
+    part: PartT | Mapping[PolicyKey, PartT], keys: tuple[PolicyKey, ...], kind: type, what: str
+) -> dict[PolicyKey, PartT]:
     parts = dict(part) if isinstance(part, Mapping) else dict.fromkeys(keys, part)
     if parts.keys() != set(keys):
         raise EnvError(
@@ -240,4 +248,12 @@ def _by_key(part: PartT | Mapping[PolicyKey, PartT], keys: tuple[PolicyKey, ...]
             received=", ".join(map(repr, parts)),
             expected=", ".join(map(repr, keys)),
         )
+    for key, one in parts.items():
+        if not isinstance(one, kind):
+            raise EnvError(
+                f"the {what} conversion of policy key {key!r} is none",
+                received=f"a {type(one).__name__}",
+                expected=f"an {kind.__name__}",
+                help="MazeEnv takes the core environment, the observation conversion, and then the action conversion",
+            )
     return {key: parts[key] for key in keys}

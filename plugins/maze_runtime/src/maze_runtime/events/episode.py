@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 from maze_kernel.contracts.events import EpisodeStatistics, EventRecord
+from maze_kernel.errors import EnvError
 from maze_runtime.events.aggregation import EpisodeAggregator
 from maze_runtime.events.kpi import BaseEnvEvents, KpiCalculator
 from maze_runtime.events.logs import EpisodeEventLog
@@ -94,6 +96,12 @@ class EpisodeRecorder:
 
     def _add_kpis(self, calculator: KpiCalculator, last_maze_state: Any) -> None:
         kpis = calculator.calculate_kpis(self.log, last_maze_state)
+        if not isinstance(kpis, Mapping):
+            raise EnvError(
+                f"{type(calculator).__name__}.calculate_kpis did not return a dict",
+                received=repr(kpis)[:200],
+                expected="a number for each KPI by its name, {} for none",
+            )
         event = BaseEnvEvents.kpi
         self.log.records += [
             EventRecord(BaseEnvEvents, event, {"name": name, "value": value}) for name, value in kpis.items()

@@ -19,6 +19,12 @@ InterfaceT = TypeVar("InterfaceT")
 Sink = list[EventRecord]
 
 
+def not_initialized(owner: object, name: str, own: Sequence[str]) -> AttributeError:
+    """The error of a missing attribute; of one in `own`, which `__init__` of the base class makes, with what to do."""
+    missing = f"{type(owner).__name__!r} object has no attribute {name!r}"
+    return AttributeError(f"{missing}: call super().__init__() first in its __init__" if name in own else missing)
+
+
 class Subscriber(ABC):
     """Collects the events of some interfaces; reward aggregators are subscribers."""
 
@@ -26,6 +32,10 @@ class Subscriber(ABC):
 
     def __init__(self) -> None:
         self.events: Sink = []
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what is missing, also before `__init__`."""
+        raise not_initialized(self, name, ("events",))
 
     @abstractmethod
     def get_interfaces(self) -> Sequence[type]:
@@ -129,7 +139,10 @@ def _firing(interface: type, event: EventMethod, sinks: list[Sink]) -> EventMeth
         if not sinks:
             return
         if args or attributes.keys() != names:
-            bound = signature.bind(self, *args, **attributes)
+            try:
+                bound = signature.bind(self, *args, **attributes)
+            except TypeError as error:
+                raise TypeError(f"event {event.__qualname__}{signature}: {error}") from None
             bound.apply_defaults()
             attributes = dict(list(bound.arguments.items())[1:])
         record = EventRecord(interface, event, attributes)

@@ -16,6 +16,7 @@ from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.vector import ArrayDict, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
 from maze_runtime.env.batching import check_observation, check_same_spaces, scalar_reward, spaces_of
+from maze_runtime.env.returned import PARTS
 from maze_runtime.env.tracebacks import ALONE, user_traceback
 from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.rollout.episode_seeds import EpisodeSeeds
@@ -180,5 +181,7 @@ class SequentialVectorEnv:
         raised = EnvError(
             f"{phase} raised {type(error).__name__}: {error}", owner=self.describe(self._current), help=ALONE
         )
+        if "unpack" in str(error) and error.__traceback__ is not None and error.__traceback__.tb_next is None:
+            raised.help = f"return {', '.join(PARTS[phase.removeprefix('its ')])}"
         raised.user_traceback, raised.seed = user_traceback(error), self._episodes.last_seed(self._current)
         raise raised from error
