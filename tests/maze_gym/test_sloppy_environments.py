@@ -4,8 +4,12 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
 
 from maze_gym.env import GymEnv
+from maze_gym.options import GymVectorOptions
+from maze_gym.user_batch import make_env, make_vector_env
 from maze_kernel.errors import EnvError
 
 OBSERVATION = np.zeros(2, np.float32)
@@ -79,3 +83,78 @@ def test_a_reset_that_takes_no_seed():
 def test_an_error_of_the_environment_itself_stays_what_it_is():
     with pytest.raises(TypeError, match="of its own"):
         GymEnv(ForwardsAll()).reset(seed=1)
+
+
+ROWS, ZEROS, NO = np.zeros((2, 2), np.float32), np.zeros(2, np.float32), np.zeros(2, np.bool_)
+
+
+class SloppyBatch(VectorEnv):
+    """Returns what it is given, or of a batch of one the first rows of it."""
+
+    def __init__(self, num_envs, at_reset=(ROWS, {}), at_step=(ROWS, ZEROS, NO, NO, {}), mode=AutoresetMode.NEXT_STEP):
+        self.num_envs, self.metadata = num_envs, {"autoreset_mode": mode}
+        self.single_observation_space, self.single_action_space = Sloppy.observation_space, spaces.Discrete(2)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.at_reset, self.at_step = self._cut(at_reset), self._cut(at_step)
+
+    def reset(self, *, seed=None, options=None):
+        return self.at_reset
+
+    def step(self, actions):
+        return self.at_step
+
+    def _cut(self, result):
+        def cut(array):
+            return array[: self.num_envs] if isinstance(array, np.ndarray) and array.ndim else array
+
+        return tuple(cut(part) for part in result) if isinstance(result, tuple) else cut(result)
+
+
+def play_batch(**kwargs):
+    batch = make_vector_env(2, GymVectorOptions(entry=SloppyBatch, kwargs=kwargs))
+    batch.reset([[1], [2]])
+    batch.step({"0": {"action": np.zeros(2, np.int64)}})
+
+
+def play_row(**kwargs):
+    env = make_env(GymVectorOptions(entry=SloppyBatch, kwargs=kwargs))
+    env.reset(seed=1)
+    env.step({"action": 0})
+
+
+@pytest.mark.parametrize("play", [play_batch, play_row])
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"at_reset": ROWS}, ["its reset did not return observation and info"]),
+        ({"at_step": (ROWS, ZEROS, NO, {})}, ["received: 4 values", "the older Gym had four"]),
+        ({"at_step": (ROWS, ZEROS, NO, NO, None)}, ["the info that its step returned is not a dict"]),
+        ({"at_step": (ROWS, 1.0, NO, NO, {})}, ["the batched reward is not one number an environment", "shape ()"]),
+        ({"at_step": (ROWS, ZEROS, NO[:, None], NO, {})}, ["the batched terminated is not one number"]),
+        (
+            {"at_step": (ROWS, ZEROS, ~NO, NO, {}), "mode": AutoresetMode.SAME_STEP},
+            ['infos["final_obs"] is missing', "received: infos with nothing"],
+        ),
+    ],
+)
+def test_batches(play, kwargs, words):
+    with pytest.raises(EnvError) as caught:
+        play(**kwargs)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_a_batch_whose_observations_have_the_wrong_shape_after_the_reset():
+    with pytest.raises(EnvError, match="the batched observation 'observation' does not fit its space") as caught:
+        play_batch(at_step=(ROWS[:, :1], ZEROS, NO, NO, {}))
+    assert "seed 1, step 1 since reset" in str(caught.value)
+    assert caught.value.seed == 1
+
+
+def test_a_batch_without_the_space_of_one():
+    class Bare(VectorEnv):
+        def __init__(self, num_envs):
+            self.num_envs, self.action_space = num_envs, spaces.MultiDiscrete([2] * num_envs)
+
+    with pytest.raises(EnvError, match="has no single_observation_space and no single_action_space and no observation"):
+        make_vector_env(2, GymVectorOptions(entry=Bare))

@@ -27,6 +27,7 @@ from maze_gym.masks import (
     refuse_unread_mask,
 )
 from maze_gym.options import GymOptions
+from maze_gym.returned import final_observation, of_reset, of_step, require_row_each
 from maze_gym.space_adapter import SpaceAdapter
 from maze_kernel.contracts.env import FLAT_KEY, PolicyKey
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
@@ -137,7 +138,7 @@ class NativeVectorEnv:
         self._seed = list(first) if one_by_one else first[0]
         self._ticks = 0
         try:
-            raw, infos = self.env.reset(seed=self._seed)
+            raw, infos = of_reset(self.env.reset(seed=self._seed))
         except Exception as error:
             self._raise(error, "reset")
         observation = self._observations.decode(raw)
@@ -155,9 +156,12 @@ class NativeVectorEnv:
         """Take one decision everywhere; see `VectorEnv.step`."""
         self._ticks += 1
         try:
-            raw, reward, terminated, truncated, infos = self.env.step(self._actions.encode(actions[FLAT_KEY]))
+            result = self.env.step(self._actions.encode(actions[FLAT_KEY]))
+            if self._ticks == 1:  # what fits once fits always
+                self._check_step(result)
         except Exception as error:
             self._raise(error, "step")
+        raw, reward, terminated, truncated, infos = result
         observation = self._observations.decode(raw)
         reward = np.array(reward, np.float32)
         terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
@@ -183,7 +187,7 @@ class NativeVectorEnv:
         return Tick({FLAT_KEY: group}, reward, terminated, truncated)
 
     def _tick_with_ends(
-        self, observation: ArrayDict, reward: Any, terminated: Any, truncated: Any, infos: dict[str, Any]
+        self, observation: ArrayDict, reward: Any, terminated: Any, truncated: Any, infos: Mapping[str, Any]
     ) -> Tick:
         ended = self._ended
         final = self._final_rows(observation, infos) if self._any_ended else {}
@@ -199,11 +203,12 @@ class NativeVectorEnv:
                 tick.awaiting_reset = ended
         return tick
 
-    def _final_rows(self, observation: ArrayDict, infos: dict[str, Any]) -> ArrayDict:
+    def _final_rows(self, observation: ArrayDict, infos: Mapping[str, Any]) -> ArrayDict:
         """Copies of the last observations of the episodes that ended, (m, ...)."""
         rows = self._ended.nonzero()[0]
         if self._mode is AutoresetMode.SAME_STEP:
-            decoded = [self._observations.decode(infos["final_obs"][index]) for index in rows]
+            last = final_observation(infos, self._where())
+            decoded = [self._observations.decode(last[index]) for index in rows]
             final = {key: np.stack([np.asarray(row[key]) for row in decoded]) for key in observation}
             infos = infos.get("final_info", {})
         else:
@@ -215,21 +220,21 @@ class NativeVectorEnv:
             final.update({key: array[rows] for key, array in masks.items()})
         return final
 
-    def _reset_ended(self, infos: dict[str, Any]) -> tuple[ArrayDict, dict[str, Any]]:
+    def _reset_ended(self, infos: Mapping[str, Any]) -> tuple[ArrayDict, Mapping[str, Any]]:
         try:
-            raw, reset_infos = self.env.reset(options={"reset_mask": self._ended.copy()})
+            raw, reset_infos = of_reset(self.env.reset(options={"reset_mask": self._ended.copy()}))
         except Exception as error:
             self._raise(error, "reset of the environments that ended")
         if self._masks is not None and INFO_KEY in infos and INFO_KEY in reset_infos:
             merged = np.array(infos[INFO_KEY])
             merged[self._ended] = np.asarray(reset_infos[INFO_KEY])[self._ended]
-            reset_infos = {**reset_infos, INFO_KEY: merged}
-            reset_infos.pop(f"_{INFO_KEY}", None)
+            others = {name: value for name, value in reset_infos.items() if name != f"_{INFO_KEY}"}
+            reset_infos = {**others, INFO_KEY: merged}
         return self._observations.decode(raw), reset_infos
 
     def _find_masks(self, wanted: str, keys: Mapping[str, Any]) -> MaskReader | None:
         def probe() -> Mapping[str, Any]:
-            infos = self.env.reset()[1]
+            _, infos = of_reset(self.env.reset())
             mask = infos.get(INFO_KEY)
             return {} if mask is None else {INFO_KEY: _first(mask)}
 
@@ -254,6 +259,16 @@ class NativeVectorEnv:
         rows = masks.split(_rows(raw, allowed), (self.n_envs,))
         return {key: np.where(present[:, None], array, allowed[key]) for key, array in rows.items()}
 
+    def _check_step(self, result: Any) -> None:
+        raw, reward, terminated, truncated, _ = of_step(result)
+        self._check_shapes(self._observations.decode(raw))
+        require_row_each(
+            self.n_envs,
+            reward=np.asarray(reward),
+            terminated=np.asarray(terminated),
+            truncated=np.asarray(truncated),
+        )
+
     def _check_shapes(self, observation: ArrayDict) -> None:
         for leaf in self._observations.leaves:
             expected = (self.n_envs, *(leaf.outer.shape or ()))
@@ -269,11 +284,13 @@ class NativeVectorEnv:
         return f"native vector environment, seed {self._seed}, step {self._ticks} since reset"
 
     def _raise(self, error: Exception, phase: str) -> Any:
+        seed = self._seed[0] if isinstance(self._seed, list) else self._seed
         if isinstance(error, MazeError):
+            if isinstance(error, EnvError):
+                error.owner, error.seed = error.owner or self._where(), seed
             raise error
         raised = EnvError(f"its {phase} raised {type(error).__name__}: {error}", owner=self._where(), help=ALONE)
-        raised.user_traceback = user_traceback(error)
-        raised.seed = self._seed[0] if isinstance(self._seed, list) else self._seed
+        raised.user_traceback, raised.seed = user_traceback(error), seed
         raise raised from error
 
 

@@ -1,4 +1,4 @@
-"""What `reset` of a Gymnasium environment takes and returns, and what to do where it is something else."""
+"""What Gymnasium's environments and batches return, taken apart; where it is something else, what to do about it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,65 @@ from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from maze_kernel.errors import EnvError
 from maze_runtime.env.returned import wrong_result
 
 
-def of_reset(result: Any) -> tuple[Any, Mapping[str, Any]]:
+def of_reset(result: Any) -> tuple[Any, dict[str, Any]]:
     """Observation and info of a reset.
 
     Raises:
         EnvError: it returned something else.
     """
-    if not (isinstance(result, (tuple, list)) and len(result) == 2 and isinstance(result[1], Mapping)):
+    if not (isinstance(result, (tuple, list)) and len(result) == 2 and isinstance(result[1], dict)):
         raise wrong_result("reset", result)
     return result[0], result[1]
+
+
+def of_step(result: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    """Observation, reward, terminated, truncated and info of a step.
+
+    Raises:
+        EnvError: it returned something else.
+    """
+    if not (isinstance(result, (tuple, list)) and len(result) == 5 and isinstance(result[4], dict)):
+        raise wrong_result("step", result)
+    observation, reward, terminated, truncated, info = result
+    return observation, reward, terminated, truncated, info
+
+
+def require_row_each(n_envs: int, **arrays: np.ndarray) -> None:
+    """Check that arrays hold one number for each environment of a batch.
+
+    Raises:
+        EnvError: names the first that does not.
+    """
+    for name, array in arrays.items():
+        if array.shape != (n_envs,):
+            raise EnvError(
+                f"the batched {name} is not one number an environment",
+                received=f"shape {array.shape}",
+                expected=f"shape {(n_envs,)}",
+            )
+
+
+def final_observation(infos: Mapping[str, Any], owner: str | None = None) -> Any:
+    """The last observations of a batch that has started the next episodes already.
+
+    Raises:
+        EnvError: they are missing.
+    """
+    if "final_obs" not in infos:
+        raise EnvError(
+            'infos["final_obs"] is missing where an episode has ended',
+            received=f"infos with {', '.join(map(repr, infos)) or 'nothing'}",
+            expected="the last observations, as metadata say autoreset_mode = AutoresetMode.SAME_STEP",
+            owner=owner,
+            help="put them there; or say NEXT_STEP, where the step after an end shows the first observation",
+        )
+    return infos["final_obs"]
 
 
 def require_reset_arguments(env: gymnasium.Env[Any, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -12,6 +13,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from maze_gym.env import GymEnv
 from maze_gym.native_vector import NativeVectorEnv, autoreset_mode
 from maze_gym.options import GymVectorOptions
+from maze_gym.returned import final_observation, of_reset, of_step, require_row_each
 from maze_kernel.components import load_attribute
 from maze_kernel.errors import EnvError, MazeError, RequestError
 
@@ -47,7 +49,20 @@ def make_batch(n_envs: int, options: GymVectorOptions) -> VectorEnv[Any, Any, An
             help='an environment of its own is [env] use = "gym" with id = "module:Class"',
         )
     require_size(env, n_envs, OWNER)
+    _require_spaces(env)
     return env
+
+
+def _require_spaces(env: VectorEnv[Any, Any, Any]) -> None:
+    of_one = ("single_observation_space", "single_action_space")
+    if missing := [name for name in (*of_one, "observation_space", "action_space") if not hasattr(env, name)]:
+        raise EnvError(
+            f"the batch has no {' and no '.join(missing)}",
+            expected=f"{' and '.join(of_one)}, and the spaces of the batch",
+            option="entry",
+            owner=OWNER,
+            help="those of the batch: gymnasium.vector.utils.batch_space(space of one, num_envs)",
+        )
 
 
 def require_size(batch: Any, n_envs: int, owner: str) -> None:
@@ -107,20 +122,21 @@ class BatchOfOne(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""
-        observation, infos = self.batch.reset(seed=seed, options=options)
+        observation, infos = of_reset(self.batch.reset(seed=seed, options=options))
         return self._row(observation), _info(infos)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one step."""
         empty = create_empty_array(self.action_space, 1)
-        observation, reward, terminated, truncated, infos = self.batch.step(
-            concatenate(self.action_space, [action], empty)
-        )
-        ended, cut = bool(np.asarray(terminated)[0]), bool(np.asarray(truncated)[0])
+        result = self.batch.step(concatenate(self.action_space, [action], empty))
+        observation, *rest, infos = of_step(result)
+        reward, terminated, truncated = map(np.asarray, rest)
+        require_row_each(1, reward=reward, terminated=terminated, truncated=truncated)
+        ended, cut = bool(terminated[0]), bool(truncated[0])
         row = self._row(observation)
         if (ended or cut) and self._mode is AutoresetMode.SAME_STEP:
-            row, infos = infos["final_obs"][0], infos.get("final_info", {})
-        return row, float(np.asarray(reward)[0]), ended, cut, _info(infos)
+            row, infos = final_observation(infos)[0], infos.get("final_info", {})
+        return row, float(reward[0]), ended, cut, _info(infos)
 
     def render(self) -> Any:
         """The batch's drawing of its first environment."""
@@ -135,7 +151,7 @@ class BatchOfOne(gymnasium.Env[Any, Any]):
         return next(iter(iterate(self.batch.observation_space, observation)))
 
 
-def _info(infos: dict[str, Any]) -> dict[str, Any]:
+def _info(infos: Mapping[str, Any]) -> dict[str, Any]:
     """The infos of the first row, where there are any of it."""
     return {
         name: _first(value)
