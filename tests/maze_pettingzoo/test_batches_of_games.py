@@ -75,6 +75,16 @@ class Sums:
         if self.breaks == "leaves":
             one = {agent: over | (agent == "right") for agent in AGENTS}
             return self.seen(), rewards, one, dict.fromkeys(AGENTS, cut), self.infos()
+        if self.breaks == "values":
+            return self.seen(), rewards, cut, {}
+        if self.breaks == "unpaid":
+            return self.seen(), {"left_0": rewards["left_0"]}, ended, cut, self.infos()
+        if self.breaks == "sums":
+            return self.seen(), {agent: reward.sum() for agent, reward in rewards.items()}, ended, cut, self.infos()
+        if self.breaks == "no info":
+            return self.seen(), rewards, ended, cut, None
+        if self.breaks == "blind":
+            return list(self.seen().values()), rewards, ended, cut, self.infos()
         if self.breaks == "flags":
             return self.seen(), rewards, ended[:1], cut, self.infos()
         if self.by_agent is not False:
@@ -278,6 +288,11 @@ def test_what_is_no_batch_of_games_is_refused(name, more, error, words):
         ("raises", "DISABLED", ["the sea is rough", "seed 4", "step 1"]),
         ("leaves", "DISABLED", ["game 0", "right", 'use = "pettingzoo"']),
         ("flags", "DISABLED", ["flags", "(1,)", "(2,)"]),
+        ("values", "DISABLED", ["4 values", "seed 4", "step 1"]),
+        ("unpaid", "DISABLED", ["rewards", "those of left_0", "those of left_0, left_1, right"]),
+        ("sums", "DISABLED", ["reward of left_0", "shape ()", "shape (2,)"]),
+        ("no info", "DISABLED", ["info", "not a dict"]),
+        ("blind", "DISABLED", ["observations", "a list"]),
         ("forgets", "SAME_STEP", ["final_obs", "left_0", "DISABLED"]),
     ],
 )
@@ -287,6 +302,18 @@ def test_a_step_that_breaks_the_contract_is_named(breaks, mode, words):
         transitions(games, 4, 30)
     for word in words:
         assert word in caught.value.render()
+
+
+@pytest.mark.parametrize(
+    ("breaks", "words"),
+    [("values", "4 values"), ("unpaid", "those of left_0"), ("sums", "shape ()"), ("blind", "a list")],
+)
+def test_a_step_of_one_game_alone_that_breaks_the_contract_is_named(breaks, words):
+    game = FirstGame(Sums(1, breaks=breaks))
+    game.reset(seed=4)
+    with pytest.raises(EnvError) as caught:
+        game.step(dict.fromkeys(AGENTS, 1))
+    assert words in caught.value.render()
 
 
 def test_an_observation_of_another_shape_is_named():

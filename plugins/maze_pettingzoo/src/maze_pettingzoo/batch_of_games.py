@@ -15,6 +15,7 @@ from maze_gym.user_batch import imported_entry, require_size
 from maze_kernel.errors import EnvError
 from maze_pettingzoo.env import PettingZooEnv
 from maze_pettingzoo.options import PettingZooOptions, PettingZooVectorOptions
+from maze_pettingzoo.returned import of_games_reset, of_games_step
 
 OWNER = "maze-pettingzoo"
 
@@ -135,7 +136,7 @@ class FirstGame(ParallelEnv):  # type: ignore[misc]
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Start an episode."""
-        observations, infos = self.batch.reset(seed=seed, options=options)
+        observations, infos = of_games_reset(self.batch.reset(seed=seed, options=options), self.possible_agents)
         self.agents, self.infos = list(self.possible_agents), self._first_infos(infos)
         return self._first_rows(observations), self.infos
 
@@ -145,7 +146,9 @@ class FirstGame(ParallelEnv):  # type: ignore[misc]
             agent: concatenate(space, [actions[agent]], create_empty_array(space, 1))
             for agent, space in self.action_spaces.items()
         }
-        observations, rewards, terminated, truncated, infos = self.batch.step(taken)
+        observations, rewards, terminated, truncated, infos = of_games_step(
+            self.batch.step(taken), self.possible_agents, 1
+        )
         over = {agent: (_flag(terminated, agent), _flag(truncated, agent)) for agent in self.possible_agents}
         last = {
             agent: infos[agent]["final_obs"]

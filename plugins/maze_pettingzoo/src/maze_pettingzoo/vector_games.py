@@ -15,6 +15,7 @@ from maze_kernel.errors import EnvError, MazeError, RequestError
 from maze_pettingzoo.batch_of_games import BatchOfGames, ByAgent, FirstGame, make_batch
 from maze_pettingzoo.credit import own_rewards
 from maze_pettingzoo.options import PettingZooOptions, PettingZooVectorOptions
+from maze_pettingzoo.returned import of_games_reset, of_games_step
 from maze_pettingzoo.seats import MASK, OWNER, Seat, structured_spaces, take_seats
 from maze_runtime.env.tracebacks import ALONE, user_traceback
 
@@ -56,6 +57,7 @@ class VectorGames:
         seats = take_seats(FirstGame(batch), PettingZooOptions(id="", policies=options.policies))
         self.structured_spaces = structured_spaces(seats)
         self._turns = [_Turn(agent, seat, self.n_envs) for agent, seat in seats.items()]
+        self._agents = list(seats)
         self._pays_own = options.rewards == "own"
         self._env_index = np.arange(self.n_envs)
         self._never, self._always = np.zeros(self.n_envs, np.bool_), np.ones(self.n_envs, np.bool_)
@@ -76,7 +78,7 @@ class VectorGames:
         self._rounds = self._next = 0
         self._paid.clear()
         self._first_round[:] = 0
-        self._seen, self._infos = self._asked("reset", lambda: self.batch.reset(seed=self._seed))
+        self._seen, self._infos = self._asked("reset", lambda: self._reset(seed=self._seed))
         for turn in self._turns:
             self._check_shapes(turn)
         return self._tick()
@@ -124,7 +126,13 @@ class VectorGames:
 
     def _step_batch(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What each agent is paid, (agents, N); whose episodes are over; which of those were cut."""
-        self._seen, rewards, terminated, truncated, self._infos = self.batch.step(self._taken)
+        result = self.batch.step(self._taken)
+        if self._rounds == 1:  # what fits once fits always
+            of_games_step(result, self._agents, self.n_envs)
+        self._seen, rewards, terminated, truncated, self._infos = result
+        if self._rounds == 1:
+            for turn in self._turns:
+                self._check_shapes(turn)
         paid = np.empty((len(self._turns), self.n_envs))
         for row, turn in zip(paid, self._turns, strict=True):
             row[:] = rewards[turn.agent]
@@ -161,7 +169,10 @@ class VectorGames:
         return copied
 
     def _reset_rows(self, over: np.ndarray) -> tuple[ByAgent, Mapping[str, Any]]:
-        return self.batch.reset(options={"reset_mask": over.copy()})
+        return self._reset(options={"reset_mask": over.copy()})
+
+    def _reset(self, **kwargs: Any) -> tuple[ByAgent, Mapping[str, Any]]:
+        return of_games_reset(self.batch.reset(**kwargs), self._agents)
 
     def _final(self, rows: np.ndarray) -> FinalObservation:
         """What the first agent saw last of the episodes that ended."""
@@ -224,6 +235,8 @@ class VectorGames:
 
     def _raise(self, error: Exception, phase: str) -> NoReturn:
         if isinstance(error, MazeError):
+            if isinstance(error, EnvError):
+                error.owner, error.seed = error.owner or self._where(), self._seed
             raise error
         raised = EnvError(f"its {phase} raised {type(error).__name__}: {error}", owner=self._where(), help=ALONE)
         raised.user_traceback, raised.seed = user_traceback(error), self._seed
