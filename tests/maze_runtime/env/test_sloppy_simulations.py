@@ -5,12 +5,11 @@ import pytest
 from gymnasium import spaces
 
 from maze_kernel.errors import EnvError
-from maze_runtime.env.batching import spaces_of
 from maze_runtime.env.flat import FlatEnv, flat_spaces
 from maze_runtime.env.reward import RewardAggregator
 from maze_runtime.events.kpi import KpiCalculator
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
-from maze_suite import ActionConversion, CoreEnv, MazeEnv, ObservationConversion
+from maze_suite import ActionConversion, CoreEnv, MazeEnv, ObservationConversion, RunContext
 
 NUMBER = spaces.Dict(number=spaces.Box(-1, 1, (1,), np.float32))
 
@@ -141,15 +140,15 @@ def test_conversions_in_the_wrong_order():
     assert "received: a Act" in str(caught.value)
 
 
+@pytest.mark.parametrize("wrappers", [(), ("observation-normalization",)])
 @pytest.mark.parametrize("what", ["observation", "action"])
-def test_spaces_that_are_no_dicts(what):
+def test_spaces_that_are_no_dicts(what, wrappers):
     class Flat(FlatEnv):
         structured_spaces = flat_spaces(**{"observation": NUMBER, "action": NUMBER, what: NUMBER["number"]})
 
-    with pytest.raises(EnvError, match=f"the {what} space of policy key '0' is no Dict"):
-        spaces_of(Flat())
-    with pytest.raises(EnvError, match="the observation space of policy key '0' is no Dict"):
-        spaces_of(MazeEnv(Simulation(), Observe(NUMBER["number"]), Act()))
+    with pytest.raises(EnvError, match=f"the {what} space of policy key '0' is no Dict") as caught:
+        RunContext(env=Flat, wrappers=list(wrappers), silent=True).train(n_epochs=1)
+    assert f'the wrapper "dict-{what}" does' in str(caught.value)
 
 
 @pytest.mark.parametrize(

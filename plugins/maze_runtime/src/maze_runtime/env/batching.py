@@ -123,7 +123,7 @@ def spaces_of(env: Any) -> StructuredSpaces:
     """The spaces of what a factory built.
 
     Raises:
-        EnvError: it is no `StructuredEnv`, e.g. a bare `gymnasium.Env`, or a space of it is no Dict.
+        EnvError: it is no `StructuredEnv`, e.g. a bare `gymnasium.Env`.
     """
     structured_spaces = getattr(env, "structured_spaces", None)
     if not isinstance(structured_spaces, StructuredSpaces):
@@ -134,6 +134,15 @@ def spaces_of(env: Any) -> StructuredSpaces:
             help="return a StructuredEnv; a gymnasium.Env is adapted where maze-gym is installed, "
             "or in place by maze_gym.env.GymEnv(env)",
         )
+    return structured_spaces
+
+
+def require_dicts(structured_spaces: StructuredSpaces) -> None:
+    """Check that observations and actions have names.
+
+    Raises:
+        EnvError: a space is no Dict.
+    """
     for what, by_key in (("observation", structured_spaces.observation), ("action", structured_spaces.action)):
         for key, space in by_key.items():
             if not isinstance(space, spaces.Dict):
@@ -141,9 +150,9 @@ def spaces_of(env: Any) -> StructuredSpaces:
                     f"the {what} space of policy key {key!r} is no Dict",
                     received=str(space),
                     expected="a gymnasium.spaces.Dict with a space under each name",
-                    help=f"give it a name, spaces.Dict({what}=…), and values likewise, a dict of arrays",
+                    help=f"give it a name, spaces.Dict({what}=…), and values likewise; "
+                    f'where it is not yours, the wrapper "dict-{what}" does',
                 )
-    return structured_spaces
 
 
 def check_same_spaces(all_spaces: Sequence[StructuredSpaces]) -> StructuredSpaces:

@@ -20,6 +20,7 @@ from maze_kernel.contracts.trainer import Trainer, TrainerContext
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import MazeError
 from maze_kernel.selection import Selection
+from maze_runtime.env.batching import require_dicts
 from maze_runtime.events.aggregation import EpochAggregator
 from maze_runtime.events.kpi import BaseEnvEvents
 from maze_runtime.events.raw_reward import raw_reward_of
@@ -120,12 +121,22 @@ class Assembly:
 
         Raises:
             MazeError: a transform does not fit the spaces it sees; shown at its place in the experiment.
+            EnvError: observations or actions have no names outside of all transforms.
         """
         spaces = inner
         for selection, transform in zip(self.transform_selections, transforms, strict=True):
             with placed(selection):
-                spaces = transform.bind(spaces)
+                try:
+                    spaces = transform.bind(spaces)
+                except AttributeError:  # most of them read names
+                    self._require_dicts(spaces)
+                    raise
+        self._require_dicts(spaces)
         return spaces
+
+    def _require_dicts(self, spaces: StructuredSpaces) -> None:
+        with placed(self.experiment.env):
+            require_dicts(spaces)
 
     def make_transforms(self) -> list[Transform]:
         """Fresh transforms, innermost first."""

@@ -71,12 +71,12 @@ def adapted(env: Any, adapters: Sequence[Selection]) -> StructuredEnv:
     """The environment itself, or the first wrapping of it.
 
     Raises:
-        EnvError: it is no `StructuredEnv` and no adapter knows it, or its spaces are no Dicts.
+        EnvError: it is no `StructuredEnv` and no adapter knows it.
     """
     if not isinstance(getattr(env, "structured_spaces", None), StructuredSpaces):
         wrapped = (build(adapter, env) for adapter in adapters)
         env = next((found for found in wrapped if found is not None), env)
-    spaces_of(env)
+        spaces_of(env)
     return env  # type: ignore[no-any-return]
 
 
