@@ -103,3 +103,32 @@ def test_what_cannot_be_written_leaves_no_file(maze, arguments, said):
     assert said in done.stderr
     assert [file.name for file in Path().iterdir()] == ["there.toml"]
     assert Path("there.toml").read_text() == "mine"
+
+
+def test_options_of_the_environment_are_set_where_its_spaces_need_them(maze):
+    Path("talk.py").write_text(
+        "import gymnasium\nfrom gymnasium import spaces\n\n\nclass Talk(gymnasium.Env):\n"
+        "    observation_space, action_space = spaces.Text(20), spaces.Discrete(2)\n\n"
+        "    def reset(self, *, seed=None, options=None):\n        return 'go left', {}\n\n"
+        "    def step(self, action):\n        return 'go right', 0.0, True, False, {}\n"
+    )
+    refused = maze("new", "other.toml", "--env", "talk:Talk")
+    assert refused.exit_code == 2
+    assert "--set env.max_words=…" in refused.stderr
+    _, data = written(maze, "--env", "talk:Talk", "--set", "env.max_words=3", "--set", 'env.words=["left", "right"]')
+    assert data["env"] == {"use": "gym", "id": "talk:Talk", "max_words": 3, "words": ["left", "right"]}
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        ("trainer.lr=1e-3", "is no option of the environment"),
+        ("env.max_steps=3", "max_episode_steps"),
+        ("env.x", "path=value"),
+    ],
+)
+def test_other_overrides_are_refused(maze, item, words):
+    done = maze("new", "other.toml", "--env", "CartPole-v1", "--set", item)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert not Path("other.toml").exists()

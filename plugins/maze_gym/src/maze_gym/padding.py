@@ -162,7 +162,7 @@ def _require(space: spaces.Space[Any], name: str, **numbers: int) -> None:
             received=str(space),
             expected=" and ".join(f"{option} > 0" for option in numbers),
             owner="maze-gym",
-            help=f"set {missing[0]} in [env]: what an observation has less than that is padded",
+            help=f"set {missing[0]} in [env], or --set env.{missing[0]}=…: shorter ones are padded",
         )
 
 

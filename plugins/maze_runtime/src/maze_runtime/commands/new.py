@@ -17,6 +17,10 @@ def new(
     trainer: Annotated[
         str | None, typer.Option("--trainer", metavar="NAME", help="A trainer; else one that fits the actions.")
     ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="An option of the environment, as env.id=…; repeatable."),
+    ] = None,
 ) -> None:
     """Write a commented experiment file that fits the spaces of an environment."""
     from maze_runtime.run.draft import draft_experiment
@@ -26,7 +30,7 @@ def new(
     if file.exists():
         raise RequestError(f"{file} exists already", help="name another file, or remove this one yourself")
     import_from(Path.cwd())
-    text = draft_experiment(file, env, trainer)
+    text = draft_experiment(file, env, trainer, overrides or ())
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     print(f"{file}: try the environment with: maze check {file} --steps 1000; train with: maze train {file}")

@@ -141,10 +141,9 @@ class _Wave:
         """Warn where an episode that counts is long; whether one was."""
         length = max(int(self._length[i]) for i, queue in enumerate(self._queues) if queue)
         if length >= LONG_EPISODE:
-            text = (
-                f"an episode has gone on for {length:,} steps: if nothing ever ends it, let the environment truncate it"
-            )
-            warnings.warn(f'{text}, or give it the wrapper "time-limit"', RuntimeWarning, stacklevel=2)
+            text = f"an episode has gone on for {length:,} steps: if nothing ever ends it, let the environment truncate"
+            others = 'give it the wrapper "time-limit", or cut a rollout by --max-steps'
+            warnings.warn(f"{text} it, {others}", RuntimeWarning, stacklevel=2)
         return length >= LONG_EPISODE
 
     def _finish(self, env_index: np.ndarray, tick: Tick) -> None:

@@ -19,8 +19,11 @@ from gymnasium import spaces
 from maze_kernel.config import describe, load_experiment, to_toml
 from maze_kernel.config.description import inline_toml
 from maze_kernel.config.load import experiment_from_mapping
+from maze_kernel.config.origin import Origin
+from maze_kernel.config.overrides import apply_overrides
+from maze_kernel.config.problems import Problems
 from maze_kernel.config.resolved import plain
-from maze_kernel.errors import PluginError
+from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.loader import Kernel
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.naming import environment_table, title_of
@@ -47,20 +50,22 @@ _LARGEST = 10.0
 """Observations whose bounds lie farther out are normalised."""
 
 
-def draft_experiment(file: Path, env: str, trainer: str | None = None) -> str:
+def draft_experiment(file: Path, env: str, trainer: str | None = None, overrides: Sequence[str] = ()) -> str:
     """The text of a commented experiment file.
 
     Args:
         file: what it will be called; nothing is written.
         env: name of an installed environment, an id, or an import path.
         trainer: name of one; None: the default one.
+        overrides: `--set` items, of the environment's options alone.
 
     Raises:
-        MazeError: the environment cannot be built, or the trainer does not fit it.
+        MazeError: the environment cannot be built, the trainer does not fit it, or an override is none of the
+            environment's.
     """
     kernel = Kernel.installed()
     chosen = trainer or kernel.catalog.default("trainer").component.name
-    table = environment_table(kernel, env)
+    table = _table(environment_table(kernel, env), overrides)
     minimal = {"name": title_of(file.stem), "env": table, "trainer": {"use": chosen}}
     assembly = Assembly(experiment_from_mapping(minimal, kernel=kernel, origin=f"--env {env}"), kernel)
 
@@ -80,6 +85,21 @@ def draft_experiment(file: Path, env: str, trainer: str | None = None) -> str:
         return "\n".join(parts) + "\n"
 
     return written(_notes_of_model(written(()), kernel))
+
+
+def _table(table: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """The table `[env]` with these options set."""
+    for item in overrides:
+        if not item.lstrip().startswith("env."):
+            raise RequestError(
+                f"--set {item} is no option of the environment",
+                expected="env.NAME=VALUE: what its spaces may depend on",
+                help="write all others into the file",
+            )
+    problems = Problems(origin=Origin(file="", python=True))
+    changed: dict[str, Any] = apply_overrides({"env": table}, overrides, problems)["env"]
+    problems.raise_if_any()
+    return changed
 
 
 def _top(name: Any, seen: StructuredSpaces) -> Iterator[str]:
