@@ -547,3 +547,9 @@ def test_a_list_of_rewards_names_the_way_to_play_a_team():
     with pytest.raises(EnvError, match="not one number") as caught:
         scalar_reward(None)
     assert caught.value.help is None
+
+
+@pytest.mark.parametrize("kind", [AECEnv, ParallelEnv])
+def test_a_game_without_names_of_its_agents_is_refused(kind):
+    with pytest.raises(EnvError, match="the game has no possible_agents and no metadata"):
+        as_turns(type("Bare", (kind,), {})())

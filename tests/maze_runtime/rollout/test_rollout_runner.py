@@ -146,3 +146,15 @@ def test_episodes_that_are_cut_are_no_endless_ones():
     vector_env = SequentialVectorEnv([Endless] * 2)
     results = run_episodes(vector_env, Guesses(0), [1, 2, 3, 4], deterministic=True, max_steps=LONG_EPISODE + 10)
     assert [result.length for result in results] == [3, 3, LONG_EPISODE + 10, LONG_EPISODE + 10]
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_episode_of_exactly_so_many_decisions_has_ended():
+    class Long(Dice):
+        def reset(self, *, seed=None, options=None):
+            observation, info = super().reset(seed=seed, options=options)
+            self.left = LONG_EPISODE
+            return observation, info
+
+    (result,) = run_episodes(SequentialVectorEnv([Long]), Guesses(0), [1], deterministic=True)
+    assert result.length == LONG_EPISODE

@@ -15,7 +15,7 @@ from maze_kernel.contracts.vector import Tick, VectorEnv
 from maze_runtime.events.log_files import EventRows
 
 LONG_EPISODE = 5_000
-"""Flat steps of an episode without a limit after which somebody who waits for its end is told."""
+"""Decisions of an episode without a limit after which somebody who waits for its end is told."""
 
 
 @attrs.frozen(kw_only=True)
@@ -106,15 +106,17 @@ class _Wave:
         self._results: dict[int, EpisodeResult] = {}
         self._total = np.zeros(n_envs, np.float64)
         self._length = np.zeros(n_envs, np.int64)
+        self._n_ticks = 0
+        self._began = [0] * n_envs
 
     def play(self) -> list[EpisodeResult]:
         tick = self._vector_env.reset([[self._seeds[j] for j in queue] or [0] for queue in self._queues])
         self._policy.begin_episodes(np.arange(self._vector_env.n_envs))
-        n_steps, was_told = 0, self._max_steps is not None
+        was_told = self._max_steps is not None
         while len(self._results) < len(self._seeds):
             tick = self._step(tick)
-            n_steps += 1
-            if n_steps % LONG_EPISODE == 0 and not was_told:
+            self._n_ticks += 1
+            if self._n_ticks % LONG_EPISODE == 0 and not was_told:
                 was_told = self._tells_of_long_episode()
         return [self._results[j] for j in range(len(self._seeds))]
 
@@ -139,15 +141,17 @@ class _Wave:
 
     def _tells_of_long_episode(self) -> bool:
         """Warn where an episode that counts is long; whether one was."""
-        length = max(int(self._length[i]) for i, queue in enumerate(self._queues) if queue)
+        began = [began for began, queue in zip(self._began, self._queues, strict=True) if queue]
+        length = self._n_ticks - min(began, default=self._n_ticks)
         if length >= LONG_EPISODE:
-            text = f"an episode has gone on for {length:,} steps: if nothing ever ends it, let the environment truncate"
-            others = 'give it the wrapper "time-limit", or cut a rollout by --max-steps'
-            warnings.warn(f"{text} it, {others}", RuntimeWarning, stacklevel=2)
+            what = f"an episode has gone on for {length:,} decisions: if nothing ever ends it,"
+            how = 'let the environment truncate it, give it the wrapper "time-limit", or cut a rollout by --max-steps'
+            warnings.warn(f"{what} {how}", RuntimeWarning, stacklevel=2)
         return length >= LONG_EPISODE
 
     def _finish(self, env_index: np.ndarray, tick: Tick) -> None:
         for i in env_index:
+            self._began[i] = self._n_ticks
             if self._queues[i]:
                 j = self._queues[i].pop(0)
                 self._results[j] = EpisodeResult(
