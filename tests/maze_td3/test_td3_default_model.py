@@ -24,7 +24,8 @@ def test_units_are_those_of_the_preset_unless_the_experiment_says_otherwise(conf
     assert config(wrappers=[])["model"]["hidden_units"] == [128, 128]
     assert config(model={"use": "auto", "non_lin": "tanh"})["model"]["hidden_units"] == [128, 128]
     assert config(model={"use": "auto", "hidden_units": [9]})["model"]["hidden_units"] == [9]
-    assert config(trainer={**TRAINER, "use": "sac"}).get("model") is None
+    assert config(trainer={**TRAINER, "use": "sac"})["model"]["hidden_units"] == [128, 128]
+    assert config(trainer={"use": "dqn"}, env={"use": "gym", "id": "CartPole-v1"}).get("model") is None
     assert config()["vector"]["n_envs"] == 1
 
 
