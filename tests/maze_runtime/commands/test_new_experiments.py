@@ -56,6 +56,12 @@ def test_a_trainer_without_wrappers_of_its_own_gets_wide_numbers_normalised(maze
     assert [wrapper["use"] for wrapper in data.get("wrappers", [])] == wrappers
 
 
+@pytest.mark.parametrize(("trainer", "units"), [("ppo", [64, 64]), ("sac", [128, 128]), ("td3", [128, 128])])
+def test_networks_are_those_that_the_trainer_has_by_default(maze, trainer, units):
+    _, data = written(maze, "--env", "Pendulum-v1", "--trainer", trainer)
+    assert data["model"]["hidden_units"] == units
+
+
 def test_a_trainer_with_a_replay_buffer_begins_to_learn_within_the_budget(maze):
     text, data = written(maze, "--env", "Pendulum-v1", "--trainer", "sac")
     assert data["vector"]["n_envs"] == 1

@@ -77,7 +77,7 @@ def draft_experiment(file: Path, env: str, trainer: str | None = None, overrides
             *_lines(to_toml({"env": table})),
             *_vector(kernel, chosen),
             *_wrappers(kernel, assembly),
-            *_model(kernel, notes),
+            *_model(kernel, assembly, notes),
             *_trainer(kernel, chosen),
             *_other_trainer(kernel, chosen, assembly.spaces),
             *_rest(),
@@ -174,8 +174,10 @@ def _is_wide(space: spaces.Box) -> bool:
     return bool((bounds > _LARGEST).any())
 
 
-def _model(kernel: Kernel, notes: Sequence[str]) -> Iterator[str]:
+def _model(kernel: Kernel, assembly: Assembly, notes: Sequence[str]) -> Iterator[str]:
     model = kernel.catalog.default("model").component.name
+    chosen = assembly.experiment.model  # by a preset that the trainer names
+    values = plain(chosen.options) if chosen is not None and chosen.use == model else {}
     rows = {row.name: row for row in describe(kernel, "model", model).options}
     for note in notes:
         yield f"# {note}"
@@ -183,7 +185,8 @@ def _model(kernel: Kernel, notes: Sequence[str]) -> Iterator[str]:
     yield f'use = "{model}"'
     for name in ("hidden_units", "non_lin"):
         if name in rows:
-            yield _written(rows[name])
+            default = inline_toml(values[name]) if name in values else rows[name].default
+            yield _written(attrs.evolve(rows[name], default=default))
     yield ""
 
 
