@@ -60,7 +60,7 @@ RUNS = {
         (
             'trainer={use="sac", max_env_steps=200, epoch_length=20, initial_buffer_size=64, batch_size=32,'
             " num_batches_per_iter=1}",
-            'model={use="auto", sequences=["inventory"]}',
+            'model={use="auto", sequences=["inventory"], hidden_units=[64, 64]}',
             "vector.n_envs=4",
         ),
     ),
