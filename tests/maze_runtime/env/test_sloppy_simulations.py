@@ -130,8 +130,16 @@ def test_parts_whose_constructor_does_not_call_that_of_the_base():
         Hasty()
     with pytest.raises(AttributeError, match=r"no attribute 'events': call super\(\).__init__\(\)"):
         play(Simulation(), reward_aggregator=HastyReward())
-    with pytest.raises(AttributeError, match=r"'Simulation' object has no attribute 'nothing'$"):
-        _ = Simulation().nothing
+
+
+def test_an_attribute_error_within_a_property_stays_what_it_is():
+    class Broken(Simulation):
+        @property
+        def agent_counts(self):
+            return self.nothing
+
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        MazeEnv(Broken(), Observe(), Act())
 
 
 def test_conversions_in_the_wrong_order():

@@ -262,12 +262,7 @@ class NativeVectorEnv:
     def _check_step(self, result: Any) -> None:
         raw, reward, terminated, truncated, _ = of_step(result)
         self._check_shapes(self._observations.decode(raw))
-        require_row_each(
-            self.n_envs,
-            reward=np.asarray(reward),
-            terminated=np.asarray(terminated),
-            truncated=np.asarray(truncated),
-        )
+        require_row_each(self.n_envs, reward=reward, terminated=terminated, truncated=truncated)
 
     def _check_shapes(self, observation: ArrayDict) -> None:
         for leaf in self._observations.leaves:

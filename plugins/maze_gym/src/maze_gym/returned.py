@@ -13,40 +13,40 @@ from maze_kernel.errors import EnvError
 from maze_runtime.env.returned import wrong_result
 
 
-def of_reset(result: Any) -> tuple[Any, dict[str, Any]]:
+def of_reset(result: Any) -> tuple[Any, Any]:
     """Observation and info of a reset.
 
     Raises:
         EnvError: it returned something else.
     """
-    if not (isinstance(result, (tuple, list)) and len(result) == 2 and isinstance(result[1], dict)):
+    if not (isinstance(result, (tuple, list)) and len(result) == 2 and isinstance(result[1], Mapping)):
         raise wrong_result("reset", result)
     return result[0], result[1]
 
 
-def of_step(result: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+def of_step(result: Any) -> tuple[Any, Any, Any, Any, Any]:
     """Observation, reward, terminated, truncated and info of a step.
 
     Raises:
         EnvError: it returned something else.
     """
-    if not (isinstance(result, (tuple, list)) and len(result) == 5 and isinstance(result[4], dict)):
+    if not (isinstance(result, (tuple, list)) and len(result) == 5 and isinstance(result[4], Mapping)):
         raise wrong_result("step", result)
     observation, reward, terminated, truncated, info = result
     return observation, reward, terminated, truncated, info
 
 
-def require_row_each(n_envs: int, **arrays: np.ndarray) -> None:
+def require_row_each(n_envs: int, **arrays: Any) -> None:
     """Check that arrays hold one number for each environment of a batch.
 
     Raises:
         EnvError: names the first that does not.
     """
     for name, array in arrays.items():
-        if array.shape != (n_envs,):
+        if np.shape(array) != (n_envs,):
             raise EnvError(
                 f"the batched {name} is not one number an environment",
-                received=f"shape {array.shape}",
+                received=f"shape {np.shape(array)}",
                 expected=f"shape {(n_envs,)}",
             )
 

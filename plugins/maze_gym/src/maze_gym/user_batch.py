@@ -129,8 +129,7 @@ class BatchOfOne(gymnasium.Env[Any, Any]):
         """Take one step."""
         empty = create_empty_array(self.action_space, 1)
         result = self.batch.step(concatenate(self.action_space, [action], empty))
-        observation, *rest, infos = of_step(result)
-        reward, terminated, truncated = map(np.asarray, rest)
+        observation, reward, terminated, truncated, infos = of_step(result)
         require_row_each(1, reward=reward, terminated=terminated, truncated=truncated)
         ended, cut = bool(terminated[0]), bool(truncated[0])
         row = self._row(observation)

@@ -53,28 +53,21 @@ def as_turns(game: Any) -> Any:
     """
     if isinstance(game, gymnasium.Env):
         game = GymTeam(game)
-    if isinstance(game, ParallelEnv):
-        _require(game, "possible_agents", "metadata")
-        return parallel_to_aec(game)
-    if not isinstance(game, AECEnv):
+    if not isinstance(game, (AECEnv, ParallelEnv)):
         raise EnvError(
             "what should make a PettingZoo game made something else",
             received=type(game).__name__,
             expected="a pettingzoo.AECEnv or ParallelEnv",
             owner=OWNER,
         )
-    _require(game, "possible_agents", "metadata")
-    return game
-
-
-def _require(game: Any, *names: str) -> None:
-    if missing := [name for name in names if not hasattr(game, name)]:
+    if missing := [name for name in ("possible_agents", "metadata") if not hasattr(game, name)]:
         raise EnvError(
             f"the game has no {' and no '.join(missing)}",
             received=f"{type(game).__module__}.{type(game).__qualname__}",
             expected="possible_agents, the names of all agents, and metadata, a dict with its name",
             owner=OWNER,
         )
+    return parallel_to_aec(game) if isinstance(game, ParallelEnv) else game
 
 
 def _imported(name: str) -> Any:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from maze_gym.returned import of_reset, of_step, require_row_each
 from maze_kernel.errors import EnvError
 
 
-def of_games_reset(result: Any, agents: Sequence[str]) -> tuple[Mapping[str, Any], dict[str, Any]]:
+def of_games_reset(result: Any, agents: Sequence[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Observations by agent and infos.
 
     Raises:
@@ -22,7 +20,7 @@ def of_games_reset(result: Any, agents: Sequence[str]) -> tuple[Mapping[str, Any
     return observations, infos
 
 
-def of_games_step(result: Any, agents: Sequence[str], n_envs: int) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+def of_games_step(result: Any, agents: Sequence[str], n_envs: int) -> tuple[Any, Any, Any, Any, Mapping[str, Any]]:
     """Observations and rewards by agent, terminated, truncated and infos.
 
     Raises:
@@ -31,17 +29,18 @@ def of_games_step(result: Any, agents: Sequence[str], n_envs: int) -> tuple[Any,
     observations, rewards, terminated, truncated, infos = of_step(result)
     _require_agents("observations", observations, agents)
     _require_agents("rewards", rewards, agents)
-    require_row_each(n_envs, **{f"reward of {agent}": np.asarray(rewards[agent]) for agent in agents})
+    require_row_each(n_envs, **{f"reward of {agent}": rewards[agent] for agent in agents})
     return observations, rewards, terminated, truncated, infos
 
 
 def _require_agents(what: str, by_agent: Any, agents: Sequence[str]) -> None:
-    is_mapping = isinstance(by_agent, Mapping)
-    if not is_mapping or any(agent not in by_agent for agent in agents):
-        raise EnvError(
-            f"the {what} are not a dict with an array for each agent",
-            received=f"those of {', '.join(map(str, by_agent)) or 'nobody'}"
-            if is_mapping
-            else f"a {type(by_agent).__name__}",
-            expected=f"those of {', '.join(agents)}",
-        )
+    received = f"a {type(by_agent).__name__}"
+    if isinstance(by_agent, Mapping):
+        if all(agent in by_agent for agent in agents):
+            return
+        received = f"those of {', '.join(map(str, by_agent)) or 'nobody'}"
+    raise EnvError(
+        f"the {what} are not a dict with an array for each agent",
+        received=received,
+        expected=f"those of {', '.join(agents)}",
+    )

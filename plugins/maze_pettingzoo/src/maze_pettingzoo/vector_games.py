@@ -80,7 +80,7 @@ class VectorGames:
         self._first_round[:] = 0
         self._seen, self._infos = self._asked("reset", lambda: self._reset(seed=self._seed))
         for turn in self._turns:
-            self._check_shapes(turn)
+            self._check_shapes(turn, self._seen, self._infos)
         return self._tick()
 
     def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
@@ -128,11 +128,10 @@ class VectorGames:
         """What each agent is paid, (agents, N); whose episodes are over; which of those were cut."""
         result = self.batch.step(self._taken)
         if self._rounds == 1:  # what fits once fits always
-            of_games_step(result, self._agents, self.n_envs)
-        self._seen, rewards, terminated, truncated, self._infos = result
-        if self._rounds == 1:
+            seen, *_, infos = of_games_step(result, self._agents, self.n_envs)
             for turn in self._turns:
-                self._check_shapes(turn)
+                self._check_shapes(turn, seen, infos)
+        self._seen, rewards, terminated, truncated, self._infos = result
         paid = np.empty((len(self._turns), self.n_envs))
         for row, turn in zip(paid, self._turns, strict=True):
             row[:] = rewards[turn.agent]
@@ -212,8 +211,8 @@ class VectorGames:
         nothing = np.zeros(self.n_envs, np.float32)
         return Tick({turn.key: group}, nothing, self._never.copy(), self._never.copy(), self._never)
 
-    def _check_shapes(self, turn: _Turn) -> None:
-        seen = turn.observation(self._seen[turn.agent], self._infos.get(turn.agent, {}))
+    def _check_shapes(self, turn: _Turn, by_agent: ByAgent, infos: Mapping[str, Any]) -> None:
+        seen = turn.observation(by_agent[turn.agent], infos.get(turn.agent, {}))
         for name, space in turn.seat.observation_space.spaces.items():
             expected = (self.n_envs, *(space.shape or ()))
             if np.shape(seen[name]) != expected:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 
 from maze_kernel.contracts.env import FLAT_KEY, ActorID, PolicyKey
 from maze_runtime.events.kpi import KpiCalculator
-from maze_runtime.events.pubsub import Pubsub, not_initialized
+from maze_runtime.events.pubsub import Pubsub, SetByInit
 
 if TYPE_CHECKING:
     from maze_runtime.env.renderer import Renderer
@@ -63,13 +63,12 @@ class CoreEnv(ABC, Generic[StateT, ActionT]):
         context: episode and time, kept by the `MazeEnv` around it.
     """
 
+    pubsub: Pubsub = cast(Any, SetByInit())
+    context: EnvironmentContext = cast(Any, SetByInit())
+
     def __init__(self) -> None:
         self.pubsub = Pubsub()
         self.context = EnvironmentContext()
-
-    def __getattr__(self, name: str) -> Any:
-        """Called for what is missing, also before `__init__`."""
-        raise not_initialized(self, name, ("pubsub", "context"))
 
     @abstractmethod
     def reset(self, seed: int | None = None) -> StateT:

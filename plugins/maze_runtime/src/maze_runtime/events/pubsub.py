@@ -19,23 +19,27 @@ InterfaceT = TypeVar("InterfaceT")
 Sink = list[EventRecord]
 
 
-def not_initialized(owner: object, name: str, own: Sequence[str]) -> AttributeError:
-    """The error of a missing attribute; of one in `own`, which `__init__` of the base class makes, with what to do."""
-    missing = f"{type(owner).__name__!r} object has no attribute {name!r}"
-    return AttributeError(f"{missing}: call super().__init__() first in its __init__" if name in own else missing)
+class SetByInit:
+    """Stands on a class for what its `__init__` sets on instances; until then reading it says who has to call that."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        missing = f"{type(instance).__name__!r} object has no attribute {self._name!r}"
+        raise AttributeError(f"{missing}: call super().__init__() first in its __init__")
 
 
 class Subscriber(ABC):
     """Collects the events of some interfaces; reward aggregators are subscribers."""
 
     _heard: frozenset[EventMethod] | None = None
+    events: Sink = cast(Any, SetByInit())
 
     def __init__(self) -> None:
-        self.events: Sink = []
-
-    def __getattr__(self, name: str) -> Any:
-        """Called for what is missing, also before `__init__`."""
-        raise not_initialized(self, name, ("events",))
+        self.events = []
 
     @abstractmethod
     def get_interfaces(self) -> Sequence[type]:

@@ -181,6 +181,7 @@ class SequentialVectorEnv:
         raised = EnvError(
             f"{phase} raised {type(error).__name__}: {error}", owner=self.describe(self._current), help=ALONE
         )
+        # Raised by taking its result apart here, not by the environment below.
         if "unpack" in str(error) and error.__traceback__ is not None and error.__traceback__.tb_next is None:
             raised.help = f"return {', '.join(PARTS[phase.removeprefix('its ')])}"
         raised.user_traceback, raised.seed = user_traceback(error), self._episodes.last_seed(self._current)
