@@ -1,6 +1,7 @@
 """A batch of the user's own by import path: stepped as it is, one row of it alone, and what is refused."""
 
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -61,6 +62,25 @@ class Countdown(VectorEnv):
         mask = np.ones((self.num_envs, 3), np.int8)
         mask[left == 1, 2] = 0
         return {"left": np.repeat(left[:, None], self.width, 1).astype(np.float32), "action_mask": mask}
+
+
+class Deaf(Countdown):
+    """Resets all rows where some are meant."""
+
+    def __init__(self, num_envs):
+        super().__init__(num_envs, "DISABLED")
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)
+
+
+class Terse(Deaf):
+    """Shows those rows alone that were reset."""
+
+    def reset(self, *, seed=None, options=None):
+        observation, infos = Countdown.reset(self, seed=seed, options=options)
+        rows = (options or {}).get("reset_mask", slice(None))
+        return {name: array[rows] for name, array in observation.items()}, infos
 
 
 def no_batch(num_envs):
@@ -137,3 +157,31 @@ def test_a_function_from_python_is_an_entry_too():
     env = make_vector_env(2, GymVectorOptions(entry=lambda num_envs: Countdown(num_envs)))
     assert env.n_envs == 2
     assert BatchOfOne(Countdown(1)).reset(seed=1)[0]["left"].shape == (1,)
+
+
+def play(batch, n_steps=12):
+    batch.reset([[1]] * batch.n_envs)
+    for _ in range(n_steps):
+        batch.step({"0": {"action": np.zeros(batch.n_envs, np.int64)}})
+
+
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
+def test_a_batch_that_resets_the_rows_of_the_mask_alone_is_not_warned_of(mode):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        play(make_vector_env(6, options(kwargs={"mode": mode})))
+
+
+def test_a_batch_that_ignores_the_mask_of_a_reset_is_warned_of_once():
+    with pytest.warns(
+        RuntimeWarning, match="changed 'left'.* of environments that have not ended.*of the mask"
+    ) as seen:
+        play(make_vector_env(6, options("Deaf")))
+    assert len(seen) == 1
+
+
+def test_a_batch_that_shows_the_rows_of_the_mask_alone_is_refused():
+    with pytest.raises(EnvError) as caught:
+        play(make_vector_env(6, options("Terse")))
+    for words in ("another shape where some environments are reset", "(6, 1)", "all rows", "step", "seed 1"):
+        assert words in caught.value.render()

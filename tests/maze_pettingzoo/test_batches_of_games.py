@@ -1,6 +1,7 @@
 """A batch of games by import path: stepped as one, like the same games one by one, and what is refused."""
 
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -48,7 +49,8 @@ class Sums:
     def reset(self, *, seed=None, options=None):
         if seed is not None:
             self.rng = np.random.default_rng(seed)
-        self.begin((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
+        everywhere = np.ones(self.num_envs, bool)
+        self.begin(everywhere if self.breaks == "deaf" else (options or {}).get("reset_mask", everywhere))
         return self.seen(), self.infos()
 
     def begin(self, rows):
@@ -321,6 +323,15 @@ def test_an_observation_of_another_shape_is_named():
         make_vector_env(2, options(breaks="shape")).reset([[0]] * 2)
     assert "left_0" in caught.value.render()
     assert "(2, 2)" in caught.value.render()
+
+
+def test_a_batch_that_ignores_the_mask_of_a_reset_is_warned_of_once():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        transitions(make_vector_env(4, options()), 4, 30)
+    with pytest.warns(RuntimeWarning, match="changed .*'round'.* of games that have not ended") as seen:
+        transitions(make_vector_env(4, options(breaks="deaf")), 4, 30)
+    assert len(seen) == 1
 
 
 def test_the_batch_of_the_example_is_simple_spread(monkeypatch):

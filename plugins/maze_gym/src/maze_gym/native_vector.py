@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import gymnasium
@@ -33,6 +34,7 @@ from maze_kernel.contracts.env import FLAT_KEY, PolicyKey
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
 from maze_runtime.env.flat import flat_spaces
+from maze_runtime.env.partial_reset import PartialResets
 from maze_runtime.env.tracebacks import ALONE, user_traceback
 
 
@@ -126,6 +128,7 @@ class NativeVectorEnv:
         self._ended = np.zeros(self.n_envs, np.bool_)
         self._any_ended = False
         self._mask_rows: ArrayDict = {}
+        self._partial_resets = PartialResets("environments")
         self._seed: Any = None  # a list of seeds is more than the annotation of VectorEnv.reset admits
         self._ticks = 0
 
@@ -192,7 +195,7 @@ class NativeVectorEnv:
         ended = self._ended
         final = self._final_rows(observation, infos) if self._any_ended else {}
         if self._any_ended and self._mode is AutoresetMode.DISABLED:
-            observation, infos = self._reset_ended(infos)
+            observation, infos = self._reset_ended(observation, infos)
         if self._masks is not None:
             self._mask_rows = self._read_masks(self._masks, infos, ended)
             observation.update(self._mask_rows)
@@ -220,9 +223,13 @@ class NativeVectorEnv:
             final.update({key: array[rows] for key, array in masks.items()})
         return final
 
-    def _reset_ended(self, infos: Mapping[str, Any]) -> tuple[ArrayDict, Mapping[str, Any]]:
-        try:
+    def _reset_ended(self, before: ArrayDict, infos: Mapping[str, Any]) -> tuple[ArrayDict, Mapping[str, Any]]:
+        def reset() -> tuple[ArrayDict, Any]:
             raw, reset_infos = of_reset(self.env.reset(options={"reset_mask": self._ended.copy()}))
+            return self._observations.decode(raw), reset_infos
+
+        try:
+            observation, reset_infos = self._partial_resets.watch(reset, self._ended, lambda: before, itemgetter(0))
         except Exception as error:
             self._raise(error, "reset of the environments that ended")
         if self._masks is not None and INFO_KEY in infos and INFO_KEY in reset_infos:
@@ -230,7 +237,7 @@ class NativeVectorEnv:
             merged[self._ended] = np.asarray(reset_infos[INFO_KEY])[self._ended]
             others = {name: value for name, value in reset_infos.items() if name != f"_{INFO_KEY}"}
             reset_infos = {**others, INFO_KEY: merged}
-        return self._observations.decode(raw), reset_infos
+        return observation, reset_infos
 
     def _find_masks(self, wanted: str, keys: Mapping[str, Any]) -> MaskReader | None:
         def probe() -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from maze_pettingzoo.credit import own_rewards
 from maze_pettingzoo.options import PettingZooOptions, PettingZooVectorOptions
 from maze_pettingzoo.returned import of_games_reset, of_games_step
 from maze_pettingzoo.seats import MASK, OWNER, Seat, structured_spaces, take_seats
+from maze_runtime.env.partial_reset import PartialResets
 from maze_runtime.env.tracebacks import ALONE, user_traceback
 
 FINAL = "final_obs"
@@ -64,6 +65,7 @@ class VectorGames:
         self._paid: list[np.ndarray] = []
         self._first_round = np.zeros(self.n_envs, np.int64)
         self._seed: int | None = None
+        self._partial_resets = PartialResets("games")
         self._rounds = 0
         self._next = 0
         self._seen: ByAgent = {}
@@ -168,7 +170,13 @@ class VectorGames:
         return copied
 
     def _reset_rows(self, over: np.ndarray) -> tuple[ByAgent, Mapping[str, Any]]:
-        return self._reset(options={"reset_mask": over.copy()})
+        seat, agent = self._turns[0].seat, self._turns[0].agent
+        return self._partial_resets.watch(
+            lambda: self._reset(options={"reset_mask": over.copy()}),
+            over,
+            lambda: seat.observations.decode(self._seen[agent]),
+            lambda result: seat.observations.decode(result[0][agent]),
+        )
 
     def _reset(self, **kwargs: Any) -> tuple[ByAgent, Mapping[str, Any]]:
         return of_games_reset(self.batch.reset(**kwargs), self._agents)
