@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -52,7 +52,10 @@ class PettingZooEnv:
 
         options = options or PettingZooOptions(id="")
         self.game = game
-        self._seats = take_seats(game, options)
+        try:
+            self._seats = take_seats(game, options)
+        except Exception as error:
+            _explain(game, error)
         self._access = Access(game)
         self.structured_spaces = structured_spaces(self._seats)
         self._random = frozenset(options.random_agents)
@@ -75,7 +78,10 @@ class PettingZooEnv:
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         for _ in range(_MAX_GAMES):
-            self._begin(seed, options)
+            try:
+                self._begin(seed, options)
+            except Exception as error:
+                _explain(self.game, error)
             if not self._over:
                 return self._observation, {}
             seed = int(self._rng.integers(2**31))
@@ -91,8 +97,11 @@ class PettingZooEnv:
         acted, seat = self._agent, self._seats[self._agent]
         self._paid = 0.0
         self._ledger.decide(acted)
-        self._access.step(seat.action(action))
-        self._pass_turns()
+        try:
+            self._access.step(seat.action(action))
+            self._pass_turns()
+        except Exception as error:
+            _explain(self.game, error)
         self._note_departures(acted)
         is_new_round = self._seats[self._agent].order <= seat.order
         self._flat_step_end = self._over or (is_new_round and not self._pays_own)
@@ -193,3 +202,12 @@ class PettingZooEnv:
     def _look(self, agent: str) -> Observation:
         game = self._access.read
         return self._seats[agent].observation(game.observe(agent), game.infos.get(agent, {}))
+
+
+def _explain(game: Any, error: Exception) -> NoReturn:
+    """Raise what is wrong with the game, or else the error itself."""
+    from maze_pettingzoo.mistakes import explained
+
+    if (mistake := explained(game, error)) is not None:
+        raise mistake from None  # what it stumbled over is in PettingZoo or here
+    raise error
