@@ -158,6 +158,29 @@ def test_rewards_go_through_the_wrappers(make_trainer, recording, tables):
     np.testing.assert_allclose(batch.reward[rows], 10.0 * batch.action["push"][rows, 0], atol=1e-5)
 
 
+@pytest.mark.parametrize("keep", [False, True])
+def test_running_statistics_scale_them_like_what_was_played(make_trainer, recording, tables, keep):
+    trainer = make_trainer(
+        **tables(demonstrations={"path": str(recording)}, keep_demonstrations=keep),
+        wrappers=[
+            {"use": "reward-scaling", "scale": 10.0},
+            {"use": "observation-normalization", "statistics": "running"},
+            {"use": "return-normalization"},
+        ],
+    )
+    for _ in range(3):
+        trainer.train_epoch()
+    batch, (_, of_observations, of_returns) = sampled(trainer), trainer._context.transforms
+    counts = {"count": np.arange(6, dtype=np.float32)[:, None]}
+    scaled = of_observations.observation("0", counts)["count"][:, 0]
+    for seen in (batch.observation["count"], batch.next_observation["count"][batch.discount > 0]):
+        assert np.abs(seen - scaled).min(axis=1).max() < 1e-5
+    rows = are_recorded(batch)
+    assert rows.any()
+    assert not rows.all()
+    np.testing.assert_allclose(batch.reward, of_returns.reward(10.0 * batch.action["push"][:, 0]), atol=1e-5)
+
+
 def test_recordings_of_another_environment_are_refused(make_trainer, recording, tables):
     other = {**tables(demonstrations={"path": str(recording)}), "env": {"use": "gym", "id": "Pendulum-v1"}}
     with pytest.raises(SpaceError, match="other spaces") as refusal:

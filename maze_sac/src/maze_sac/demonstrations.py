@@ -16,11 +16,12 @@ from maze_kernel.errors import RequestError, SpaceError
 from maze_kernel.selection import Selection
 from maze_replay.drawing import Only
 from maze_replay.replay import ReplayBuffer
+from maze_replay.scales import ScalesOfNow
 from maze_replay.transitions import Transitions
 from maze_runtime.datasets.contract import DatasetContext, Episode
 from maze_runtime.datasets.finite import require_finite
 from maze_runtime.datasets.opening import open_dataset, open_source
-from maze_runtime.datasets.transformed import transformed
+from maze_runtime.datasets.transformed import outer_actions, transformed
 from maze_runtime.datasets.transitions import concatenate, flat_transitions
 from maze_sac.joint import JointKeys
 from maze_sac.options import SACOptions
@@ -35,19 +36,23 @@ class DemonstrationMemory:
     Args:
         context: of the trainer.
         options: of the trainer; without `demonstrations` nothing is done here.
+        scales: what replay keeps of the steps of play, and so of demonstrations.
         joint: joins the decisions of all policy keys; None: each key's are kept by themselves.
 
     Raises:
         RequestError, SpaceError: as `RecordedDemonstrations`.
     """
 
-    def __init__(self, context: TrainerContext, options: SACOptions, joint: JointKeys | None = None) -> None:
+    def __init__(
+        self, context: TrainerContext, options: SACOptions, scales: ScalesOfNow, joint: JointKeys | None = None
+    ) -> None:
         data = options.demonstrations
-        self._recorded = None if data is None else RecordedDemonstrations(data, context)
+        self._recorded = None if data is None else RecordedDemonstrations(data, context, scales)
+        self._scales = scales
         self._options = options
         self._run_length = 1 if options.split_rollouts_into_transitions else options.n_rollout_steps
         self._joint = joint
-        self._spaces = context.spaces if joint is None else joint.spaces
+        self._spaces = scales.spaces if joint is None else joint.spaces
         self._kept: dict[PolicyKey, ReplayBuffer] = {}
 
     @property
@@ -108,23 +113,29 @@ class DemonstrationMemory:
 
     def _make_kept(self, key: PolicyKey, n_rows: int) -> ReplayBuffer:
         n_agents = max(1, self._spaces.agent_counts[key])
-        return ReplayBuffer(self._spaces.observation[key], self._spaces.action[key], n_agents, n_agents * n_rows)
+        kept = ReplayBuffer(self._spaces.observation[key], self._spaces.action[key], n_agents, n_agents * n_rows)
+        self._scales.serve({key: kept})
+        return kept
 
 
 class RecordedDemonstrations:
-    """Recorded episodes of the training environment, as its wrappers would have shown them.
+    """Recorded episodes of the training environment, as replay keeps what its wrappers show.
 
     Args:
         data: the dataset that holds them.
         context: of the trainer; with workers, these read them.
+        scales: what replay keeps.
 
     Raises:
         MazeError: see `open_dataset`.
         SpaceError: they are of an environment with other spaces.
     """
 
-    def __init__(self, data: Selection, context: TrainerContext) -> None:
+    def __init__(self, data: Selection, context: TrainerContext, scales: ScalesOfNow) -> None:
         self._data, self._context = data, context
+        transforms = list(context.transforms)
+        n_inside = transforms.index(scales.layers[0].transform) if scales.layers else len(transforms)
+        self._inside = transforms[:n_inside]
         with closing(open_dataset(data, DatasetContext(make_env=context.make_env))) as recorded:
             spaces, name = recorded.spaces, recorded.name
         for transform in context.transforms:
@@ -139,7 +150,7 @@ class RecordedDemonstrations:
             )
 
     def read(self) -> list[Episode]:
-        """All episodes; rewards are what the wrappers make of the recorded ones.
+        """All episodes; rewards are what those wrappers make of the recorded ones inside of which replay stores.
 
         Raises:
             RequestError: there are no decisions, or only actions were recorded.
@@ -161,12 +172,12 @@ class RecordedDemonstrations:
                 "only actions were recorded, so there are no transitions", help="replay it, and record that"
             )
         _require_finite(index, recorded)
-        episode = transformed(recorded, self._context.transforms)
-        divided = episode.actor_reward
+        episode, divided = transformed(recorded, self._inside), recorded.actor_reward
         return attrs.evolve(
             episode,
-            reward=_outer_reward(episode.reward, self._context.transforms),
-            actor_reward=None if divided is None else _outer_reward(divided, self._context.transforms),
+            action=outer_actions(recorded, self._context.transforms),
+            reward=_outer_reward(recorded.reward, self._inside),
+            actor_reward=None if divided is None else _outer_reward(divided, self._inside),
         )
 
 

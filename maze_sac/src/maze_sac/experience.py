@@ -12,6 +12,7 @@ from maze_kernel.contracts.trainer import TrainerContext
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import RequestError
 from maze_replay.collector import TransitionStore
+from maze_replay.scales import ScalesOfNow
 from maze_replay.transitions import Transitions
 from maze_runtime.models.action_encoding import Choices
 from maze_runtime.models.capabilities import ActionValueModel
@@ -107,19 +108,21 @@ class Experience:
             _require_split(options)
             self._joint = JointKeys(spaces, self._vector_env.n_envs)
         self._statistics = EpisodeReturns(self._vector_env.n_envs)
+        self._scales = ScalesOfNow(self._vector_env, joins_keys=self._joint is not None)
         self._store = TransitionStore(
-            spaces if self._joint is None else self._joint.spaces,
+            self._scales.spaces if self._joint is None else self._joint.spaces,
             self._vector_env.n_envs,
             gamma=options.gamma,
             size=options.replay_buffer_size,
             report=self._statistics.add_step,
         )
         self.replay = self._store.replay
+        self._scales.serve(self.replay)
         self._choosing = {
             key for key in spaces.policy_keys if any(isinstance(head, Choices) for head in spaces.action[key].values())
         }
         self._keys = spaces.policy_keys
-        self._memory = DemonstrationMemory(context, options, self._joint)
+        self._memory = DemonstrationMemory(context, options, self._scales, self._joint)
 
     @property
     def n_transitions(self) -> int:
@@ -155,6 +158,7 @@ class Experience:
         n_envs = self._vector_env.n_envs
         self._play.start(self._seeds.seeds(n_envs, "train-envs", epoch), self._seeds.seed("act", epoch))
         self._statistics.reset()
+        self._scales.begin()
         self._store.begin_episodes()
         if self._joint is not None:
             self._joint.begin_episodes()
@@ -170,7 +174,8 @@ class Experience:
         for step in self._play.steps(n_steps, initial=initial):
             if step.restarted is not None:
                 self._statistics.forget(step.restarted)
-            n_env_steps += self._store.add(step if self._joint is None else self._joint.step(step))
+            stored = self._scales.stored(step) if self._joint is None else self._joint.step(step)
+            n_env_steps += self._store.add(stored, step.tick.reward)
             cut = step.tick.truncated & ~step.tick.terminated
             for key in self._choosing & step.tick.final_observation.keys():
                 check_final_masks(self._network, key, step.tick.final_observation[key], cut, "maze-sac")

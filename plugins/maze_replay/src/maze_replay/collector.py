@@ -11,6 +11,7 @@ from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import FinalObservation, Group, TakenStep, Tick, VectorEnv
 from maze_replay.replay import ReplayBuffer
+from maze_replay.scales import ScalesOfNow
 from maze_replay.series import ActorSeries
 
 MakeReplay = Callable[[Dict, Dict, int, int], ReplayBuffer]
@@ -87,9 +88,15 @@ class TransitionStore:
             series.begin_episodes()
         self._is_seen = False
 
-    def add(self, step: TakenStep) -> int:
-        """Store a step; returns the environment steps that ended with it."""
+    def add(self, step: TakenStep, reported: np.ndarray | None = None) -> int:
+        """Store a step; returns the environment steps that ended with it.
+
+        Args:
+            step: see `ScalesOfNow.stored`.
+            reported: (N,) rewards to report; None: those of the step.
+        """
         groups, actions, void, tick, restarted = step
+        reported = tick.reward if reported is None else reported
         if not self._is_seen:
             self._arrive(groups)
         elif restarted is not None:
@@ -99,7 +106,7 @@ class TransitionStore:
         if self._alone is not None and not any_ended and void is None and _all_go_on(tick):
             ((key, group),) = tick.groups.items()
             self._alone.follow(actions[key], tick.reward, self._gamma, group)
-            self._report(tick.reward, ended, self._none)
+            self._report(reported, ended, self._none)
             return len(ended)
         for key, group in groups.items():
             self._series[key].decide(group, actions[key], void, self._flat_steps.sub_step)
@@ -114,7 +121,7 @@ class TransitionStore:
             for key, series in self._series.items():
                 series.end_episodes(tick.terminated, tick.truncated, tick.final_observation.get(key))
         self._arrive(tick.groups)
-        return self._count(tick, void)
+        return self._count(tick, void, reported)
 
     def _arrive(self, groups: Mapping[PolicyKey, Group]) -> None:
         self._is_seen = True
@@ -143,12 +150,12 @@ class TransitionStore:
             if ends is not None:
                 series.begin_flat_steps(np.flatnonzero(ends))
 
-    def _count(self, tick: Tick, void: np.ndarray | None) -> int:
+    def _count(self, tick: Tick, void: np.ndarray | None, reported: np.ndarray) -> int:
         """Environment steps of a tick; whoever keeps the episodes' statistics takes note of it."""
         counted = np.ones(len(tick.reward), bool) if tick.flat_step_end is None else tick.flat_step_end.copy()
         if void is not None:
             counted &= ~void
-        self._report(tick.reward, tick.terminated | tick.truncated, ~counted)
+        self._report(reported, tick.terminated | tick.truncated, ~counted)
         return int(np.count_nonzero(counted))
 
 
@@ -179,16 +186,18 @@ class TransitionCollector:
     ) -> None:
         self._vector_env = vector_env
         self._look_at_final = look_at_final
-        spaces = vector_env.structured_spaces
+        self._scales = ScalesOfNow(vector_env)
         self._store = TransitionStore(
-            spaces, vector_env.n_envs, gamma=gamma, size=size, report=report, make_replay=make_replay
+            self._scales.spaces, vector_env.n_envs, gamma=gamma, size=size, report=report, make_replay=make_replay
         )
         self.replay = self._store.replay
+        self._scales.serve(self.replay)
         self._tick: Tick | None = None
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> None:
         """New episodes everywhere, see `VectorEnv.reset`; decisions without a successor are forgotten."""
         self._tick = self._vector_env.reset(seeds)
+        self._scales.begin()
         self._store.begin_episodes()
 
     def collect(self, policy: Policy, n_steps: int) -> int:
@@ -207,7 +216,7 @@ class TransitionCollector:
             cut = step.tick.truncated & ~step.tick.terminated
             for key, final in step.tick.final_observation.items():
                 self._look_at_final(key, final, cut)
-        return self._store.add(step)
+        return self._store.add(self._scales.stored(step), step.tick.reward)
 
 
 def _all_go_on(tick: Tick) -> bool:

@@ -43,9 +43,13 @@ class ReplayBuffer:
         action: likewise.
         n_rings: environments times agents.
         size: rows of all rings together.
+
+    Attributes:
+        seen_now: how drawn transitions look by now, see `ScalesOfNow`; None: as they were stored.
     """
 
     def __init__(self, observation: spaces.Dict, action: spaces.Dict, n_rings: int, size: int) -> None:
+        self.seen_now: Callable[[Transitions], Transitions] | None = None
         self._spaces = observation, action
         self._undivided = n_rings, max(MIN_ROWS + n_older_of(observation), -(-size // n_rings))
         self.n_transitions = 0
@@ -234,7 +238,8 @@ class ReplayBuffer:
                 or the newest decision is reached. R = r_0 + γ_0 r_1 + γ_0 γ_1 r_2 + …, and the discount is the product
                 of all γ_k. Source: Sutton and Barto 2018, equation 7.1.
         """
-        return self._memory.n_step_transitions(rows, n_steps)
+        stored = self._memory.n_step_transitions(rows, n_steps)
+        return stored if self.seen_now is None else self.seen_now(stored)
 
     def _keep(self, rows: np.ndarray, reward: np.ndarray, discount: np.ndarray | float) -> None:
         """What lies at flat indices (n,), none of which is valid, are transitions now."""

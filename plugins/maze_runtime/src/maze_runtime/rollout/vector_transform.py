@@ -36,6 +36,7 @@ class TransformedVectorEnv:
 
     Attributes:
         transforms: all of this batch, innermost first.
+        inner_tick: what the wrapped batch returned last; None before its first reset.
     """
 
     def __init__(self, vector_env: VectorEnv, transform: Transform, training: bool) -> None:
@@ -49,6 +50,7 @@ class TransformedVectorEnv:
         self._changes_observation = transform.changes("observation")
         self._changes_reward = training and transform.changes("reward")
         self._observes = training and transform.keeps_running_statistics
+        self.inner_tick: Tick | None = None
         self._awaiting: np.ndarray | None = None
         self._memory = transform.memory(self.n_envs)
         is_shaped = any(inner.changes("reward") for inner in self.transforms[:-1])
@@ -62,9 +64,19 @@ class TransformedVectorEnv:
         idle = self._is_transparent and not self._changes_action and not self._observes and self._memory is None
         return not (idle and same_spaces)
 
+    @property
+    def scales_by_running_statistics(self) -> bool:
+        """Whether the same step looks different outside as training goes on."""
+        return self._observes and not self._is_transparent
+
+    @property
+    def remembers(self) -> bool:
+        """Whether what a tick looks like outside depends on earlier ones."""
+        return self._memory is not None and not self.transform.reports
+
     def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
         """Start new episodes everywhere; see `VectorEnv.reset`."""
-        tick = self.vector_env.reset(seeds)
+        tick = self.inner_tick = self.vector_env.reset(seeds)
         self._awaiting = None
         if self._raw is not None:
             self._raw.reset(tick)
@@ -78,7 +90,7 @@ class TransformedVectorEnv:
         transform, inner = self.transform, actions
         if self._changes_action:
             inner = {key: transform.action(key, action) for key, action in actions.items()}
-        tick = self.vector_env.step(inner)
+        tick = self.inner_tick = self.vector_env.step(inner)
         if self._raw is not None:
             self._raw.step(inner, tick)
         if self._observes:
@@ -112,6 +124,14 @@ class TransformedVectorEnv:
     def close(self) -> None:
         """Close the wrapped batch."""
         self.vector_env.close()
+
+    def outer_observation(self, policy_key: PolicyKey, observation: ArrayDict) -> ArrayDict:
+        """What an inner observation looks like outside by now, (B, …); `Memory` adds nothing."""
+        return self.transform.observation(policy_key, observation) if self._changes_observation else observation
+
+    def outer_reward(self, reward: np.ndarray) -> np.ndarray:
+        """What an inner reward looks like outside by now, (B,) float32."""
+        return np.asarray(self.transform.reward(reward), np.float32) if self._changes_reward else reward
 
     def _outer(self, tick: Tick, reward: np.ndarray) -> Tick:
         groups, finals, actor_rewards = tick.groups, tick.final_observation, tick.actor_rewards

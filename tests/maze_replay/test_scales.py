@@ -1,0 +1,161 @@
+"""Replay and running statistics: what is drawn is scaled by the statistics of now, whenever it was stored."""
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maze_gym.env import make_env as make_gym
+from maze_gym.options import GymOptions
+from maze_kernel.contracts.model import PolicyContext
+from maze_kernel.contracts.transform import Memory, Transform
+from maze_replay.collector import TransitionCollector
+from maze_replay.prioritized import PrioritizedReplayBuffer
+from maze_replay.scales import ScalesOfNow
+from maze_runtime.rollout.random_policy import RandomPolicy
+from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
+from maze_runtime.run.batch_factory import wrap_batch
+from maze_wrappers.observation_normalization import ObservationNormalization
+from maze_wrappers.options import ObservationNormalizationOptions, ReturnNormalizationOptions
+from maze_wrappers.return_normalization import ReturnNormalization
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for two_keys
+
+from two_keys import RepeatThenError
+
+
+def pendulum():
+    return make_gym(GymOptions(id="Pendulum-v1", max_episode_steps=30))
+
+
+class Tenfold(Transform):
+    """Observations times ten."""
+
+    def observation(self, policy_key, observation):
+        return {name: array * np.float32(10.0) for name, array in observation.items()}
+
+
+class Last(Memory):
+    def reset(self, tick):
+        return tick
+
+    def step(self, actions, tick):
+        return tick
+
+
+class Remembering(Transform):
+    def memory(self, n_envs):
+        return Last()
+
+
+def normalisation(**options):
+    return ObservationNormalization(ObservationNormalizationOptions(statistics="running", **options))
+
+
+def played(make_env, transforms, n_steps, make_replay=None, **more):
+    """A collector that has played so many decisions of a random policy; the same ones whatever the transforms."""
+    batch = wrap_batch(SequentialVectorEnv([make_env for _ in range(3)]), transforms, training=True)
+    policy = RandomPolicy(PolicyContext(spaces=batch.structured_spaces, seed=1))
+    more |= {} if make_replay is None else {"make_replay": make_replay}
+    collector = TransitionCollector(batch, gamma=0.9, size=3000, **more)
+    collector.reset([[1], [2], [3]])
+    collector.collect(policy, n_steps)
+    return collector
+
+
+def draw(buffer, n_steps=1):
+    return buffer.sample(200, np.random.default_rng(5), n_steps=n_steps)
+
+
+def scaled(transforms, key, observation):
+    for transform in transforms:
+        observation = transform.observation(key, observation)
+    return observation
+
+
+@pytest.mark.parametrize("make_env", [pendulum, RepeatThenError], ids=["flat", "two keys"])
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_all_that_is_drawn_has_the_scale_of_now(make_env, n_steps):
+    raw = played(make_env, [], 120)
+    inner, later = Tenfold(), [normalisation(clip_range=(-2.0, 2.0)), ReturnNormalization(ReturnNormalizationOptions())]
+    collector = played(make_env, [inner, *later, Tenfold()], 120)
+    assert raw.replay.keys() == collector.replay.keys()
+    for key, buffer in collector.replay.items():
+        drawn, wanted = draw(buffer, n_steps), draw(raw.replay[key], n_steps)
+        outer = [inner, later[0], Tenfold()]
+        for seen, observation in (
+            (drawn.observation, wanted.observation),
+            (drawn.next_observation, wanted.next_observation),
+        ):
+            for name, array in scaled(outer, key, observation).items():
+                np.testing.assert_allclose(seen[name], array, rtol=1e-6)
+        np.testing.assert_allclose(drawn.reward, later[1].reward(wanted.reward), rtol=1e-5)
+        np.testing.assert_array_equal(drawn.discount, wanted.discount)
+        for name, array in wanted.action.items():
+            np.testing.assert_array_equal(drawn.action[name], array)
+
+
+def test_what_was_stored_early_is_drawn_with_the_statistics_of_later():
+    transform, first = normalisation(), np.arange(3)
+    collector = played(pendulum, [transform], 5)
+    buffer = collector.replay["0"]
+    raw = played(pendulum, [], 5).replay["0"].read(first).observation
+    before = buffer.read(first).observation["observation"]
+    np.testing.assert_allclose(before, transform.observation("0", raw)["observation"], rtol=1e-6)
+    collector.collect(RandomPolicy(PolicyContext(spaces=ScalesOfNow(collector._vector_env).spaces, seed=3)), 200)
+    after = buffer.read(first).observation["observation"]
+    np.testing.assert_allclose(after, transform.observation("0", raw)["observation"], rtol=1e-6)
+    assert not np.allclose(before, after, atol=0.1)
+
+
+def test_drawing_by_priority_scales_too():
+    transform = normalisation()
+    collector = played(pendulum, [transform], 60, PrioritizedReplayBuffer)
+    buffer = collector.replay["0"]
+    drawn = buffer.draw(100, np.random.default_rng(0))
+    stored = buffer._memory.flat_observation["observation"][drawn.rows]
+    wanted = transform.observation("0", {"observation": stored})["observation"]
+    np.testing.assert_allclose(drawn.transitions.observation["observation"], wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("transforms", [[], [Tenfold()], [Tenfold(), Remembering()]])
+def test_without_running_statistics_everything_is_stored_as_it_is_seen(transforms):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        collector = played(pendulum, transforms, 40)
+    raw = played(pendulum, [], 40)
+    wanted = scaled(transforms, "0", draw(raw.replay["0"]).observation)["observation"]
+    np.testing.assert_array_equal(draw(collector.replay["0"]).observation["observation"], wanted)
+    assert collector.replay["0"].seen_now is None
+
+
+def test_what_remembers_outside_of_running_statistics_keeps_scales_as_they_were_and_is_warned_of():
+    with pytest.warns(
+        RuntimeWarning, match='Remembering remembers earlier steps outside of them.*statistics = "estimated"'
+    ):
+        collector = played(pendulum, [normalisation(), Remembering()], 40)
+    assert collector.replay["0"].seen_now is None
+
+
+def test_one_series_of_all_policy_keys_keeps_scales_as_they_were_and_is_warned_of():
+    batch = wrap_batch(SequentialVectorEnv([RepeatThenError]), [normalisation()], training=True)
+    with pytest.warns(RuntimeWarning, match="all policy keys"):
+        scales = ScalesOfNow(batch, joins_keys=True)
+    assert scales.spaces == batch.structured_spaces
+    batch.close()
+
+
+def test_batches_of_evaluation_scale_nothing_anew():
+    batch = wrap_batch(SequentialVectorEnv([pendulum]), [normalisation()], training=False)
+    assert not ScalesOfNow(batch).layers
+    batch.close()
+
+
+def test_reports_have_the_rewards_that_the_batch_shows():
+    told = []
+    transform = ReturnNormalization(ReturnNormalizationOptions())
+    collector = played(pendulum, [transform], 40, report=lambda reward, ended, void: told.append(reward.copy()))
+    stored = collector.replay["0"]._memory.reward[:, 0]
+    np.testing.assert_allclose(told[0], stored / np.sqrt(np.var(stored)), rtol=1e-3)
