@@ -24,6 +24,22 @@ class Camera(gymnasium.Env):
         return self.reset()[0], 0.0, False, False, {}
 """
 
+TANK = """
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Tank(gymnasium.Env):
+    observation_space, action_space = spaces.Box(0.0, 1000.0, (2,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        return np.array([500.0, 0.5], np.float32), {}
+
+    def step(self, action):
+        return self.reset()[0], 0.0, False, False, {}
+"""
+
 
 def written(maze, *arguments):
     done = maze("new", "new.toml", *arguments)
@@ -50,10 +66,28 @@ def test_continuous_actions_name_the_other_trainer(maze):
     assert "--trainer sac" in text
 
 
-@pytest.mark.parametrize(("env", "wrappers"), [("Pendulum-v1", []), ("CartPole-v1", ["observation-normalization"])])
-def test_a_trainer_without_wrappers_of_its_own_gets_wide_numbers_normalised(maze, env, wrappers):
-    _, data = written(maze, "--env", env, "--trainer", "sac")
-    assert [wrapper["use"] for wrapper in data.get("wrappers", [])] == wrappers
+@pytest.mark.parametrize(("env", "has_a_hint"), [("Pendulum-v1", False), ("CartPole-v1", True)])
+def test_a_trainer_without_wrappers_of_its_own_sees_numbers_of_about_1_as_they_are(maze, env, has_a_hint):
+    text, data = written(maze, "--env", env, "--trainer", "sac")
+    assert "wrappers" not in data
+    assert ('# use = "observation-normalization"' in text) == has_a_hint
+
+
+def test_a_trainer_without_wrappers_of_its_own_gets_large_numbers_normalised(maze):
+    Path("tank.py").write_text(TANK)
+    text, data = written(maze, "--env", "tank:Tank", "--trainer", "sac")
+    assert data["wrappers"] == [{"use": "observation-normalization"}]
+    assert "'observation' has numbers of about 500; networks learn best from about 1" in text
+
+
+def test_a_check_tells_of_large_numbers_that_nothing_scales(maze):
+    Path("tank.py").write_text(TANK)
+    written(maze, "--env", "tank:Tank", "--trainer", "sac")
+    scaled = maze("check", "new.toml", "--steps", 20)
+    raw = maze("check", "new.toml", "--steps", 20, "--set", "wrappers=[]")
+    assert "numbers of about" not in scaled.stdout
+    assert "the observation 'observation' has numbers of about 500" in raw.stdout
+    assert "observation-normalization" in raw.stdout
 
 
 @pytest.mark.parametrize(("trainer", "units"), [("ppo", [64, 64]), ("sac", [128, 128]), ("td3", [128, 128])])

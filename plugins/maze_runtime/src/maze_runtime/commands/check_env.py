@@ -24,6 +24,7 @@ def check_env(
     from maze_runtime.env.tracebacks import ALONE
     from maze_runtime.playing.env_check import check_environment, check_evaluators
     from maze_runtime.run.evaluators import experiment_of as evaluator_of
+    from maze_runtime.run.observation_sizes import LARGE
 
     loaded = experiment_of(file, tuple(overrides or ()), needs_trainer=True)
     if not file.exists():
@@ -38,6 +39,12 @@ def check_env(
             error.help = "the traceback above ends where it happened"
         raise
     typer.echo(f"{file}: {_shown(report, loaded.experiment.env.use)}")
+    for observation, size in report.sizes.items():
+        if size > LARGE:
+            typer.echo(
+                f"{file}: the observation {observation} has numbers of about {size:.3g}, and networks learn best from"
+                ' numbers of about 1: [[wrappers]] use = "observation-normalization"'
+            )
     for name, other in others.items():
         use = evaluator_of(loaded, name).experiment.env.use
         typer.echo(f"{file}: evaluator {name}: {_shown(other, use)}")

@@ -11,15 +11,14 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.contracts.env import PolicyKey
-from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import ArrayDict, Tick
 from maze_kernel.errors import EnvError
 from maze_runtime.events.raw_reward import raw_reward_of
-from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.batch_factory import wrap_batch
 from maze_runtime.run.evaluators import EvaluationSide, evaluators_of, plays_its_own
+from maze_runtime.run.observation_sizes import ObservationSizes, play_at_random
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -34,10 +33,12 @@ class EnvReport:
     Attributes:
         n_steps: decisions.
         returns: of the episodes that ended.
+        sizes: see `ObservationSizes.found`; empty where wrappers still have to estimate what they scale by.
     """
 
     n_steps: int
     returns: Sequence[float]
+    sizes: Mapping[str, float]
 
 
 def check_environment(loaded: LoadedExperiment, kernel: Kernel, *, n_steps: int, seed: int) -> EnvReport:
@@ -82,9 +83,11 @@ def _check(assembly: Assembly, *, n_steps: int, seed: int) -> EnvReport:
     except BaseException:
         batch.close()
         raise
-    checked = wrap_batch(SpaceCheck(batch), _played(assembly.transforms), training=True)
+    played = _played(assembly.transforms)
+    checked = wrap_batch(SpaceCheck(batch), played, training=True)
     with closing(checked):
-        return _play(checked, n_steps, seed)
+        report = _play(checked, n_steps, seed)
+    return report if len(played) == len(assembly.transforms) else attrs.evolve(report, sizes={})
 
 
 def _played(transforms: Sequence[Transform]) -> list[Transform]:
@@ -93,17 +96,20 @@ def _played(transforms: Sequence[Transform]) -> list[Transform]:
 
 
 def _play(vector_env: Any, n_steps: int, seed: int) -> EnvReport:
-    policy = RandomPolicy(PolicyContext(spaces=vector_env.structured_spaces, seed=seed))
-    tick = vector_env.reset([[seed]])
+    sizes = ObservationSizes(vector_env.structured_spaces)
     returns, running, told = [], 0.0, 0.0
-    for _ in range(n_steps):
-        tick = vector_env.step({key: policy.act(key, group) for key, group in tick.groups.items()})
+
+    def see(tick: Tick) -> None:
+        nonlocal running, told
+        sizes.add(tick)
         running += float(tick.reward[0])
         if tick.terminated[0] or tick.truncated[0]:
             paid, n_episodes = raw_reward_of(vector_env)  # of all episodes that are over
             returns.append(paid - told if n_episodes else running)
             running, told = 0.0, paid
-    return EnvReport(n_steps=n_steps, returns=returns)
+
+    play_at_random(vector_env, n_steps, seed=seed, see=see)
+    return EnvReport(n_steps=n_steps, returns=returns, sizes=sizes.found())
 
 
 class SpaceCheck:

@@ -27,6 +27,7 @@ from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.loader import Kernel
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.naming import environment_table, title_of
+from maze_runtime.run.observation_sizes import LARGE, sizes_of
 
 if TYPE_CHECKING:
     from maze_kernel.config.description import OptionRow
@@ -47,7 +48,9 @@ _SHOWN = (
 _OFF_POLICY = {"epoch_length": "1000", "initial_buffer_size": "1000"}
 """What is written instead for trainers that learn from a replay buffer, step by step of one environment."""
 _LARGEST = 10.0
-"""Observations whose bounds lie farther out are normalised."""
+"""Observations whose bounds lie farther out are looked at."""
+_N_LOOKED_AT = 50
+"""Random decisions that show how large they are."""
 
 
 def draft_experiment(file: Path, env: str, trainer: str | None = None, overrides: Sequence[str] = ()) -> str:
@@ -150,11 +153,7 @@ def _wrappers(kernel: Kernel, assembly: Assembly) -> Iterator[str]:
             elif isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) and _is_wide(space):
                 wide.append(name)
     if wide and not chosen and _has(kernel, "wrapper", "observation-normalization"):
-        yield f"[[wrappers]]                  # {', '.join(dict.fromkeys(wide))}: not bounded by {_LARGEST:g}"
-        yield 'use = "observation-normalization"'
-        yield 'statistics = "running"'
-        yield "clip_range = [-10.0, 10.0]"
-        yield ""
+        yield from _scaling(assembly)
     if _has(kernel, "wrapper", "resize-img"):
         for name, shape in dict.fromkeys(images):
             if shape[-1] in (1, 3) and max(shape[:2]) > 84:
@@ -163,10 +162,24 @@ def _wrappers(kernel: Kernel, assembly: Assembly) -> Iterator[str]:
                 yield f'observation = "{name}"'
                 yield "target_size = [84, 84]"
                 yield ""
-    if not chosen and _has(kernel, "wrapper", "return-normalization"):
+    if not chosen and _has(kernel, "wrapper", "reward-scaling"):
         yield "# [[wrappers]]                # where rewards are far from 1; reports show the real ones"
-        yield '# use = "return-normalization"'
+        yield '# use = "reward-scaling"'
+        yield "# scale = 0.1"
         yield ""
+
+
+def _scaling(assembly: Assembly) -> Iterator[str]:
+    """A wrapper that scales observations: written where their numbers are seen to be large, else as a comment."""
+    sizes = sizes_of(assembly, _N_LOOKED_AT)
+    large = [f"{name} has numbers of about {size:.3g}" for name, size in sizes.items() if size > LARGE]
+    if large:
+        yield f"[[wrappers]]                  # {', '.join(large)}; networks learn best from about 1"
+        yield 'use = "observation-normalization"'
+    else:
+        yield "# [[wrappers]]                # where observations get far larger than 1; at random they did not"
+        yield '# use = "observation-normalization"'
+    yield ""
 
 
 def _is_wide(space: spaces.Box) -> bool:
