@@ -30,6 +30,15 @@ def test_pendulum_swings_up_within_10_000_steps(kernel, tmp_path, seed):
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
+def test_running_statistics_do_not_keep_the_pendulum_down(kernel, tmp_path, seed):
+    wrappers = "[{use='observation-normalization', statistics='running'}, {use='return-normalization'}]"
+    overrides = [f"seed={seed}", 'loggers=[{use="csv"}]', "trainer.max_env_steps=10000", f"wrappers={wrappers}"]
+    loaded = load_experiment(EXAMPLES / "pendulum_sac.toml", overrides=overrides, kernel=kernel)
+    assert train(loaded, kernel, run_dir=tmp_path / "run", verbosity=-1).best_metric >= -200.0
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_demonstrations_lead_up_the_mountain_where_sac_alone_stays_below(learn, tmp_path, monkeypatch, seed):
     shutil.copytree(EXAMPLES, tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
