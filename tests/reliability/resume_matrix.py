@@ -100,15 +100,16 @@ def rows(path):
         ]
 
 
-def assert_resumes(kernel, tmp_path, monkeypatch, variant, trainer):
+def assert_resumes(kernel, tmp_path, monkeypatch, variant, trainer, env="CartPole-v1"):
     """Stop and resume a tiny run in three ways.
 
     Args:
         variant: name of one of `VARIANTS`.
         trainer: its table. What is None there stands for recorded random episodes of the environment.
+        env: id of the environment, where the variant has none of its own.
     """
     tables = {
-        "env": {"use": "gym", "id": "CartPole-v1"},
+        "env": {"use": "gym", "id": env},
         "vector": {"n_envs": 2},
         "evaluation": {"n_episodes": 2},
         **VARIANTS[variant],
