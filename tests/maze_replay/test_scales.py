@@ -18,7 +18,8 @@ from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.run.batch_factory import wrap_batch
 from maze_wrappers.observation_normalization import ObservationNormalization
-from maze_wrappers.options import ObservationNormalizationOptions, ReturnNormalizationOptions
+from maze_wrappers.observation_stack import ObservationStack
+from maze_wrappers.options import ObservationNormalizationOptions, ObservationStackOptions, ReturnNormalizationOptions
 from maze_wrappers.return_normalization import ReturnNormalization
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for two_keys
@@ -129,6 +130,23 @@ def test_without_running_statistics_everything_is_stored_as_it_is_seen(transform
     wanted = scaled(transforms, "0", draw(raw.replay["0"]).observation)["observation"]
     np.testing.assert_array_equal(draw(collector.replay["0"]).observation["observation"], wanted)
     assert collector.replay["0"].seen_now is None
+
+
+def test_a_stack_of_observations_may_stand_inside_of_running_statistics():
+    stack = {"n": 3}
+    raw = played(pendulum, [ObservationStack(ObservationStackOptions(**stack))], 80)
+    transform = normalisation()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        collector = played(pendulum, [ObservationStack(ObservationStackOptions(**stack)), transform], 80)
+    drawn, wanted = draw(collector.replay["0"]), draw(raw.replay["0"])
+    assert drawn.observation["observation"].shape[1] == 3
+    for seen, observation in (
+        (drawn.observation, wanted.observation),
+        (drawn.next_observation, wanted.next_observation),
+    ):
+        scaled_now = transform.observation("0", observation)["observation"]
+        np.testing.assert_allclose(seen["observation"], scaled_now, rtol=1e-6)
 
 
 def test_what_remembers_outside_of_running_statistics_keeps_scales_as_they_were_and_is_warned_of():

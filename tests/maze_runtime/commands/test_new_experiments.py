@@ -76,7 +76,7 @@ def test_a_trainer_without_wrappers_of_its_own_sees_numbers_of_about_1_as_they_a
 def test_a_trainer_without_wrappers_of_its_own_gets_large_numbers_normalised(maze):
     Path("tank.py").write_text(TANK)
     text, data = written(maze, "--env", "tank:Tank", "--trainer", "sac")
-    assert data["wrappers"] == [{"use": "observation-normalization"}]
+    assert data["wrappers"] == [{"use": "observation-normalization", "statistics": "running"}]
     assert "'observation' has numbers of about 500; networks learn best from about 1" in text
 
 

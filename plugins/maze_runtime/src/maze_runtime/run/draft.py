@@ -176,9 +176,11 @@ def _scaling(assembly: Assembly) -> Iterator[str]:
     if large:
         yield f"[[wrappers]]                  # {', '.join(large)}; networks learn best from about 1"
         yield 'use = "observation-normalization"'
+        yield 'statistics = "running"'
     else:
         yield "# [[wrappers]]                # where observations get far larger than 1; at random they did not"
         yield '# use = "observation-normalization"'
+        yield '# statistics = "running"'
     yield ""
 
 
