@@ -31,7 +31,7 @@ def weights(trainer):
     return torch.cat([parameter.detach().reshape(-1) for parameter in trainer.model.parameters()])
 
 
-@pytest.mark.parametrize("options", [{}, DDPG], ids=["td3", "ddpg"])
+@pytest.mark.parametrize("options", [{}, {**DDPG, "exploration_correlation": 0.85}], ids=["td3", "ddpg"])
 @pytest.mark.parametrize("kind", list(ENVS))
 def test_it_passes_the_conformance_of_trainers(assemble, kind, options):
     assembly = assemble(**tables(kind, **options))
@@ -82,6 +82,9 @@ class Middle:
     def seed(self, seed):
         pass
 
+    def begin_episodes(self, env_index):
+        pass
+
 
 def test_noise_is_measured_in_half_widths_and_cut_to_the_bounds():
     low, high = np.array([-2.0, -np.inf], np.float32), np.array([4.0, np.inf], np.float32)
@@ -96,6 +99,52 @@ def test_noise_is_measured_in_half_widths_and_cut_to_the_bounds():
     policy.scale = 5.0
     assert (policy.act("0", group)["a"][:, 0].min(), policy.act("0", group)["a"][:, 0].max()) == (-2.0, 4.0)
     np.testing.assert_array_equal(policy.act("0", group, deterministic=True)["a"], [[1.0, 7.0]] * 4000)
+
+
+def explored(n_steps, correlation, n_agents=1, n_envs=2, episode=None):
+    """(T, rows) noise of scale 1 of a policy that always says 0, of all agents of all environments."""
+    spaces_ = StructuredSpaces(
+        observation={"0": spaces.Dict()}, action={"0": spaces.Dict(a=spaces.Box(-np.inf, np.inf, (1,), np.float32))}
+    )
+    policy = GaussianNoise(Middle([0.0]), spaces_, correlation)
+    policy.seed(0)
+    policy.scale = 1.0
+    env_index, agent_id = np.repeat(np.arange(n_envs), n_agents), np.tile(np.arange(n_agents), n_envs)
+    rows = []
+    for step in range(n_steps):
+        if episode and step % episode == 0:
+            policy.begin_episodes(np.array([1]))
+        parts = [
+            policy.act("0", Group(env_index[i : i + 1], agent_id[i : i + 1], {}))["a"] for i in range(len(env_index))
+        ]
+        rows.append(np.concatenate(parts)[:, 0])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.85])
+def test_noise_of_an_actor_is_correlated_from_decision_to_decision(correlation):
+    noise = explored(6000, correlation, n_agents=2)
+    np.testing.assert_allclose(noise.std(0), 1.0, atol=0.06)
+    for lag in (1, 3):
+        of_each = [np.corrcoef(column[:-lag], column[lag:])[0, 1] for column in noise.T]
+        np.testing.assert_allclose(of_each, correlation**lag, atol=0.06)
+    between = np.corrcoef(noise.T) - np.eye(4)
+    assert np.abs(between).max() < 0.12
+
+
+def test_correlated_noise_begins_anew_with_every_episode():
+    noise = explored(6000, 0.85, episode=2)
+    going_on, ending = noise[0::2], noise[1::2]
+    within = [np.corrcoef(going_on[:, i], ending[:, i])[0, 1] for i in range(2)]
+    across = [np.corrcoef(ending[:-1, i], going_on[1:, i])[0, 1] for i in range(2)]
+    np.testing.assert_allclose(within, 0.85, atol=0.05)
+    np.testing.assert_allclose(across, [0.85, 0.0], atol=0.06)
+    np.testing.assert_allclose(noise.std(0), 1.0, atol=0.06)
+
+
+def test_without_correlation_the_noise_is_the_plain_one_bit_for_bit():
+    plain = np.random.default_rng(0).standard_normal((50, 2), np.float32)
+    np.testing.assert_array_equal(explored(50, 0.0), plain)
 
 
 def test_choices_are_refused(make_trainer):

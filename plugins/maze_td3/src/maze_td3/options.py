@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from maze_kernel.validators import above, all_of, at_least, at_most, between
+from maze_kernel.validators import above, all_of, at_least, at_most, below, between
 from maze_runtime.training.loop_options import LoopOptions
 from maze_runtime.training.schedules import Schedule, positive_rate
 
@@ -13,7 +13,8 @@ from maze_runtime.training.schedules import Schedule, positive_rate
 class TD3Options(LoopOptions):
     """Twin delayed deep deterministic policy gradients. Source: Fujimoto, van Hoof and Meger 2018.
 
-    DDPG (Lillicrap et al. 2016) is `twin = false`, `policy_delay = 1`, `target_noise = 0`.
+    DDPG (Lillicrap et al. 2016) is `twin = false`, `policy_delay = 1` and `target_noise = 0`, with the correlated noise
+    `exploration_noise = 0.38`, `exploration_correlation = 0.85`.
     """
 
     max_env_steps: int = attrs.field(default=1_000_000, validator=at_least(0))
@@ -42,6 +43,8 @@ class TD3Options(LoopOptions):
     """That noise is cut to this, likewise."""
     exploration_noise: float | Schedule = 0.1
     """Standard deviation of the noise on actions that are played, in half widths of a bounded action: a number, or a schedule over the run's budget."""  # noqa: E501
+    exploration_correlation: float = attrs.field(default=0.0, validator=all_of(at_least(0.0), below(1.0)))
+    """Correlation of that noise in two decisions of an actor one after the other, 0 to below 1; 0.85 is the Ornstein-Uhlenbeck process of DDPG. Lillicrap et al. 2016, section 7."""  # noqa: E501
     max_grad_norm: float = attrs.field(default=0.0, validator=at_least(0.0))
     """Gradient norms of policy and of Q networks are each cut to this; 0: off."""
     tau: float = attrs.field(default=0.005, validator=all_of(above(0.0), at_most(1.0)))

@@ -50,7 +50,8 @@ class TD3Trainer:
         self.model = model.to(self._device)
         self._context = context
         self._update = TD3Update(self.model, options)
-        self._policy = GaussianNoise(context.make_policy(self.model, 0), context.spaces)
+        policy = context.make_policy(self.model, 0)
+        self._policy = GaussianNoise(policy, context.spaces, options.exploration_correlation)
         self._random = RandomPolicy(PolicyContext(spaces=context.spaces))
         self._episodes = EpisodeReturns(context.n_envs)
         self._collector = TransitionCollector(
