@@ -28,6 +28,7 @@ SEEDS = [int(seed) for seed in os.environ.get("MAZE_LEARNING_SEEDS", "0").split(
         ("pendulum_sac.toml", -170.0, 20_000),
         ("cartpole_sac.toml", 475.0, 35_000),
         ("acrobot_ppo.toml", -90.0, 100_000),
+        ("mountaincar_td3.toml", 90.0, 40_000),
         ("lunarlander_ppo.toml", 200.0, 1_000_000),
     ],
 )
