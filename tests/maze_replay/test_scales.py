@@ -11,6 +11,7 @@ from maze_gym.env import make_env as make_gym
 from maze_gym.options import GymOptions
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.transform import Memory, Transform
+from maze_kernel.errors import RequestError
 from maze_replay.collector import TransitionCollector
 from maze_replay.prioritized import PrioritizedReplayBuffer
 from maze_replay.scales import ScalesOfNow
@@ -177,3 +178,16 @@ def test_reports_have_the_rewards_that_the_batch_shows():
     collector = played(pendulum, [transform], 40, report=lambda reward, ended, void: told.append(reward.copy()))
     stored = collector.replay["0"]._memory.reward[:, 0]
     np.testing.assert_allclose(told[0], stored / np.sqrt(np.var(stored)), rtol=1e-3)
+
+
+@pytest.mark.parametrize("was_scaled", [False, True])
+def test_a_buffer_of_the_other_kind_is_not_restored(was_scaled):
+    scaled_later, as_seen = (played(pendulum, transforms, 20).replay["0"] for transforms in ([normalisation()], []))
+    saved, other = (as_seen, scaled_later) if was_scaled else (scaled_later, as_seen)
+    with pytest.raises(RequestError, match="does not go with this run") as caught:
+        other.load_state_dict(saved.state_dict())
+    assert ("unscaled" in caught.value.received) != was_scaled
+    old = {name: part for name, part in as_seen.state_dict().items() if name != "scaled_when_drawn"}
+    as_seen.load_state_dict(old)
+    with pytest.raises(RequestError):
+        scaled_later.load_state_dict(old)

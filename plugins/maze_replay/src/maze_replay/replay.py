@@ -271,11 +271,17 @@ class ReplayBuffer:
         return {
             "columns": columns,
             "stacks": stacks,
+            "scaled_when_drawn": self.seen_now is not None,
             **{name: array.copy() for name, array in self._positions().items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned into a buffer of the same size, however often either was divided."""
+        """Restore what `state_dict` returned into a buffer of the same size, however often either was divided.
+
+        Raises:
+            RequestError: one holds transitions as running statistics scaled them then, the other as they were before.
+        """
+        self._require_scales(bool(state.get("scaled_when_drawn", False)))
         n_rings, n_rows = self._undivided
         n_stored = len(np.asarray(state["cursor"]))
         if n_stored != self.n_rings:
@@ -291,6 +297,18 @@ class ReplayBuffer:
         for name, array in self._positions().items():
             array[...] = np.asarray(state[name])
         self._count_anew()
+
+    def _require_scales(self, scaled_when_drawn: bool) -> None:
+        if scaled_when_drawn != (self.seen_now is not None):
+            kept = ("as wrappers with running statistics scaled them when they were stored", "unscaled")
+            raise RequestError(
+                "the replay buffer that was saved does not go with this run",
+                received=f"transitions {kept[scaled_when_drawn]}",
+                expected=f"transitions {kept[not scaled_when_drawn]}",
+                owner="maze-replay",
+                help="go on with the [vector] mode and the version of Maze that saved it, or start a new run with"
+                ' initialize_from = "RUN" to go on from its weights',
+            )
 
     def _count_anew(self) -> None:
         """What was moved here has no transition in pending rows, nor in those that need rows before these."""
