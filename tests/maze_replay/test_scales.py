@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from maze_gym.env import make_env as make_gym
 from maze_gym.options import GymOptions
+from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.transform import Memory, Transform
+from maze_kernel.contracts.vector import Group, Tick
 from maze_kernel.errors import RequestError
 from maze_replay.collector import TransitionCollector
 from maze_replay.prioritized import PrioritizedReplayBuffer
@@ -191,3 +194,38 @@ def test_a_buffer_of_the_other_kind_is_not_restored(was_scaled):
     as_seen.load_state_dict(old)
     with pytest.raises(RequestError):
         scaled_later.load_state_dict(old)
+
+
+class InPlace:
+    """Two environments that count steps in the arrays they showed before; nothing ends."""
+
+    n_envs = 2
+    structured_spaces = StructuredSpaces(
+        observation={"0": spaces.Dict(t=spaces.Box(0, 99, (1,), np.float32))},
+        action={"0": spaces.Dict(a=spaces.Discrete(2))},
+    )
+
+    def reset(self, seeds):
+        self.t = np.zeros((2, 1), np.float32)
+        return self.tick()
+
+    def step(self, actions):
+        self.t += 1.0
+        return self.tick()
+
+    def tick(self):
+        group = Group(np.arange(2), np.zeros(2, np.int64), {"t": self.t})
+        return Tick({"0": group}, np.ones(2, np.float32), np.zeros(2, bool), np.zeros(2, bool))
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("transforms", [[], [normalisation()]])
+def test_the_first_observation_is_kept_where_a_batch_writes_into_the_same_arrays(transforms):
+    batch = wrap_batch(InPlace(), transforms, training=True)
+    collector = TransitionCollector(batch, gamma=0.9, size=100)
+    collector.reset([[1], [2]])
+    collector.collect(RandomPolicy(PolicyContext(spaces=batch.structured_spaces, seed=1)), 4)
+    stored = collector.replay["0"]._memory.observation["t"]
+    np.testing.assert_array_equal(stored[:, :5, 0], [[0, 1, 2, 3, 4]] * 2)

@@ -10,6 +10,7 @@ import numpy as np
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import TakenStep, Tick, VectorEnv
 from maze_replay.collector import take_step
+from maze_replay.ticks import kept
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.collector import OnlyCollects, innermost, make_buffer
 from maze_runtime.rollout.remote_collector import RemoteCollector
@@ -48,7 +49,7 @@ class LocalPlay:
         """See `Play`."""
         for policy in (self._network, self._initial):
             policy.seed(policy_seed)
-        self._tick = self._vector_env.reset([[seed] for seed in env_seeds])
+        self._tick = kept(self._vector_env.reset([[seed] for seed in env_seeds]))
         for policy in (self._network, self._initial):
             policy.begin_episodes(np.arange(self._vector_env.n_envs))
 

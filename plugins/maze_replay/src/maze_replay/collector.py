@@ -13,6 +13,7 @@ from maze_kernel.contracts.vector import FinalObservation, Group, TakenStep, Tic
 from maze_replay.replay import ReplayBuffer
 from maze_replay.scales import ScalesOfNow
 from maze_replay.series import ActorSeries
+from maze_replay.ticks import kept
 
 MakeReplay = Callable[[Dict, Dict, int, int], ReplayBuffer]
 """`(observation space, action space, n_rings, size)` of a policy key to its buffer."""
@@ -25,7 +26,7 @@ Report = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
 
 def take_step(vector_env: VectorEnv, policy: Policy, last: Tick) -> TakenStep:
-    """Decide everywhere on what the last tick shows; arrays are overwritten by the step after the next."""
+    """Decide everywhere on what the last tick shows; its arrays may be overwritten, unless they are `kept`."""
     actions = {key: policy.act(key, group) for key, group in last.groups.items()}
     tick = vector_env.step(actions)
     if tick.final_observation:
@@ -196,7 +197,7 @@ class TransitionCollector:
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> None:
         """New episodes everywhere, see `VectorEnv.reset`; decisions without a successor are forgotten."""
-        self._tick = self._vector_env.reset(seeds)
+        self._tick = kept(self._vector_env.reset(seeds))
         self._scales.begin()
         self._store.begin_episodes()
 

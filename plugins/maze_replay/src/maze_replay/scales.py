@@ -16,6 +16,7 @@ import attrs
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.vector import TakenStep, Tick, VectorEnv
 from maze_replay.replay import ReplayBuffer
+from maze_replay.ticks import kept
 from maze_replay.transitions import Transitions
 from maze_runtime.rollout.collector import OnlyCollects, innermost
 from maze_runtime.rollout.vector_transform import TransformedVectorEnv
@@ -63,7 +64,10 @@ class ScalesOfNow:
 
     def begin(self) -> None:
         """The batch was reset."""
-        self._last = self.layers[0].inner_tick if self.layers else None
+        if self.layers:
+            tick = self.layers[0].inner_tick
+            assert tick is not None, "reset it first"
+            self._last = kept(tick)
 
     def stored(self, step: TakenStep) -> TakenStep:
         """What to store of the step that the batch has just taken."""
