@@ -12,6 +12,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from maze_kernel.errors import SpaceError
+from maze_runtime.models.device_constants import DeviceConstants
 
 _FEWEST_STEPS = 16.0
 
@@ -79,14 +80,10 @@ class Bounds:
         coarseness = np.maximum(farthest / self.width_array, np.float32(1.0))
         arrays = (self.low_array, self.high_array, self.width_array, self._centre_array, self._half_array, coarseness)
         self._floats = tuple(float(array[0]) for array in arrays)
-        self._tensors = tuple(torch.from_numpy(array) for array in arrays)
+        self._constants = DeviceConstants([torch.from_numpy(array) for array in arrays])
 
     def _on(self, device: torch.device) -> tuple[Tensor | float, ...]:
-        if self._uniform:
-            return self._floats
-        if self._tensors[0].device != device:
-            self._tensors = tuple(tensor.to(device) for tensor in self._tensors)
-        return self._tensors
+        return self._floats if self._uniform else self._constants.on(device)
 
     def to_box(self, unit: Tensor) -> Tensor:
         """(..., D) in [0, 1] to [low, high]; rounding never leaves the box."""

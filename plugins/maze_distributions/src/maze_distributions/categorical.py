@@ -9,6 +9,7 @@ from torch import Tensor
 
 from maze_distributions.shapes import flatten_action, unflatten_action
 from maze_kernel.errors import SpaceError
+from maze_runtime.models.device_constants import DeviceConstants
 from maze_runtime.models.masking import MASKED_LOGIT, check_rows
 from maze_runtime.models.same_operations import same_operations
 
@@ -126,9 +127,9 @@ class MultiCategorical:
         self.logits_shape = (int(sizes.sum()),)
         start = np.asarray(space.start, dtype=np.int64).reshape(-1)
         self._start_array = start if start.any() else None
-        self._start = torch.from_numpy(start) if start.any() else None
+        self._start = DeviceConstants([torch.from_numpy(start)]) if start.any() else None
         index = self._padded_index()
-        self._index = None if index is None else torch.from_numpy(index)
+        self._index = None if index is None else DeviceConstants([torch.from_numpy(index)])
         # Where each logit stands among the rows; what is left is padding.
         self._places = None if index is None else np.flatnonzero(index < self.logits_shape[0])
 
@@ -187,9 +188,8 @@ class MultiCategorical:
     def _rows(self, logits: Tensor) -> Tensor:
         """(..., L) to (..., K, width); padding has the masked logit."""
         if self._index is not None:
-            if self._index.device != logits.device:
-                self._index = self._index.to(logits.device)
-            logits = torch.nn.functional.pad(logits, (0, 1), value=MASKED_LOGIT).index_select(-1, self._index)
+            (index,) = self._index.on(logits.device)
+            logits = torch.nn.functional.pad(logits, (0, 1), value=MASKED_LOGIT).index_select(-1, index)
         return logits.reshape(*logits.shape[:-1], self._n_choices, self._width)
 
     def _rows_numpy(self, logits: np.ndarray) -> np.ndarray:
@@ -202,7 +202,7 @@ class MultiCategorical:
 
     def _to_space(self, choice: Tensor) -> Tensor:
         if self._start is not None:
-            choice = choice + self._start.to(choice.device)
+            choice = choice + self._start.on(choice.device)[0]
         return unflatten_action(choice, self.shape)
 
     def _to_space_numpy(self, choice: np.ndarray) -> np.ndarray:
@@ -213,5 +213,5 @@ class MultiCategorical:
     def _pick(self, log_probabilities: Tensor, action: Tensor) -> Tensor:
         choice = flatten_action(action.long(), self.shape, self._n_choices)
         if self._start is not None:
-            choice = choice - self._start.to(choice.device)
+            choice = choice - self._start.on(choice.device)[0]
         return log_probabilities.gather(-1, choice.unsqueeze(-1)).squeeze(-1).sum(-1)

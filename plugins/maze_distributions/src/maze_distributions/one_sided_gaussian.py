@@ -20,6 +20,7 @@ from maze_distributions.bounds import rounded_inwards
 from maze_distributions.options import GaussianOptions
 from maze_distributions.tanh_squashing import CELL, PlaceInBox, log_density_at, mean_log_two_cosh, mixture_constants
 from maze_kernel.errors import SpaceError
+from maze_runtime.models.device_constants import DeviceConstants
 from maze_runtime.models.same_operations import same_operations
 
 _FARTHEST_BOUND = 2.0**19
@@ -58,8 +59,8 @@ class OneSidedGaussian:
                 help='give actions another unit, or choose "diagonal-gaussian", which minds no bounds',
             )
         self._arrays = (side, bound)
-        self._tensors = tuple(torch.from_numpy(array) for array in self._arrays)
-        self._mixture = mixture_constants()
+        tensors = [torch.from_numpy(array) for array in self._arrays]
+        self._constants = DeviceConstants([*tensors, mixture_constants()])
 
     def sample(self, logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """(..., 2D) to (..., D), reparameterised."""
@@ -112,10 +113,9 @@ class OneSidedGaussian:
         log(dd/dw) = w/2 − log(2 cosh(w/2)); see `mean_log_two_cosh`.
         """
         mean, log_std = gaussian.split(logits, self.options)
-        if self._mixture.device != mean.device:
-            self._mixture = self._mixture.to(mean.device)
-        half = 0.5 * self._on(mean)[0] * mean
-        log_slope = half - mean_log_two_cosh(half, log_std - _LOG_TWO, self._mixture)
+        side, _bound, mixture = self._constants.on(mean.device)
+        half = 0.5 * side * mean
+        log_slope = half - mean_log_two_cosh(half, log_std - _LOG_TWO, mixture)
         return (log_std + log_slope + (0.5 + gaussian.HALF_LOG_TAU)).sum(-1)
 
     def sample_numpy(self, logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -137,6 +137,4 @@ class OneSidedGaussian:
 
     def _on(self, like: Tensor) -> tuple[Tensor, ...]:
         """Side and bound, (D,) each, where a tensor is."""
-        if self._tensors[0].device != like.device:
-            self._tensors = tuple(tensor.to(like.device) for tensor in self._tensors)
-        return self._tensors
+        return self._constants.on(like.device)[:2]

@@ -16,6 +16,7 @@ from maze_distributions.one_sided_gaussian import OneSidedGaussian
 from maze_distributions.options import GaussianOptions
 from maze_distributions.shapes import flatten_action, unflatten_action
 from maze_distributions.squashed_gaussian import SquashedGaussian
+from maze_runtime.models.device_constants import DeviceConstants
 from maze_runtime.models.same_operations import same_operations
 
 _Part = DiagonalGaussian | OneSidedGaussian | SquashedGaussian
@@ -44,7 +45,8 @@ class PartlySquashedGaussian:
         self._parts = [self._part(box, low[column], high[column]) for column in columns]
         self._logits = [np.concatenate([column, column + self._size]) for column in columns]
         self._order = np.argsort(np.concatenate(columns))
-        self._places = [*map(torch.from_numpy, [self._order, *columns, *self._logits])]
+        places = [self._order, *columns, *self._logits]
+        self._places = DeviceConstants([torch.from_numpy(place) for place in places])
 
     def constant_logits(self, values_actions: bool) -> int:
         """How many of the last logits are learnt numbers that no observation changes (`std_from`)."""
@@ -108,18 +110,18 @@ class PartlySquashedGaussian:
         return SquashedGaussian(own, self.options) if n_bounds else DiagonalGaussian(own, self.options)
 
     def _split(self, logits: Tensor) -> list[tuple[_Part, Tensor]]:
-        places = self._on(logits.device)[1 + len(self._parts) :]
+        places = self._places.on(logits.device)[1 + len(self._parts) :]
         return [(part, logits.index_select(-1, place)) for part, place in zip(self._parts, places, strict=True)]
 
     def _split_with(self, logits: Tensor, action: Tensor) -> list[tuple[_Part, Tensor, Tensor]]:
         rows = flatten_action(action, self.shape, self._size)
-        columns = self._on(rows.device)[1 : 1 + len(self._parts)]
+        columns = self._places.on(rows.device)[1 : 1 + len(self._parts)]
         parts = zip(self._split(logits), columns, strict=True)
         return [(part, own, rows.index_select(-1, column)) for (part, own), column in parts]
 
     def _joined(self, rows: list[Tensor]) -> Tensor:
         joined = torch.cat(rows, -1)
-        return unflatten_action(joined.index_select(-1, self._on(joined.device)[0]), self.shape)
+        return unflatten_action(joined.index_select(-1, self._places.on(joined.device)[0]), self.shape)
 
     def _split_numpy(self, logits: np.ndarray) -> list[tuple[_Part, np.ndarray]]:
         return [(part, logits[..., place]) for part, place in zip(self._parts, self._logits, strict=True)]
@@ -127,12 +129,6 @@ class PartlySquashedGaussian:
     def _joined_numpy(self, rows: list[np.ndarray]) -> np.ndarray:
         joined = np.concatenate(rows, -1)[..., self._order]
         return joined.reshape(*joined.shape[:-1], *self.shape)
-
-    def _on(self, device: torch.device) -> list[Tensor]:
-        """Order of the dimensions, and of each part its columns, then its logits, on a device."""
-        if self._places[0].device != device:
-            self._places = [place.to(device) for place in self._places]
-        return self._places
 
 
 def _total(terms: list[Tensor]) -> Tensor:

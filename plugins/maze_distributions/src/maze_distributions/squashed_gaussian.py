@@ -22,6 +22,7 @@ from maze_distributions.bounds import Bounds, require_float_box
 from maze_distributions.options import GaussianOptions
 from maze_distributions.shapes import flatten_action, unflatten_action
 from maze_distributions.tanh_squashing import CELL, PlaceInBox, log_density_at, mean_log_two_cosh, mixture_constants
+from maze_runtime.models.device_constants import DeviceConstants
 from maze_runtime.models.same_operations import same_operations
 
 _LOG_TWO = math.log(2.0)
@@ -44,7 +45,7 @@ class SquashedGaussian:
         self.shape = tuple(box.shape)
         self._size = math.prod(self.shape)
         self._bounds = Bounds(box.low, box.high)
-        self._mixture = mixture_constants()
+        self._mixture = DeviceConstants([mixture_constants()])
         self.logits_shape = (2 * self._size,)
 
     def constant_logits(self, values_actions: bool) -> int:
@@ -148,8 +149,7 @@ class SquashedGaussian:
 
     def _entropy(self, mean: Tensor, log_std: Tensor) -> Tensor:
         # log(1 − tanh² u) = 2 log 2 − 2 log(2 cosh u)
-        if self._mixture.device != mean.device:
-            self._mixture = self._mixture.to(mean.device)
-        per_dimension = log_std - 2.0 * mean_log_two_cosh(mean, log_std, self._mixture)
+        (mixture,) = self._mixture.on(mean.device)
+        per_dimension = log_std - 2.0 * mean_log_two_cosh(mean, log_std, mixture)
         constant = 0.5 + gaussian.HALF_LOG_TAU + _TWO_LOG_TWO - _LOG_TWO
         return per_dimension.sum(-1) + self._size * constant + self._bounds.log_width_sum

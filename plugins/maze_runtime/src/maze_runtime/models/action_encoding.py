@@ -15,6 +15,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from maze_kernel.errors import SpaceError
+from maze_runtime.models.device_constants import DeviceConstants
 from maze_runtime.models.observation_encoding import encoding_of
 
 Choices = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
@@ -66,9 +67,10 @@ class ActionEncoder:
         self._one_hots = {name: encoding_of(name, space[name]).torch for name in self.choices}
         scales = {name: _scale(space[name]) for name in self.numbers}
         self._scales = {
-            name: (torch.from_numpy(centre), torch.from_numpy(half)) for name, (centre, half) in scales.items()
+            name: DeviceConstants([torch.from_numpy(centre), torch.from_numpy(half)])
+            for name, (centre, half) in scales.items()
         }
-        self.size = self.n_choices + sum(centre.numel() for centre, _ in self._scales.values())
+        self.size = self.n_choices + sum(len(centre) for centre, _ in scales.values())
 
     @property
     def is_enumerable(self) -> bool:
@@ -90,9 +92,7 @@ class ActionEncoder:
         return encode(action)
 
     def _number(self, name: str, action: Tensor) -> Tensor:
-        centre, half = self._scales[name]
-        if centre.device != action.device:
-            centre, half = self._scales[name] = (centre.to(action.device), half.to(action.device))
+        centre, half = self._scales[name].on(action.device)
         return (action.reshape(len(action), -1).float() - centre) / half
 
 

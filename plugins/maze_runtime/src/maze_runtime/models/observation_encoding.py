@@ -17,6 +17,7 @@ from torch import Tensor
 
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import SpaceError
+from maze_runtime.models.device_constants import DeviceConstants
 from maze_runtime.models.image_layout import channels_first, in_fast_layout
 
 
@@ -159,13 +160,11 @@ class _Columns:
 
     def __init__(self, dimension: np.ndarray, value: np.ndarray, shape: tuple[int, ...]) -> None:
         self._dimension, self._value, self._rank = dimension, value, len(shape)
-        self._tensors = (torch.from_numpy(dimension), torch.from_numpy(value))
+        self._constants = DeviceConstants([torch.from_numpy(dimension), torch.from_numpy(value)])
         self._single = int(dimension[-1]) == 0
 
     def torch(self, observation: Tensor) -> Tensor:
-        if self._tensors[0].device != observation.device:
-            self._tensors = (self._tensors[0].to(observation.device), self._tensors[1].to(observation.device))
-        dimension, value = self._tensors
+        dimension, value = self._constants.on(observation.device)
         rows = observation.reshape(*observation.shape[: observation.dim() - self._rank], -1)
         if not self._single:
             rows = rows.index_select(-1, dimension)
