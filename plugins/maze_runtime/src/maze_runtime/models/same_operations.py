@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from torch import nn
@@ -63,6 +63,30 @@ def model_runs_same_operations(model: nn.Module) -> bool:
     distributions = list(getattr(model, "distributions", {}).values())
     heads = [head for one in distributions for head in getattr(one, "heads", {}).values()]
     return runs_same_operations([*model.modules(), *distributions, *heads])
+
+
+class FixedOperations:
+    """Whether networks run the same operations at every call, and still do.
+
+    Args:
+        networks: of classes that are marked, or not.
+        trained: parameters of them that need a gradient.
+    """
+
+    def __init__(self, networks: Sequence[nn.Module], trained: Sequence[nn.Parameter] = ()) -> None:
+        self._trained = trained
+        self._hooks = [hooks for one in networks for hooks in hooks_of(one)]
+        self.are_marked = all(map(model_runs_same_operations, networks))
+
+    def are_fixed(self) -> bool:
+        """They are marked, and since this was made nobody hung hooks on them or froze a part of what is trained."""
+        return self.are_marked and not self.were_changed()
+
+    def were_changed(self) -> bool:
+        """Whether somebody did."""
+        return any(self._hooks) or any(
+            [not parameter.requires_grad or parameter._backward_hooks for parameter in self._trained]  # noqa: C419 - faster
+        )
 
 
 def hooks_of(model: nn.Module) -> list[Any]:

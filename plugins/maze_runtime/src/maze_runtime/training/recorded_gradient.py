@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from maze_runtime.models.flat_parameters import FlatParameters
-from maze_runtime.models.same_operations import hooks_of, model_runs_same_operations
+from maze_runtime.models.input_form import form_of
+from maze_runtime.models.same_operations import FixedOperations
 from maze_runtime.training.tape import Replay, Tape
 
 Loss = Callable[..., tuple[Tensor, Tensor]]
@@ -29,8 +30,6 @@ N_COMPARED = 3
 """So many steps a recording is compared with the gradient itself before it takes its place."""
 MOST_FORMS = 32
 """Where inputs come in more forms than this, the others are never recorded."""
-
-_PLAIN_VALUES = (str, int, float, bool, type(None), torch.dtype)
 
 
 @attrs.define
@@ -73,13 +72,13 @@ class RecordedGradient:
         tensors = [tensor for one in networks for tensor in (*one.parameters(), *one.buffers())]
         self._tensors = list({id(tensor): tensor for tensor in tensors}.values())
         self._views = [tensor.detach() for tensor in self._tensors]
-        self._hooks = [hooks for one in networks for hooks in hooks_of(one)]
+        self._operations = FixedOperations(networks, flat.parameters)
         self._forms: dict[tuple[Any, ...], _Form] = {}
-        self.is_given_up = flat.data.device.type != "cpu" or not all(map(model_runs_same_operations, networks))
+        self.is_given_up = flat.data.device.type != "cpu" or not self._operations.are_marked
 
     def __call__(self, *inputs: Any) -> Tensor | None:
         """Write the gradient to `flat.grad`; returns the statistics (S,), or None where it has to be taken plainly."""
-        if self._was_changed():
+        if self._operations.were_changed():
             self.is_given_up = True
             return None
         tensors: list[Tensor] = []
@@ -102,19 +101,11 @@ class RecordedGradient:
             loss.backward(inputs=self._flat.parameters)  # type: ignore[no-untyped-call]
         return statistics
 
-    def _was_changed(self) -> bool:
-        """Whether somebody hung hooks on the model, or froze a part of it, since it was made."""
-        parameters = self._flat.parameters
-        return any(self._hooks) or any(
-            [not parameter.requires_grad or parameter._backward_hooks for parameter in parameters]  # noqa: C419 - faster
-        )
-
     def _form_of(self, inputs: Sequence[Any], tensors: list[Tensor]) -> _Form | None:
-        described: list[Any] = []
-        if not _describe(inputs, described, tensors):
+        key = form_of(inputs, tensors)
+        if key is None:
             self.is_given_up = True
             return None
-        key = tuple(described)
         form = self._forms.get(key)
         if form is None and len(self._forms) < MOST_FORMS:
             form = self._forms[key] = _Form()
@@ -163,21 +154,3 @@ class RecordedGradient:
 
     def _write(self, gradients: Sequence[Tensor]) -> None:
         torch.cat([gradient.reshape(-1) for gradient in gradients], out=self._flat.grad)
-
-
-def _describe(value: Any, form: list[Any], tensors: list[Tensor]) -> bool:
-    """Append the form of a value, and the tensors in it; False where it holds something that has no form."""
-    if isinstance(value, Tensor):
-        tensors.append(value)
-        form.append((value.shape, value.stride(), value.dtype, value.requires_grad))
-        return True
-    if isinstance(value, _PLAIN_VALUES):
-        form.append(value)
-        return True
-    if isinstance(value, dict):
-        form.append(tuple(value))
-        return all(_describe(own, form, tensors) for own in value.values())
-    if isinstance(value, (tuple, list)):
-        form.append((type(value), len(value)))
-        return all(_describe(own, form, tensors) for own in value)
-    return False
