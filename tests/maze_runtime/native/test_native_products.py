@@ -1,6 +1,8 @@
 """Products in C++: the numbers of double precision in any layout, and where compiled code takes them."""
 
 import ctypes
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -39,7 +41,7 @@ def multiply():
     def call(left, right, bias):
         made = ctypes.c_void_p()
         added = None if bias is None else ctypes.byref(handle_of(bias))
-        failed = library.aoti_torch_cpu_native_product(handle_of(left), handle_of(right), added, ctypes.byref(made))
+        failed = library.native_product(handle_of(left), handle_of(right), added, ctypes.byref(made))
         assert not failed
         return tensor_of(made)
 
@@ -143,10 +145,25 @@ def test_without_a_compiler_onednn_takes_the_large_ones_alone(monkeypatch):
     assert products_of(exchanged(two_layers, *inputs, native=False)) == (0, 0)
 
 
+NAMES = """
+import ctypes
+from maze_runtime.native.products import native_products_option
+assert native_products_option()
+names = "aoti_torch_cpu_native_product", "native_product", "aoti_torch_get_data_ptr", "XXH_versionNumber"
+print(*(name for name in names if hasattr(ctypes.CDLL(None), name)))
+"""
+
+
+def test_nothing_but_the_function_is_found_by_name_in_the_process(multiply):
+    """What torch's libraries define would stand in the place of what others mean by the same names: cuDNN crashed."""
+    done = subprocess.run([sys.executable, "-c", NAMES], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["aoti_torch_cpu_native_product"]
+
+
 @pytest.mark.parametrize(("release", "given"), [("2.12.1", False), ("2.13.0+cpu", True), ("2.14.0", True)])
 def test_releases_that_were_not_tried_go_without(monkeypatch, release, given):
     monkeypatch.setattr(torch, "__version__", TorchVersion(release))
-    monkeypatch.setattr(native_products, "products_library", lambda: object())
+    monkeypatch.setattr(native_products, "_is_found_by_name", lambda: True)
     assert bool(native_products_option.__wrapped__()) is given
 
 

@@ -28,7 +28,7 @@ _N_BUFFERED_SIZES = 8
 @cache
 def products_library() -> ctypes.CDLL | None:
     """`products.cpp`, built once a process; None where that is not possible."""
-    return build_library(SOURCE, for_compiled_code=True)
+    return build_library(SOURCE, calls_torch=True)
 
 
 @attrs.frozen(kw_only=True)

@@ -26,22 +26,25 @@ _HEADER = Path(__file__).with_name("arithmetic.h")
 _TIMEOUT_SECONDS = 60
 
 
-def build_library(source: Path, *, for_compiled_code: bool = False) -> ctypes.CDLL | None:
+def build_library(source: Path, *, calls_torch: bool = False, by_name: bool = False) -> ctypes.CDLL | None:
     """The library that `source` is; None where nothing can be compiled, or the compiler refuses it.
 
     It takes some seconds, and is kept where torch keeps what it compiled, for processes that come later.
 
     Args:
         source: one file, whose functions have C linkage; it may include `arithmetic.h`.
-        for_compiled_code: it calls functions of torch, and what torch compiles finds its own by their names.
+        calls_torch: it calls functions of torch.
+        by_name: what torch compiles finds its functions by their names. It can call no others: not even those of C.
     """
     compiler = os.environ.get("CXX") or next((found for name in _COMPILERS if (found := shutil.which(name))), None)
     if compiler is None:
         return None
     machine = _MACHINE.get(torch.backends.cpu.get_cpu_capability(), ())
-    torchs = [f"-L{Path(torch.__file__).parent / 'lib'}", "-ltorch_cpu"] if for_compiled_code else []
-    command = [*compiler.split(), *_FLAGS, *machine, f"-I{_HEADER.parent}", str(source), *torchs]
-    mode = ctypes.RTLD_GLOBAL if for_compiled_code else ctypes.DEFAULT_MODE
+    linked = [f"-L{Path(torch.__file__).parent / 'lib'}", "-ltorch_cpu"] if calls_torch else []
+    # What it is linked to would be found by name, too, and stand in the place of what other libraries mean by it
+    linked += ["-nostdlib"] if by_name else []
+    command = [*compiler.split(), *_FLAGS, *machine, f"-I{_HEADER.parent}", str(source), *linked]
+    mode = ctypes.RTLD_GLOBAL if by_name else ctypes.RTLD_LOCAL
     try:
         return ctypes.CDLL(str(_built(source, command)), mode=mode)
     except (OSError, KeyError, subprocess.SubprocessError):  # KeyError: a user without a name

@@ -175,7 +175,7 @@ inline Matrix matrix_of(const Tensor2& own) {
 }  // namespace
 
 // left (M, K) right (K, N) + bias (N,) or nothing, as a new tensor (M, N).
-extern "C" int32_t aoti_torch_cpu_native_product(Tensor left, Tensor right, Tensor* bias, Tensor* product) {
+extern "C" int32_t native_product(Tensor left, Tensor right, Tensor* bias, Tensor* product) {
   Tensor2 of_left, of_right, of_bias, of_product;
   if (const int32_t error = read(left, &of_left)) return error;
   if (const int32_t error = read(right, &of_right)) return error;

@@ -8,7 +8,9 @@ Compiled code calls it without Python in between.
 
 from __future__ import annotations
 
+import ctypes
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ from torch import Tensor
 from torch._inductor import config
 
 from maze_runtime.native.dense import products_library
+from maze_runtime.native.library import build_library
 
 SHIM = "int32_t aoti_torch_cpu_native_product(AtenTensorHandle, AtenTensorHandle, AtenTensorHandle*, AtenTensorHandle*)"
 """What the function is in compiled code."""
@@ -61,6 +64,17 @@ def native_products_option() -> dict[str, Any]:
     """The compiler's option by which it finds `products.cpp`; empty where that cannot be built."""
     if torch.__version__ < _FIRST_RELEASE or not hasattr(config.aot_inductor, "custom_ops_to_c_shims"):
         return {}
-    if products_library() is None:
+    if not _is_found_by_name():
         return {}
     return {"aot_inductor.custom_ops_to_c_shims": _Shims({native_product: [SHIM]})}
+
+
+def _is_found_by_name() -> bool:
+    """Give compiled code the function; False where there is none."""
+    library = products_library()
+    named = None if library is None else build_library(Path(__file__).with_name("by_name.cpp"), by_name=True)
+    if library is None or named is None:
+        return False
+    function = ctypes.cast(library.native_product, ctypes.c_void_p)
+    ctypes.c_void_p.in_dll(named, "native_product_at").value = function.value
+    return True
