@@ -1,5 +1,7 @@
 """SAC from demonstrations: what is recorded reaches the batches, stays if it shall, and is refused if it cannot."""
 
+from types import SimpleNamespace
+
 import attrs
 import gymnasium
 import minari
@@ -19,6 +21,9 @@ from maze_sac.options import SACOptions
 from maze_testing.trainers import check_trainer
 from maze_trajectories.episode_file import encode_episode, read_episode
 from maze_trajectories.recording import RecordingEnv
+
+NO_WEIGHTS = SimpleNamespace(data=torch.empty(0))
+"""Of a model that is not trained."""
 
 GAMMA = 0.9
 SMALL = {"use": "sac", "epoch_length": 4, "batch_size": 16, "initial_buffer_size": 40, "replay_buffer_size": 400}
@@ -90,7 +95,7 @@ def test_recorded_steps_are_transitions_like_any_other(kernel, assemble, recordi
     data = select(kernel, "dataset", {"path": str(recording)})
     options = SACOptions(demonstrations=data, keep_demonstrations=keep, gamma=GAMMA)
     assembly = assemble(**tables())
-    experience = Experience(assembly.trainer_context(), assembly.make_model(), None, options)
+    experience = Experience(assembly.trainer_context(), assembly.make_model(), NO_WEIGHTS, options)
     experience.start_segment(0)
     experience.add_demonstrations()
     assert experience.n_transitions == 20
@@ -222,7 +227,7 @@ def test_what_is_played_first_begins_with_what_the_environments_show(kernel, ass
     vector_env = context.make_vector_env()
     vector_env.reset = shifted(vector_env.reset)
     context = attrs.evolve(context, make_vector_env=lambda: vector_env)
-    experience = Experience(context, assembly.make_model(), None, options)
+    experience = Experience(context, assembly.make_model(), NO_WEIGHTS, options)
     experience.start_segment(0)
     experience.add_demonstrations()
     experience.collect(1)

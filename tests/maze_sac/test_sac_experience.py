@@ -1,6 +1,7 @@
 """What reaches the replay buffers, against a slow account of everything that happened in the environments."""
 
 import itertools
+from types import SimpleNamespace
 
 import attrs
 import numpy as np
@@ -24,6 +25,9 @@ from maze_runtime.workers.inline import InlineFuture, InlinePool
 from maze_sac.experience import Experience
 from maze_sac.options import SACOptions
 from maze_trajectories.recording import RecordingEnv
+
+NO_WEIGHTS = SimpleNamespace(data=torch.empty(0))
+"""Of a model that is not trained."""
 
 
 def account(episode):
@@ -73,7 +77,7 @@ def play(assemble):
             make_env=lambda: envs[0],
             make_policy=lambda _model, seed: RandomPolicy(PolicyContext(spaces=spaces_of(CREWS[crew]), seed=seed)),
         )
-        experience = Experience(context, None, None, SACOptions(gamma=GAMMA, replay_buffer_size=5000, **options))
+        experience = Experience(context, None, NO_WEIGHTS, SACOptions(gamma=GAMMA, replay_buffer_size=5000, **options))
         experience.start_segment(0)
         return experience, envs
 

@@ -1,6 +1,7 @@
 """One pair of Q networks for all policy keys: an environment's decisions are one series, whoever takes them."""
 
 import types
+from types import SimpleNamespace
 
 import attrs
 import numpy as np
@@ -20,6 +21,9 @@ from maze_sac.experience import Experience
 from maze_sac.options import SACOptions
 from maze_testing.trainers import check_trainer
 from maze_trajectories.recording import RecordingEnv
+
+NO_WEIGHTS = SimpleNamespace(data=torch.empty(0))
+"""Of a model that is not trained."""
 
 PLACE = "maze_testing.structured_environments:"
 SMALL = {"use": "sac", "epoch_length": 6, "batch_size": 16, "initial_buffer_size": 40, "replay_buffer_size": 400}
@@ -73,7 +77,7 @@ def play(assemble):
             make_policy=lambda _model, seed: RandomPolicy(PolicyContext(spaces=spaces, seed=seed)),
         )
         model = types.SimpleNamespace(critic_kind="shared-state-action")
-        experience = Experience(context, model, None, SACOptions(gamma=GAMMA, replay_buffer_size=5000, **options))
+        experience = Experience(context, model, NO_WEIGHTS, SACOptions(gamma=GAMMA, replay_buffer_size=5000, **options))
         experience.start_segment(0)
         return experience, envs
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any
-
-import torch
-
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
+from maze_runtime.models.acting_copy import ActingCopy
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.network_policy import NetworkPolicy, require_sampling
 from maze_runtime.rollout.buffer import RolloutBuffer
@@ -18,9 +14,6 @@ from maze_runtime.rollout.structured_buffer import StructuredBuffer
 
 class RolloutSource:
     """Collects rollouts with the newest weights.
-
-    On a GPU, a model with a NumPy mirror acts from a copy on the CPU that is refreshed once a rollout, so that
-    no step waits for the device.
 
     Args:
         context: of the trainer.
@@ -35,12 +28,10 @@ class RolloutSource:
     def __init__(self, context: TrainerContext, model: ActorCritic, parameters: FlatParameters, n_steps: int) -> None:
         require_sampling(model, "maze-ppo")
         self._seeds = context.seeds
-        self._parameters = parameters
-        self._acting_parameters: FlatParameters | None = None
+        self._acting = ActingCopy(model, parameters)
         self.vector_env = context.make_vector_env()
-        self.policy = context.make_policy(self._acting_model(model), 0)
-        acting = self._acting_parameters or parameters
-        self.collector = collector_for(self.vector_env, self.policy, acting, n_steps)
+        self.policy = context.make_policy(self._acting.model, 0)
+        self.collector = collector_for(self.vector_env, self.policy, self._acting.flat, n_steps)
         self.buffer = make_buffer(self.vector_env.structured_spaces, n_steps, self.vector_env.n_envs)
         self._keep_evaluations(model)
 
@@ -52,8 +43,7 @@ class RolloutSource:
 
     def collect(self) -> tuple[RolloutBuffer | StructuredBuffer, int]:
         """The next rollout, which the one after overwrites, and the environment steps in it."""
-        if self._acting_parameters is not None:
-            self._acting_parameters.data.copy_(self._parameters.data)
+        self._acting.refresh()
         steps_before = self.collector.env_steps
         self.collector.collect(self.buffer)
         return self.buffer, self.collector.env_steps - steps_before
@@ -73,12 +63,3 @@ class RolloutSource:
             return
         if isinstance(policy, NetworkPolicy) and policy.keep_values():
             buffer.keep_evaluations(model.distributions[buffer.policy_key].logits_shapes())
-
-    def _acting_model(self, model: ActorCritic) -> ActorCritic:
-        if not self._parameters.data.is_cuda:
-            return model
-        on_cpu: Any = copy.deepcopy(model).to(torch.device("cpu"))  # type: ignore[attr-defined]
-        if any(on_cpu.numpy_logits(key) is None for key in on_cpu.spaces.policy_keys):
-            return model
-        self._acting_parameters = FlatParameters(on_cpu)
-        return on_cpu  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ from maze_kernel.errors import RequestError
 from maze_replay.collector import TransitionStore
 from maze_replay.scales import ScalesOfNow
 from maze_replay.transitions import Transitions
+from maze_runtime.models.acting_copy import ActingCopy
 from maze_runtime.models.action_encoding import Choices
 from maze_runtime.models.capabilities import ActionValueModel
 from maze_runtime.models.flat_parameters import FlatParameters
@@ -99,9 +100,10 @@ class Experience:
     ) -> None:
         self._seeds = context.seeds
         self._vector_env = context.make_vector_env()
-        network = self._network = context.make_policy(model, 0)
+        self._acting = ActingCopy(model, parameters)
+        network = self._network = context.make_policy(self._acting.model, 0)
         self._initial = InitialPolicy(options.initial_sampling_policy, network, context, self._vector_env)
-        self._play = make_play(self._vector_env, network, self._initial, parameters, options.n_rollout_steps)
+        self._play = make_play(self._vector_env, network, self._initial, self._acting.flat, options.n_rollout_steps)
         spaces = context.spaces
         self._joint = None
         if values_whoever_decides(model):
@@ -170,6 +172,7 @@ class Experience:
             n_steps: a multiple of the option `n_rollout_steps`.
             initial: the initial policy takes them.
         """
+        self._acting.refresh()
         n_env_steps = 0
         for step in self._play.steps(n_steps, initial=initial):
             if step.restarted is not None:

@@ -15,6 +15,8 @@ from maze_replay.collector import TransitionCollector
 from maze_replay.prioritized import PrioritizedReplayBuffer
 from maze_replay.replay import ReplayBuffer
 from maze_replay.transitions import Transitions
+from maze_runtime.models.acting_copy import ActingCopy
+from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.episode_statistics import EpisodeReturns
 from maze_runtime.rollout.epsilon_greedy import EpsilonGreedy
 from maze_runtime.rollout.final_masks import check_final_masks
@@ -36,6 +38,7 @@ class GreedyPlay:
     Args:
         context: of the trainer.
         model: being trained.
+        parameters: of it.
         options: of the trainer.
 
     Attributes:
@@ -43,10 +46,11 @@ class GreedyPlay:
         policy: who plays; the trainer sets its `epsilon`.
     """
 
-    def __init__(self, context: TrainerContext, model: Any, options: DQNOptions) -> None:
+    def __init__(self, context: TrainerContext, model: Any, parameters: FlatParameters, options: DQNOptions) -> None:
         self._context = context
         self._options = options
-        self.policy = EpsilonGreedy(context.make_policy(model, 0), context.spaces)
+        self._acting = ActingCopy(model, parameters)
+        self.policy = EpsilonGreedy(context.make_policy(self._acting.model, 0), context.spaces)
         self._statistics = EpisodeReturns(context.n_envs)
         by_error = partial(PrioritizedReplayBuffer, alpha=options.priority_exponent)
         self._collector = TransitionCollector(
@@ -69,6 +73,7 @@ class GreedyPlay:
 
     def collect(self, n_steps: int) -> int:
         """Take decisions everywhere, `n_steps` times; returns the environment steps it took."""
+        self._acting.refresh()
         return self._collector.collect(self.policy, n_steps)
 
     def sample(self, rng: np.random.Generator, beta: float) -> dict[PolicyKey, Sample]:

@@ -41,7 +41,7 @@ class DQNTrainer:
         self.model = model.to(self._device)
         self._context = context
         self._update = DQNUpdate(self.model, options)
-        self._play = GreedyPlay(context, self.model, options)
+        self._play = GreedyPlay(context, self.model, self._update.flat, options)
         self._rng = np.random.default_rng()
         self._counters = Counters(options, context.progress)
 
@@ -112,13 +112,11 @@ class DQNTrainer:
         transitions, weights, _ = sample
         chosen = self._update.choices[key].columns(transitions.action)
         observation, following = (
-            {name: torch.from_numpy(array).to(self._device) for name, array in columns.items()}
+            {name: torch.from_numpy(array) for name, array in columns.items()}
             for columns in (transitions.observation, transitions.next_observation)
         )
-        columns, reward, discount = (
-            torch.from_numpy(array).to(self._device) for array in (chosen, transitions.reward, transitions.discount)
-        )
-        weight = None if weights is None else torch.from_numpy(weights).to(self._device)
+        columns, reward, discount = map(torch.from_numpy, (chosen, transitions.reward, transitions.discount))
+        weight = None if weights is None else torch.from_numpy(weights)
         return ChoiceBatch(observation, columns, reward, following, discount, weight)
 
     def _summary(self, numbers: Tensor, timer: EpochTimer, n_steps: int, n_updates: int) -> Statistics:

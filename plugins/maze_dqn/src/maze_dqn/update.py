@@ -14,6 +14,7 @@ from maze_dqn.options import DQNOptions
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.errors import SpaceError
 from maze_runtime.models.action_encoding import ActionEncoder
+from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.target_network import TargetNetwork
 from maze_runtime.training.gradient_step import GradientStep
 
@@ -153,6 +154,11 @@ class DQNUpdate:
             future = values.greatest_value(of_target, choices.segments)
         # Where nothing follows, a mask may forbid every choice: its value times 0 would still be noise.
         return batch.reward + torch.where(batch.discount > 0, batch.discount * future, 0.0)
+
+    @property
+    def flat(self) -> FlatParameters:
+        """What is trained."""
+        return self._step.flat
 
     @property
     def phase(self) -> str:

@@ -17,6 +17,7 @@ from maze_kernel.errors import RequestError
 from maze_replay.collector import TransitionCollector
 from maze_replay.filling import fill, n_transitions
 from maze_replay.transitions import Transitions
+from maze_runtime.models.acting_copy import ActingCopy
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.rollout.episode_statistics import EpisodeReturns
@@ -50,7 +51,8 @@ class TD3Trainer:
         self.model = model.to(self._device)
         self._context = context
         self._update = TD3Update(self.model, options)
-        policy = context.make_policy(self.model, 0)
+        self._acting = ActingCopy(self.model, self._update.policies)
+        policy = context.make_policy(self._acting.model, 0)
         self._policy = GaussianNoise(policy, context.spaces, options.exploration_correlation)
         self._random = RandomPolicy(PolicyContext(spaces=context.spaces))
         self._episodes = EpisodeReturns(context.n_envs)
@@ -91,6 +93,7 @@ class TD3Trainer:
                 if i % 16 == 0:
                     self._counters.report(part, self._update.phase, self._episodes.mean())
                 self._policy.scale = self._counters.scheduled(options.exploration_noise, part)
+                self._acting.refresh()
                 n_steps = self._collector.collect(self._policy, options.n_rollout_steps)
                 self._counters.env_steps += n_steps
                 timer.lap("rollout_seconds")
@@ -130,13 +133,11 @@ class TD3Trainer:
 
     def _batch(self, key: PolicyKey, drawn: Transitions) -> NumberBatch:
         observation, action, following = (
-            {name: torch.from_numpy(array).to(self._device) for name, array in columns.items()}
+            {name: torch.from_numpy(array) for name, array in columns.items()}
             for columns in (drawn.observation, drawn.action, drawn.next_observation)
         )
         noise = self._update.noise(key, len(drawn.reward), self._rng)
-        reward, discount, noise_of_target = (
-            torch.from_numpy(array).to(self._device) for array in (drawn.reward, drawn.discount, noise)
-        )
+        reward, discount, noise_of_target = map(torch.from_numpy, (drawn.reward, drawn.discount, noise))
         encoded = self._update.encoders[key].encode(action)
         return NumberBatch(observation, encoded, reward, following, discount, noise_of_target)
 

@@ -13,6 +13,7 @@ from torch.nn.functional import mse_loss
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.errors import SpaceError
+from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.target_network import TargetNetwork
 from maze_runtime.training.gradient_step import GradientStep
 from maze_td3.options import TD3Options
@@ -162,6 +163,11 @@ class TD3Update:
         if self._options.twin:
             return numbers.values(model, observation, action)
         return numbers.first_value(model, observation, action).unsqueeze(0)
+
+    @property
+    def policies(self) -> FlatParameters:
+        """What policies consist of."""
+        return self._policy_step.flat
 
     @property
     def phase(self) -> str:

@@ -1,0 +1,51 @@
+"""Networks that act on the CPU while they are trained on a GPU."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+
+from maze_kernel.contracts.env import PolicyKey
+from maze_runtime.models.capabilities import AdvancesInNumPy
+from maze_runtime.models.flat_parameters import FlatParameters
+
+
+class ActingCopy:
+    """Who acts: small networks by a copy on the CPU, where NumPy answers sooner than a GPU could be asked.
+
+    A copy is made where the model is on another device and every policy has a NumPy mirror; else the model acts itself.
+
+    Args:
+        model: being trained, on its device.
+        flat: parameters of it that change, those of the policies among them.
+
+    Attributes:
+        model: who acts.
+        flat: the parameters of who acts that change.
+    """
+
+    def __init__(self, model: Any, flat: FlatParameters) -> None:
+        self.model, self.flat = model, flat
+        self._trained = flat
+        if flat.data.device.type == "cpu":
+            return
+        on_cpu = copy.deepcopy(model).to(torch.device("cpu"))
+        if not all(_acts_in_numpy(on_cpu, key) for key in on_cpu.spaces.policy_keys):
+            return
+        taken = {id(parameter) for parameter in flat.parameters}
+        pairs = zip(model.parameters(), on_cpu.parameters(), strict=True)
+        self.model, self.flat = on_cpu, FlatParameters(on_cpu, [copied for own, copied in pairs if id(own) in taken])
+        assert [own.shape for own in self.flat.parameters] == [own.shape for own in flat.parameters], "another order"
+
+    def refresh(self) -> None:
+        """Take the newest weights, once a rollout."""
+        if self.flat is not self._trained:
+            self.flat.data.copy_(self._trained.data)
+
+
+def _acts_in_numpy(model: Any, policy_key: PolicyKey) -> bool:
+    if model.numpy_logits(policy_key) is not None:
+        return True
+    return isinstance(model, AdvancesInNumPy) and model.numpy_advance(policy_key) is not None
