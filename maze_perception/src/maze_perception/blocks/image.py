@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from maze_perception.block import PerceptionBlock, Shape, TensorDict
 from maze_perception.blocks.dense import Layers
 from maze_runtime.models.image_layout import channels_first, in_fast_layout
+from maze_runtime.models.same_operations import same_operations
 
 _NATURE = ((8, 4), (4, 2), (3, 1))
 _MEDIUM = ((4, 2), (3, 2), (3, 1))
@@ -18,6 +19,7 @@ _CHANNELS, _FURTHER_CHANNELS = 32, 64
 _FEATURES = 512
 
 
+@same_operations
 class ImageFeatures(PerceptionBlock):
     """Convolutions with ReLU and a dense layer of 512, chosen by the shorter edge of the image.
 

@@ -10,8 +10,10 @@ from maze_blocks_attention.heads import Heads
 from maze_blocks_attention.options import MultiHeadAttentionOptions, SelfAttentionSeqOptions
 from maze_perception.block import BlockError, TensorDict
 from maze_perception.shape_normalization import ShapeNormalizationBlock
+from maze_runtime.models.same_operations import same_operations
 
 
+@same_operations
 class MultiHeadAttention(ShapeNormalizationBlock):
     """Queries (B, Q, D) look at keys (B, K, E) and take their values (B, K, F): to (B, Q, embed_dim).
 
@@ -55,6 +57,7 @@ class MultiHeadAttention(ShapeNormalizationBlock):
         return {self.out_keys[0]: self.heads(queries, keys, values, mask)}
 
 
+@same_operations
 class SelfAttentionSeq(ShapeNormalizationBlock):
     """Items (B, N, D) look at each other: to (B, N, D). A second input is a mask (B, N).
 

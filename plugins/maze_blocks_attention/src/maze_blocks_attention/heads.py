@@ -6,7 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from maze_runtime.models.same_operations import same_operations
 
+
+@same_operations
 class Heads(nn.Module):
     """Projections of queries, keys and values, attention, and a projection of its result.
 

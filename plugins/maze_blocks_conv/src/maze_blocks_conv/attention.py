@@ -10,8 +10,10 @@ from torch.nn import functional
 
 from maze_blocks_conv.feature_map import FeatureMapBlock
 from maze_blocks_conv.options import SelfAttentionConvOptions
+from maze_runtime.models.same_operations import same_operations
 
 
+@same_operations
 class SelfAttentionConv(FeatureMapBlock):
     """Every position attends to every other: (B, C, H, W) to (B, C, H, W). Source: Zhang et al. 2019, equations 1-3.
 

@@ -12,8 +12,10 @@ from maze_blocks_conv.strided import StridedConvolution
 from maze_blocks_conv.vgg import VGGConvolution
 from maze_perception.blocks.dense import Layers
 from maze_runtime.models.image_layout import channels_first
+from maze_runtime.models.same_operations import same_operations
 
 
+@same_operations
 class StridedConvolutionDense(StridedConvolution):
     """Strided convolutions, then dense layers: (B, C, *positions) to (B, hidden_units[-1])."""
 
@@ -32,6 +34,7 @@ class StridedConvolutionDense(StridedConvolution):
         return self.layers.forward(super().features(x).flatten(1))
 
 
+@same_operations
 class NatureCNN(StridedConvolutionDense):
     """The network of Mnih et al. 2015, "Human-level control through deep reinforcement learning", Methods.
 
@@ -52,6 +55,7 @@ class NatureCNN(StridedConvolutionDense):
         super().__init__(in_keys, out_keys, in_shapes, layers)
 
 
+@same_operations
 class VGGConvolutionDense(VGGConvolution):
     """VGG stages, then dense layers: (B, C, H, W) to (B, hidden_units[-1])."""
 
@@ -70,6 +74,7 @@ class VGGConvolutionDense(VGGConvolution):
         return self.layers.forward(super().features(x).flatten(1))
 
 
+@same_operations
 class VGGConvolutionGAP(VGGConvolution):
     """VGG stages, then the average over all positions: (B, C, H, W) to (B, hidden_channels[-1])."""
 

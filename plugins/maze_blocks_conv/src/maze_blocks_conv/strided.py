@@ -9,10 +9,12 @@ from torch import Tensor, nn
 from maze_blocks_conv.feature_map import FeatureMapBlock
 from maze_blocks_conv.options import StridedConvolutionOptions
 from maze_perception.mirror import ACTIVATIONS, IN_PLACE
+from maze_runtime.models.same_operations import same_operations
 
 _CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
+@same_operations
 class StridedConvolution(FeatureMapBlock):
     """Convolutions with an activation after each: (B, C, *positions) to (B, hidden_channels[-1], *fewer)."""
 

@@ -10,8 +10,10 @@ from torch.nn import functional
 from maze_blocks_conv.feature_map import FeatureMapBlock
 from maze_blocks_conv.options import VGGConvolutionOptions
 from maze_perception.mirror import ACTIVATIONS
+from maze_runtime.models.same_operations import same_operations
 
 
+@same_operations
 class VGGStage(nn.Module):
     """Twice convolution 3 × 3, batch normalisation if asked for, and activation; then maximum pooling 2 × 2."""
 
@@ -33,6 +35,7 @@ class VGGStage(nn.Module):
         return functional.max_pool2d(x, 2)
 
 
+@same_operations
 class VGGConvolution(FeatureMapBlock):
     """Stages that halve the edges: (B, C, H, W) to (B, hidden_channels[-1], H / 2ⁿ, W / 2ⁿ), rounded down."""
 

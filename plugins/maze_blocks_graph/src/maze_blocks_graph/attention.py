@@ -11,8 +11,10 @@ from torch.nn import functional
 from maze_blocks_graph.adjacency import AdjacencyBlock
 from maze_blocks_graph.options import GraphAttentionOptions
 from maze_perception.mirror import ACTIVATIONS
+from maze_runtime.models.same_operations import same_operations
 
 
+@same_operations
 class AttentionLayer(nn.Module):
     """One layer of several heads, joined or averaged."""
 
@@ -40,6 +42,7 @@ class AttentionLayer(nn.Module):
         return out if self.bias is None else out + self.bias
 
 
+@same_operations
 class GraphAttention(AdjacencyBlock):
     """Nodes attend to their neighbours, where the adjacency is not zero, and to themselves."""
 

@@ -10,8 +10,10 @@ from torch import Tensor, nn
 from maze_blocks_graph.adjacency import AdjacencyBlock
 from maze_blocks_graph.options import GraphConvolutionOptions
 from maze_perception.mirror import ACTIVATIONS
+from maze_runtime.models.same_operations import same_operations
 
 
+@same_operations
 class GraphConvolution(AdjacencyBlock):
     """Every layer mixes the nodes' features with their neighbours', then passes a linear layer and an activation."""
 

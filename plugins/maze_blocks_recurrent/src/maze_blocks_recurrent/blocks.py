@@ -9,8 +9,10 @@ from maze_blocks_recurrent.layers import Cell, RecurrentLayers
 from maze_blocks_recurrent.options import RecurrentOptions
 from maze_perception.block import Shape, TensorDict
 from maze_perception.shape_normalization import ShapeNormalizationBlock
+from maze_runtime.models.same_operations import same_operations
 
 
+@same_operations
 class LSTM(ShapeNormalizationBlock):
     """Every step's output: (B, T, D) to (B, T, H), where H doubles with `bidirectional`."""
 
@@ -46,18 +48,21 @@ class LSTM(ShapeNormalizationBlock):
         return ((*leading, self.layers.hidden_size * self.layers.n_directions),)
 
 
+@same_operations
 class GRU(LSTM):
     """Every step's output: (B, T, D) to (B, T, H), where H doubles with `bidirectional`."""
 
     cell = "gru"
 
 
+@same_operations
 class LSTMLastStep(LSTM):
     """The final state: (B, T, D) to (B, H). Backward, that is the state after the first step."""
 
     gives_last_step = True
 
 
+@same_operations
 class GRULastStep(LSTM):
     """The final state: (B, T, D) to (B, H). Backward, that is the state after the first step."""
 

@@ -8,8 +8,9 @@ the layout of nn.LSTM and nn.GRU: gates i, f, g, o and r, z, n below one another
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -123,15 +124,17 @@ class RecurrentLayers(nn.Module):
 
     def _fused(self, x: Tensor) -> tuple[Tensor, Tensor]:
         zeros = x.new_zeros(self.num_layers * self.n_directions, x.shape[0], self.hidden_size)
-        settings = (self.bias, self.num_layers, 0.0, self.training, self.n_directions == 2, True)
+        # Without dropout training changes nothing, but cuDNN gives gradients for nothing else
+        is_trained = torch.is_grad_enabled()
+        settings = (self.bias, self.num_layers, 0.0, is_trained, self.n_directions == 2, True)
         weights = list(self.weights)
         if self.cell == "lstm":
             if torch.is_autocast_enabled("cpu") and x.device.type == "cpu" and not _has_lower_precision():
                 with torch.autocast("cpu", enabled=False):
                     return self._fused(x.float())
-            outputs, states, _ = torch.lstm(x, (zeros, zeros), weights, *settings)
+            outputs, states, _ = _silently(torch.lstm, x, (zeros, zeros), weights, *settings)
         else:
-            outputs, states = torch.gru(x, zeros, weights, *settings)
+            outputs, states = _silently(torch.gru, x, zeros, weights, *settings)
         return outputs, states[-self.n_directions :].transpose(0, 1).flatten(1)
 
     def _stepwise(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -161,3 +164,12 @@ class RecurrentLayers(nn.Module):
                 state = gru_step(gates[:, t], recurrent, state)
             steps.append(state)
         return steps
+
+
+def _silently(layers: Callable[..., Any], x: Tensor, *arguments: Any) -> Any:
+    """Call layers of torch without a word from cuDNN that a module of torch could join weights better."""
+    if not x.is_cuda:
+        return layers(x, *arguments)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="RNN module weights are not part")
+        return layers(x, *arguments)
