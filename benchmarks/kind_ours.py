@@ -12,7 +12,9 @@ from maze_kernel.loader import Kernel
 from maze_runtime.run.assembly import Assembly
 
 
-def ours(experiment: Mapping[str, Any], steps: int, *, compiled: bool = False, decisions: bool = False) -> Contender:
+def ours(
+    experiment: Mapping[str, Any], steps: int, *, compiled: bool = False, decisions: bool = False, device: str = "cpu"
+) -> Contender:
     """A contender that trains for about `steps` environment steps a round; it has warmed up.
 
     Args:
@@ -20,7 +22,12 @@ def ours(experiment: Mapping[str, Any], steps: int, *, compiled: bool = False, d
     """
     trainer = dict(experiment["trainer"])
     a_rollout = experiment["vector"]["n_envs"] * trainer.get("n_rollout_steps", 1)
-    trainer |= {"epoch_length": max(1, steps // a_rollout), "compile": compiled, "max_env_steps": 10**9}
+    trainer |= {
+        "epoch_length": max(1, steps // a_rollout),
+        "compile": compiled,
+        "device": device,
+        "max_env_steps": 10**9,
+    }
     kernel = Kernel.installed()
     loaded = experiment_from_mapping({"name": "benchmark", **experiment, "trainer": trainer}, kernel=kernel)
     assembly = Assembly(loaded, kernel)

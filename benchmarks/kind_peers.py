@@ -27,9 +27,10 @@ PPO_OPTIONS: dict[str, Any] = {
     "learning_rate": 2.5e-4,
     "gae_lambda": 0.95,
     "max_grad_norm": 0.5,
-    "device": "cpu",
 }
 MakePeer = Callable[[int], Contender]
+device = "cpu"
+"""Of all that is made from now on."""
 
 
 def learning(model: Any, steps: int, warm_up: int, n_agents: int = 1) -> Contender:
@@ -53,7 +54,9 @@ def ppo(env: str, *, policy: str = "MlpPolicy", normalize: bool = False, **optio
     """PPO, two networks of 2 × 64 after what the policy does to the observations."""
 
     def make(steps: int) -> Contender:
-        model = PPO(policy, _envs(env, normalize=normalize), policy_kwargs=SMALL, **PPO_OPTIONS | options)
+        model = PPO(
+            policy, _envs(env, normalize=normalize), policy_kwargs=SMALL, device=device, **PPO_OPTIONS | options
+        )
         return learning(model, steps, 1024)
 
     return make
@@ -69,7 +72,7 @@ def a2c(env: str) -> MakePeer:
             use_rms_prop=False,
             normalize_advantage=True,
             policy_kwargs=SMALL,
-            device="cpu",
+            device=device,
         )
         return learning(model, steps, 400)
 
@@ -82,7 +85,7 @@ def maskable(env: str) -> MakePeer:
     def make(steps: int) -> Contender:
         from sb3_contrib import MaskablePPO
 
-        model = MaskablePPO("MlpPolicy", _envs(env), policy_kwargs=SMALL, **PPO_OPTIONS)
+        model = MaskablePPO("MlpPolicy", _envs(env), policy_kwargs=SMALL, device=device, **PPO_OPTIONS)
         return learning(model, steps, 1024)
 
     return make
@@ -96,7 +99,7 @@ def recurrent(n_steps: int) -> MakePeer:
 
         options = PPO_OPTIONS | {"n_steps": n_steps, "batch_size": n_steps * N_ENVS // 4}
         networks = SMALL | {"lstm_hidden_size": 64}
-        model = RecurrentPPO("MlpLstmPolicy", _envs("CartPole-v1"), policy_kwargs=networks, **options)
+        model = RecurrentPPO("MlpLstmPolicy", _envs("CartPole-v1"), policy_kwargs=networks, device=device, **options)
         return learning(model, steps, n_steps * N_ENVS)
 
     return make
@@ -110,7 +113,7 @@ def pong() -> MakePeer:
 
         gymnasium.register_envs(ale_py)
         envs = VecFrameStack(make_atari_env("ALE/Pong-v5", n_envs=N_ENVS, seed=1, env_kwargs={"frameskip": 1}), 4)
-        model = PPO("CnnPolicy", envs, **PPO_OPTIONS | {"clip_range": 0.1, "ent_coef": 0.01})
+        model = PPO("CnnPolicy", envs, device=device, **PPO_OPTIONS | {"clip_range": 0.1, "ent_coef": 0.01})
         return learning(model, steps, 1024)
 
     return make
@@ -125,7 +128,7 @@ def simple_spread(n_envs: int) -> MakePeer:
 
         game = supersuit.pettingzoo_env_to_vec_env_v1(simple_spread_v3.parallel_env())
         envs = supersuit.concat_vec_envs_v1(game, n_envs, num_cpus=0, base_class="stable_baselines3")
-        model = PPO("MlpPolicy", envs, policy_kwargs=SMALL, **PPO_OPTIONS | {"batch_size": 768})
+        model = PPO("MlpPolicy", envs, policy_kwargs=SMALL, device=device, **PPO_OPTIONS | {"batch_size": 768})
         return learning(model, steps, 1024, n_agents=3)
 
     return make
@@ -177,7 +180,7 @@ def _off_policy(algorithm: Any, env: str, policy: str, batch_size: int, starts: 
             buffer_size=20_000,
             train_freq=1,
             policy_kwargs={"net_arch": [256, 256]},
-            device="cpu",
+            device=device,
         )
         return learning(model, steps, starts + 50)
 
@@ -209,7 +212,7 @@ def dqn(env: str) -> MakePeer:
             target_update_interval=1000,
             exploration_fraction=0.001,
             policy_kwargs={"net_arch": [64, 64]},
-            device="cpu",
+            device=device,
         )
         return learning(model, steps, 1400)
 

@@ -159,10 +159,10 @@ class SACTrainer:
         return {**saw, **did, Earlier.SEEN: self._tensors(context.seen).float()}
 
     def _tensors(self, arrays: Any) -> Any:
-        """An array, or a dict of them to any depth, on the device."""
+        """An array, or a dict of them to any depth; the update moves them to its device."""
         if isinstance(arrays, Mapping):
             return {name: self._tensors(array) for name, array in arrays.items()}
-        return torch.from_numpy(arrays).to(self._device)
+        return torch.from_numpy(arrays)
 
     def _report(self, iteration: int, phase: str) -> None:
         if iteration % 16 == 0:

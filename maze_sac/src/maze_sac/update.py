@@ -16,6 +16,7 @@ from maze_runtime.models.capabilities import ActionValueModel
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.same_operations import same_operations
 from maze_runtime.training.bounded_compilation import BoundedCompilation
+from maze_runtime.training.captured_update import captured_update
 from maze_runtime.training.flat_adam import AdamState, FlatAdam, compile_update
 from maze_runtime.training.gradient_norms import GradientNorms
 from maze_runtime.training.recorded_gradient import RecordedGradient
@@ -116,6 +117,13 @@ class Update:
         self._moves_targets = options.compile and options.target_update_interval == 1
         self._compilation = BoundedCompilation()
         self._functional = self._compiled_update() if options.compile else None
+        self._run = captured_update(
+            self._plain,
+            [self._policy, *beside],
+            [self.critic_flat, self.policy_flat],
+            self._compilation if options.compile else None,
+            recorded=True,
+        )
 
     def __call__(self, learning_rate: float, batches: Mapping[PolicyKey, TransitionBatch]) -> Tensor:
         """Update on a batch of each key; returns `STATISTICS` of each key and `NORMS`, of each key, too.
@@ -127,11 +135,14 @@ class Update:
             self._optimizers["critic"].learning_rate.fill_(learning_rate)
             self._optimizers["policy"].learning_rate.fill_(learning_rate)
         with subnormal_numbers_are_zero():
-            statistics = self._eager(batches) if self._functional is None else self._run_compiled(batches)
+            statistics = self._run(dict(batches))
         self._count += 1
         if not self._moves_targets and self._count % self._options.target_update_interval == 0:
             self._target_flat.lerp_(self.critic_flat.data, self._options.tau)
         return statistics
+
+    def _plain(self, batches: Mapping[PolicyKey, TransitionBatch]) -> Tensor:
+        return self._eager(batches) if self._functional is None else self._run_compiled(batches)
 
     def _eager(self, batches: Mapping[PolicyKey, TransitionBatch]) -> Tensor:
         given = dict(batches), self.log_alpha.exp()

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast, final
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import RequestError
 from maze_runtime.models.capabilities import AdvancesInNumPy, RecurrentModel, SamplesDistributions
+from maze_runtime.models.captured_calls import CapturedCalls
 from maze_runtime.models.recurrence import BEGINS, ActingStates, carries_state, is_of_critic
 from maze_runtime.models.recurrent_mirror import RecurrentMirror
+from maze_runtime.models.same_operations import FixedOperations
 
 _TRAIN_OTHERWISE = "train it with the trainer that it was written for"
 
@@ -26,7 +28,8 @@ class NetworkPolicy:
 
     Small networks on the CPU are evaluated by their NumPy mirror, which reads the parameters' own memory: half the cost
     of a torch call at rollout batch sizes, a fifth with a recurrent layer. Everything else runs in torch's inference
-    mode. Actions are drawn in NumPy either way, so both take the same ones and a fully masked head is an error.
+    mode, on a GPU as one CUDA graph. Actions are drawn in NumPy in any case, so all take the same ones and a fully
+    masked head is an error.
 
     Args:
         model: an actor-critic; its weights are read, never changed.
@@ -42,7 +45,13 @@ class NetworkPolicy:
         self.model = model
         self._is_flat = model.spaces.is_flat
         self._mirrors = {key: model.numpy_logits(key) if mirror else None for key in model.spaces.policy_keys}
-        self._device = next(iter(model.parameters()), torch.empty(0)).device  # type: ignore[attr-defined]
+        self._evaluate: Callable[..., Any] = self._evaluate_plainly
+        self._step: Callable[..., Any] = self._advance_plainly
+        device = next(iter(model.parameters()), torch.empty(0)).device  # type: ignore[attr-defined]
+        if device.type != "cpu":
+            fixed = FixedOperations([cast(nn.Module, model)]).are_fixed
+            self._evaluate = CapturedCalls(self._evaluate, device, fixed, "acting")
+            self._step = CapturedCalls(self._step, device, fixed, "acting")
         self._states = _acting_states(model)
         self._recurrent_mirrors = _recurrent_mirrors(model, self._states) if mirror else {}
         self.last_logits: ArrayDict = {}
@@ -107,30 +116,45 @@ class NetworkPolicy:
     def _torch_logits(self, policy_key: PolicyKey, group: Group) -> ArrayDict:
         with torch.inference_mode():
             observation = {
-                name: torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
-                for name, array in group.observation.items()
+                name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in group.observation.items()
             }
-            agent_id = None if self.model.spaces.is_flat else torch.from_numpy(group.agent_id).to(self._device)
+            agent_id = None if self.model.spaces.is_flat else torch.from_numpy(group.agent_id)
             if policy_key in self._states:
                 logits = self._advance(policy_key, group, observation, agent_id)
-            elif self._keeps_values:
-                logits, value = self.model.logits_and_value(policy_key, observation)
-                self.last_value = value.cpu().numpy()
             else:
-                logits = self.model.logits(policy_key, observation, agent_id)
+                logits, value = self._evaluate(policy_key, observation, agent_id)
+                if value is not None:
+                    self.last_value = value.cpu().numpy()
             return {name: tensor.cpu().numpy() for name, tensor in logits.items()}
 
     def _advance(
         self, policy_key: PolicyKey, group: Group, observation: dict[str, Tensor], agent_id: Tensor | None
     ) -> dict[str, Tensor]:
         """Logits of one step, from the states of the group's rows, which are kept for the next one."""
-        states, model = self._states[policy_key], cast(RecurrentModel, self.model)
+        states = self._states[policy_key]
         before = states.read(group.env_index, group.agent_id)
-        inputs = {name: torch.from_numpy(rows).to(self._device) for name, rows in before.items()}
-        inputs[BEGINS] = torch.zeros(len(group.env_index), device=self._device)
-        logits, _, after = model.advance(policy_key, {**observation, **inputs}, agent_id, with_value=False)
+        inputs = {**observation, **{name: torch.from_numpy(rows) for name, rows in before.items()}}
+        inputs[BEGINS] = torch.zeros(len(group.env_index))
+        logits: dict[str, Tensor]
+        logits, after = self._step(policy_key, inputs, agent_id)
         states.write(group.env_index, group.agent_id, {name: after[name].cpu().numpy() for name in before})
         return logits
+
+    def _evaluate_plainly(
+        self, policy_key: PolicyKey, observation: dict[str, Tensor], agent_id: Tensor | None
+    ) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Logits by head, and values (n,) where they are kept."""
+        if self._keeps_values:
+            return self.model.logits_and_value(policy_key, observation)
+        return self.model.logits(policy_key, observation, agent_id), None
+
+    def _advance_plainly(
+        self, policy_key: PolicyKey, inputs: dict[str, Tensor], agent_id: Tensor | None
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Logits by head, and states after the step."""
+        recurrent = cast(RecurrentModel, self.model)
+        logits, _, after = recurrent.advance(policy_key, inputs, agent_id, with_value=False)
+        return logits, after
 
     def state_dict(self) -> dict[str, Any]:
         """The random state, and the states of recurrent networks."""

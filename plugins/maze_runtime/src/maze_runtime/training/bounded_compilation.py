@@ -24,13 +24,14 @@ class BoundedCompilation:
 
     Attributes:
         is_settled: it is compiled, or never will be.
+        is_eager: it never will be.
         seconds: spent until then.
     """
 
     def __init__(self) -> None:
         self.is_settled = False
         self.seconds = 0.0
-        self._is_eager = False
+        self.is_eager = False
 
     def __call__(
         self, compiled: Callable[[], Tensor], eager: Callable[[], Tensor], losses: Callable[[], object]
@@ -42,7 +43,7 @@ class BoundedCompilation:
             eager: takes the same one.
             losses: computes its losses and their gradients and changes nothing; only called before the first update.
         """
-        if self._is_eager:
+        if self.is_eager:
             return eager()
         start = time.perf_counter()
         reason = None if self.is_settled else _not_loaded() or _too_large(losses)
@@ -56,7 +57,7 @@ class BoundedCompilation:
             else:
                 self._settle(start)
                 return result
-        self._is_eager = True
+        self.is_eager = True
         self._settle(start)
         warnings.warn(f"compile = true: {reason}; updates run eagerly", RuntimeWarning, stacklevel=2)
         return eager()

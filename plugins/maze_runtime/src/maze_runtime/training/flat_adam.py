@@ -19,6 +19,8 @@ from maze_runtime.models.wide_products import HAS_WIDE_VECTORS, USES_ONEDNN
 
 BETA1, BETA2 = 0.9, 0.999
 _TINY = 1e-6
+_PIECE = 8192
+"""Parameters that a GPU's fused kernel gives to one of its processors; by itself it takes 65 536."""
 _NOTHING: list[Tensor] = []
 _NUMBERS = itertools.count()
 _LOG_BETAS = math.log(BETA1), math.log(BETA2)
@@ -80,13 +82,21 @@ class FlatAdam:
         lists = [self.flat.data], [self.flat.grad], [self.first_moment], [self.second_moment], _NOTHING, [self.n_steps]
         constants: dict[str, Any] = {"beta1": BETA1, "beta2": BETA2, "eps": self._epsilon, "weight_decay": 0.0}
         constants |= {"amsgrad": False, "maximize": False}
+        # What `adam` comes down to; sorting its arguments by device first takes 50 microseconds. It is no public name
+        # of torch, so a release may lack it.
+        fused = getattr(torch, "_fused_adam_", None)
         if self.flat.data.is_cuda:
             not_finite = (~norm.isfinite()).float()
-            adam(*lists, fused=True, found_inf=not_finite, lr=self.learning_rate, **constants)
+            if fused is None:
+                adam(*lists, fused=True, found_inf=not_finite, lr=self.learning_rate, **constants)
+                return
+            given = (self.flat.data, self.flat.grad, self.first_moment, self.second_moment)
+            pieces = [torch.split(tensor, _PIECE) for tensor in given]
+            self.n_steps.add_(1.0)
+            steps = [self.n_steps] * len(pieces[0])
+            fused(*pieces, _NOTHING, steps, found_inf=not_finite, lr=self.learning_rate, **constants)
+            self.n_steps.sub_(not_finite)
             return
-        # What `adam` comes down to on the CPU; sorting its arguments by device first takes 50 microseconds. It is no
-        # public name of torch, so a release may lack it.
-        fused = getattr(torch, "_fused_adam_", None)
         if fused is None:
             adam(*lists, foreach=False, lr=self.learning_rate, **constants)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch.func import functional_call, grad_and_value
 
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.training.bounded_compilation import BoundedCompilation
+from maze_runtime.training.captured_update import captured_update
 from maze_runtime.training.flat_adam import AdamState, FlatAdam, compile_update
 from maze_runtime.training.gradient_norms import GradientNorms
 from maze_runtime.training.recorded_gradient import RecordedGradient
@@ -51,7 +53,8 @@ class GradientStep:
             None: all that need a gradient. The loss sees the others as constants.
         norms_of: parts of these by the names of their gradient norms, which every step returns as well.
         recorded: the loss runs the same operations at every call and reads no tensors that change but the model's, its
-            inputs and those of the networks that `also_reads` names, so that eager steps may run a recording of it.
+            inputs and those of the networks that `also_reads` names, so that eager steps may run a recording of it, or
+            on a GPU the graph that was captured of it.
 
     Attributes:
         norms: the names of what a step returns behind the loss function's statistics.
@@ -81,7 +84,9 @@ class GradientStep:
         self._loss = loss
         self._model = model
         self._recorded = RecordedGradient(model, loss, self.flat) if recorded else None
-        self._run = self._compiled_step() if compiled else self._eager_step
+        self._learning_rate = math.nan
+        run = self._compiled_step() if compiled else self._eager_step
+        self._run = captured_update(run, [model], [self.flat], self._compilation, recorded=recorded)
 
     def also_reads(self, network: nn.Module) -> None:
         """Let recordings follow a network that the loss reads beside the model; to be called before the first step."""
@@ -93,7 +98,9 @@ class GradientStep:
 
         (S + len(norms),)
         """
-        self.adam.learning_rate.fill_(learning_rate)
+        if learning_rate != self._learning_rate:
+            self._learning_rate = learning_rate
+            self.adam.learning_rate.fill_(learning_rate)
         with subnormal_numbers_are_zero():
             return self._run(*inputs)
 

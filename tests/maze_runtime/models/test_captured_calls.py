@@ -1,0 +1,130 @@
+"""Captured calculations: the numbers of plain ones, and plain calls where a capture could go wrong."""
+
+import pytest
+import torch
+
+from maze_runtime.models import captured_calls
+from maze_runtime.models.captured_calls import CapturedCalls
+from maze_runtime.models.device_constants import DeviceConstants
+from maze_runtime.models.input_form import form_of, with_tensors
+
+N_PLAIN = captured_calls.N_PLAIN
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+def nested(seed, n=4, name="x"):
+    generator = torch.Generator().manual_seed(seed)
+    return {name: torch.randn(n, 3, generator=generator)}, (torch.rand(n, generator=generator), 2.0)
+
+
+def calculation(named, pair):
+    rows = next(iter(named.values()))
+    return {"sum": (rows * pair[0][:, None] * pair[1]).sum(1)}
+
+
+def test_inputs_of_one_form_have_the_same_one_and_other_inputs_another():
+    tensors = []
+    form = form_of(nested(0), tensors)
+    assert form == form_of(nested(1), [])
+    assert [tuple(tensor.shape) for tensor in tensors] == [(4, 3), (4,)]
+    others = [nested(0, n=5), nested(0, name="y"), (nested(0)[0], (nested(0)[1][0], 3.0))]
+    assert len({form, *(form_of(other, []) for other in others)}) == 4
+    assert form_of((object(),), []) is None
+
+
+def test_tensors_take_the_places_of_others():
+    tensors = []
+    form_of(nested(0), tensors)
+    rebuilt = with_tensors(nested(1), iter(tensors))
+    assert torch.equal(calculation(*rebuilt)["sum"], calculation(*nested(0))["sum"])
+
+
+def test_named_tuples_stay_what_they_are():
+    from maze_ppo.batch import FlatBatch
+
+    column = torch.zeros(3)
+    batch = FlatBatch("0", {"o": column}, {"a": column}, None, column, column, column)
+    rebuilt = with_tensors(batch, iter([torch.ones(3)] * 5))
+    assert type(rebuilt) is FlatBatch
+    assert rebuilt.policy_key == "0"
+    assert rebuilt.log_prob is None
+    assert rebuilt.returns.sum() == 3.0
+
+
+def test_constants_are_copied_once_to_each_device():
+    constants = DeviceConstants([torch.arange(3), torch.ones(2)])
+    first, second = (constants.on(torch.device("meta")) for _ in range(2))
+    assert first[0] is second[0]
+    assert first[0].device.type == "meta"
+    (index, _) = constants.on(torch.device("cpu"))
+    assert index.tolist() == [0, 1, 2]
+    assert len(constants.__getstate__()["_copies"]) == 1
+
+
+@on_a_gpu
+class TestOnAGPU:
+    device = torch.device("cuda", 0)
+
+    def calls(self, function, is_fixed=lambda: True):
+        return CapturedCalls(function, self.device, is_fixed, "a calculation")
+
+    def test_a_graph_gives_what_plain_calls_give(self):
+        calls = self.calls(calculation)
+        for i in range(3 * N_PLAIN):
+            n = 4 + i % 2
+            found = calls(*nested(i, n))["sum"].cpu()
+            torch.testing.assert_close(found, calculation(*nested(i, n))["sum"])
+        assert calls.n_graphs == 2
+
+    def test_it_draws_the_numbers_that_plain_calls_draw(self):
+        def draw(x):
+            return x + torch.randn_like(x) + torch.rand(x.shape, device=x.device)
+
+        calls, x = self.calls(draw), torch.zeros(5, device=self.device)
+        torch.cuda.manual_seed(3)
+        found = [calls(x).clone() for _ in range(N_PLAIN + 5)]
+        torch.cuda.manual_seed(3)
+        assert all(torch.equal(one, draw(x)) for one in found)
+        assert calls.n_graphs == 1
+        torch.cuda.manual_seed(4)
+        again = calls(x).clone()
+        torch.cuda.manual_seed(4)
+        assert torch.equal(again, draw(x))
+
+    @pytest.mark.parametrize("wait", [lambda x: x.sum().item(), lambda x: torch.ones(2).to(x.device).sum()])
+    @pytest.mark.parametrize("draws", [False, True])
+    def test_one_that_waits_for_the_gpu_is_called_plainly_and_says_so_once(self, wait, draws):
+        calls = self.calls(lambda x: x + wait(x) + (0.0 * torch.randn_like(x) if draws else 0.0))
+        x = torch.arange(3.0, device=self.device)
+        expected = x + wait(x)
+        for _ in range(N_PLAIN):
+            assert torch.equal(calls(x), expected)
+        with pytest.warns(RuntimeWarning, match="a calculation cannot be captured"):
+            assert torch.equal(calls(x), expected)
+        for _ in range(3):
+            assert torch.equal(calls(x), expected)
+        assert calls.n_graphs == 0
+        # What failed leaves nothing behind: others can still be captured, and draw
+        other = self.calls(lambda x: x + torch.rand_like(x))
+        for _ in range(N_PLAIN + 2):
+            assert bool((other(x) >= x).all())
+        assert other.n_graphs == 1
+
+    def test_nothing_is_captured_once_the_operations_may_change(self):
+        fixed = [True]
+        calls = self.calls(lambda x: 2.0 * x, lambda: fixed[0])
+        x = torch.ones(2, device=self.device)
+        for _ in range(N_PLAIN + 1):
+            calls(x)
+        assert calls.n_graphs == 1
+        fixed[0] = False
+        assert calls(x).tolist() == [2.0, 2.0]
+        assert calls.n_graphs == 0
+
+    def test_more_forms_than_are_captured_are_called_plainly(self, monkeypatch):
+        monkeypatch.setattr(captured_calls, "MOST_FORMS", 2)
+        calls = self.calls(lambda x: x + 1.0)
+        for _ in range(N_PLAIN + 2):
+            for n in (1, 2, 3):
+                assert calls(torch.zeros(n)).tolist() == [1.0] * n
+        assert calls.n_graphs == 2
