@@ -8,7 +8,7 @@ from maze_runtime.models.captured_calls import CapturedCalls
 from maze_runtime.models.device_constants import DeviceConstants
 from maze_runtime.models.input_form import form_of, with_tensors
 
-N_PLAIN = captured_calls.N_PLAIN
+N_PLAIN = 4
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 
@@ -66,7 +66,7 @@ class TestOnAGPU:
     device = torch.device("cuda", 0)
 
     def calls(self, function, is_fixed=lambda: True):
-        return CapturedCalls(function, self.device, is_fixed, "a calculation")
+        return CapturedCalls(function, self.device, is_fixed, n_plain=N_PLAIN, what="a calculation")
 
     def test_a_graph_gives_what_plain_calls_give(self):
         calls = self.calls(calculation)

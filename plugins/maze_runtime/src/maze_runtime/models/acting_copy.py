@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -11,38 +11,48 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_runtime.models.capabilities import AdvancesInNumPy
 from maze_runtime.models.flat_parameters import FlatParameters
 
+FlatT = TypeVar("FlatT", FlatParameters, None)
 
-class ActingCopy:
+
+class ActingCopy(Generic[FlatT]):
     """Who acts: small networks by a copy on the CPU, where NumPy answers sooner than a GPU could be asked.
 
     A copy is made where the model is on another device and every policy has a NumPy mirror; else the model acts itself.
 
     Args:
         model: being trained, on its device.
-        flat: parameters of it that change, those of the policies among them.
+        flat: parameters of it that change, those of the policies among them; None: anything may.
 
     Attributes:
         model: who acts.
         flat: the parameters of who acts that change.
     """
 
-    def __init__(self, model: Any, flat: FlatParameters) -> None:
+    def __init__(self, model: Any, flat: FlatT) -> None:
         self.model, self.flat = model, flat
-        self._trained = flat
-        if flat.data.device.type == "cpu":
+        self._trained, self._changing = model, flat
+        device = next(model.parameters(), torch.empty(0)).device if flat is None else flat.data.device
+        if device.type == "cpu":
             return
         on_cpu = copy.deepcopy(model).to(torch.device("cpu"))
         if not all(_acts_in_numpy(on_cpu, key) for key in on_cpu.spaces.policy_keys):
             return
-        taken = {id(parameter) for parameter in flat.parameters}
-        pairs = zip(model.parameters(), on_cpu.parameters(), strict=True)
-        self.model, self.flat = on_cpu, FlatParameters(on_cpu, [copied for own, copied in pairs if id(own) in taken])
-        assert [own.shape for own in self.flat.parameters] == [own.shape for own in flat.parameters], "another order"
+        self.model = on_cpu
+        if flat is not None:
+            taken = {id(parameter) for parameter in flat.parameters}
+            pairs = zip(model.parameters(), on_cpu.parameters(), strict=True)
+            self.flat = FlatParameters(on_cpu, [copied for own, copied in pairs if id(own) in taken])
+            shapes = [[own.shape for own in each.parameters] for each in (self.flat, flat)]
+            assert shapes[0] == shapes[1], "another order"
 
     def refresh(self) -> None:
         """Take the newest weights, once a rollout."""
-        if self.flat is not self._trained:
-            self.flat.data.copy_(self._trained.data)
+        if self.model is self._trained:
+            return
+        if self.flat is None or self._changing is None:
+            self.model.load_state_dict(self._trained.state_dict())
+        else:
+            self.flat.data.copy_(self._changing.data)
 
 
 def _acts_in_numpy(model: Any, policy_key: PolicyKey) -> bool:

@@ -19,8 +19,6 @@ from torch import Tensor
 
 from maze_runtime.models.input_form import Form, form_of, with_tensors
 
-N_PLAIN = 10
-"""So often inputs of one form come before the calculation is captured: libraries choose their kernels meanwhile."""
 MOST_FORMS = 32
 """Where inputs come in more forms than this, calculations with the others are never captured."""
 _ALIGNMENT = 64
@@ -95,13 +93,22 @@ class CapturedCalls:
             but its inputs and those that are written in place. It may draw from torch's own random state.
         device: a GPU.
         is_fixed: asked at every call whether that is so still; after the first no nothing is captured any more.
+        n_plain: so often inputs of one form come before the function is captured: libraries choose their kernels
+            meanwhile, and capturing takes as long as some hundred kernels.
         what: it is called, in the warning.
     """
 
     def __init__(
-        self, function: Callable[..., Any], device: torch.device, is_fixed: Callable[[], bool], what: str
+        self,
+        function: Callable[..., Any],
+        device: torch.device,
+        is_fixed: Callable[[], bool],
+        *,
+        n_plain: int,
+        what: str,
     ) -> None:
-        self._function, self._device, self._is_fixed, self._what = function, device, is_fixed, what
+        self._function, self._device, self._is_fixed = function, device, is_fixed
+        self._n_plain, self._what = n_plain, what
         self._forms: dict[Form, _Captured] = {}
         self._pool: Any = None
         self._is_given_up = False
@@ -122,7 +129,7 @@ class CapturedCalls:
             return self._plainly(inputs)
         if form.graph is None:
             form.n_calls += 1
-            if form.n_calls <= N_PLAIN or not self._capture(form, inputs, tensors):
+            if form.n_calls <= self._n_plain or not self._capture(form, inputs, tensors):
                 return self._plainly(inputs)
         assert form.inputs is not None
         form.inputs.write(tensors)
@@ -182,7 +189,6 @@ def _first(error: BaseException) -> BaseException:
 @contextmanager
 def _capturing(graph: Any, pool: Any, device: torch.device) -> Iterator[None]:
     stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-    gc.collect()
     collects = gc.isenabled()
     gc.disable()  # a graph that is thrown away while another is captured spoils that
     try:

@@ -19,6 +19,8 @@ from maze_runtime.models.recurrence import BEGINS, ActingStates, carries_state, 
 from maze_runtime.models.recurrent_mirror import RecurrentMirror
 from maze_runtime.models.same_operations import FixedOperations
 
+N_PLAIN = 50
+"""Evaluations often end before a number of rows was met so often."""
 _TRAIN_OTHERWISE = "train it with the trainer that it was written for"
 
 
@@ -48,10 +50,12 @@ class NetworkPolicy:
         self._evaluate: Callable[..., Any] = self._evaluate_plainly
         self._step: Callable[..., Any] = self._advance_plainly
         device = next(iter(model.parameters()), torch.empty(0)).device  # type: ignore[attr-defined]
-        if device.type != "cpu":
-            fixed = FixedOperations([cast(nn.Module, model)]).are_fixed
-            self._evaluate = CapturedCalls(self._evaluate, device, fixed, "acting")
-            self._step = CapturedCalls(self._step, device, fixed, "acting")
+        if device.type == "cuda":
+            is_fixed = FixedOperations([cast(nn.Module, model)]).are_fixed
+            self._evaluate, self._step = (
+                CapturedCalls(function, device, is_fixed, n_plain=N_PLAIN, what="acting")
+                for function in (self._evaluate_plainly, self._advance_plainly)
+            )
         self._states = _acting_states(model)
         self._recurrent_mirrors = _recurrent_mirrors(model, self._states) if mirror else {}
         self.last_logits: ArrayDict = {}

@@ -13,6 +13,7 @@ from maze_runtime.models.same_operations import FixedOperations
 from maze_runtime.training.bounded_compilation import BoundedCompilation
 
 Update = Callable[..., Tensor]
+N_PLAIN = 10
 
 
 def captured_update(
@@ -44,7 +45,7 @@ def captured_update(
             return True
         return recorded and operations.are_fixed()
 
-    calls = CapturedCalls(update, device, is_fixed, "the update")
+    calls = CapturedCalls(update, device, is_fixed, n_plain=N_PLAIN, what="the update")
 
     def run(*inputs: Any) -> Tensor:
         numbers: Tensor = calls(*inputs)

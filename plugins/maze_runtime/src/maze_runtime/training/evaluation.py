@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from maze_kernel.contracts.trainer import Statistics
     from maze_kernel.contracts.vector import VectorEnv
     from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, WorkerPool
+    from maze_runtime.models.acting_copy import ActingCopy
     from maze_runtime.rollout.episodes import EpisodeResult
     from maze_runtime.training.metric import Metric
 
@@ -196,23 +197,27 @@ class EvaluationPlayer:
         self._transforms: list[Transform] = [build(selection) for selection in transforms]
         self._policy_wrapper = policy_wrapper
         self._model = model
+        self._acting: ActingCopy[None] | None = None
         self._vector_env: VectorEnv | None = None
 
     def play(
         self, seeds: Sequence[int], policy_seed: int, deterministic: bool, states: Sequence[Mapping[str, Any]]
     ) -> list[EpisodeResult]:
         """One episode a seed, each in an environment of its own."""
+        from maze_runtime.models.acting_copy import ActingCopy
         from maze_runtime.models.policy_wrapper import wrap_policy
         from maze_runtime.rollout.episodes import run_episodes
 
         if self._vector_env is None:
             self._vector_env = wrap_batch(self._make_vector_env(len(seeds)), self._transforms, training=False)
         load_statistics(self._selections, self._transforms, states)
-        module: Any = self._model
+        acting = self._acting = self._acting or ActingCopy(self._model, None)
+        acting.refresh()
+        module: Any = acting.model
         was_training = module.training
         module.eval()
         try:
-            policy = wrap_policy(self._model.make_policy(policy_seed), self._policy_wrapper)
+            policy = wrap_policy(acting.model.make_policy(policy_seed), self._policy_wrapper)
             return run_episodes(self._vector_env, policy, seeds, deterministic=deterministic, with_events=True)
         finally:
             module.train(was_training)
