@@ -96,7 +96,8 @@ class SACTrainer:
     def _set_noise(self) -> None:
         torch.random.set_rng_state(self._torch_state)
         if self._device.type == "cuda":
-            torch.cuda.manual_seed(int(torch.randint(2**62, ())))
+            with torch.cuda.device(self._device):
+                torch.cuda.manual_seed(int(torch.randint(2**62, ())))
 
     def _cuda_devices(self) -> list[int]:
         return [self._device.index or 0] if self._device.type == "cuda" else []

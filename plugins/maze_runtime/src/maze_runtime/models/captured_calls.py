@@ -67,7 +67,7 @@ class _Inputs:
             (next(places) if is_sent else own).copy_(tensor)
         if views:
             self._buffer.copy_(staged, non_blocking=True)
-            self._under_way[turn].record()
+            self._under_way[turn].record(torch.cuda.current_stream(self._buffer.device))
 
 
 def _side_by_side(like: Sequence[Tensor], device: torch.device, *, pinned: bool = False) -> tuple[Tensor, list[Tensor]]:
