@@ -31,8 +31,7 @@ class ActingCopy(Generic[FlatT]):
     def __init__(self, model: Any, flat: FlatT) -> None:
         self.model, self.flat = model, flat
         self._trained, self._changing = model, flat
-        device = next(model.parameters(), torch.empty(0)).device if flat is None else flat.data.device
-        if device.type == "cpu":
+        if _is_on_cpu(model):
             return
         on_cpu = copy.deepcopy(model).to(torch.device("cpu"))
         if not all(_acts_in_numpy(on_cpu, key) for key in on_cpu.spaces.policy_keys):
@@ -53,6 +52,11 @@ class ActingCopy(Generic[FlatT]):
             self.model.load_state_dict(self._trained.state_dict())
         else:
             self.flat.data.copy_(self._changing.data)
+
+
+def _is_on_cpu(model: Any) -> bool:
+    parameter: torch.Tensor = next(model.parameters(), torch.empty(0))
+    return parameter.device.type == "cpu"
 
 
 def _acts_in_numpy(model: Any, policy_key: PolicyKey) -> bool:
