@@ -26,7 +26,7 @@ def make_model(assemble):
 
 @pytest.fixture
 def elsewhere(monkeypatch):
-    monkeypatch.setattr(acting_copy, "_is_on_cpu", lambda model: False)
+    monkeypatch.setattr(acting_copy, "_is_on_cpu", lambda weights: False)
 
 
 def logits(model):

@@ -6,6 +6,7 @@ import copy
 from typing import Any, Generic, TypeVar
 
 import torch
+from torch import Tensor
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_runtime.models.capabilities import AdvancesInNumPy
@@ -31,7 +32,7 @@ class ActingCopy(Generic[FlatT]):
     def __init__(self, model: Any, flat: FlatT) -> None:
         self.model, self.flat = model, flat
         self._trained, self._changing = model, flat
-        if _is_on_cpu(model):
+        if _is_on_cpu(next(model.parameters(), None) if flat is None else flat.data):
             return
         on_cpu = copy.deepcopy(model).to(torch.device("cpu"))
         if not all(_acts_in_numpy(on_cpu, key) for key in on_cpu.spaces.policy_keys):
@@ -54,9 +55,8 @@ class ActingCopy(Generic[FlatT]):
             self.flat.data.copy_(self._changing.data)
 
 
-def _is_on_cpu(model: Any) -> bool:
-    parameter: torch.Tensor = next(model.parameters(), torch.empty(0))
-    return parameter.device.type == "cpu"
+def _is_on_cpu(weights: Tensor | None) -> bool:
+    return weights is None or weights.device.type == "cpu"
 
 
 def _acts_in_numpy(model: Any, policy_key: PolicyKey) -> bool:
