@@ -143,6 +143,6 @@ def test_compiled_updates_equal_plain_ones_or_say_in_one_line_why_they_are_not_c
         warnings.simplefilter("always")
         compiled.train_epoch()
     told = [str(one.message) for one in caught if str(one.message).startswith("compile = true:")]
-    assert len(told) == int(compiled._gradient_step._compilation._is_eager)
+    assert len(told) == int(compiled._gradient_step._compilation.is_eager)
     assert not any("\n" in line for line in told)
     np.testing.assert_allclose(weights(plain), weights(compiled), rtol=1e-3, atol=2e-5)
