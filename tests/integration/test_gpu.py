@@ -4,8 +4,6 @@ import sys
 import warnings
 from pathlib import Path
 
-import gymnasium
-import numpy as np
 import pytest
 import torch
 
@@ -24,15 +22,15 @@ from maze_trajectories.recording import RecordingEnv
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]  # for this module and two_keys
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for film and two_keys
 
-HERE = __file__.rsplit("/", 1)[-1][:-3]
 KERNEL = Kernel.installed()
 CARTPOLE, PENDULUM = ({"use": "gym", "id": name} for name in ("CartPole-v1", "Pendulum-v1"))
 PROBE = "maze_testing.environments:"
 MULTI_DISCRETE = {"use": PROBE + "Identity", "kind": "multi-discrete"}
 MASKED = {"use": PROBE + "MaskedDict"}
 TWO_KEYS = {"use": "two_keys:SignThenVerdict"}
+FILM = {"use": "film:Film", "shape": [2, 44, 44]}
 DENSE = {"use": "auto", "hidden_units": [16]}
 PPO = {"use": "ppo", "n_rollout_steps": 32, "batch_size": 32, "n_optimization_epochs": 4, "epoch_length": 3}
 A2C = {"use": "a2c", "n_rollout_steps": 8, "epoch_length": 24}
@@ -49,8 +47,8 @@ KINDS = {
     "ppo masked dict": (MASKED, DENSE, PPO),
     "ppo two keys": (TWO_KEYS, DENSE, PPO),
     "ppo lstm": (CARTPOLE, LSTM, PPO),
-    "ppo images": ({"use": f"{HERE}:Film"}, NATURE, PPO),
-    "ppo auto images": ({"use": f"{HERE}:Film"}, {"use": "auto"}, PPO),
+    "ppo images": (FILM, NATURE, PPO),
+    "ppo auto images": (FILM, {"use": "auto"}, PPO),
     "a2c": (CARTPOLE, DENSE, A2C),
     "impala": (CARTPOLE, DENSE, IMPALA),
     "sac": (PENDULUM, DENSE, SAC),
@@ -60,34 +58,15 @@ KINDS = {
     "dqn": (CARTPOLE, DENSE, DQN),
     "dqn all": (MASKED, DENSE, {**DQN, "duelling": True, "prioritized": True}),
     "dqn two keys": (TWO_KEYS, DENSE, DQN),
-    "dqn images": ({"use": f"{HERE}:Film"}, NATURE, DQN),
+    "dqn images": (FILM, NATURE, DQN),
 }
 DRAWS_IN_TORCH = [name for name in KINDS if name.startswith("sac")]
 
 
-class Film(gymnasium.Env):
-    """Frames of noise, a stack of two; episodes of random length end or are cut."""
-
-    observation_space = gymnasium.spaces.Box(0, 255, (2, 44, 44), np.uint8)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self._frame(), {}
-
-    def step(self, action):
-        ends, cut = self.np_random.random(2) < 0.1
-        return self._frame(), float(action), bool(ends), bool(cut), {}
-
-    def _frame(self):
-        return self.np_random.integers(0, 256, (2, 44, 44), np.uint8)
-
-
 @pytest.fixture(autouse=True)
-def _importable(monkeypatch):
+def _exact(monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # numbers of the CPU are asked for
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
-    monkeypatch.setitem(sys.modules, HERE, sys.modules[__name__])
 
 
 @pytest.fixture

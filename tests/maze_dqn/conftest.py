@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for two_keys
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for film and two_keys
 
 
 @pytest.fixture

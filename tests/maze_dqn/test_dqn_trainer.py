@@ -2,7 +2,6 @@
 
 import sys
 
-import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -39,25 +38,7 @@ class NothingAllowedInTheEnd(MaskedDict):
         return observation, reward, False, ends, info
 
 
-class Film(gymnasium.Env):
-    """Frames of noise; episodes of random length end or are cut."""
-
-    observation_space = gymnasium.spaces.Box(0, 255, (36, 36), np.uint8)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self._frame(), {}
-
-    def step(self, action):
-        ends, cut = self.np_random.random(2) < 0.1
-        return self._frame(), float(action), bool(ends), bool(cut), {}
-
-    def _frame(self):
-        return self.np_random.integers(0, 256, (36, 36), np.uint8)
-
-
-STACKED = {"env": {"use": f"{HERE}:Film"}, "wrappers": [{"use": "observation-stack", "n": 3}], "model": {"use": "auto"}}
+STACKED = {"env": {"use": "film:Film"}, "wrappers": [{"use": "observation-stack", "n": 3}], "model": {"use": "auto"}}
 
 
 @pytest.fixture(autouse=True)
