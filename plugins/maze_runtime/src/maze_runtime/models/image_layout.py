@@ -24,8 +24,8 @@ def in_fast_layout(images: Tensor) -> Tensor:
     """The same images (B, C, H, W), their channels side by side in memory where a gradient is wanted.
 
     On the CPU the gradient of an 8 × 8 convolution with four input channels costs a quarter of what it costs with
-    planes; a forward pass alone costs a tenth more. On a GPU both together cost four fifths. Written
-    as two permutations, because `vmap` knows no memory formats.
+    planes; a forward pass alone costs a tenth more. On a GPU both together cost four fifths.
+    Written as two permutations, because `vmap` knows no memory formats.
     """
     if images.shape[1] == 1 or not torch.is_grad_enabled():
         return images

@@ -14,6 +14,7 @@ from maze_runtime.training.bounded_compilation import BoundedCompilation
 
 Update = Callable[..., Tensor]
 N_PLAIN = 10
+"""Updates come by the thousand, and one that is captured saves a millisecond."""
 
 
 def captured_update(
