@@ -197,6 +197,19 @@ class TestNetworksOfSingleAgents:
         with pytest.raises(MazeError, match="one agent each"):
             model.logits("cut", rows("cut", 2))
 
+    def test_the_only_agent_of_a_flat_environment_needs_no_number(self, build):
+        flat = StructuredSpaces(
+            observation={"0": spaces.Dict(x=box(3))}, action={"0": spaces.Dict(go=spaces.Discrete(2))}
+        )
+        model = build({"use": "auto", "separate_agent_nets": ["0"]}, flat)
+        x = np.random.default_rng(0).uniform(-1, 1, (4, 3)).astype(np.float32)
+        group = Group(np.arange(4), np.zeros(4, np.int64), {"x": x})
+        expected = model.policies["key_0"].networks[0]({"x": torch.from_numpy(x)})["go"].detach()
+        for mirror in (True, False):
+            logits = NetworkPolicy(model, mirror=mirror).logits("0", group)["go"]
+            np.testing.assert_allclose(logits, expected, atol=1e-6)
+        assert model.value("0", {"x": torch.from_numpy(x)}).shape == (4,)
+
 
 @pytest.mark.parametrize("up_to", [True, "concatenation"])
 def test_sharing_the_embedding_gives_each_policy_key_a_value_head(build, up_to):

@@ -106,6 +106,13 @@ def test_minibatches_cover_every_row_of_every_key_once(with_weights, with_base):
         assert max(counted) - min(counted) <= (0 if with_weights else 1)
 
 
+def test_a_minibatch_that_no_policy_key_has_a_decision_for_is_left_out():
+    rows = structured_batch({"often": 3, "seldom": 2})
+    parts = list(rows.minibatches(1, np.random.default_rng(0)))
+    assert all(part.decisions and len(part.value) for part in parts)
+    torch.testing.assert_close(torch.cat([part.value for part in parts]).sort().values, rows.value)
+
+
 @pytest.mark.parametrize("with_weights", [False, True])
 def test_a_minibatch_keeps_the_columns_of_a_decision_together(with_weights):
     rows = structured_batch({"often": 37, "seldom": 13}, with_weights=with_weights, with_base=True)

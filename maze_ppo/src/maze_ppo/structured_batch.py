@@ -132,6 +132,8 @@ class StructuredBatch(NamedTuple):
         blocks = columns.split([sum(of_keys) for of_keys in zip(*lengths, strict=True)], dim=1)
         for block, of_keys in zip(blocks, zip(*drawn_decisions, strict=True), strict=True):
             decisions = {key: drawn for key, drawn in zip(keys, of_keys, strict=True) if drawn.n_rows()}
+            if not decisions:  # each key's share is rounded down, and fewer decisions than minibatches are left of it
+                continue
             of_columns = dict(zip(names, block.unbind(0), strict=True))
             yield StructuredBatch(decisions, **of_columns)
 

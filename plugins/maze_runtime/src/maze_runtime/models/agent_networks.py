@@ -52,12 +52,15 @@ class AgentNetworks(nn.Module):
     def forward(self, inputs: TensorDict, agent_id: Tensor | None) -> TensorDict:
         """(B, ...) tensors by name, and the agent of each row (B,), to (B, ...) tensors by name.
 
-        States have a row a sequence, whose rows are one agent's; see `models.recurrence`.
+        States have a row a sequence, whose rows are one agent's; see `models.recurrence`. A flat environment, whose only
+        agent is never named, gives no agents.
 
         Raises:
-            MazeError: no agents given, or one without a network.
+            MazeError: no agents given where there are several, or one without a network.
         """
         if agent_id is None:
+            if len(self.networks) == 1:
+                return self.networks[0](inputs)  # type: ignore[no-any-return]
             raise MazeError("these networks belong to one agent each", help="say which agent decides: pass agent_id")
         if torch.compiler.is_compiling():
             return _choose([network(inputs) for network in self.networks], agent_id)
@@ -93,10 +96,12 @@ def _choose(outputs: list[TensorDict], agent_id: Tensor) -> TensorDict:
     return {name: torch.stack([output[name] for output in outputs])[agent_id, rows] for name in outputs[0]}
 
 
-def mirror_by_agent(mirrors: Sequence[Mirror]) -> Callable[[ArrayDict, np.ndarray], ArrayDict]:
+def mirror_by_agent(mirrors: Sequence[Mirror]) -> Callable[..., ArrayDict]:
     """`AgentNetworks` in NumPy, from what mirrors each agent's network."""
 
-    def run(observation: ArrayDict, agent_id: np.ndarray) -> ArrayDict:
+    def run(observation: ArrayDict, agent_id: np.ndarray | None = None) -> ArrayDict:
+        if agent_id is None:
+            return mirrors[0](observation)
         first = int(agent_id[0])
         if (agent_id == first).all():
             return mirrors[first](observation)
