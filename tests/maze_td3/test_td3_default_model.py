@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from maze_kernel.errors import RequestError
 from maze_runtime.training.resume import stored_experiment
+from maze_runtime.training.train import train
 from maze_suite import RunContext
 
 TRAINER = {"use": "td3", "initial_buffer_size": 8, "batch_size": 8, "epoch_length": 8, "n_epochs": 1}
@@ -29,8 +31,9 @@ def test_units_are_those_of_the_preset_unless_the_experiment_says_otherwise(conf
     assert config()["vector"]["n_envs"] == 1
 
 
-def test_a_run_that_was_begun_without_a_model_keeps_none(tmp_path):
-    """Its weights are those of the defaults of its time."""
+@pytest.fixture
+def older(tmp_path):
+    """A run directory whose experiment says nothing of a model, as versions before these defaults left them."""
     env = {"use": "gym", "id": "Pendulum-v1"}
     experiment = {"name": "older", "env": env, "trainer": TRAINER, "evaluation": {"n_episodes": 1}}
     RunContext(experiment=experiment, run_dir=tmp_path / "run", silent=True).train()
@@ -39,4 +42,20 @@ def test_a_run_that_was_begun_without_a_model_keeps_none(tmp_path):
     stored = json.loads(path.read_text())
     del stored["experiment"]["model"]
     path.write_text(json.dumps(stored))
-    assert stored_experiment(tmp_path / "run").experiment.model is None
+    return tmp_path / "run", experiment
+
+
+def test_a_run_that_was_begun_without_a_model_keeps_none(older):
+    """Its weights are those of the defaults of its time."""
+    run, _ = older
+    assert stored_experiment(run).experiment.model is None
+
+
+def test_a_file_that_says_nothing_of_a_model_does_not_give_it_one(older):
+    run, experiment = older
+    more = {**experiment, "trainer": {**TRAINER, "n_epochs": 2}}
+    loaded = RunContext(experiment=more, silent=True).loaded
+    with pytest.raises(RequestError, match="cannot change what it trains") as refused:
+        train(loaded, loaded.kernel, resume=run)
+    assert refused.value.received == "model"
+    assert "without a FILE" in refused.value.help

@@ -52,8 +52,8 @@ class AgentNetworks(nn.Module):
     def forward(self, inputs: TensorDict, agent_id: Tensor | None) -> TensorDict:
         """(B, ...) tensors by name, and the agent of each row (B,), to (B, ...) tensors by name.
 
-        States have a row a sequence, whose rows are one agent's; see `models.recurrence`. A flat environment, whose only
-        agent is never named, gives no agents.
+        States have a row a sequence, whose rows are one agent's; see `models.recurrence`. The only agent of a flat
+        environment is not named.
 
         Raises:
             MazeError: no agents given where there are several, or one without a network.

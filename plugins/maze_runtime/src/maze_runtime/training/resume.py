@@ -100,7 +100,9 @@ def check_compatible(stored: Mapping[str, Any], wanted: LoadedExperiment) -> Non
     Raises:
         RequestError: naming every key that may not change.
     """
-    differences = [found for found in _differences(stored, wanted.resolved) if not _is_free(_dotted(found.path))]
+    # A run that was begun without a model has the networks of its time, not those that go with a trainer today
+    before = {"model": None, **stored}
+    differences = [found for found in _differences(before, wanted.resolved) if not _is_free(_dotted(found.path))]
     new_options = [found.path for found in differences if found.unsaid]
     defaults = _by_default(wanted, new_options) if new_options else {}
     changed = [
@@ -109,11 +111,13 @@ def check_compatible(stored: Mapping[str, Any], wanted: LoadedExperiment) -> Non
         if not found.unsaid or _value_at(defaults, found.path) != _value_at(wanted.resolved, found.path)
     ]
     if changed:
+        keeps_networks = "model" in changed and stored.get("model") is None
         raise RequestError(
             "a resumed run cannot change what it trains",
             received=", ".join(changed[:5]) + (" …" if len(changed) > 5 else ""),
             expected=f"changes of {', '.join((*_FREE_KEYS, *_FREE_TABLES))} and vector.mode only",
-            help='start a new run with initialize_from = "RUN" to go on from its weights',
+            help='start a new run with initialize_from = "RUN" to go on from its weights'
+            + ("; without a FILE the run keeps its own networks" if keeps_networks else ""),
         )
 
 
