@@ -15,6 +15,7 @@ from maze_deployment.export import TOLERANCE, export_checkpoint, export_policy
 from maze_deployment.random_observations import random_observations
 from maze_kernel.cli.app import make_app
 from maze_kernel.config.load import experiment_from_mapping
+from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import Group
 from maze_kernel.errors import MazeError, RequestError
@@ -181,6 +182,37 @@ def test_each_policy_key_becomes_a_file(format_name, tmp_path):
     assert [file.path.stem for file in written.files] == ["policy-select", "policy-cut"]
     described = json.loads(written.description.read_text())
     assert described["wrappers_outside"] == ["time-limit"]
+
+
+@pytest.mark.parametrize("format_name", [pytest.param("onnx", marks=pytest.mark.slow), "torch-export"])
+def test_a_file_is_told_which_agent_decides_where_each_has_a_network(format_name, tmp_path):
+    class Team(FlatEnv):
+        structured_spaces = StructuredSpaces(
+            observation={"member": spaces.Dict(place=spaces.Box(-1, 1, (3,)))},
+            action={"member": spaces.Dict(go=spaces.Discrete(4))},
+            agent_counts={"member": 3},
+        )
+
+    loaded = experiment(Team, model={"use": "auto", "separate_agent_nets": ["member"]})
+    checkpoint = checkpoint_of(loaded)
+    path = tmp_path / f"policy{FORMATS[format_name][1]}"
+    written = export_checkpoint(loaded, loaded.kernel, checkpoint, path, format_name)
+    assert json.loads(written.description.read_text())["policies"]["member"]["n_agents"] == 3
+    rng = np.random.default_rng(1)
+    observation = {"place": rng.uniform(-1, 1, (N, 3)).astype(np.float32)}
+    agents = rng.integers(3, size=N)
+    policy = NetworkPolicy(load_weights(Assembly(loaded, loaded.kernel).make_model(), weights_of(checkpoint)))
+    expected = policy.act("member", Group(np.arange(N), agents, observation), deterministic=True)["go"]
+    others = policy.act("member", Group(np.arange(N), (agents + 1) % 3, observation), deterministic=True)["go"]
+    assert (expected != others).any(), "all agents act alike: nothing is shown"
+    if format_name == "onnx":
+        inputs = {**observation, "actor.agent_id": agents}
+        actions = onnx_file.run(path.read_bytes(), inputs, (["go"], ["go"]))[0]["go"]
+    else:
+        program = torch.export.load(path).module()
+        places = {"place": torch.from_numpy(observation["place"])}
+        actions = program(places, agent_id=torch.from_numpy(agents))[0]["go"].numpy()
+    np.testing.assert_array_equal(actions, expected)
 
 
 @pytest.mark.slow

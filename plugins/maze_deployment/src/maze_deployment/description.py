@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from gymnasium import spaces
 
-from maze_deployment.policy_graph import state_names
+from maze_deployment.policy_graph import n_agents, state_names
 from maze_kernel import __version__
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import ActorCritic
@@ -43,6 +43,7 @@ def describe_export(
                 "action": _describe_dict(inner.action[key]),
                 "logits": {name: list(shape) for name, shape in model.distributions[key].logits_shapes().items()},
                 **_describe_states(model, key),
+                **({"n_agents": n_agents(model, key)} if n_agents(model, key) else {}),
             }
             for key, path in paths.items()
         },

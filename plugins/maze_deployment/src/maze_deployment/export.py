@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 import numpy as np
@@ -18,7 +18,7 @@ import torch
 
 from maze_deployment import onnx_file
 from maze_deployment.description import describe_export
-from maze_deployment.policy_graph import NEXT_STATE, STATE, PolicyGraph, state_names
+from maze_deployment.policy_graph import ACTOR, NEXT_STATE, STATE, PolicyGraph, state_names
 from maze_deployment.random_observations import random_observations
 from maze_deployment.source import open_source
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
@@ -172,10 +172,15 @@ def _bound_transforms(assembly: Assembly, checkpoint: Checkpoint) -> tuple[Struc
 
 @attrs.frozen
 class _Example:
-    """Random observations and states of one policy key, and what the policy makes of them on its usual way."""
+    """Random observations, states and agents of one policy key, and what the policy makes of them on its usual way.
+
+    Attributes:
+        agents: who decides, where a file is told; else empty.
+    """
 
     observation: ArrayDict
     states: ArrayDict
+    agents: ArrayDict
     logits: ArrayDict
     after: ArrayDict
     act: Callable[[ArrayDict], ArrayDict]
@@ -193,7 +198,8 @@ class _Example:
             name: rng.uniform(-1.0, 1.0, (N_CHECKED, *shape)).astype(np.float32)
             for name, shape in graph.state_shapes.items()
         }
-        logits, after = _usual_way(model, key, seen, states)
+        agents = {"agent_id": rng.integers(graph.n_agents, size=N_CHECKED)} if graph.n_agents else {}
+        logits, after = _usual_way(model, key, seen, states, agents)
 
         def act(logits: ArrayDict) -> ArrayDict:
             action = model.distributions[key].mode_numpy(logits)
@@ -201,29 +207,36 @@ class _Example:
                 action = transform.action(key, action)
             return action
 
-        return cls(raw, states, logits, after, act)
+        return cls(raw, states, agents, logits, after, act)
 
     def inputs(self) -> ArrayDict:
         """By their names in a file."""
-        return {**self.observation, **{f"{STATE}.{name}": array for name, array in self.states.items()}}
+        states = {f"{STATE}.{name}": array for name, array in self.states.items()}
+        return {**self.observation, **states, **{f"{ACTOR}.{name}": array for name, array in self.agents.items()}}
 
-    def tensors(self) -> tuple[dict[str, torch.Tensor], ...]:
-        """As the arguments of `PolicyGraph`."""
-        groups = [self.observation, self.states] if self.states else [self.observation]
-        return tuple({name: torch.from_numpy(array) for name, array in group.items()} for group in groups)
+    def tensors(self) -> dict[str, Any]:
+        """As the arguments of `PolicyGraph`, by name."""
+        groups = {"observation": self.observation, **({"states": self.states} if self.states else {})}
+        return {name: _tensors(group) for name, group in groups.items()} | _tensors(self.agents)
 
 
-def _usual_way(model: ActorCritic, key: PolicyKey, seen: ArrayDict, states: ArrayDict) -> tuple[ArrayDict, ArrayDict]:
+def _tensors(arrays: ArrayDict) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+
+
+def _usual_way(
+    model: ActorCritic, key: PolicyKey, seen: ArrayDict, states: ArrayDict, agents: ArrayDict
+) -> tuple[ArrayDict, ArrayDict]:
     """Logits, and the states after one step."""
     names = state_names(model, key)
     inputs = {**seen, **{names[name]: array for name, array in states.items()}}
     if states:
         inputs[BEGINS] = np.zeros(N_CHECKED, np.float32)
     with torch.inference_mode():
-        tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in inputs.items()}
+        tensors, agent_id = _tensors(inputs), _tensors(agents).get("agent_id")
         if not states:
-            return {name: tensor.numpy() for name, tensor in model.logits(key, tensors).items()}, {}
-        logits, _, after = cast(RecurrentModel, model).advance(key, tensors, with_value=False)
+            return {name: tensor.numpy() for name, tensor in model.logits(key, tensors, agent_id).items()}, {}
+        logits, _, after = cast(RecurrentModel, model).advance(key, tensors, agent_id, with_value=False)
         return {name: tensor.numpy() for name, tensor in logits.items()}, {
             name: after[own].numpy() for name, own in names.items()
         }
@@ -261,12 +274,13 @@ def output_names(action: Iterable[str], logits: Iterable[str], states: Iterable[
     return (*of_heads, *(f"{NEXT_STATE}.{name}" for name in states))
 
 
-def _traced(graph: PolicyGraph, example: tuple[dict[str, torch.Tensor], ...]) -> torch.export.ExportedProgram:
-    batch = torch.export.Dim("batch", min=1)
-    shapes = tuple({name: {0: batch} for name in group} for group in example)
+def _traced(graph: PolicyGraph, example: dict[str, Any]) -> torch.export.ExportedProgram:
+    rows = {0: torch.export.Dim("batch", min=1)}
+    shapes = {name: dict.fromkeys(group, rows) if isinstance(group, dict) else rows for name, group in example.items()}
+    args, kwargs = _split(example)
     try:
         with torch.no_grad():
-            return torch.export.export(graph, example, dynamic_shapes=shapes, strict=False)
+            return torch.export.export(graph, args, kwargs, dynamic_shapes=shapes, strict=False)
     except MazeError:
         raise
     except Exception as error:
@@ -277,10 +291,17 @@ def _traced(graph: PolicyGraph, example: tuple[dict[str, torch.Tensor], ...]) ->
         ) from error
 
 
-def _run(program: torch.export.ExportedProgram, example: tuple[dict[str, torch.Tensor], ...]) -> list[ArrayDict]:
+def _split(example: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Dicts by their place, and who decides by name: so a program is called."""
+    dicts = tuple(group for group in example.values() if isinstance(group, dict))
+    return dicts, {name: tensor for name, tensor in example.items() if not isinstance(tensor, dict)}
+
+
+def _run(program: torch.export.ExportedProgram, example: dict[str, Any]) -> list[ArrayDict]:
     """Actions, logits and the states after the step."""
+    args, kwargs = _split(example)
     with torch.inference_mode():
-        groups = program.module()(*example)
+        groups = program.module()(*args, **kwargs)
     arrays = [{name: value.numpy() for name, value in group.items()} for group in groups]
     return arrays if len(arrays) == 3 else [*arrays, {}]
 

@@ -21,6 +21,8 @@ TensorDict = dict[str, Tensor]
 
 STATE, NEXT_STATE = "state", "next_state"
 """What the names of states begin with where they go into a file and where they leave it."""
+ACTOR = "actor"
+"""What the name of the agent who decides begins with where it goes into a file."""
 
 
 def state_names(model: ActorCritic, policy_key: PolicyKey) -> dict[str, str]:
@@ -29,6 +31,12 @@ def state_names(model: ActorCritic, policy_key: PolicyKey) -> dict[str, str]:
         return {}
     names = [name for name in cast(RecurrentModel, model).state_shapes(policy_key) if not is_of_critic(name)]
     return {name.replace(":state/", ".").replace(".model/", "."): name for name in names}
+
+
+def n_agents(model: ActorCritic, policy_key: PolicyKey) -> int:
+    """How many agents of a key have networks of their own, so that a file is told who decides; 0: it is not."""
+    own: int = model.n_agent_networks(policy_key) if hasattr(model, "n_agent_networks") else 0
+    return own if own > 1 else 0
 
 
 class PolicyGraph(nn.Module):
@@ -42,6 +50,7 @@ class PolicyGraph(nn.Module):
 
     Attributes:
         state_shapes: of what the policy carries from step to step, by its name outside; empty: it carries nothing.
+        n_agents: see the function.
 
     Raises:
         RequestError: a transform has no form in torch.
@@ -57,16 +66,20 @@ class PolicyGraph(nn.Module):
         self.model = _without_critics(model)
         self._transforms = tuple(transforms)
         self._distribution = model.distributions[policy_key]
+        self.n_agents = n_agents(model, policy_key)
         self._states = state_names(model, policy_key)
         inner = cast(RecurrentModel, model).state_shapes(policy_key) if self._states else {}
         self.state_shapes = {name: inner[own] for name, own in self._states.items()}
 
-    def forward(self, observation: TensorDict, states: TensorDict | None = None) -> tuple[TensorDict, ...]:
+    def forward(
+        self, observation: TensorDict, states: TensorDict | None = None, *, agent_id: Tensor | None = None
+    ) -> tuple[TensorDict, ...]:
         """One step of B episodes.
 
         Args:
             observation: (B, ...) of the environment, by key.
             states: (B, S) after the step before, zero where an episode begins; None where there are none.
+            agent_id: (B,) int64, who decides; None where agents have no networks of their own.
 
         Returns:
             (B, ...) actions for the environment and (B, L) logits, by head; and the states (B, S) where there are any.
@@ -75,20 +88,22 @@ class PolicyGraph(nn.Module):
         for transform in self._transforms:
             observation = transform.export_observation(key, observation)
         if states is None:
-            logits, after = self.model.logits(key, observation), None  # type: ignore[operator]
+            logits, after = self.model.logits(key, observation, agent_id), None  # type: ignore[operator]
         else:
-            logits, after = self._advance(observation, states)
+            logits, after = self._advance(observation, states, agent_id)
         action: TensorDict = self._distribution.mode(logits)
         for transform in reversed(self._transforms):
             action = transform.export_action(key, action)
         actions = {head: action[head] for head in self.heads}
         return (actions, logits) if after is None else (actions, logits, after)
 
-    def _advance(self, observation: TensorDict, states: TensorDict) -> tuple[TensorDict, TensorDict]:
+    def _advance(
+        self, observation: TensorDict, states: TensorDict, agent_id: Tensor | None
+    ) -> tuple[TensorDict, TensorDict]:
         inner = {own: states[name] for name, own in self._states.items()}
         inner[BEGINS] = torch.zeros_like(next(iter(inner.values()))[:, 0])
         logits, _, after = self.model.advance(  # type: ignore[operator]
-            self.policy_key, {**observation, **inner}, with_value=False
+            self.policy_key, {**observation, **inner}, agent_id, with_value=False
         )
         return logits, {name: after[own] for name, own in self._states.items()}
 

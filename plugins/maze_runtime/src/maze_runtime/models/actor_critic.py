@@ -158,6 +158,11 @@ class StructuredActorCritic(nn.Module):
         mirrors = [mirror for mirror in agents if mirror is not None]
         return mirror_by_agent(mirrors) if len(mirrors) == len(agents) else None
 
+    def n_agent_networks(self, policy_key: PolicyKey) -> int:
+        """How many agents of a key act by networks of their own; 0: all share one."""
+        parts = (self._policy[policy_key], self._shared.get(policy_key))
+        return max(len(own.networks) if isinstance(own, AgentNetworks) else 0 for own in parts)
+
     def native_evaluation(self, policy_key: PolicyKey) -> NativeEvaluation | None:
         """See `EvaluatesOutsideTorch`."""
         policy, shared, critic = (own.get(policy_key) for own in (self._policy, self._shared, self._critic))

@@ -92,7 +92,7 @@ def _rows_of(name: str, tensor: Tensor, rows: Tensor, agent_id: Tensor, agent: i
 
 def _choose(outputs: list[TensorDict], agent_id: Tensor) -> TensorDict:
     """Row by row from the network of its agent; every network has seen every row, so that shapes are fixed."""
-    rows = torch.arange(len(agent_id), device=agent_id.device)
+    rows = torch.arange(agent_id.shape[0], device=agent_id.device)  # `len` would be a constant of what is traced
     return {name: torch.stack([output[name] for output in outputs])[agent_id, rows] for name in outputs[0]}
 
 
