@@ -122,12 +122,13 @@ def test_they_compile(name):
     check_compiled_block(lambda: build(name, STACKED, (3, 4)))
 
 
-def test_vectors_are_no_histories():
+@pytest.mark.parametrize("name", ["lstm", "lstm-last-step"])
+def test_vectors_are_no_histories(name):
     with pytest.raises(BlockError, match="'history'") as caught:
-        build("lstm", {}, (4,))
+        build(name, {}, (4,))
     assert "(4,)" in caught.value.received
     assert "2 dimensions" in caught.value.expected
-    assert "LSTM" in caught.value.what
+    assert "lstm" in caught.value.what.lower()
 
 
 @pytest.mark.parametrize("options", [{"hidden_size": 0}, {"num_layers": 0}])

@@ -113,6 +113,9 @@ def test_what_cannot_be_carried_is_refused():
     with pytest.raises(BlockError, match="one vector a step") as caught:
         build("gru", in_shape=(7, D))
     assert "(7, 4)" in caught.value.received
+    with pytest.raises(BlockError, match="stacked history") as caught:
+        build("gru", stateful=False)
+    assert "stateful = true" in caught.value.help
     for name in ("gru-last-step", "lstm-last-step"):
         with pytest.raises(ExperimentError, match="stateful"):
             select(KERNEL, "block", {"use": name, "stateful": True})

@@ -20,6 +20,7 @@ def make_lstm(
     """The target of the block `lstm`."""
     if options.stateful:
         return StatefulRecurrent("lstm", in_keys, out_keys, in_shapes, options)
+    _require_history("lstm", in_keys, in_shapes)
     return LSTM(in_keys, out_keys, in_shapes, options)
 
 
@@ -29,7 +30,20 @@ def make_gru(
     """The target of the block `gru`."""
     if options.stateful:
         return StatefulRecurrent("gru", in_keys, out_keys, in_shapes, options)
+    _require_history("gru", in_keys, in_shapes)
     return GRU(in_keys, out_keys, in_shapes, options)
+
+
+def _require_history(cell: Cell, in_keys: Sequence[str], in_shapes: Sequence[Sequence[int]]) -> None:
+    """One vector a step is what memory reads, which is asked for by another option."""
+    if len(in_keys) == 1 and len(in_shapes[0]) == 1:
+        raise BlockError(
+            f"{cell} reads a stacked history (T, D), and {in_keys[0]!r} is one vector",
+            received=f"shape {tuple(in_shapes[0])}",
+            expected="2 dimensions without the batch",
+            help="carry a state from step to step with stateful = true, or stack observations (wrapper "
+            "observation-stack)",
+        )
 
 
 @same_operations
