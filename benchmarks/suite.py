@@ -138,7 +138,7 @@ def main() -> None:
         "--settings",
         choices=(*SETTINGS, *read_candidates()),
         default="default",
-        help="each library's own, our examples', or a candidate's",
+        help="each library's own (longer: for more steps), our examples', or a candidate's",
     )
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="libraries, algorithms, tasks")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

@@ -91,8 +91,8 @@ def _group(task: Task, jobs: Sequence[Job], results: Results) -> Group:
 
 def report(results: Results, tasks: Mapping[str, Task], planned: Sequence[Job]) -> str:
     """Tables of what is finished, then what failed and what of the plan is left."""
-    parts = [*_default_tables(results, tasks), *_tuned_table(results, tasks), *_candidate_tables(results, tasks)]
-    parts += _failures(results)
+    parts = [*_default_tables(results, tasks), *_longer_table(results, tasks), *_tuned_table(results, tasks)]
+    parts += [*_candidate_tables(results, tasks), *_failures(results)]
     left = [job for job in planned if job not in results.curves]
     parts.append(f"{len(planned) - len(left)} of the {len(planned)} jobs of this plan are finished.")
     return "\n\n".join([*parts, *_left(left)])
@@ -103,7 +103,8 @@ def write_page(page: Path, results: Results, tasks: Mapping[str, Task], planned:
     parts = _default_tables(results, tasks)
     for name, title in write_pictures(page.parents[1] / "figures", results, tasks).items():
         parts.append(f"![{title}](../figures/{name})")
-    parts += [*_tuned_table(results, tasks), *_candidate_tables(results, tasks), *_failures(results)]
+    parts += [*_longer_table(results, tasks), *_tuned_table(results, tasks), *_candidate_tables(results, tasks)]
+    parts += _failures(results)
     parts += _left([job for job in planned if job not in results.curves])
     page.write_text(replace_marked(page.read_text(encoding="utf-8"), "\n\n".join(parts), BEGIN, END), encoding="utf-8")
 
@@ -126,6 +127,18 @@ def _default_tables(results: Results, tasks: Mapping[str, Task]) -> list[str]:
     groups = groups_of(results, tasks, "default")
     if not groups:
         return ["Nothing is finished."]
+    title = f"Each library's own defaults, task by task. {_ran(results, groups)}"
+    return [*_together(groups, tasks), NARROW, _beside_the_peer(title, groups)]
+
+
+def _longer_table(results: Results, tasks: Mapping[str, Task]) -> list[str]:
+    groups = groups_of(results, tasks, "longer")
+    title = f"Each library's own defaults with more steps. {_ran(results, groups)}"
+    return [_beside_the_peer(title, groups)] if groups else []
+
+
+def _beside_the_peer(title: str, groups: Sequence[Group]) -> str:
+    """A row a task, algorithm and number of steps."""
     header = ["task", "algorithm", "steps", *_columns(NAMES["maze"]), *_columns(NAMES["sb3"]), "P(Maze better)"]
     by_place: dict[tuple[str, str, int], dict[str, Group]] = {}
     for group in groups:
@@ -134,8 +147,7 @@ def _default_tables(results: Results, tasks: Mapping[str, Task]) -> list[str]:
         [task, algorithm, _thousands(steps), *_cells(own.get("maze")), *_cells(own.get("sb3")), _probability(own)]
         for (task, algorithm, steps), own in by_place.items()
     ]
-    title = f"Each library's own defaults, task by task. {_ran(results, groups)}"
-    return [*_together(groups, tasks), NARROW, table_of(title, header, rows)]
+    return table_of(title, header, rows)
 
 
 def _columns(name: str) -> list[str]:

@@ -12,7 +12,7 @@ import attrs
 TABLE = Path(__file__).with_name("suite_tasks.toml")
 CANDIDATES = Path(__file__).with_name("suite_candidates.toml")
 LIBRARIES = ("maze", "sb3")
-SETTINGS = ("default", "tuned")
+SETTINGS = ("default", "longer", "tuned")
 WITHOUT_PEER = ("IMPALA",)
 REPORTED = range(5)
 """Seeds of the tables of each library's defaults and of tuned settings; on others defaults are searched."""
@@ -31,6 +31,7 @@ class Task:
         policy: of the peer.
         no_peer: algorithms that the peer does not have there.
         n_episodes: of an evaluation.
+        longer: algorithms whose own defaults are also run for more steps, of both libraries.
         tuned: algorithm to `file`, `steps`, and `overrides` of its values.
         published: algorithm to `score` and `steps`.
         others: algorithm to further libraries and what they publish after as many steps.
@@ -47,6 +48,7 @@ class Task:
     is_atari: bool = False
     no_peer: Sequence[str] = ()
     n_episodes: int = 20
+    longer: Mapping[str, int] = attrs.field(factory=dict)
     tuned: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     published: Mapping[str, Mapping[str, float]] = attrs.field(factory=dict)
     others: Mapping[str, Mapping[str, float]] = attrs.field(factory=dict)
@@ -71,7 +73,7 @@ class Candidate:
 
 @attrs.frozen(kw_only=True)
 class Job:
-    """One training. Its `name` is that of its file; `settings` is "default", "tuned" or the name of a candidate."""
+    """One training. Its `name` is that of its file; `settings` is one of `SETTINGS` or the name of a candidate."""
 
     settings: str
     library: str
@@ -115,7 +117,7 @@ def jobs_of(
 
     Args:
         tasks: of `read_tasks`.
-        settings: "default", or "tuned" or the name of a candidate, which ours alone has.
+        settings: "default" or "longer", or "tuned" or the name of a candidate, which ours alone has.
         seeds: of each.
         only: names of libraries, algorithms and tasks; of each of the three kinds those named, all where none is.
         steps_factor: times the steps of the table.
@@ -150,13 +152,15 @@ def steps_of(task: Task, settings: str) -> Mapping[str, int]:
         return {algorithm: int(tuned["steps"]) for algorithm, tuned in task.tuned.items()}
     if settings == "default":
         return task.algorithms
+    if settings == "longer":
+        return task.longer
     own = read_candidates()[settings].algorithm
     return {algorithm: steps for algorithm, steps in task.algorithms.items() if algorithm == own}
 
 
 def libraries_of(task: Task, algorithm: str, settings: str) -> tuple[str, ...]:
     """Ours, and the peer where it has the algorithm."""
-    has_peer = settings == "default" and algorithm not in (*WITHOUT_PEER, *task.no_peer)
+    has_peer = settings in ("default", "longer") and algorithm not in (*WITHOUT_PEER, *task.no_peer)
     return LIBRARIES if has_peer else LIBRARIES[:1]
 
 

@@ -84,7 +84,7 @@ def test_names_of_files_tell_all_jobs_apart(module, tasks):
     jobs = [
         job
         for factor in (1, 0.5)
-        for s in ("default", "tuned")
+        for s in ("default", "longer", "tuned")
         for job in jobs_of(tasks, settings=s, steps_factor=factor)
     ]
     assert len({job.name for job in jobs}) == len(set(jobs)) == len(jobs)
@@ -152,6 +152,22 @@ def test_seeds_of_a_search_stand_beside_candidates_and_not_among_the_defaults(mo
     iqm, _, ends, n = (cell.strip() for cell in row.split("|")[4:8])
     assert (iqm, ends, n) == ("12", "10 … 14", "5")
     assert "| CartPole-v1 | 12.5 (6) | 2 (5) | 114 (1) |" in text
+
+
+def test_runs_with_more_steps_stand_in_a_table_of_their_own(module, results, tasks):
+    suite_report, suite_results = module("suite_report"), module("suite_results")
+    before = suite_report.report(results, tasks, [])
+    jobs = module("suite_tasks").jobs_of(tasks, settings="longer", seeds=[0], only=["SAC", "Walker2d-v5"])
+    assert [(job.library, job.steps) for job in jobs] == [("maze", 60_000), ("sb3", 60_000)]
+    for job in jobs:
+        results.curves[job] = suite_results.Curve(
+            env_steps=np.array([60_000]), scores=np.array([777.0]), seconds=60.0, versions={"gymnasium": "1.0"}
+        )
+    after = suite_report.report(results, tasks, [])
+    first, _, longer = after.partition("Each library's own defaults with more steps")
+    assert "777" not in first
+    assert longer.count("777") >= 2
+    assert first.strip("* \n") in before
 
 
 def test_packed_results_come_back(module, results, tmp_path):
