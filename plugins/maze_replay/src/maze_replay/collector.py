@@ -11,6 +11,7 @@ from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import FinalObservation, Group, TakenStep, Tick, VectorEnv
 from maze_replay.replay import ReplayBuffer
+from maze_replay.room import room_for, warn_of_too_little
 from maze_replay.scales import ScalesOfNow
 from maze_replay.series import ActorSeries
 from maze_replay.ticks import kept
@@ -64,12 +65,14 @@ class TransitionStore:
         self._gamma = gamma
         self._report = report
         self._series: dict[PolicyKey, ActorSeries] = {}
-        for key in spaces.policy_keys:
-            n_agents = spaces.agent_counts[key]
-            n_rings = n_envs * max(1, n_agents)
-            replay = make_replay(spaces.observation[key], spaces.action[key], n_rings, size)
-            self._series[key] = ActorSeries(replay, n_envs, n_agents)
+        with room_for(size):
+            for key in spaces.policy_keys:
+                n_agents = spaces.agent_counts[key]
+                n_rings = n_envs * max(1, n_agents)
+                replay = make_replay(spaces.observation[key], spaces.action[key], n_rings, size)
+                self._series[key] = ActorSeries(replay, n_envs, n_agents)
         self.replay = {key: series.replay for key, series in self._series.items()}
+        warn_of_too_little(sum(replay.n_bytes for replay in self.replay.values()), size)
         self._flat_steps = _FlatSteps(n_envs)
         self._is_seen = False
         # Environments of one actor that decides in every tick; None: there are others.

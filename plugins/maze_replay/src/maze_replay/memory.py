@@ -52,6 +52,11 @@ class RingMemory:
         self.flat_reward, self.flat_discount = self.reward.reshape(-1), self.discount.reshape(-1)
         self.flat_valid = self.valid.reshape(-1)
 
+    @property
+    def n_bytes(self) -> int:
+        """What it takes once every row was written."""
+        return sum(array.nbytes for array in self.columns().values())
+
     def columns(self) -> ArrayDict:
         """All columns by a name, those of dicts by `field.name`."""
         return {

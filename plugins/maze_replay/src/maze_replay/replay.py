@@ -58,6 +58,11 @@ class ReplayBuffer:
         self._filled = np.zeros(n_rings, np.int64)
         self._bootstraps = np.zeros(n_rings, bool)
 
+    @property
+    def n_bytes(self) -> int:
+        """What it takes once it is full."""
+        return self._memory.n_bytes
+
     def observe(self, rings: np.ndarray, observation: Mapping[str, np.ndarray]) -> None:
         """What the next decisions of these rings see, rows as in `rings` (n,)."""
         write(self._memory.flat_observation, self._pending(rings), observation)
