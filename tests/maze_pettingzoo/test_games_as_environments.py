@@ -343,6 +343,22 @@ def test_a_wrong_request_is_explained(game_id, options, error, message):
     assert isinstance(raised.value, MazeError)
 
 
+@pytest.mark.parametrize(
+    ("game_id", "nearest"),
+    [
+        ("pettingzoo.classic.connect_four_v2", ("pettingzoo.classic.connect_four_v3",)),
+        ("mpe2.simple_spred_v3", ("mpe2.simple_spread_v3",)),
+        ("mpe2.nothing_of_the_kind", ()),
+        ("no_such_package.game_v1", ()),
+        ("no_such_game_v1", ()),
+    ],
+)
+def test_another_version_of_a_game_is_named(game_id, nearest):
+    with pytest.raises(RequestError, match="cannot be imported") as raised:
+        build(game_id)
+    assert raised.value.nearest == nearest
+
+
 def test_frames_are_the_games_own():
     env = build(FOUR, render_mode="rgb_array")
     env.reset(seed=0)

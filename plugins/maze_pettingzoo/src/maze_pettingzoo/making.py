@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import importlib
+import pkgutil
+import sys
 from functools import partial
 from typing import Any
 
@@ -70,6 +73,16 @@ def as_turns(game: Any) -> Any:
     return parallel_to_aec(game) if isinstance(game, ParallelEnv) else game
 
 
+def _near(error: ImportError, module_name: str) -> tuple[str, ...]:
+    """Modules beside one that does not exist, which are called nearly so: another version of the game, say."""
+    package, _, own = module_name.rpartition(".")
+    if error.name != module_name or not package:
+        return ()
+    places = getattr(sys.modules.get(package), "__path__", ())
+    known = [module.name for module in pkgutil.iter_modules(places)]
+    return tuple(f"{package}.{name}" for name in difflib.get_close_matches(own, known, n=1))
+
+
 def _imported(name: str) -> Any:
     if name in gymnasium.registry:
         return partial(gymnasium.make, name, disable_env_checker=True)
@@ -84,6 +97,7 @@ def _imported(name: str) -> Any:
             option="id",
             owner=OWNER,
             help="pip install 'maze-pettingzoo[games]' has connect four and mpe2; others: 'pettingzoo[classic]'",
+            nearest=_near(error, module_name),
         ) from error
     if attribute in gymnasium.registry:
         return partial(gymnasium.make, attribute, disable_env_checker=True)
