@@ -48,13 +48,13 @@ def _decisions(number):
     return Decisions({"n": number[:, None].astype(np.float32)}, {"a": number}, np.zeros(len(number), np.int64), number)
 
 
-def make(demonstrations, episodes=(0, 2, 3, 5), *, memory_rows=1000, seed=1, **options):
+def make(demonstrations, episodes=(0, 2, 3, 5), *, batch_size=8, memory_rows=1000, seed=1, **options):
     targets = dict.fromkeys(demonstrations.spaces.policy_keys, lambda action: action)
     return Minibatches(
         demonstrations,
         list(episodes),
         targets,
-        batch_size=8,
+        batch_size=batch_size,
         memory_rows=memory_rows,
         seeds=SeedTree(seed),
         device=torch.device("cpu"),
@@ -93,6 +93,12 @@ def test_minibatches_are_of_nearly_equal_size():
     sizes = Counter(len(numbers(batch)) for batch in a_pass(make(Numbered())))
     assert set(sizes) == {8}
     assert {len(numbers(batch)) for batch in a_pass(make(Numbered(), (0, 3, 4)))} == {7}
+
+
+@pytest.mark.parametrize("fixed_size", [False, True])
+def test_no_minibatch_is_without_a_decision(fixed_size):
+    batches = a_pass(make(Numbered(("fast", "slow")), batch_size=1, fixed_size=fixed_size))
+    assert [len(numbers(batch)) for batch in batches] == [1] * sum(LENGTHS[index] for index in (0, 2, 3, 5))
 
 
 def test_fixed_sizes_give_compiled_code_one_shape():

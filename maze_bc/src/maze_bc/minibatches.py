@@ -7,7 +7,6 @@ the next may be read. What does fit is the case with one part, read once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from torch import Tensor
 from maze_bc.data import Demonstrations, Episode, Targets, load
 from maze_kernel.contracts.env import PolicyKey
 from maze_runtime.run.seeding import SeedTree
+from maze_runtime.training.shares import shares
 
 TensorDict = dict[str, Tensor]
 
@@ -182,17 +182,14 @@ class Minibatches:
         """The rows of each minibatch of a part, by policy key."""
         if self._shuffled is None or self._shuffled[0] != (pass_index, part.start):
             rng = self._seeds.generator("minibatches", pass_index, part.start)
-            cuts = {key: self._cuts(rng.permutation(own.n_rows), part.n_batches) for key, own in rows.items()}
+            sizes = shares([own.n_rows for own in rows.values()], part.n_batches)
+            cuts = {
+                key: torch.from_numpy(rng.permutation(own.n_rows)).to(self._device).split(mine)
+                for (key, own), mine in zip(rows.items(), sizes, strict=True)
+            }
             chosen = [{key: parts[index] for key, parts in cuts.items()} for index in range(part.n_batches)]
             self._shuffled = (pass_index, part.start), chosen
         return self._shuffled[1]
-
-    def _cuts(self, permutation: np.ndarray, n_batches: int) -> list[Tensor]:
-        """The permutation (n,) in `n_batches` parts whose sizes differ by at most one."""
-        n_rows = len(permutation)
-        ends = [n_rows * index // n_batches for index in range(n_batches + 1)]
-        rows = torch.from_numpy(permutation).to(self._device)
-        return [rows[start:end] for start, end in pairwise(ends)]
 
     def _filled(self, rows: Rows, index: Tensor, n_batches: int) -> Rows:
         """The rows of `index` and as many of weight 0 as make all minibatches of the policy key equally large."""

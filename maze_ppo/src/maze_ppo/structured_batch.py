@@ -15,6 +15,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActionDistribution
 from maze_ppo.batch import Evaluation, FlatBatch
 from maze_runtime.rollout.decision_tensors import DecisionTensors, TensorDict
+from maze_runtime.training.shares import shares
 
 _ROW_QUANTUM = 16
 """Compiled code sees a multiple of so many decisions a policy key, so that few shapes occur."""
@@ -114,7 +115,10 @@ class StructuredBatch(NamedTuple):
 
     def _split(self, n_minibatches: int, rng: np.random.Generator | None) -> Iterator[StructuredBatch]:
         sizes = [own.n_rows() for own in self.decisions.values()]
-        draws = [_draw(n, n_minibatches, rng, fill=self.weight is not None) for n in sizes]
+        if self.weight is None:
+            draws = [_draw(mine, rng) for mine in shares(sizes, n_minibatches)]
+        else:
+            draws = [_draw_filled(n, n_minibatches, rng) for n in sizes]
         lengths = [[len(rows) for rows in drawn] for drawn in draws]
         drawn_decisions = [
             own.select(self._index(drawn)).split(n)
@@ -132,8 +136,6 @@ class StructuredBatch(NamedTuple):
         blocks = columns.split([sum(of_keys) for of_keys in zip(*lengths, strict=True)], dim=1)
         for block, of_keys in zip(blocks, zip(*drawn_decisions, strict=True), strict=True):
             decisions = {key: drawn for key, drawn in zip(keys, of_keys, strict=True) if drawn.n_rows()}
-            if not decisions:  # each key's share is rounded down, and fewer decisions than minibatches are left of it
-                continue
             of_columns = dict(zip(names, block.unbind(0), strict=True))
             yield StructuredBatch(decisions, **of_columns)
 
@@ -176,15 +178,23 @@ def _joined(parts: Sequence[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(tuple(parts))
 
 
-def _draw(n_rows: int, n_minibatches: int, rng: np.random.Generator | None, *, fill: bool) -> list[np.ndarray]:
-    """The rows of each minibatch, in random order or in their own; `fill`: with rows that another has, too."""
-    order = np.arange(n_rows) if rng is None else rng.permutation(n_rows)
-    if not fill:
-        bounds = [n_rows * i // n_minibatches for i in range(n_minibatches + 1)]
-        return [order[first:last] for first, last in itertools.pairwise(bounds)]
+def _draw(sizes: Sequence[int], rng: np.random.Generator | None) -> list[np.ndarray]:
+    """The rows of each minibatch, so many, in random order or in their own."""
+    order = _order(sum(sizes), rng)
+    ends = list(itertools.accumulate(sizes, initial=0))
+    return [order[first:last] for first, last in itertools.pairwise(ends)]
+
+
+def _draw_filled(n_rows: int, n_minibatches: int, rng: np.random.Generator | None) -> list[np.ndarray]:
+    """The same of equal sizes, with rows that another minibatch has, too."""
+    order = _order(n_rows, rng)
     order = np.concatenate([order, np.resize(order, -n_rows % (_ROW_QUANTUM * n_minibatches))])
     # Minibatch i takes rows i, i + n_minibatches, …: so all have as many fillers, and these stand last.
     return [order[i::n_minibatches] for i in range(n_minibatches)]
+
+
+def _order(n_rows: int, rng: np.random.Generator | None) -> np.ndarray:
+    return np.arange(n_rows) if rng is None else rng.permutation(n_rows)
 
 
 def _is_drawn_once(draws: Sequence[Sequence[np.ndarray]], n_rows: Sequence[int]) -> np.ndarray:
