@@ -261,6 +261,68 @@ def test_an_unknown_policy_key_is_named():
         SequentialVectorEnv([lambda: Lost(1)]).reset([[0]])
 
 
+class Team(FlatEnv):
+    """Agents of one policy key decide in the order that is given."""
+
+    def __init__(self, agents, n_agents=2):
+        space = spaces.Dict(x=spaces.Discrete(2))
+        self.structured_spaces = StructuredSpaces(
+            observation={"member": space}, action={"member": space}, agent_counts={"member": n_agents}
+        )
+        self._agents = agents
+
+    def reset(self, *, seed=None, options=None):
+        self._n = 0
+        return {"x": 0}, {}
+
+    def step(self, action):
+        self._n += 1
+        return {"x": 0}, 0.0, False, False, {}
+
+    def actor_id(self):
+        return self._agents[self._n]
+
+
+def decide(agents, n_agents=2):
+    envs = SequentialVectorEnv([lambda: Team([ActorID("member", 0)] * 9, n_agents), lambda: Team(agents, n_agents)])
+    ticks = [envs.reset([[0], [0]])]
+    for _ in agents[1:]:
+        ticks.append(envs.step({"member": {"x": np.zeros(2, np.int64)}}))
+    return [int(tick.groups["member"].agent_id[1]) for tick in ticks]
+
+
+@pytest.mark.parametrize("agent", [2, -1, "1", 0.5])
+@pytest.mark.parametrize("n_before", [0, 2])
+def test_an_agent_that_does_not_exist_is_named(agent, n_before):
+    """Its decisions would be stored as those of another environment's agent."""
+    with pytest.raises(EnvError, match="agent of policy key 'member' that does not exist") as caught:
+        decide([ActorID("member", 1)] * n_before + [ActorID("member", agent)])
+    assert repr(agent) in caught.value.received
+    assert "0 to 1" in caught.value.expected
+    assert f"environment 1, episode 0 (seed 0), step {n_before}" in caught.value.owner
+
+
+def test_a_policy_key_that_is_unknown_later_is_named_too():
+    with pytest.raises(EnvError, match="unknown policy key") as caught:
+        decide([ActorID("member", 1), ActorID("nobody", 0)])
+    assert "step 1" in caught.value.owner
+
+
+def test_agents_may_be_numbers_of_numpy_and_as_many_as_come_where_their_number_changes():
+    assert decide([ActorID("member", np.int64(1)), ActorID("member", 1)]) == [1, 1]
+    assert decide([ActorID("member", 1), ActorID("member", 12)], n_agents=-1) == [1, 12]
+
+
+def test_each_policy_key_has_one_agent_unless_the_spaces_say_otherwise():
+    space = spaces.Dict(x=spaces.Discrete(2))
+    both = dict.fromkeys(("a", "b"), space)
+    assert StructuredSpaces(observation=both, action=both).agent_counts == {"a": 1, "b": 1}
+    env = Team([])
+    env.structured_spaces = StructuredSpaces(observation=both, action=both, agent_counts={"a": 3})
+    with pytest.raises(EnvError, match="how many agents policy key 'b' has"):
+        SequentialVectorEnv([lambda: env])
+
+
 def test_a_bare_gymnasium_environment_is_refused_with_the_way_out():
     import gymnasium
 

@@ -35,12 +35,12 @@ class ActorID(NamedTuple):
 class StructuredSpaces:
     """The spaces of an environment, by policy key.
 
-    `agent_counts` gives the number of agents a policy key, −1 where it changes during an episode.
+    `agent_counts` gives the number of agents a policy key, −1 where it changes during an episode; by default 1 each.
     """
 
     observation: Mapping[PolicyKey, spaces.Dict]
     action: Mapping[PolicyKey, spaces.Dict]
-    agent_counts: Mapping[PolicyKey, int] = attrs.field(factory=lambda: {FLAT_KEY: 1})
+    agent_counts: Mapping[PolicyKey, int] = attrs.Factory(lambda self: dict.fromkeys(self.action, 1), takes_self=True)
 
     @property
     def policy_keys(self) -> tuple[PolicyKey, ...]:

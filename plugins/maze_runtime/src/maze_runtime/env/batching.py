@@ -123,7 +123,7 @@ def spaces_of(env: Any) -> StructuredSpaces:
     """The spaces of what a factory built.
 
     Raises:
-        EnvError: it is no `StructuredEnv`, e.g. a bare `gymnasium.Env`.
+        EnvError: it is no `StructuredEnv`, e.g. a bare `gymnasium.Env`, or counts the agents of some policy keys only.
     """
     structured_spaces = getattr(env, "structured_spaces", None)
     if not isinstance(structured_spaces, StructuredSpaces):
@@ -133,6 +133,14 @@ def spaces_of(env: Any) -> StructuredSpaces:
             expected="a StructuredEnv (maze_kernel.contracts.env)",
             help="return a StructuredEnv; a gymnasium.Env is adapted where maze-gym is installed, "
             "or in place by maze_gym.env.GymEnv(env)",
+        )
+    uncounted = [key for key in structured_spaces.policy_keys if key not in structured_spaces.agent_counts]
+    if uncounted:
+        raise EnvError(
+            f"agent_counts does not say how many agents policy key {uncounted[0]!r} has",
+            received=str(dict(structured_spaces.agent_counts)),
+            expected=f"a number for each of {', '.join(map(repr, structured_spaces.policy_keys))}",
+            help="add it, -1 where it changes; or leave agent_counts out, where each key has one agent",
         )
     return structured_spaces
 

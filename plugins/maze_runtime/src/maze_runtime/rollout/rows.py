@@ -6,6 +6,8 @@ agents. Both keep two sets of buffers and alternate, so a tick outlives the next
 
 from __future__ import annotations
 
+import operator
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -109,10 +111,8 @@ class StructuredRows:
         self._departed: dict[int, tuple[ActorID, ...]] = {}
 
     def space_of(self, env: StructuredEnv) -> spaces.Dict:
-        key = env.actor_id().step_key
-        if key not in self._spaces.observation:
-            known = ", ".join(map(repr, self._spaces.policy_keys))
-            raise EnvError("actor_id() names an unknown policy key", received=repr(key), expected=known)
+        key, agent_id = env.actor_id()
+        self._require_actor(key, agent_id)
         return self._spaces.observation[key]
 
     def action_rows(self, actions: Mapping[PolicyKey, ArrayDict]) -> Sequence[dict[str, Any]]:
@@ -127,12 +127,33 @@ class StructuredRows:
 
     def write(self, index: int, env: StructuredEnv, observation: Observation) -> None:
         key, agent_id = env.actor_id()
-        rows = self._tables[key]
+        rows = self._tables.get(key)
+        if rows is None or (agent_id and not (type(agent_id) is int and 0 < agent_id < rows.n_agents)):
+            self._require_actor(key, agent_id)
+            rows = self._tables[key]
         row = len(rows.envs)
         rows.envs.append(index)
         rows.agents.append(agent_id)
         for name, array in rows.items:
             array[row] = observation[name]
+
+    def _require_actor(self, key: PolicyKey, agent_id: Any) -> None:
+        if key not in self._spaces.observation:
+            known = ", ".join(map(repr, self._spaces.policy_keys))
+            raise EnvError("actor_id() names an unknown policy key", received=repr(key), expected=known)
+        n_agents = self._spaces.agent_counts[key]
+        try:
+            number = operator.index(agent_id)
+        except TypeError:
+            number = -1
+        if number < 0 or 1 <= n_agents <= number:
+            raise EnvError(
+                f"actor_id() names an agent of policy key {key!r} that does not exist",
+                received=f"agent {agent_id!r}",
+                expected=f"a number from 0 to {n_agents - 1}" if n_agents > 0 else "a number from 0 on",
+                help="count the agents of a key from 0 on, or say how many there are in agent_counts "
+                "(-1: their number changes)",
+            )
 
     def write_flags(self, index: int, env: StructuredEnv) -> None:
         if env.is_actor_done():
@@ -177,10 +198,11 @@ class StructuredRows:
 
 
 class _KeyRows:
-    """Who decides under one policy key at a tick, row by row, and what they see."""
+    """Who decides under one policy key at a tick, row by row, and what they see; `n_agents` there are at most."""
 
-    def __init__(self, n_envs: int, space: spaces.Dict) -> None:
+    def __init__(self, n_envs: int, space: spaces.Dict, n_agents: int) -> None:
         self.items = tuple(allocate(space, n_envs).items())
+        self.n_agents = n_agents if n_agents > 0 else sys.maxsize
         self.envs: list[int] = []
         self.agents: list[int] = []
 
@@ -196,7 +218,8 @@ class _KeyRows:
 def _structured_buffers(
     n_envs: int, structured_spaces: StructuredSpaces
 ) -> tuple[dict[PolicyKey, _KeyRows], np.ndarray, np.ndarray]:
-    tables = {key: _KeyRows(n_envs, space) for key, space in structured_spaces.observation.items()}
+    counts = structured_spaces.agent_counts
+    tables = {key: _KeyRows(n_envs, space, counts[key]) for key, space in structured_spaces.observation.items()}
     return tables, np.zeros(n_envs, np.float32), np.zeros((4, n_envs), np.bool_)
 
 
