@@ -285,9 +285,7 @@ class Team(FlatEnv):
 
 def decide(agents, n_agents=2):
     envs = SequentialVectorEnv([lambda: Team([ActorID("member", 0)] * 9, n_agents), lambda: Team(agents, n_agents)])
-    ticks = [envs.reset([[0], [0]])]
-    for _ in agents[1:]:
-        ticks.append(envs.step({"member": {"x": np.zeros(2, np.int64)}}))
+    ticks = [envs.reset([[0], [0]]), *(envs.step({"member": {"x": np.zeros(2, np.int64)}}) for _ in agents[1:])]
     return [int(tick.groups["member"].agent_id[1]) for tick in ticks]
 
 
