@@ -306,6 +306,12 @@ def test_a_policy_key_that_is_unknown_later_is_named_too():
     assert "step 1" in caught.value.owner
 
 
+def test_a_plain_tuple_is_no_actor():
+    with pytest.raises(EnvError, match="no ActorID") as caught:
+        decide([("member", 0)])
+    assert "('member', 0)" in caught.value.received
+
+
 def test_agents_may_be_numbers_of_numpy_and_as_many_as_come_where_their_number_changes():
     assert decide([ActorID("member", np.int64(1)), ActorID("member", 1)]) == [1, 1]
     assert decide([ActorID("member", 1), ActorID("member", 12)], n_agents=-1) == [1, 12]

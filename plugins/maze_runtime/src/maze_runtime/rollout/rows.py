@@ -111,9 +111,16 @@ class StructuredRows:
         self._departed: dict[int, tuple[ActorID, ...]] = {}
 
     def space_of(self, env: StructuredEnv) -> spaces.Dict:
-        key, agent_id = env.actor_id()
-        self._require_actor(key, agent_id)
-        return self._spaces.observation[key]
+        actor = env.actor_id()
+        if not isinstance(actor, ActorID):
+            raise EnvError(
+                "actor_id() gives no ActorID",
+                received=repr(actor),
+                expected="maze_kernel.contracts.env.ActorID",
+                help="return ActorID(policy key, agent)",
+            )
+        self._require_actor(*actor)
+        return self._spaces.observation[actor.step_key]
 
     def action_rows(self, actions: Mapping[PolicyKey, ArrayDict]) -> Sequence[dict[str, Any]]:
         rows: list[dict[str, Any]] = [{}] * self._n_envs
