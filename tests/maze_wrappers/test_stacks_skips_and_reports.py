@@ -175,6 +175,8 @@ def test_random_beginnings_follow_from_the_seed(kernel):
     assert starts == [build(selection, Count(length=9)).reset(seed=seed)[0]["x"][0] - 10 * seed for seed in range(40)]
     short = build(selection, Count(length=2))
     assert all(short.reset(seed=seed)[0]["x"][0] % 10 in (0, 1) for seed in range(20))
+    with pytest.raises(EnvError, match="1000 episodes one behind the other ended"):
+        build(selection, Count(length=1)).reset(seed=0)
 
 
 @pytest.mark.parametrize("next_step_resets", [False, True])

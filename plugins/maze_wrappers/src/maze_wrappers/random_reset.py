@@ -10,11 +10,15 @@ import numpy as np
 from maze_kernel.contracts.env import Observation, StructuredEnv
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import Group
+from maze_kernel.errors import EnvError
 from maze_runtime.env.single import batch_of_one
 from maze_runtime.env.wrapper import EnvWrapper
 from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_wrappers.given_actions import copied, given_actions
 from maze_wrappers.options import RandomResetOptions
+
+MOST_EPISODES = 1000
+"""That may end one behind the other while steps are skipped."""
 
 
 class RandomReset(EnvWrapper):
@@ -36,16 +40,24 @@ class RandomReset(EnvWrapper):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start an episode; the steps that are skipped follow from the seed, too."""
+        """Start an episode; the steps that are skipped follow from the seed, too.
+
+        Raises:
+            EnvError: no episode is as long as what has to be skipped.
+        """
         if seed is not None:
             self._rng = np.random.default_rng(seed)
             self._policy.seed(seed)
         observation, info = self.env.reset(seed=seed, options=options)
         left = int(self._rng.integers(self.options.min_skip, self.options.max_skip + 1))
+        n_episodes = 0
         while left:
             observation, ended, info = self._skip(observation)
             left -= self.env.is_flat_step_end()
             if ended:
+                n_episodes += 1
+                if n_episodes == MOST_EPISODES:
+                    raise _too_short(self.options)
                 observation, info = self.env.reset(options=options)
                 left = int(self._rng.integers(self.options.min_skip, self.options.max_skip + 1))
         return observation, info
@@ -64,3 +76,11 @@ class RandomReset(EnvWrapper):
         action = {head: value[0] for head, value in self._policy.act(key, group).items()}
         observation, _, terminated, truncated, info = self.env.step(action)
         return observation, bool(terminated or truncated), info
+
+
+def _too_short(options: RandomResetOptions) -> EnvError:
+    return EnvError(
+        f"{MOST_EPISODES} episodes one behind the other ended while steps were skipped after the reset",
+        expected=f"episodes longer than the {options.min_skip} to {options.max_skip} steps of random-reset",
+        help="make min_skip smaller, or what ends episodes (a time-limit) larger",
+    )
