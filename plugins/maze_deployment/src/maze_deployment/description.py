@@ -43,7 +43,7 @@ def describe_export(
                 "action": _describe_dict(inner.action[key]),
                 "logits": {name: list(shape) for name, shape in model.distributions[key].logits_shapes().items()},
                 **_describe_states(model, key),
-                **({"n_agents": n_agents(model, key)} if n_agents(model, key) else {}),
+                **_describe_agents(model, key),
             }
             for key, path in paths.items()
         },
@@ -58,6 +58,12 @@ def _describe_states(model: ActorCritic, key: PolicyKey) -> dict[str, Any]:
     shapes = cast(RecurrentModel, model).state_shapes(key)
     states = {name: {"shape": list(shapes[own]), "dtype": "float32", "at_begin": 0.0} for name, own in names.items()}
     return {"states": states}
+
+
+def _describe_agents(model: ActorCritic, key: PolicyKey) -> dict[str, Any]:
+    """How many there are to choose from by `actor.agent_id`; nothing where a file is not told who decides."""
+    n_told = n_agents(model, key)
+    return {"n_agents": n_told} if n_told else {}
 
 
 def _describe_dict(space: spaces.Dict) -> dict[str, Any]:
