@@ -17,6 +17,8 @@ from maze_runtime.training.compiled_products import WideProducts
 
 SIZES = [(1, 1, 1), (5, 7, 3), (256, 64, 64), (64, 256, 64), (12, 1, 17), (3, 300, 16), (37, 129, 33), (13, 130, 250)]
 """Rows, inner numbers, columns: around vectors of 16, panels of 64 columns and 128 rows, tiles of 6, 8 and 12 rows."""
+NARROW = [(rows, 50, columns) for rows in (1, 2, 3, 4, 5, 40) for columns in (1, 2, 3, 4, 5, 40)]
+"""Around the four rows or columns up to which numbers of a sum share a vector."""
 
 
 def handle_of(tensor):
@@ -58,7 +60,7 @@ def layouts(n_rows, n_columns):
     yield numbers[:1, ::2].expand(n_rows, -1)
 
 
-@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("sizes", [*SIZES, *NARROW])
 def test_products_are_those_of_double_precision_in_any_layout(multiply, sizes):
     n_rows, n_inner, n_columns = sizes
     numbers = torch.randn(2 * n_columns + 1, generator=torch.Generator().manual_seed(1))
@@ -70,6 +72,12 @@ def test_products_are_those_of_double_precision_in_any_layout(multiply, sizes):
                 assert found.shape == exact.shape
                 assert found.is_contiguous()
                 assert (found - exact).abs().max() <= 1e-6 * (1 + left.norm(dim=1).max() * right.norm(dim=0).max())
+
+
+@pytest.mark.parametrize("sizes", [(0, 3, 2), (2, 3, 0), (0, 3, 40)])
+def test_nothing_is_written_of_a_product_without_numbers(multiply, sizes):
+    n_rows, n_inner, n_columns = sizes
+    assert multiply(torch.ones(n_rows, n_inner), torch.ones(n_inner, n_columns), None).shape == (n_rows, n_columns)
 
 
 def test_what_is_not_finite_arrives_where_it_belongs(multiply):
