@@ -127,7 +127,7 @@ class TD3Trainer:
         }
         batches = {key: self._batch(key, transitions) for key, transitions in drawn.items()}
         learnt = self._update(self._counters.scheduled(options.lr, part_of_epoch), batches)
-        if self._device.type == "cpu" and not all(math.isfinite(s.sum().item()) for s in learnt if s is not None):
+        if self._device.type == "cpu" and not all(math.isfinite(s.numpy().sum()) for s in learnt if s is not None):
             raise non_finite_update(f"update {self._update.n_updates}", _columns(drawn), owner=OWNER)
         return learnt
 
