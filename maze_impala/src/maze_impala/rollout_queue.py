@@ -19,7 +19,7 @@ from maze_impala.options import ImpalaOptions
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_kernel.contracts.workers import ActorGroup, Future, RestartPolicy, WorkerPool
-from maze_kernel.errors import WorkerError
+from maze_kernel.errors import MazeWarning, WorkerError
 from maze_runtime.rollout.episode_statistics import summarize_episodes
 from maze_runtime.rollout.shared_statistics import SharedStatistics
 from maze_runtime.workers.lanes import Lanes, lane_specs
@@ -219,7 +219,7 @@ class RolloutQueue:
         if n_restarts != self._restarts[call.worker]:
             self._restarts[call.worker] = n_restarts
             what = failure.what if failure is not None else f"actor {call.worker} died"
-            warnings.warn(f"{what}; it is replaced and training goes on", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"{what}; it is replaced and training goes on", MazeWarning, stacklevel=2)
             self._begin(call.worker)
         if report is None:
             if failure is not None or call.slot is not None:

@@ -75,11 +75,9 @@ def _watch_directory() -> Restore:
         return lambda: None
 
     def restore() -> str | None:
-        try:
+        with contextlib.suppress(OSError):
             if os.getcwd() == before:
                 return None
-        except OSError:
-            pass
         with contextlib.suppress(OSError):
             os.chdir(before)
         return "changed the working directory (put back)"

@@ -34,10 +34,8 @@ class Location:
     length: int = 1
 
     def __str__(self) -> str:
-        if self.line is None:
-            return self.file
-        parts = [self.file, *(str(number) for number in (self.line, self.column) if number is not None)]
-        return ":".join(parts)
+        numbers = () if self.line is None else (self.line, self.column)
+        return ":".join([self.file, *(str(number) for number in numbers if number is not None)])
 
 
 class MazeError(Exception):
@@ -92,13 +90,8 @@ class MazeError(Exception):
         lines = [f"error: {self.what}"]
         if self.location is not None:
             lines += _render_location(self.location)
-        labelled = (
-            ("option", self.option),
-            ("received", self.received),
-            ("expected", self.expected),
-            ("owner", self.owner),
-        )
-        lines += [f"  = {label}: {text}" for label, text in labelled if text]
+        labels = ("option", "received", "expected", "owner")
+        lines += [f"  = {label}: {text}" for label in labels if (text := getattr(self, label))]
         if self.nearest:
             lines.append(f"  = did you mean: {', '.join(self.nearest)}")
         if self.help:
@@ -235,3 +228,7 @@ class FormatError(CheckpointError):
 
 class TrajectoryError(MazeError):
     """A recording of episodes that cannot be read or written."""
+
+
+class MazeWarning(RuntimeWarning):
+    """What went otherwise than was asked, and training goes on; `maze` shows it without a place in the code."""

@@ -154,3 +154,25 @@ def test_an_unknown_command_names_those_that_are_spelt_like_it(maze):
     done = maze("shcema")
     assert done.exit_code == 2
     assert "did you mean: schema" in done.stderr
+
+
+WARNING = """
+import sys, warnings
+from maze_kernel import cli
+from maze_kernel.errors import MazeWarning
+sys.argv = ["maze", "--version"]
+try:
+    cli.main()
+except SystemExit:
+    pass
+warnings.warn("it goes on more slowly", MazeWarning)
+warnings.warn("divided by nothing", RuntimeWarning)
+"""
+
+
+def test_a_warning_of_maze_is_one_line_and_others_keep_their_place():
+    done = subprocess.run([sys.executable, "-c", WARNING], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines() == [
+        "warning: it goes on more slowly",
+        "<string>:11: RuntimeWarning: divided by nothing",
+    ]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from typing import Any
 
+_USUAL = warnings.formatwarning
 _LISTINGS = {("list-plugins",): False, ("list-plugins", "--json"): True}
 
 
@@ -13,12 +16,19 @@ def main() -> None:
     The two plain forms of `maze list-plugins` go past typer, which imports pydantic to parse any option; all
     others, `--help` among them, are parsed.
     """
+    warnings.formatwarning = _format_warning
     as_json = _LISTINGS.get(tuple(sys.argv[1:]))
     if as_json is not None:
         sys.exit(_list_plugins(as_json))
     from maze_kernel.cli.app import make_app
 
     make_app()(prog_name="maze")
+
+
+def _format_warning(message: Warning | str, category: type[Warning], *place: Any, **line: Any) -> str:
+    from maze_kernel.errors import MazeWarning
+
+    return f"warning: {message}\n" if issubclass(category, MazeWarning) else _USUAL(message, category, *place, **line)
 
 
 def _list_plugins(as_json: bool) -> int:

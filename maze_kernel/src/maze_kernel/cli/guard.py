@@ -127,13 +127,9 @@ def _cut(line: str) -> str:
 
 def _style(line: str) -> str:
     text = line.strip()
-    if text.startswith("error:"):
-        return "bold red"
-    if text.startswith("help:"):
-        return "bold cyan"
-    if text.startswith(("-->", "= ")):
-        return "blue"
-    return "red" if text.startswith("|") and "^" in text else ""
+    styles = {"error:": "bold red", "help:": "bold cyan", "-->": "blue", "= ": "blue"}
+    style = next((style for start, style in styles.items() if text.startswith(start)), "")
+    return "red" if text.startswith("|") and "^" in text else style
 
 
 def _origin(error: BaseException) -> str:
@@ -178,6 +174,5 @@ def discard(stream: Any) -> None:
         target = stream.fileno()
     except (AttributeError, OSError, ValueError):
         return
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, target)
-    os.close(null)
+    with open(os.devnull, "w") as null:
+        os.dup2(null.fileno(), target)

@@ -17,7 +17,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.vector import ArrayDict, Group, Tick
 from maze_kernel.contracts.workers import Future, WorkerPool
-from maze_kernel.errors import MazeError, RequestError, WorkerError
+from maze_kernel.errors import MazeError, MazeWarning, RequestError, WorkerError
 from maze_processes.env_workers import EnvWorkers
 from maze_processes.pool import SubprocessPool
 from maze_processes.progress import EnvFactory
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, RuntimeWarning, stacklevel=2)
+    warnings.warn(text, MazeWarning, stacklevel=2)
 
 
 class SubprocessVectorEnv:

@@ -21,7 +21,7 @@ import ray
 import ray.exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import MazeWarning, RequestError
 from maze_ray import facts, output
 from maze_ray.authentication import check_address, protect_token_file, unanswered, unauthenticated
 from maze_ray.board import Board
@@ -124,7 +124,7 @@ class Connection:
             return {}
         done, silent = ray.wait(list(pending), num_returns=len(pending), timeout=_INSPECT_SECONDS)
         for reference in silent:
-            warnings.warn(f"node {_address_of(pending[reference])} does not answer", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"node {_address_of(pending[reference])} does not answer", MazeWarning, stacklevel=2)
         found = {}
         for reference in done:
             with contextlib.suppress(*_GONE):

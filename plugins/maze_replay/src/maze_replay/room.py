@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import MazeWarning, RequestError
 
 _GIB = 2**30
 _PART = 0.8
@@ -57,7 +57,7 @@ def warn_of_too_little(n_bytes: int, n_rows: int) -> None:
         f"the replay buffer will take {n_bytes / _GIB:.1f} GiB once its {n_rows} transitions are there, and "
         f"{free / _GIB:.1f} GiB are free: the system will end a run that fills it; "
         f"trainer.replay_buffer_size = {fitting} fits",
-        RuntimeWarning,
+        MazeWarning,
         stacklevel=2,
     )
 

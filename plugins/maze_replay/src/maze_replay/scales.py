@@ -15,6 +15,7 @@ import attrs
 
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.vector import TakenStep, Tick, VectorEnv
+from maze_kernel.errors import MazeWarning
 from maze_replay.replay import ReplayBuffer
 from maze_replay.ticks import kept
 from maze_replay.transitions import Transitions
@@ -45,7 +46,7 @@ class ScalesOfNow:
             warnings.warn(
                 f"running statistics change how observations or rewards are scaled, and {hindrance}: transitions keep"
                 ' the scale that they were stored with. statistics = "estimated" gives all of them the same',
-                RuntimeWarning,
+                MazeWarning,
                 stacklevel=2,
             )
             layers = []

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from maze_kernel.errors import EnvError
+from maze_kernel.errors import EnvError, MazeWarning
 
 Result = TypeVar("Result")
 Observation = Mapping[str, np.ndarray]
@@ -60,7 +60,7 @@ class PartialResets:
             warnings.warn(
                 f'reset(options={{"reset_mask": …}}) changed {", ".join(map(repr, changed))} of {self._kind} that have'
                 f" not ended: if it resets more than the rows of the mask, other episodes are cut unseen",
-                RuntimeWarning,
+                MazeWarning,
                 stacklevel=2,
             )
         return result

@@ -17,6 +17,7 @@ import attrs
 import torch
 from torch import Tensor
 
+from maze_kernel.errors import MazeWarning
 from maze_runtime.models.input_form import Form, form_of, with_tensors
 
 MOST_FORMS = 32
@@ -168,7 +169,7 @@ class CapturedCalls:
             reason = (str(_first(error)) or type(error).__name__).splitlines()[0]
             warnings.warn(
                 f"{self._what} cannot be captured as one CUDA graph ({reason}); its kernels are started one by one",
-                RuntimeWarning,
+                MazeWarning,
                 stacklevel=2,
             )
             return False

@@ -12,6 +12,7 @@ from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capabilit
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import Tick, VectorEnv
+from maze_kernel.errors import MazeWarning
 from maze_runtime.events.log_files import EventRows
 
 LONG_EPISODE = 5_000
@@ -146,7 +147,7 @@ class _Wave:
         if length >= LONG_EPISODE:
             what = f"an episode has gone on for {length:,} decisions: if nothing ever ends it,"
             how = 'let the environment truncate it, give it the wrapper "time-limit", or cut a rollout by --max-steps'
-            warnings.warn(f"{what} {how}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"{what} {how}", MazeWarning, stacklevel=2)
         return length >= LONG_EPISODE
 
     def _finish(self, env_index: np.ndarray, tick: Tick) -> None:

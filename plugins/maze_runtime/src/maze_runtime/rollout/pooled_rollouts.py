@@ -13,7 +13,7 @@ import numpy as np
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.workers import ActorGroup, Future, WorkerPool
-from maze_kernel.errors import EnvError, MazeError, WorkerError
+from maze_kernel.errors import EnvError, MazeError, MazeWarning, WorkerError
 from maze_runtime.rollout.collecting_actor import CollectingPlan
 from maze_runtime.rollout.collector import make_buffer
 from maze_runtime.rollout.rollout_host import SliceRollout
@@ -173,7 +173,7 @@ class PooledRollouts:
         self.restarted = sorted({*self.restarted, worker})
         self._await_begin(worker, self._begin(worker))
         what = f"actor {worker} died" if failure is None else failure.what
-        warnings.warn(f"{what}; {self._environments(worker)} start new episodes in another", RuntimeWarning, 2)
+        warnings.warn(f"{what}; {self._environments(worker)} start new episodes in another", MazeWarning, 2)
         return None
 
     def _environments(self, worker: int) -> str:

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from maze_kernel.errors import MazeWarning
+
 MOST_OPERATIONS = 3000
 """Tensor operations of losses and gradients that are still compiled; those of the shipped examples have 200 to 450."""
 
@@ -59,7 +61,7 @@ class BoundedCompilation:
                 return result
         self.is_eager = True
         self._settle(start)
-        warnings.warn(f"compile = true: {reason}; updates run eagerly", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"compile = true: {reason}; updates run eagerly", MazeWarning, stacklevel=2)
         return eager()
 
     def _settle(self, start: float) -> None:
