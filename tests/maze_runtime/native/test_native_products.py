@@ -1,6 +1,7 @@
 """Products in C++: the numbers of double precision in any layout, and where compiled code takes them."""
 
 import ctypes
+import itertools
 import subprocess
 import sys
 
@@ -89,9 +90,9 @@ def test_what_is_not_finite_arrives_where_it_belongs(multiply):
     assert torch.equal(found.isfinite(), exact.isfinite())
 
 
-def exchanged(function, *inputs, native=True, onednn=True):
+def exchanged(function, *inputs, native=True, large=True, onednn=True):
     traced = make_fx(function, tracing_mode="fake")(*inputs)
-    WideProducts(native=native, onednn=onednn)(traced.graph)
+    WideProducts(native=native, large=large, onednn=onednn)(traced.graph)
     traced.recompile()
     return traced
 
@@ -133,6 +134,13 @@ def test_large_ones_are_mkls_where_it_has_the_whole_width(threads):
     threads(1)
     for n_rows, expected in ((8, (2, 0)), (FEWEST >> 15, (0, 0))):
         inputs = torch.randn(n_rows, 256), torch.randn(256, 256), torch.randn(256)
+        assert products_of(exchanged(two_layers, *inputs, large=False, onednn=False)) == expected
+
+
+def test_large_ones_are_mkls_on_several_threads_where_onednn_is_no_faster(threads):
+    inputs = torch.randn(FEWEST >> 15, 256), torch.randn(256, 256), torch.randn(256)
+    for n_threads, expected in ((1, (2, 0)), (2, (0, 0))):
+        threads(n_threads)
         assert products_of(exchanged(two_layers, *inputs, onednn=False)) == expected
 
 
@@ -177,7 +185,8 @@ def test_releases_that_were_not_tried_go_without(monkeypatch, release, given):
 
 def test_code_with_and_without_them_is_told_apart(threads):
     threads(1)
-    options = [{"native": native, "onednn": onednn} for native in (False, True) for onednn in (False, True)]
+    names = "native", "large", "onednn"
+    options = [dict(zip(names, chosen, strict=True)) for chosen in itertools.product((False, True), repeat=3)]
     kinds = [WideProducts(**own).uuid() for own in options]
     threads(2)
-    assert len({*kinds, *(WideProducts(**own).uuid() for own in options)}) == 8
+    assert len({*kinds, *(WideProducts(**own).uuid() for own in options)}) == 16

@@ -39,13 +39,18 @@ def _description() -> str:
         return platform.processor()
 
 
+_PROCESSOR = _description()
+
 HAS_WIDE_VECTORS = torch.backends.cpu.get_cpu_capability() == "AVX512"
 """Whether the processor has vectors of 512 bits, whoever makes it: for these `maze_runtime.native` is written."""
+
+NATIVE_TAKES_LARGE = HAS_WIDE_VECTORS and "AuthenticAMD" in _PROCESSOR
+"""Whether `maze_runtime.native` is no slower than torch with large products, either, on one thread."""
 
 
 def _uses_onednn() -> bool:
     has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return has_both and HAS_WIDE_VECTORS and is_wide_amd(_description())
+    return has_both and HAS_WIDE_VECTORS and is_wide_amd(_PROCESSOR)
 
 
 USES_ONEDNN = _uses_onednn()

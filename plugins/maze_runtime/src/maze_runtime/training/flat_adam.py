@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from maze_runtime.models.flat_parameters import FlatParameters
-from maze_runtime.models.wide_products import HAS_WIDE_VECTORS, USES_ONEDNN
+from maze_runtime.models.wide_products import HAS_WIDE_VECTORS, NATIVE_TAKES_LARGE, USES_ONEDNN
 
 BETA1, BETA2 = 0.9, 0.999
 _TINY = 1e-6
@@ -199,4 +199,5 @@ def _products_options() -> dict[str, Any]:
     from maze_runtime.training.compiled_products import WideProducts
 
     native = native_products_option()
-    return {**native, "post_grad_custom_pre_pass": WideProducts(native=bool(native), onednn=USES_ONEDNN)}
+    products = WideProducts(native=bool(native), large=NATIVE_TAKES_LARGE, onednn=USES_ONEDNN)
+    return {**native, "post_grad_custom_pre_pass": products}
