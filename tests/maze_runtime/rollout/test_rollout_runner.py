@@ -5,7 +5,7 @@ import pytest
 from gymnasium import spaces
 from scipy import stats
 
-from maze_kernel.errors import EnvError
+from maze_kernel.errors import EnvError, MazeWarning
 from maze_processes.pool import SubprocessPool
 from maze_runtime.env.flat import FlatEnv, flat_spaces
 from maze_runtime.rollout.episodes import LONG_EPISODE, run_episodes
@@ -138,7 +138,7 @@ def test_who_waits_for_an_endless_episode_is_told_once():
         pytest.raises(EnvError, match="long enough"),
     ):
         run_episodes(vector_env, Guesses(0), [1, 2, 3, 4], deterministic=True)
-    assert len([one for one in caught if one.category is RuntimeWarning]) == 1
+    assert len([one for one in caught if one.category is MazeWarning]) == 1
 
 
 @pytest.mark.filterwarnings("error")
