@@ -13,6 +13,13 @@
 
 #include "arithmetic.h"
 
+// Arrays of vectors stay in registers only where the loops over them are gone.
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+
 namespace {
 
 typedef float Vector __attribute__((vector_size(64)));
@@ -45,9 +52,9 @@ struct Panel {
 template <int R, int C>
 inline void tile(const Matrix& left, const Panel& panel, const float* bias, const Matrix& out, bool first) {
   Vector sum[R][C];
-  for (int c = 0; c < C; ++c) {
+  UNROLLED for (int c = 0; c < C; ++c) {
     const long at = c * kLanes;
-    for (int r = 0; r < R; ++r) {
+    UNROLLED for (int r = 0; r < R; ++r) {
       if (!first) {
         sum[r][c] = load(out.data + r * out.row_step + at, out.columns - at);
       } else if (bias != nullptr) {
@@ -60,13 +67,13 @@ inline void tile(const Matrix& left, const Panel& panel, const float* bias, cons
   for (long k = 0; k < left.columns; ++k) {
     const float* column = left.data + k * left.column_step;
     const VectorAnywhere* row = reinterpret_cast<const VectorAnywhere*>(panel.data + k * panel.step);
-    for (int r = 0; r < R; ++r) {
+    UNROLLED for (int r = 0; r < R; ++r) {
       const float factor = column[r * left.row_step];
-      for (int c = 0; c < C; ++c) sum[r][c] += factor * row[c];
+      UNROLLED for (int c = 0; c < C; ++c) sum[r][c] += factor * row[c];
     }
   }
-  for (int r = 0; r < R; ++r)
-    for (int c = 0; c < C; ++c) store(out.data + r * out.row_step + c * kLanes, sum[r][c], out.columns - c * kLanes);
+  UNROLLED for (int r = 0; r < R; ++r)
+    UNROLLED for (int c = 0; c < C; ++c) store(out.data + r * out.row_step + c * kLanes, sum[r][c], out.columns - c * kLanes);
 }
 
 template <int R, int C>
@@ -85,17 +92,17 @@ void rows(Matrix left, const Panel& panel, const float* bias, Matrix out, bool f
 // 16 x 16 numbers turned: lane j of vector i becomes lane i of vector j.
 inline void turn(Vector* v) {
   Vector pairs[kLanes], quads[kLanes];
-  for (int i = 0; i < kLanes; i += 2) {
+  UNROLLED for (int i = 0; i < kLanes; i += 2) {
     pairs[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
     pairs[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
   }
-  for (int i = 0; i < kLanes; i += 4)
-    for (int half = 0; half < 2; ++half) {
+  UNROLLED for (int i = 0; i < kLanes; i += 4)
+    UNROLLED for (int half = 0; half < 2; ++half) {
       const __m512d a = _mm512_castps_pd(pairs[i + half]), b = _mm512_castps_pd(pairs[i + half + 2]);
       quads[i + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
       quads[i + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
     }
-  for (int j = 0; j < 4; ++j) {
+  UNROLLED for (int j = 0; j < 4; ++j) {
     const Vector a = _mm512_shuffle_f32x4(quads[j], quads[4 + j], 0x88);
     const Vector b = _mm512_shuffle_f32x4(quads[j], quads[4 + j], 0xdd);
     const Vector c = _mm512_shuffle_f32x4(quads[8 + j], quads[12 + j], 0x88);
@@ -119,12 +126,12 @@ void pack(const Matrix& right, float* panel) {
     for (long n = 0; n < kWidth; n += kLanes)
       for (long k = 0; k < right.rows; k += kLanes) {
         Vector block[kLanes];
-        for (long i = 0; i < kLanes; ++i) {
+        UNROLLED for (long i = 0; i < kLanes; ++i) {
           const float* column = right.data + (n + i) * right.column_step;
           block[i] = n + i < right.columns ? load(column + k, right.rows - k) : Vector{};
         }
         turn(block);
-        for (long i = 0; i < kLanes; ++i) store(panel + (k + i) * kWidth + n, block[i], kLanes);
+        UNROLLED for (long i = 0; i < kLanes; ++i) store(panel + (k + i) * kWidth + n, block[i], kLanes);
       }
   } else {
     for (long k = 0; k < right.rows; ++k)
@@ -168,7 +175,7 @@ void by_panels(const Matrix& left, const Matrix& right, const float* bias, const
 // The sums of 16 vectors.
 inline Vector sums_of(const Vector* v) {
   Vector four[4];
-  for (int i = 0; i < 4; ++i) {
+  UNROLLED for (int i = 0; i < 4; ++i) {
     const Vector* own = v + 4 * i;
     const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(own[0], own[1]) + _mm512_unpackhi_ps(own[0], own[1]));
     const __m512d b = _mm512_castps_pd(_mm512_unpacklo_ps(own[2], own[3]) + _mm512_unpackhi_ps(own[2], own[3]));
@@ -186,14 +193,14 @@ void dots(Matrix left, const Matrix& right, const float* bias, long bias_row_ste
     Vector sum[kLanes] = {};
     for (long k = 0; k < left.columns; k += kLanes) {
       Vector row[R], column[C];
-      for (int r = 0; r < R; ++r) row[r] = load(left.data + r * left.row_step + k, left.columns - k);
-      for (int c = 0; c < C; ++c) column[c] = load(right.data + c * right.column_step + k, left.columns - k);
-      for (int r = 0; r < R; ++r)
-        for (int c = 0; c < C; ++c) sum[r * C + c] += row[r] * column[c];
+      UNROLLED for (int r = 0; r < R; ++r) row[r] = load(left.data + r * left.row_step + k, left.columns - k);
+      UNROLLED for (int c = 0; c < C; ++c) column[c] = load(right.data + c * right.column_step + k, left.columns - k);
+      UNROLLED for (int r = 0; r < R; ++r)
+        UNROLLED for (int c = 0; c < C; ++c) sum[r * C + c] += row[r] * column[c];
     }
     const Vector all = sums_of(sum);
-    for (int r = 0; r < R; ++r)
-      for (int c = 0; c < C; ++c)
+    UNROLLED for (int r = 0; r < R; ++r)
+      UNROLLED for (int c = 0; c < C; ++c)
         out.data[r * out.row_step + c * out.column_step] =
             all[r * C + c] + (bias == nullptr ? 0.0f : bias[r * bias_row_step + c * bias_column_step]);
     left.data += R * left.row_step;

@@ -3,7 +3,7 @@
 A call of MKL or oneDNN takes as long as a product of layers of 64 units, and MKL computes at half of the width of AMD's
 newer processors; see `maze_runtime.models.wide_products`. At such sizes `products.cpp` takes three quarters of MKL's
 time on Intel's processors and a third on those, where it takes no more than oneDNN's on one thread at others, too; on
-Zen 4 it takes 0.65 to 0.99 of MKL's.
+Zen 4 it takes 0.6 to 0.96 of MKL's.
 Compiled code calls it without Python in between.
 """
 
