@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -130,7 +129,7 @@ class SACTrainer:
         rate = self._counters.scheduled(self.options.lr, iteration / self.options.epoch_length)
         statistics = self._update(rate, {key: self._batch(key, part) for key, part in drawn.items()})
         self._n_updates += 1
-        if self._device.type == "cpu" and not math.isfinite(statistics.numpy().sum()):
+        if self._device.type == "cpu" and not np.isfinite(statistics.numpy()).all():
             raise non_finite_update(f"update {self._n_updates}", _columns(drawn), owner=OWNER)
         return statistics
 

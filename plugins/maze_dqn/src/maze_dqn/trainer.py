@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -102,7 +101,7 @@ class DQNTrainer:
         drawn = self._play.sample(self._rng, scheduled(options.importance_exponent, part_of_epoch))
         batches = {key: self._batch(key, sample) for key, sample in drawn.items()}
         statistics, errors = self._update(scheduled(options.lr, part_of_epoch), batches)
-        if self._device.type == "cpu" and not math.isfinite(statistics.numpy().sum()):
+        if self._device.type == "cpu" and not np.isfinite(statistics.numpy()).all():
             raise non_finite_update(f"update {self._update.n_updates}", _columns(drawn), owner=OWNER)
         if options.prioritized:
             self._play.set_errors(drawn, dict(zip(drawn, errors.numpy(force=True), strict=True)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -127,7 +126,7 @@ class TD3Trainer:
         }
         batches = {key: self._batch(key, transitions) for key, transitions in drawn.items()}
         learnt = self._update(self._counters.scheduled(options.lr, part_of_epoch), batches)
-        if self._device.type == "cpu" and not all(math.isfinite(s.numpy().sum()) for s in learnt if s is not None):
+        if self._device.type == "cpu" and not all(np.isfinite(s.numpy()).all() for s in learnt if s is not None):
             raise non_finite_update(f"update {self._update.n_updates}", _columns(drawn), owner=OWNER)
         return learnt
 

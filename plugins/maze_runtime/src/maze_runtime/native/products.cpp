@@ -27,7 +27,7 @@ typedef float VectorAnywhere __attribute__((vector_size(64), aligned(4), may_ali
 constexpr long kLanes = sizeof(Vector) / sizeof(float);
 constexpr long kInner = 128;  // rows of a panel
 constexpr long kColumns = 4;  // vectors of a row of it
-constexpr long kFew = 4;       // rows or columns that do not fill a vector
+constexpr long kFew = 4;      // rows or columns of a result that is summed up within vectors
 constexpr long kCloseRows = 128;  // numbers from row to row; further apart they would push each other out of the cache
 
 struct Matrix {
@@ -73,7 +73,8 @@ inline void tile(const Matrix& left, const Panel& panel, const float* bias, cons
     }
   }
   UNROLLED for (int r = 0; r < R; ++r)
-    UNROLLED for (int c = 0; c < C; ++c) store(out.data + r * out.row_step + c * kLanes, sum[r][c], out.columns - c * kLanes);
+    UNROLLED for (int c = 0; c < C; ++c)
+      store(out.data + r * out.row_step + c * kLanes, sum[r][c], out.columns - c * kLanes);
 }
 
 template <int R, int C>
