@@ -22,7 +22,7 @@ _MACHINE = {
     "AVX2": ("-mavx2", "-mfma"),
 }
 """What torch calls the processor's abilities, to the compiler's options."""
-_HEADER = Path(__file__).with_name("arithmetic.h")
+_HEADERS = sorted(Path(__file__).parent.glob("*.h"))
 _TIMEOUT_SECONDS = 60
 
 
@@ -32,7 +32,7 @@ def build_library(source: Path, *, calls_torch: bool = False, by_name: bool = Fa
     It takes some seconds, and is kept where torch keeps what it compiled, for processes that come later.
 
     Args:
-        source: one file, whose functions have C linkage; it may include `arithmetic.h`.
+        source: one file, whose functions have C linkage; it may include the headers beside this module.
         calls_torch: it calls functions of torch.
         by_name: what torch compiles finds its functions by their names. It can call no others: not even those of C.
     """
@@ -43,7 +43,7 @@ def build_library(source: Path, *, calls_torch: bool = False, by_name: bool = Fa
     linked = [f"-L{Path(torch.__file__).parent / 'lib'}", "-ltorch_cpu"] if calls_torch else []
     # What it is linked to would be found by name, too, and stand in the place of what other libraries mean by it
     linked += ["-nostdlib"] if by_name else []
-    command = [*compiler.split(), *_FLAGS, *machine, f"-I{_HEADER.parent}", str(source), *linked]
+    command = [*compiler.split(), *_FLAGS, *machine, f"-I{Path(__file__).parent}", str(source), *linked]
     mode = ctypes.RTLD_GLOBAL if by_name else ctypes.RTLD_LOCAL
     try:
         return ctypes.CDLL(str(_built(source, command)), mode=mode)
@@ -53,7 +53,8 @@ def build_library(source: Path, *, calls_torch: bool = False, by_name: bool = Fa
 
 def _built(source: Path, command: Sequence[str]) -> Path:
     """The place of the library, which is built unless the same command has built it before from the same text."""
-    what = f"{command} {torch.__version__}".encode() + source.read_bytes() + _HEADER.read_bytes()
+    what = f"{command} {torch.__version__}".encode() + source.read_bytes()
+    what += b"".join(header.read_bytes() for header in _HEADERS)
     library = _folder() / f"{source.stem}-{hashlib.sha256(what).hexdigest()[:16]}.so"
     if not library.exists():
         with tempfile.TemporaryDirectory(dir=library.parent, ignore_cleanup_errors=True) as folder:

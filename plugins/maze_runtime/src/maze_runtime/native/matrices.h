@@ -1,0 +1,237 @@
+// Two ways to multiply float32 matrices: by panels, and by dot products.
+//
+// Each 64 columns of the right matrix make a panel, 128 rows at a time, that stays in the nearest cache; it is packed
+// unless its rows are near each other. Tiles of the result, 24 vectors, stay in registers while the rows of a panel pass.
+// Where the result is narrower than a vector most of it would stay empty. There the numbers that are summed lie in the
+// vectors, or the product is taken the other way round.
+
+#pragma once
+
+#include <immintrin.h>
+
+#include <vector>
+
+// Arrays of vectors stay in registers only where the loops over them are gone.
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+
+namespace {
+
+typedef float Vector __attribute__((vector_size(64)));
+typedef float VectorAnywhere __attribute__((vector_size(64), aligned(4), may_alias));
+constexpr long kLanes = sizeof(Vector) / sizeof(float);
+constexpr long kInner = 128;  // rows of a panel
+constexpr long kColumns = 4;  // vectors of a row of it
+constexpr long kFew = 4;      // rows or columns of a result that is summed up within vectors
+constexpr long kCloseRows = 128;  // numbers from row to row; further apart they would push each other out of the cache
+
+struct Matrix {
+  float* data;
+  long rows, columns, row_step, column_step;
+};
+
+inline Matrix turned(const Matrix& own) {
+  return {own.data, own.columns, own.rows, own.column_step, own.row_step};
+}
+
+// Vectors of which `count` numbers are in memory: all of them, but at the right edge. The others are zeros.
+inline __mmask16 lanes(long count) { return count >= kLanes ? 0xffff : (1u << count) - 1; }
+
+inline Vector load(const float* from, long count) { return _mm512_maskz_loadu_ps(lanes(count), from); }
+
+inline void store(float* to, Vector vector, long count) { _mm512_mask_storeu_ps(to, lanes(count), vector); }
+
+// Rows of C vectors, `step` numbers apart.
+struct Panel {
+  const float* data;
+  long step;
+};
+
+// R rows and C vectors of out, in registers: bias, or what is there, + left panel.
+template <int R, int C>
+inline void tile(const Matrix& left, const Panel& panel, const float* bias, const Matrix& out, bool first) {
+  Vector sum[R][C];
+  UNROLLED for (int c = 0; c < C; ++c) {
+    const long at = c * kLanes;
+    UNROLLED for (int r = 0; r < R; ++r) {
+      if (!first) {
+        sum[r][c] = load(out.data + r * out.row_step + at, out.columns - at);
+      } else if (bias != nullptr) {
+        sum[r][c] = load(bias + at, out.columns - at);
+      } else {
+        sum[r][c] = Vector{};
+      }
+    }
+  }
+  for (long k = 0; k < left.columns; ++k) {
+    const float* column = left.data + k * left.column_step;
+    const VectorAnywhere* row = reinterpret_cast<const VectorAnywhere*>(panel.data + k * panel.step);
+    UNROLLED for (int r = 0; r < R; ++r) {
+      const float factor = column[r * left.row_step];
+      UNROLLED for (int c = 0; c < C; ++c) sum[r][c] += factor * row[c];
+    }
+  }
+  UNROLLED for (int r = 0; r < R; ++r)
+    UNROLLED for (int c = 0; c < C; ++c)
+      store(out.data + r * out.row_step + c * kLanes, sum[r][c], out.columns - c * kLanes);
+}
+
+template <int R, int C>
+void rows(Matrix left, const Panel& panel, const float* bias, Matrix out, bool first) {
+  while (left.rows >= R) {
+    tile<R, C>(left, panel, bias, out, first);
+    left.rows -= R;
+    left.data += R * left.row_step;
+    out.data += R * out.row_step;
+  }
+  if constexpr (R > 1) {
+    if (left.rows > 0) rows<R / 2, C>(left, panel, bias, out, first);
+  }
+}
+
+// 16 x 16 numbers turned: lane j of vector i becomes lane i of vector j.
+inline void turn(Vector* v) {
+  Vector pairs[kLanes], quads[kLanes];
+  UNROLLED for (int i = 0; i < kLanes; i += 2) {
+    pairs[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
+    pairs[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
+  }
+  UNROLLED for (int i = 0; i < kLanes; i += 4)
+    UNROLLED for (int half = 0; half < 2; ++half) {
+      const __m512d a = _mm512_castps_pd(pairs[i + half]), b = _mm512_castps_pd(pairs[i + half + 2]);
+      quads[i + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+      quads[i + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+    }
+  UNROLLED for (int j = 0; j < 4; ++j) {
+    const Vector a = _mm512_shuffle_f32x4(quads[j], quads[4 + j], 0x88);
+    const Vector b = _mm512_shuffle_f32x4(quads[j], quads[4 + j], 0xdd);
+    const Vector c = _mm512_shuffle_f32x4(quads[8 + j], quads[12 + j], 0x88);
+    const Vector d = _mm512_shuffle_f32x4(quads[8 + j], quads[12 + j], 0xdd);
+    v[j] = _mm512_shuffle_f32x4(a, c, 0x88);
+    v[4 + j] = _mm512_shuffle_f32x4(b, d, 0x88);
+    v[8 + j] = _mm512_shuffle_f32x4(a, c, 0xdd);
+    v[12 + j] = _mm512_shuffle_f32x4(b, d, 0xdd);
+  }
+}
+
+// right (K, N) as K rows of C vectors, filled up with zeros; K is at most kInner.
+template <int C>
+void pack(const Matrix& right, float* panel) {
+  constexpr long kWidth = C * kLanes;
+  if (right.column_step == 1) {
+    for (long k = 0; k < right.rows; ++k)
+      for (long n = 0; n < kWidth; n += kLanes)
+        store(panel + k * kWidth + n, load(right.data + k * right.row_step + n, right.columns - n), kLanes);
+  } else if (right.row_step == 1) {
+    for (long n = 0; n < kWidth; n += kLanes)
+      for (long k = 0; k < right.rows; k += kLanes) {
+        Vector block[kLanes];
+        UNROLLED for (long i = 0; i < kLanes; ++i) {
+          const float* column = right.data + (n + i) * right.column_step;
+          block[i] = n + i < right.columns ? load(column + k, right.rows - k) : Vector{};
+        }
+        turn(block);
+        UNROLLED for (long i = 0; i < kLanes; ++i) store(panel + (k + i) * kWidth + n, block[i], kLanes);
+      }
+  } else {
+    for (long k = 0; k < right.rows; ++k)
+      for (long n = 0; n < kWidth; ++n)
+        panel[k * kWidth + n] = n < right.columns ? right.data[k * right.row_step + n * right.column_step] : 0.0f;
+  }
+}
+
+template <int R, int C>
+void columns(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out) {
+  alignas(64) static thread_local float packed[kInner * C * kLanes];
+  const bool as_it_is = right.column_step == 1 && right.columns == C * kLanes && right.row_step <= kCloseRows;
+  for (long k = 0; k < left.columns; k += kInner) {
+    const long inner = left.columns - k < kInner ? left.columns - k : kInner;
+    Panel panel{right.data + k * right.row_step, right.row_step};
+    if (!as_it_is) {
+      pack<C>({right.data + k * right.row_step, inner, right.columns, right.row_step, right.column_step}, packed);
+      panel = {packed, C * kLanes};
+    }
+    rows<R, C>({left.data + k * left.column_step, left.rows, inner, left.row_step, left.column_step}, panel, bias, out,
+               k == 0);
+  }
+}
+
+inline void by_panels(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out) {
+  constexpr long kWidth = kColumns * kLanes;
+  for (long n = 0; n < out.columns; n += kWidth) {
+    const long width = out.columns - n < kWidth ? out.columns - n : kWidth;
+    const Matrix own{right.data + n * right.column_step, right.rows, width, right.row_step, right.column_step};
+    const Matrix to{out.data + n, out.rows, width, out.row_step, 1};
+    const float* added = bias == nullptr ? nullptr : bias + n;
+    switch ((width + kLanes - 1) / kLanes) {
+      case 1: columns<12, 1>(left, own, added, to); break;
+      case 2: columns<12, 2>(left, own, added, to); break;
+      case 3: columns<8, 3>(left, own, added, to); break;
+      default: columns<6, 4>(left, own, added, to);
+    }
+  }
+}
+
+// The sums of 16 vectors.
+inline Vector sums_of(const Vector* v) {
+  Vector four[4];
+  UNROLLED for (int i = 0; i < 4; ++i) {
+    const Vector* own = v + 4 * i;
+    const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(own[0], own[1]) + _mm512_unpackhi_ps(own[0], own[1]));
+    const __m512d b = _mm512_castps_pd(_mm512_unpacklo_ps(own[2], own[3]) + _mm512_unpackhi_ps(own[2], own[3]));
+    four[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)) + _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+  }
+  const Vector a = _mm512_shuffle_f32x4(four[0], four[1], 0x88) + _mm512_shuffle_f32x4(four[0], four[1], 0xdd);
+  const Vector b = _mm512_shuffle_f32x4(four[2], four[3], 0x88) + _mm512_shuffle_f32x4(four[2], four[3], 0xdd);
+  return _mm512_shuffle_f32x4(a, b, 0x88) + _mm512_shuffle_f32x4(a, b, 0xdd);
+}
+
+// Rows of left by the C columns of right, numbers of both being neighbours: R rows at a time, then what is left of them.
+template <int R, int C>
+void dots(Matrix left, const Matrix& right, const float* bias, long bias_row_step, long bias_column_step, Matrix out) {
+  for (; left.rows >= R; left.rows -= R) {
+    Vector sum[kLanes] = {};
+    for (long k = 0; k < left.columns; k += kLanes) {
+      Vector row[R], column[C];
+      UNROLLED for (int r = 0; r < R; ++r) row[r] = load(left.data + r * left.row_step + k, left.columns - k);
+      UNROLLED for (int c = 0; c < C; ++c) column[c] = load(right.data + c * right.column_step + k, left.columns - k);
+      UNROLLED for (int r = 0; r < R; ++r)
+        UNROLLED for (int c = 0; c < C; ++c) sum[r * C + c] += row[r] * column[c];
+    }
+    const Vector all = sums_of(sum);
+    UNROLLED for (int r = 0; r < R; ++r)
+      UNROLLED for (int c = 0; c < C; ++c)
+        out.data[r * out.row_step + c * out.column_step] =
+            all[r * C + c] + (bias == nullptr ? 0.0f : bias[r * bias_row_step + c * bias_column_step]);
+    left.data += R * left.row_step;
+    out.data += R * out.row_step;
+    if (bias != nullptr) bias += R * bias_row_step;
+  }
+  if constexpr (R > 1) {
+    if (left.rows > 0) dots<R / 2, C>(left, right, bias, bias_row_step, bias_column_step, out);
+  }
+}
+
+// right has kFew columns at most; the numbers of a row of left are neighbours.
+inline void by_dots(const Matrix& left, Matrix right, const float* bias, long bias_row_step, long bias_column_step,
+             const Matrix& out) {
+  static thread_local std::vector<float> neighbours;
+  if (right.row_step != 1) {
+    neighbours.resize(right.rows * right.columns);
+    for (long n = 0; n < right.columns; ++n)
+      for (long k = 0; k < right.rows; ++k)
+        neighbours[n * right.rows + k] = right.data[k * right.row_step + n * right.column_step];
+    right = {neighbours.data(), right.rows, right.columns, 1, right.rows};
+  }
+  switch (right.columns) {
+    case 1: dots<16, 1>(left, right, bias, bias_row_step, bias_column_step, out); break;
+    case 2: dots<8, 2>(left, right, bias, bias_row_step, bias_column_step, out); break;
+    case 3: dots<4, 3>(left, right, bias, bias_row_step, bias_column_step, out); break;
+    default: dots<4, 4>(left, right, bias, bias_row_step, bias_column_step, out);
+  }
+}
+
+}  // namespace
