@@ -90,6 +90,36 @@ def test_what_is_not_finite_arrives_where_it_belongs(multiply):
     assert torch.equal(found.isfinite(), exact.isfinite())
 
 
+def with_zeros(n_rows, n_columns, rows, columns):
+    """A matrix of which these shares of rows and columns are zeros."""
+    numbers = torch.Generator().manual_seed(n_columns)
+    matrix = torch.randn(n_rows, n_columns, generator=numbers)
+    matrix[torch.rand(n_rows, generator=numbers) < rows] = 0.0
+    matrix[:, torch.rand(n_columns, generator=numbers) < columns] = -0.0
+    return matrix
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.0), (0.0, 0.3), (0.4, 0.9), (0.05, 0.02), (1.0, 0.0), (0.0, 0.0)])
+@pytest.mark.parametrize("sizes", [(256, 130), (100, 128), (123, 200)])
+def test_rows_and_columns_of_zeros_change_no_bit_of_a_product(multiply, sizes, shares):
+    n_rows, n_columns = sizes
+    left = with_zeros(n_rows, n_columns, *shares)
+    right, above = torch.randn(n_columns, 150), torch.randn(n_rows, 150)
+    for factors in ((left, right[:, :131]), (left.t(), above[:, 1:132]), (left, right[:, :131].t().contiguous().t())):
+        assert torch.equal(multiply(*factors, None), multiply(*factors, torch.zeros(131)))
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+def test_zeros_times_what_is_not_finite_are_not_left_out(multiply, number):
+    left, right = with_zeros(256, 128, 0.5, 0.3), torch.randn(128, 128)
+    right[77, 5] = number
+    exact = left @ right
+    assert exact[:, 5].isnan().any()
+    assert torch.equal(multiply(left, right, None).isnan(), exact.isnan())
+    left[3, 4] = number
+    assert multiply(left, torch.ones(128, 128), None)[3].isfinite().sum() == 0
+
+
 def exchanged(function, *inputs, native=True, large=True, onednn=True):
     traced = make_fx(function, tracing_mode="fake")(*inputs)
     WideProducts(native=native, large=large, onednn=onednn)(traced.graph)

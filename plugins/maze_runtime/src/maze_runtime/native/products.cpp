@@ -6,6 +6,7 @@
 
 #include "arithmetic.h"
 #include "matrices.h"
+#include "zeros.h"
 
 namespace {
 
@@ -23,7 +24,8 @@ void multiply(const Matrix& left, const Matrix& right, const float* bias, const 
     for (long m = 0; m < out.rows; ++m)
       for (long n = 0; n < out.columns; ++n) out.data[m * out.row_step + n] = numbers[n * left.rows + m];
   } else {
-    by_panels(left, right, bias, out);
+    const bool is_large = left.rows * left.columns * right.columns >= kWorth;
+    if (bias != nullptr || !is_large || !without_zeros(left, right, out)) by_panels(left, right, bias, out);
   }
 }
 

@@ -1,0 +1,107 @@
+// Products of large matrices of which whole rows or columns are zeros.
+//
+// The gradient of a rectifier that is silent in a whole minibatch is a column of them, and where a loss takes the lesser
+// of two values, about half of the rows of the gradient of either. What is left is moved together, multiplied, and the
+// rows of the product that are missing are zeros. The numbers are the same, bit for bit.
+
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "matrices.h"
+
+namespace {
+
+constexpr long kWorth = 3 << 19;  // multiply-adds from which zeros are looked for
+
+// What is left of a matrix, whose rows have no gaps, without its rows and its columns of zeros.
+struct Rest {
+  std::vector<long> rows, columns;
+  std::vector<__mmask16> strips;  // of 16 columns
+  std::vector<float> numbers;
+
+  void find(const Matrix& own) {
+    rows.clear(), columns.clear(), strips.clear();
+    for (long n = 0; n < own.columns; n += kLanes) {
+      __mmask16 found = 0;
+      for (long m = 0; m < own.rows && found != lanes(own.columns - n); ++m) found |= others(own, m, n);
+      strips.push_back(found);
+      for (long lane = 0; lane < kLanes; ++lane)
+        if (found >> lane & 1) columns.push_back(n + lane);
+    }
+    for (long m = 0; m < own.rows; ++m) {
+      long n = 0;
+      while (n < own.columns && others(own, m, n) == 0) n += kLanes;
+      if (n < own.columns) rows.push_back(m);
+    }
+  }
+
+  Matrix take(const Matrix& own) {
+    const long n_rows = static_cast<long>(rows.size()), n_columns = static_cast<long>(columns.size());
+    numbers.resize(n_rows * n_columns + kLanes);
+    float* to = numbers.data();
+    for (const long m : rows)
+      for (long n = 0; n < own.columns; n += kLanes) {
+        const __mmask16 found = strips[n / kLanes];
+        const Vector all = load(own.data + m * own.row_step + n, own.columns - n);
+        store(to, _mm512_maskz_compress_ps(found, all), kLanes);
+        to += __builtin_popcount(found);
+      }
+    return {numbers.data(), n_rows, n_columns, n_columns, 1};
+  }
+
+  // Which of 16 numbers are no zeros, as NaN is none.
+  static __mmask16 others(const Matrix& own, long m, long n) {
+    return _mm512_cmp_ps_mask(load(own.data + m * own.row_step + n, own.columns - n), Vector{}, _CMP_NEQ_UQ);
+  }
+};
+
+// Whether 0 times any of them is 0.
+inline bool is_finite(const Matrix& own) {
+  for (long m = 0; m < own.rows; ++m)
+    for (long n = 0; n < own.columns; n += kLanes) {
+      const Vector numbers = load(own.data + m * own.row_step + n, own.columns - n);
+      if (_mm512_cmp_ps_mask(numbers - numbers, Vector{}, _CMP_NEQ_UQ) != 0) return false;
+    }
+  return true;
+}
+
+// The product without rows and columns of left that are zeros. False, with nothing done, where that would save little.
+inline bool without_zeros(const Matrix& left, const Matrix& right, const Matrix& out) {
+  static thread_local Rest rest;
+  static thread_local std::vector<float> rights, outs;
+  const bool is_turned = left.column_step != 1;
+  const Matrix own = is_turned ? turned(left) : left;
+  if (own.column_step != 1 || right.column_step != 1) return false;
+  rest.find(own);
+  const long n_left = static_cast<long>(rest.rows.size() * rest.columns.size());
+  if (8 * n_left > 7 * own.rows * own.columns || !is_finite(right)) return false;
+  const Matrix factors = is_turned ? turned(rest.take(own)) : rest.take(own);
+  const std::vector<long>&ms = is_turned ? rest.columns : rest.rows, &ks = is_turned ? rest.rows : rest.columns;
+  Matrix summed = right;  // the rows of right that are left
+  if (factors.columns < left.columns) {
+    rights.resize(factors.columns * right.columns);
+    summed = {rights.data(), factors.columns, right.columns, right.columns, 1};
+    for (long k = 0; k < factors.columns; ++k)
+      std::memcpy(summed.data + k * summed.row_step, right.data + ks[k] * right.row_step, right.columns * sizeof(float));
+  }
+  if (factors.rows == out.rows) {
+    by_panels(factors, summed, nullptr, out);
+    return true;
+  }
+  outs.resize(factors.rows * out.columns);
+  const Matrix products{outs.data(), factors.rows, out.columns, out.columns, 1};
+  by_panels(factors, summed, nullptr, products);
+  for (long m = 0, i = 0; m < out.rows; ++m) {
+    float* to = out.data + m * out.row_step;
+    if (i < factors.rows && ms[i] == m) {
+      std::memcpy(to, products.data + i++ * products.row_step, out.columns * sizeof(float));
+    } else {
+      std::memset(to, 0, out.columns * sizeof(float));
+    }
+  }
+  return true;
+}
+
+}  // namespace
