@@ -247,24 +247,27 @@ def _example(tuned: Mapping[str, Any]) -> str:
 
 def _candidate_tables(results: Results, tasks: Mapping[str, Task]) -> list[str]:
     """For each algorithm with candidates: the peer, the defaults and the candidates beside each other."""
-    by_algorithm: dict[str, list[str]] = {}
+    tables: dict[tuple[str, str], list[str]] = {}
     for candidate in read_candidates().values():
-        by_algorithm.setdefault(candidate.algorithm, []).append(candidate.name)
+        tables.setdefault((candidate.algorithm, "longer" if candidate.longer else "default"), []).append(candidate.name)
     parts = []
     every_seed = {job.seed for job in results.curves}
-    for algorithm, names in by_algorithm.items():
+    for (algorithm, defaults), names in tables.items():
         columns: dict[str, dict[str, Group]] = {}
-        for settings in ("default", *names):
+        for settings in (defaults, *names):
             for group in groups_of(results, tasks, settings, seeds=every_seed):
                 if group.algorithm == algorithm:
-                    label = settings if group.library == "maze" else NAMES[group.library]
+                    own = "default" if settings == defaults else settings
+                    label = own if group.library == "maze" else NAMES[group.library]
                     columns.setdefault(label, {})[group.task.name] = group
         if len(columns.keys() & set(names)):
-            parts.append(_beside_each_other(algorithm, columns, tasks))
+            steps = " with more steps" if defaults == "longer" else ""
+            title = f"Candidates for the defaults of {algorithm}{steps}: interquartile means (seeds)"
+            parts.append(_beside_each_other(title, columns, tasks))
     return parts
 
 
-def _beside_each_other(algorithm: str, columns: Mapping[str, Mapping[str, Group]], tasks: Mapping[str, Task]) -> str:
+def _beside_each_other(title: str, columns: Mapping[str, Mapping[str, Group]], tasks: Mapping[str, Task]) -> str:
     """A row a task; the last ones put the tasks together that all have, on the seeds that all have there."""
     candidates = [own for label, own in columns.items() if label not in ("default", NAMES["sb3"])]
     rows = []
@@ -286,7 +289,6 @@ def _beside_each_other(algorithm: str, columns: Mapping[str, Mapping[str, Group]
         n = n_text(together[0].n.values())
         rows.append([f"{len(by_task)} tasks, n = {n}: IQM", *(number(own.iqm) for own in together)])
         rows.append([f"{len(by_task)} tasks, n = {n}: mean", *(number(own.mean) for own in together)])
-    title = f"Candidates for the defaults of {algorithm}: interquartile means (seeds)"
     return table_of(title, ["task", *columns], rows)
 
 

@@ -63,12 +63,14 @@ class Candidate:
         overrides: tables and values of an experiment; those of the trainer are merged with the others.
         scaled: with the wrappers that the trainer's defaults are meant for (`TrainerComponent.preset`); most
             candidates are older than these.
+        longer: for as many steps as `Task.longer` says.
     """
 
     name: str
     algorithm: str
     overrides: Mapping[str, Any] = attrs.field(factory=dict)
     scaled: bool = False
+    longer: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -154,8 +156,9 @@ def steps_of(task: Task, settings: str) -> Mapping[str, int]:
         return task.algorithms
     if settings == "longer":
         return task.longer
-    own = read_candidates()[settings].algorithm
-    return {algorithm: steps for algorithm, steps in task.algorithms.items() if algorithm == own}
+    candidate = read_candidates()[settings]
+    table = task.longer if candidate.longer else task.algorithms
+    return {algorithm: steps for algorithm, steps in table.items() if algorithm == candidate.algorithm}
 
 
 def libraries_of(task: Task, algorithm: str, settings: str) -> tuple[str, ...]:

@@ -170,6 +170,20 @@ def test_runs_with_more_steps_stand_in_a_table_of_their_own(module, results, tas
     assert first.strip("* \n") in before
 
 
+def test_candidates_with_more_steps_stand_beside_the_defaults_with_as_many(module, results, tasks):
+    jobs_of, suite_results = module("suite_tasks").jobs_of, module("suite_results")
+    only = ["maze", "TD3", "Walker2d-v5"]
+    for settings, score in (("longer", 777.0), ("td3-longer-256", 888.0)):
+        (job,) = jobs_of(tasks, settings=settings, seeds=[0], only=only)
+        assert job.steps == 60_000
+        results.curves[job] = suite_results.Curve(
+            env_steps=np.array([60_000]), scores=np.array([score]), seconds=60.0, versions={"gymnasium": "1.0"}
+        )
+    text = module("suite_report").report(results, tasks, [])
+    _, _, table = text.partition("Candidates for the defaults of TD3 with more steps")
+    assert "| Walker2d-v5 | 777 (1) | 888 (1) |" in table
+
+
 def test_packed_results_come_back(module, results, tmp_path):
     suite_results = module("suite_results")
     (tmp_path / "packed.json").write_text(suite_results.packed(results), encoding="utf-8")
