@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from interleaved import Contender
-from maze_kernel.config import experiment_from_mapping
-from maze_kernel.loader import Kernel
-from maze_runtime.run.assembly import Assembly
 
 
 def ours(
@@ -20,6 +17,11 @@ def ours(
     Args:
         decisions: count decisions, of which an environment step may have several.
     """
+    # Here, so that the peak memory of the peers is theirs alone
+    from maze_kernel.config import experiment_from_mapping
+    from maze_kernel.loader import Kernel
+    from maze_runtime.run.assembly import Assembly
+
     trainer = dict(experiment["trainer"])
     a_rollout = experiment["vector"]["n_envs"] * trainer.get("n_rollout_steps", 1)
     trainer |= {

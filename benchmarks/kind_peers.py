@@ -1,4 +1,7 @@
-"""What others are told to do the work of kinds.py: same networks, minibatches and updates as ours."""
+"""What others are told to do the work of kinds.py: same networks, minibatches and updates as ours.
+
+Their libraries are loaded by who needs them, so that peak memory is that of one side alone.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
-from stable_baselines3.common.env_util import make_atari_env, make_vec_env
-from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
 
 from interleaved import Contender
 
@@ -46,6 +46,9 @@ def learning(model: Any, steps: int, warm_up: int, n_agents: int = 1) -> Contend
 
 
 def _envs(env: str, n_envs: int = N_ENVS, normalize: bool = False) -> Any:
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import VecNormalize
+
     envs = make_vec_env(lambda: gymnasium.make(env), n_envs=n_envs, seed=1)
     return VecNormalize(envs) if normalize else envs
 
@@ -54,6 +57,8 @@ def ppo(env: str, *, policy: str = "MlpPolicy", normalize: bool = False, **optio
     """PPO, two networks of 2 × 64 after what the policy does to the observations."""
 
     def make(steps: int) -> Contender:
+        from stable_baselines3 import PPO
+
         model = PPO(
             policy, _envs(env, normalize=normalize), policy_kwargs=SMALL, device=device, **PPO_OPTIONS | options
         )
@@ -66,6 +71,8 @@ def a2c(env: str) -> MakePeer:
     """A2C with Adam and normalised advantages, as ours."""
 
     def make(steps: int) -> Contender:
+        from stable_baselines3 import A2C
+
         model = A2C(
             "MlpPolicy",
             _envs(env),
@@ -110,6 +117,9 @@ def pong() -> MakePeer:
 
     def make(steps: int) -> Contender:
         import ale_py
+        from stable_baselines3 import PPO
+        from stable_baselines3.common.env_util import make_atari_env
+        from stable_baselines3.common.vec_env import VecFrameStack
 
         gymnasium.register_envs(ale_py)
         envs = VecFrameStack(make_atari_env("ALE/Pong-v5", n_envs=N_ENVS, seed=1, env_kwargs={"frameskip": 1}), 4)
@@ -125,6 +135,7 @@ def simple_spread(n_envs: int) -> MakePeer:
     def make(steps: int) -> Contender:
         import supersuit
         from mpe2 import simple_spread_v3
+        from stable_baselines3 import PPO
 
         game = supersuit.pettingzoo_env_to_vec_env_v1(simple_spread_v3.parallel_env())
         envs = supersuit.concat_vec_envs_v1(game, n_envs, num_cpus=0, base_class="stable_baselines3")
@@ -169,9 +180,11 @@ def rllib_spread(n_envs: int) -> MakePeer:
     return make
 
 
-def _off_policy(algorithm: Any, env: str, policy: str, batch_size: int, starts: int) -> MakePeer:
+def _off_policy(algorithm: str, env: str, policy: str, batch_size: int, starts: int) -> MakePeer:
     def make(steps: int) -> Contender:
-        model = algorithm(
+        import stable_baselines3
+
+        model = getattr(stable_baselines3, algorithm)(
             policy,
             gymnasium.make(env),
             learning_starts=starts,
@@ -189,18 +202,20 @@ def _off_policy(algorithm: Any, env: str, policy: str, batch_size: int, starts: 
 
 def sac(env: str, *, policy: str = "MlpPolicy", batch_size: int = 256, starts: int = 1000) -> MakePeer:
     """SAC, an update a step."""
-    return _off_policy(SAC, env, policy, batch_size, starts)
+    return _off_policy("SAC", env, policy, batch_size, starts)
 
 
 def td3(env: str) -> MakePeer:
     """TD3, an update a step, the policy's every second."""
-    return _off_policy(TD3, env, "MlpPolicy", 256, 1000)
+    return _off_policy("TD3", env, "MlpPolicy", 256, 1000)
 
 
 def dqn(env: str) -> MakePeer:
     """DQN without double and duelling, an update of 64 in four steps, the target copied every 250 updates."""
 
     def make(steps: int) -> Contender:
+        from stable_baselines3 import DQN
+
         model = DQN(
             "MlpPolicy",
             gymnasium.make(env),
