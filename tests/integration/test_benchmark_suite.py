@@ -274,10 +274,10 @@ def test_the_peer_plays_the_episodes_of_our_evaluations(module, tmp_path):
 
 @pytest.mark.slow
 def test_a_stopped_suite_goes_on_where_it_was(module, tasks, tmp_path):
-    choice = ["--only", "maze", "DQN", "CartPole-v1", "--steps-factor", "0.2", "--seeds", "0", "1"]
+    choice = ["--only", "maze", "DQN", "CartPole-v1", "--steps-factor", "0.8", "--seeds", "0", "1"]
     command = [sys.executable, str(SUITE), "--out", str(tmp_path), *choice]
-    first = tmp_path / "default/CartPole-v1/DQN-maze-10000-seed0.jsonl"
-    second = first.with_name("DQN-maze-10000-seed1.jsonl")
+    first = tmp_path / "default/CartPole-v1/DQN-maze-40000-seed0.jsonl"
+    second = first.with_name("DQN-maze-40000-seed1.jsonl")
     suite = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _wait_for(second.with_suffix(".run") / "checkpoints/last")
     suite.send_signal(signal.SIGTERM)
@@ -300,7 +300,7 @@ def test_a_stopped_suite_goes_on_where_it_was(module, tasks, tmp_path):
     assert seconds == sorted(seconds)
     assert not list(tmp_path.rglob("*.part")) + list(tmp_path.rglob("*.run"))
     results = module("suite_results").read_results(tmp_path)
-    assert "| CartPole-v1 | DQN | 10 000 |" in module("suite_report").report(results, tasks, list(results.curves))
+    assert "| CartPole-v1 | DQN | 40 000 |" in module("suite_report").report(results, tasks, list(results.curves))
 
 
 @pytest.mark.slow
@@ -320,7 +320,7 @@ def test_a_job_that_fails_is_named_and_tried_again(module, tasks, tmp_path):
 def test_a_job_that_the_system_killed_goes_on(module, tasks, tmp_path):
     suite = module("suite")
     runner = suite.Runner(tmp_path, 1)
-    (job,) = module("suite_tasks").jobs_of(tasks, seeds=[0], only=["maze", "DQN", "CartPole-v1"], steps_factor=0.2)
+    (job,) = module("suite_tasks").jobs_of(tasks, seeds=[0], only=["maze", "DQN", "CartPole-v1"], steps_factor=0.8)
     part = tmp_path / f"{job.name}.part"
     with ThreadPoolExecutor(1) as thread:
         failed = thread.submit(runner.run, [job])
