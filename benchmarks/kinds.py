@@ -44,9 +44,8 @@ def measure(row: Row, rounds: int, with_compiled: bool) -> dict[str, list[float]
 def peak_memory(name: str) -> dict[str, float]:
     """Peak resident memory of either side of a row, MiB, each time a process of its own: medians of `N_PEAKS`.
 
-    Each loads its own library and not the other's.
-
-    What the allocator keeps between blocks differs from one run to the next by some percent.
+    Each loads its own library and not the other's. What the allocator keeps between blocks differs from one run to the
+    next by some percent.
     """
     code = "import kinds, sys; print('PEAK', kinds.alone(*sys.argv[1:]))"
     peaks: dict[str, list[float]] = {PEER: [], EAGER: []}

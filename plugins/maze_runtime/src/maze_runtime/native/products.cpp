@@ -24,7 +24,7 @@ void multiply(const Matrix& left, const Matrix& right, const float* bias, const 
     for (long m = 0; m < out.rows; ++m)
       for (long n = 0; n < out.columns; ++n) out.data[m * out.row_step + n] = numbers[n * left.rows + m];
   } else {
-    const bool is_large = left.rows * left.columns * right.columns >= kWorth;
+    const bool is_large = left.rows * left.columns * right.columns >= kLarge;
     if (bias != nullptr || !is_large || !without_zeros(left, right, out)) by_panels(left, right, bias, out);
   }
 }

@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr long kWorth = 3 << 19;  // multiply-adds from which zeros are looked for
+constexpr long kLarge = 3 << 19;  // multiply-adds of products in which zeros are looked for, and more
 
 // What is left of a matrix, whose rows have no gaps, without its rows and its columns of zeros.
 struct Rest {
@@ -67,7 +67,8 @@ inline bool is_finite(const Matrix& own) {
   return true;
 }
 
-// The product without rows and columns of left that are zeros. False, with nothing done, where that would save little.
+// The product without rows and columns of left that are zeros. False, with nothing done, where they are less than an
+// eighth of it.
 inline bool without_zeros(const Matrix& left, const Matrix& right, const Matrix& out) {
   static thread_local Rest rest;
   static thread_local std::vector<float> rights, outs;
