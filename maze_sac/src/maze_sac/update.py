@@ -226,7 +226,7 @@ class Update:
         return seconds
 
     def _compiled_update(self) -> Callable[..., Tensor]:
-        return compile_update(_functional_update(self), self.critic_flat.data.device)
+        return compile_update(_functional_update(self), self.critic_flat)
 
     def state_dict(self) -> dict[str, Any]:
         """Target networks, temperatures, moments and counter; copies."""

@@ -275,7 +275,7 @@ def test_a_second_training_in_a_process_is_compiled_for_its_sizes_too(monkeypatc
             return None  # nothing comes out of the cache on disk
 
     monkeypatch.setattr(flat_adam, "HAS_WIDE_VECTORS", True)
-    monkeypatch.setattr(flat_adam, "_products_options", lambda: {"post_grad_custom_pre_pass": Seen()})
+    monkeypatch.setattr(flat_adam, "_native_options", lambda **_: {"post_grad_custom_pre_pass": Seen()})
     for n_rows in (7, 19):
         x, y = torch.randn(n_rows, 3), torch.randn(n_rows)
         make(network(), compiled=True)(0.01, x, y)

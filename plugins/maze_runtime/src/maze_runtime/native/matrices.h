@@ -144,7 +144,7 @@ void pack(const Matrix& right, float* panel) {
 }
 
 template <int R, int C>
-void columns(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out) {
+void columns(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out, bool adds) {
   alignas(64) static thread_local float packed[kInner * C * kLanes];
   const bool as_it_is = right.column_step == 1 && right.columns == C * kLanes && right.row_step <= kCloseRows;
   for (long k = 0; k < left.columns; k += kInner) {
@@ -155,11 +155,13 @@ void columns(const Matrix& left, const Matrix& right, const float* bias, const M
       panel = {packed, C * kLanes};
     }
     rows<R, C>({left.data + k * left.column_step, left.rows, inner, left.row_step, left.column_step}, panel, bias, out,
-               k == 0);
+               k == 0 && !adds);
   }
 }
 
-inline void by_panels(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out) {
+// out = bias + left right, or out + left right where it adds.
+inline void by_panels(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out,
+                      bool adds = false) {
   constexpr long kWidth = kColumns * kLanes;
   for (long n = 0; n < out.columns; n += kWidth) {
     const long width = out.columns - n < kWidth ? out.columns - n : kWidth;
@@ -167,10 +169,10 @@ inline void by_panels(const Matrix& left, const Matrix& right, const float* bias
     const Matrix to{out.data + n, out.rows, width, out.row_step, 1};
     const float* added = bias == nullptr ? nullptr : bias + n;
     switch ((width + kLanes - 1) / kLanes) {
-      case 1: columns<12, 1>(left, own, added, to); break;
-      case 2: columns<12, 2>(left, own, added, to); break;
-      case 3: columns<8, 3>(left, own, added, to); break;
-      default: columns<6, 4>(left, own, added, to);
+      case 1: columns<12, 1>(left, own, added, to, adds); break;
+      case 2: columns<12, 2>(left, own, added, to, adds); break;
+      case 3: columns<8, 3>(left, own, added, to, adds); break;
+      default: columns<6, 4>(left, own, added, to, adds);
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #include "arithmetic.h"
 #include "matrices.h"
+#include "tensors.h"
 #include "zeros.h"
 
 namespace {
@@ -25,65 +26,31 @@ void multiply(const Matrix& left, const Matrix& right, const float* bias, const 
       for (long n = 0; n < out.columns; ++n) out.data[m * out.row_step + n] = numbers[n * left.rows + m];
   } else {
     const bool is_large = left.rows * left.columns * right.columns >= kLarge;
-    if (bias != nullptr || !is_large || !without_zeros(left, right, out)) by_panels(left, right, bias, out);
+    if (!is_large || !without_zeros(left, right, bias, out)) by_panels(left, right, bias, out);
   }
 }
 
-}  // namespace
-
-// What torch offers to C, with the types it has there: torch/csrc/inductor/aoti_torch/c/shim.h.
-struct AtenTensorOpaque;
-using Tensor = AtenTensorOpaque*;
-extern "C" {
-int32_t aoti_torch_get_data_ptr(Tensor tensor, void** data);
-int32_t aoti_torch_get_sizes(Tensor tensor, int64_t** sizes);
-int32_t aoti_torch_get_strides(Tensor tensor, int64_t** strides);
-int32_t aoti_torch_device_type_cpu();
-int32_t aoti_torch_dtype_float32();
-int32_t aoti_torch_empty_strided(int64_t n_dimensions, const int64_t* sizes, const int64_t* strides, int32_t dtype,
-                                 int32_t device_type, int32_t device_index, Tensor* made);
-}
-
-namespace {
-
-struct Tensor2 {
-  float* data;
-  int64_t *sizes, *strides;
-};
-
-// 0, or an error that torch has noted.
-int32_t read(Tensor tensor, Tensor2* to) {
-  void* data = nullptr;
-  if (const int32_t error = aoti_torch_get_data_ptr(tensor, &data)) return error;
-  if (const int32_t error = aoti_torch_get_sizes(tensor, &to->sizes)) return error;
-  to->data = static_cast<float*>(data);
-  return aoti_torch_get_strides(tensor, &to->strides);
-}
-
-inline Matrix matrix_of(const Tensor2& own) {
-  return {own.data, own.sizes[0], own.sizes[1], own.strides[0], own.strides[1]};
+inline Matrix matrix_of(const TensorView& own) {
+  return {own.numbers(), own.sizes[0], own.sizes[1], own.strides[0], own.strides[1]};
 }
 
 }  // namespace
 
 // left (M, K) right (K, N) + bias (N,) or nothing, as a new tensor (M, N).
 extern "C" int32_t native_product(Tensor left, Tensor right, Tensor* bias, Tensor* product) {
-  Tensor2 of_left, of_right, of_bias, of_product;
+  TensorView of_left, of_right, of_bias, of_product;
   if (const int32_t error = read(left, &of_left)) return error;
   if (const int32_t error = read(right, &of_right)) return error;
   const int64_t sizes[] = {of_left.sizes[0], of_right.sizes[1]}, strides[] = {sizes[1], 1};
-  if (const int32_t error = aoti_torch_empty_strided(2, sizes, strides, aoti_torch_dtype_float32(),
-                                                     aoti_torch_device_type_cpu(), 0, product))
-    return error;
-  if (const int32_t error = read(*product, &of_product)) return error;
+  if (const int32_t error = make(2, sizes, strides, product, &of_product)) return error;
   static thread_local std::vector<float> neighbours;
   const float* added = nullptr;
   if (bias != nullptr) {
     if (const int32_t error = read(*bias, &of_bias)) return error;
-    added = of_bias.data;
+    added = of_bias.numbers();
     if (of_bias.strides[0] != 1) {
       neighbours.resize(sizes[1]);
-      for (int64_t n = 0; n < sizes[1]; ++n) neighbours[n] = of_bias.data[n * of_bias.strides[0]];
+      for (int64_t n = 0; n < sizes[1]; ++n) neighbours[n] = of_bias.numbers()[n * of_bias.strides[0]];
       added = neighbours.data();
     }
   }

@@ -1,8 +1,9 @@
 // Products of large matrices of which whole rows or columns are zeros.
 //
 // The gradient of a rectifier that is silent in a whole minibatch is a column of them, and where a loss takes the lesser
-// of two values, about half of the rows of the gradient of either. What is left is moved together, multiplied, and the
-// rows of the product that are missing are zeros. The numbers are the same, bit for bit.
+// of two values, about half of the rows of the gradient of either. So are inputs that were rectified: more than half of
+// the 3 136 features of Pong are zeros in a minibatch of 256 images. What is left is moved together, multiplied, and the
+// rows of the product that are missing are the bias. The numbers are the same, bit for bit.
 
 #pragma once
 
@@ -67,9 +68,9 @@ inline bool is_finite(const Matrix& own) {
   return true;
 }
 
-// The product without rows and columns of left that are zeros. False, with nothing done, where they are less than an
-// eighth of it.
-inline bool without_zeros(const Matrix& left, const Matrix& right, const Matrix& out) {
+// The product, and a bias, without rows and columns of left that are zeros. False, with nothing done, where they are less
+// than an eighth of it.
+inline bool without_zeros(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out) {
   static thread_local Rest rest;
   static thread_local std::vector<float> rights, outs;
   const bool is_turned = left.column_step != 1;
@@ -88,16 +89,18 @@ inline bool without_zeros(const Matrix& left, const Matrix& right, const Matrix&
       std::memcpy(summed.data + k * summed.row_step, right.data + ks[k] * right.row_step, right.columns * sizeof(float));
   }
   if (factors.rows == out.rows) {
-    by_panels(factors, summed, nullptr, out);
+    by_panels(factors, summed, bias, out);
     return true;
   }
   outs.resize(factors.rows * out.columns);
   const Matrix products{outs.data(), factors.rows, out.columns, out.columns, 1};
-  by_panels(factors, summed, nullptr, products);
+  by_panels(factors, summed, bias, products);
   for (long m = 0, i = 0; m < out.rows; ++m) {
     float* to = out.data + m * out.row_step;
     if (i < factors.rows && ms[i] == m) {
       std::memcpy(to, products.data + i++ * products.row_step, out.columns * sizeof(float));
+    } else if (bias != nullptr) {
+      std::memcpy(to, bias, out.columns * sizeof(float));
     } else {
       std::memset(to, 0, out.columns * sizeof(float));
     }

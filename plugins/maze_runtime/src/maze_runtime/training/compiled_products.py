@@ -11,6 +11,8 @@ from torch.fx import Graph, Node
 
 from maze_runtime.models.wide_products import FEWEST, wide_linear
 from maze_runtime.native.products import MOST, native_product
+from maze_runtime.training import graph_nodes
+from maze_runtime.training.graph_nodes import insert, tensor_of
 
 _aten = torch.ops.aten
 
@@ -44,7 +46,7 @@ class WideProducts(CustomGraphPass):
     def uuid(self) -> Any:
         """Tells what was compiled with this pass from other code in the cache on disk."""
         limits, libraries = f"{FEWEST} {MOST} {torch.get_num_threads()}", f"{self._native} {self._large} {self._onednn}"
-        return get_hash_for_files((__file__,), f"{limits} {libraries}")
+        return get_hash_for_files((__file__, graph_nodes.__file__), f"{limits} {libraries}")
 
 
 def _on_one_thread(n_products: int) -> bool:
@@ -55,7 +57,7 @@ def _multiply_adds(node: Node) -> int:
     """How many a product of float32 matrices on the CPU takes; 0 for other nodes, and where a shape is unknown."""
     if node.target not in (_aten.mm.default, _aten.addmm.default) or node.kwargs:
         return 0
-    *added, left, right = [_tensor_of(own) for own in node.args]
+    *added, left, right = [tensor_of(own) for own in node.args]
     if any(own.dim() != 1 for own in added):
         return 0
     if any(own.dtype != torch.float32 or own.device.type != "cpu" for own in (left, right)):
@@ -66,17 +68,17 @@ def _multiply_adds(node: Node) -> int:
 
 def _call_native(graph: Graph, node: Node) -> None:
     with graph.inserting_before(node):
-        _put(graph, node, _insert(graph, native_product, *_bias_last(node)))
+        _put(graph, node, insert(graph, native_product, *_bias_last(node)))
 
 
 def _call_onednn(graph: Graph, node: Node) -> None:
     left, right, bias = _bias_last(node)
     with graph.inserting_before(node):
-        if bias is None and _is_narrow_gradient(_tensor_of(left), _tensor_of(right)):
+        if bias is None and _is_narrow_gradient(tensor_of(left), tensor_of(right)):
             # (A B)ᵀ = Bᵀ Aᵀ
-            product = _turned(graph, _insert(graph, wide_linear, _turned(graph, right), left, None))
+            product = _turned(graph, insert(graph, wide_linear, _turned(graph, right), left, None))
         else:
-            product = _insert(graph, wide_linear, left, _turned(graph, right), bias)
+            product = insert(graph, wide_linear, left, _turned(graph, right), bias)
         _put(graph, node, product)
 
 
@@ -96,18 +98,7 @@ def _put(graph: Graph, node: Node, product: Node) -> None:
     graph.erase_node(node)
 
 
-def _insert(graph: Graph, operation: Any, *arguments: Any) -> Node:
-    inserted = graph.call_function(operation, arguments)
-    inserted.meta["val"] = operation(*(None if own is None else _tensor_of(own) for own in arguments))
-    return inserted
-
-
 def _turned(graph: Graph, matrix: Node) -> Node:
     turned = graph.call_function(_aten.permute.default, (matrix, [1, 0]))
-    turned.meta["val"] = _tensor_of(matrix).t()
+    turned.meta["val"] = tensor_of(matrix).t()
     return turned
-
-
-def _tensor_of(node: Any) -> Tensor:
-    tensor: Tensor = node.meta["val"]
-    return tensor

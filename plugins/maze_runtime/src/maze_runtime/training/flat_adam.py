@@ -162,8 +162,8 @@ class FlatAdam:
         self.n_steps.copy_(torch.as_tensor(state["n_steps"]))
 
 
-def compile_update(update: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
-    """Compile an update whose closure is private to its caller and never changes.
+def compile_update(update: Callable[..., Any], flat: FlatParameters) -> Callable[..., Any]:
+    """Compile an update of `flat` whose closure is private to its caller and never changes.
 
     Only tensors are checked at each call: the other guards cost a fifth of a small network's step. They are also what
     tells two closures of one function apart in the compiler's cache, so each call here compiles a code object of its
@@ -173,7 +173,7 @@ def compile_update(update: Callable[..., Any], device: torch.device) -> Callable
 
     The compiler is loaded by the first call, so that `BoundedCompilation` finds out what it lacks.
     """
-    compiled = cache(partial(_compiled, update, device))
+    compiled = cache(partial(_compiled, update, flat))
 
     def run(*inputs: Any) -> Any:
         return compiled()(*inputs)
@@ -181,10 +181,12 @@ def compile_update(update: Callable[..., Any], device: torch.device) -> Callable
     return run
 
 
-def _compiled(update: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
+def _compiled(update: Callable[..., Any], flat: FlatParameters) -> Callable[..., Any]:
+    device = flat.data.device
     options: dict[str, Any] = {"cpp_wrapper": True} if device.type == "cpu" else {}
     if device.type == "cpu" and HAS_WIDE_VECTORS:
-        options |= _products_options()
+        has_filters = any(parameter.dim() == 4 for parameter in flat.parameters)
+        options |= _native_options(has_filters=has_filters)
     guard_filter = getattr(torch.compiler, "keep_tensor_guards_unsafe", None)
     if guard_filter is not None:
         options["guard_filter_fn"] = guard_filter
@@ -193,11 +195,17 @@ def _compiled(update: Callable[..., Any], device: torch.device) -> Callable[...,
     return torch.compile(own, fullgraph=True, options=options)
 
 
-def _products_options() -> dict[str, Any]:
+def _native_options(*, has_filters: bool) -> dict[str, Any]:
     # Here, because this loads the compiler, which takes seconds
-    from maze_runtime.native.products import native_products_option
+    from maze_runtime.native.by_name import shims_option
+    from maze_runtime.native.convolutions import native_convolutions_shims
+    from maze_runtime.native.products import native_products_shims
+    from maze_runtime.training.compiled_convolutions import NativeConvolutions
     from maze_runtime.training.compiled_products import WideProducts
+    from maze_runtime.training.graph_nodes import InTurn
 
-    native = native_products_option()
-    products = WideProducts(native=bool(native), large=NATIVE_TAKES_LARGE, onednn=USES_ONEDNN)
-    return {**native, "post_grad_custom_pre_pass": products}
+    of_products = native_products_shims()
+    of_convolutions = native_convolutions_shims() if has_filters and NATIVE_TAKES_LARGE else {}
+    products = WideProducts(native=bool(of_products), large=NATIVE_TAKES_LARGE, onednn=USES_ONEDNN)
+    passes = InTurn([products, NativeConvolutions()] if of_convolutions else [products])
+    return {**shims_option(of_products | of_convolutions), "post_grad_custom_pre_pass": passes}

@@ -119,7 +119,7 @@ class GradientStep:
         return self._recorded(*inputs)
 
     def _compiled_step(self) -> Callable[..., Tensor]:
-        step: Callable[..., Tensor] = compile_update(_functional_step(self), self.flat.data.device)
+        step: Callable[..., Tensor] = compile_update(_functional_step(self), self.flat)
 
         def run(*inputs: Any) -> Tensor:
             assert self._compilation is not None

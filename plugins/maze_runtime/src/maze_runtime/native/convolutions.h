@@ -1,0 +1,372 @@
+// Convolutions of images whose channels are neighbours, and their gradients, by minimal filtering; see filtering.h.
+//
+// A filter of R S x R S taps with stride S is one of R x R with stride 1 over images of which S x S pixels are one, and
+// have S S times as many channels. The outputs are cut into tiles. Inputs are carried over to N x N numbers a tile and
+// channel, of which those at the same place make N N matrices (tiles, channels) that are multiplied by those of the
+// filters. Gradients go the same way backwards, so they are those of what was computed.
+//
+// All but one of the N x N numbers of a tile in one colour are zeros. Of images of bytes, which have such tiles, rows of
+// zeros are left out: three quarters of them on Pong.
+
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "filtering.h"
+
+namespace {
+
+struct Convolution {
+  long n_images, height, width, channels, out_height, out_width, units, stride, padding;
+
+  long of_image() const { return height * width * channels; }
+  long of_output() const { return out_height * out_width * units; }
+};
+
+constexpr long kTiles = 100;  // of the images that are computed together: what belongs to them stays in the cache
+
+inline Vector load(const uint8_t* from, long count) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes(count), from)));
+}
+
+// N N matrices that begin at different places of the cache.
+class Matrices {
+ public:
+  float* place(long n_matrices, long rows, long columns) {
+    rows_ = rows, columns_ = columns;
+    step = rows * columns;
+    if (step % 256 == 0) step += kLanes;
+    numbers_.resize((n_matrices * step + kLanes - 1) / kLanes);
+    return start = reinterpret_cast<float*>(numbers_.data());
+  }
+  Matrix operator[](int which) const { return {start + which * step, rows_, columns_, columns_, 1}; }
+  Matrix above(long row, int which) const { return {start + which * step, row, columns_, columns_, 1}; }
+  void fill_with_zeros() { std::memset(start, 0, numbers_.size() * sizeof(Vector)); }
+
+  float* start = nullptr;
+  long step = 0;
+
+ private:
+  std::vector<Vector> numbers_;
+  long rows_ = 0, columns_ = 0;
+};
+
+// The rows of tiles in the N N matrices of inputs and outputs.
+struct Rows {
+  std::vector<int> of_tiles;  // (tiles, N N); the one behind the last where a row of zeros was left out
+  std::vector<long> counts;   // of those that there are
+};
+
+struct Room {
+  Matrices inputs, outputs, filters, turned_filters, filter_gradients;
+  Rows rows;
+};
+
+inline Room& room() {
+  static thread_local Room own;
+  return own;
+}
+
+template <int N, int R>
+class Filtered {
+ public:
+  explicit Filtered(const Convolution& own)
+      : own_(own),
+        down_((own.out_height + kOut - 1) / kOut),
+        across_((own.out_width + kOut - 1) / kOut),
+        chunk_(own.stride * own.channels),
+        padded_chunk_((chunk_ + kLanes - 1) / kLanes * kLanes),
+        depth_(own.stride * padded_chunk_),
+        at_once_(down_ * across_ < kTiles ? kTiles / (down_ * across_) : 1) {}
+
+  // out = scale x * weight + bias, no less than 0 where it is rectified.
+  template <class Number>
+  void forward(const Number* x, const float* weight, float scale, const float* bias, bool is_rectified, float* out) {
+    Room& own = room();
+    carry_filters(weight, scale, own.filters);
+    for (long i = 0; i < own_.n_images; i += at_once_) {
+      const long n = carry_next(x, i);
+      for (int k = 0; k < N * N; ++k) {
+        const long n_rows = own.rows.counts[k];
+        by_panels(own.inputs.above(n_rows, k), own.filters[k], nullptr, own.outputs.above(n_rows, k));
+      }
+      bring_outputs<kLeavesOut<Number>>(own, n, bias, is_rectified, out + i * own_.of_output());
+    }
+  }
+
+  // Gradients of x, unless that is null, as it has to be for bytes, of weight and of bias. Where `out` is given,
+  // rectified outputs, the gradient passes where they are not 0.
+  template <class Number>
+  void backward(const float* gradient, const float* out, const Number* x, const float* weight, float scale, float* of_x,
+                float* of_weight, float* of_bias) {
+    Room& own = room();
+    if (of_x != nullptr) {
+      carry_filters(weight, scale, own.filters);
+      turn_filters(own.filters, own.turned_filters);
+      std::memset(of_x, 0, own_.n_images * own_.of_image() * sizeof(float));
+    }
+    own.filter_gradients.place(N * N, depth_, own_.units);
+    own.filter_gradients.fill_with_zeros();
+    std::memset(of_bias, 0, own_.units * sizeof(float));
+    for (long i = 0; i < own_.n_images; i += at_once_) {
+      const long n = carry_next(x, i), at = i * own_.of_output();
+      carry_gradients<kLeavesOut<Number>>(gradient + at, out == nullptr ? nullptr : out + at, n, own, of_bias);
+      for (int k = 0; k < N * N; ++k) {
+        const long n_rows = own.rows.counts[k];
+        const Matrix inputs = own.inputs.above(n_rows, k), outputs = own.outputs.above(n_rows, k);
+        by_panels(turned(inputs), outputs, nullptr, own.filter_gradients[k], true);
+        if (of_x != nullptr) by_panels(outputs, own.turned_filters[k], nullptr, inputs);
+      }
+      if (of_x != nullptr) bring_input_gradients(own.inputs, n, of_x + i * own_.of_image());
+    }
+    bring_filter_gradients(own.filter_gradients, scale, of_weight);
+  }
+
+ private:
+  static constexpr int kOut = N - R + 1;  // outputs down and across a tile
+  using Table = Filtering<N, R>;
+  template <class Number>
+  static constexpr bool kLeavesOut = std::is_same_v<Number, uint8_t>;
+
+  // Makes room for the images that are computed together from the i-th on and carries them over; how many there are.
+  template <class Number>
+  long carry_next(const Number* x, long i) const {
+    Room& own = room();
+    const long n = own_.n_images - i < at_once_ ? own_.n_images - i : at_once_, n_tiles = n * down_ * across_;
+    own.inputs.place(N * N, n_tiles, depth_), own.outputs.place(N * N, n_tiles + 1, own_.units);
+    carry_inputs(x + i * own_.of_image(), n, own.inputs, own.rows);
+    return n;
+  }
+
+  // Calls with each input of the filters that is one vector of units: its row, and where the weight of the first of its
+  // taps and units is in (units, channels, R S, R S).
+  template <class Call>
+  void for_each_filter(Call call) const {
+    const long kernel = R * own_.stride;
+    for (long down = 0; down < own_.stride; ++down)
+      for (long across = 0; across < own_.stride; ++across)
+        for (long c = 0; c < own_.channels; ++c)
+          for (long n = 0; n < own_.units; n += kLanes)
+            call(down * padded_chunk_ + across * own_.channels + c, n,
+                 ((n * own_.channels + c) * kernel + down) * kernel + across);
+  }
+
+  long tap(int a, int b) const { return (a * R * own_.stride + b) * own_.stride; }
+  long unit_step() const { return own_.channels * R * own_.stride * R * own_.stride; }
+
+  void carry_filters(const float* weight, float scale, Matrices& filters) const {
+    filters.place(N * N, depth_, own_.units);
+    if (padded_chunk_ != chunk_) filters.fill_with_zeros();
+    for_each_filter([&](long row, long n, long first) {
+      Vector taps[R][R], carried[N][N];
+      for (int a = 0; a < R; ++a)
+        for (int b = 0; b < R; ++b)
+          for (long lane = 0; lane < kLanes; ++lane)
+            taps[a][b][lane] = scale * weight[first + tap(a, b) + lane * unit_step()];
+      on_both_sides<Table::kFilters, N, R>(taps, carried);
+      for (int k = 0; k < N * N; ++k)
+        store(filters.start + k * filters.step + row * own_.units + n, carried[k / N][k % N], kLanes);
+    });
+  }
+
+  void bring_filter_gradients(const Matrices& gradients, float scale, float* of_weight) const {
+    for_each_filter([&](long row, long n, long first) {
+      Vector carried[N][N], taps[R][R];
+      for (int k = 0; k < N * N; ++k)
+        carried[k / N][k % N] = load(gradients.start + k * gradients.step + row * own_.units + n, kLanes);
+      on_both_sides<Table::kFiltersTurned, R, N>(carried, taps);
+      for (int a = 0; a < R; ++a)
+        for (int b = 0; b < R; ++b)
+          for (long lane = 0; lane < kLanes; ++lane)
+            of_weight[first + tap(a, b) + lane * unit_step()] = scale * taps[a][b][lane];
+    });
+  }
+
+  void turn_filters(const Matrices& filters, Matrices& to) const {
+    to.place(N * N, own_.units, depth_);
+    for (int k = 0; k < N * N; ++k)
+      for (long row = 0; row < depth_; row += kLanes)
+        for (long n = 0; n < own_.units; n += kLanes) {
+          Vector block[kLanes];
+          UNROLLED for (long i = 0; i < kLanes; ++i)
+            block[i] = load(filters[k].data + (row + i) * own_.units + n, kLanes);
+          turn(block);
+          UNROLLED for (long i = 0; i < kLanes; ++i) store(to[k].data + (n + i) * depth_ + row, block[i], kLanes);
+        }
+  }
+
+  // Calls with each vector of each tile's inputs: the image, the row and the column of the first pixel, which may lie
+  // outside, the number in the image's row, how many belong to it, and its place in the matrices.
+  template <class Call>
+  void for_each_input(long n, Call call) const {
+    for (long y = 0; y < n * down_; ++y)
+      for (long down = 0; down < own_.stride; ++down)
+        for (long x = 0; x < across_; ++x)
+          for (long c = 0; c < chunk_; c += kLanes)
+            call(y / down_, y % down_ * kOut * own_.stride + down - own_.padding, x * kOut * own_.stride - own_.padding,
+                 c, chunk_ - c, (y * across_ + x) * depth_ + down * padded_chunk_ + c);
+  }
+
+  bool is_inside(long row, long column) const {
+    return row >= 0 && row < own_.height && column >= 0 && column + own_.stride <= own_.width;
+  }
+
+  bool is_tile_inside(long row, long column) const {
+    return is_inside(row, column) && is_inside(row + (N - 1) * own_.stride, column + (N - 1) * own_.stride);
+  }
+
+  // One vector of a tile, of which `count` numbers belong to the row of pixels.
+  template <class Number>
+  void carry(const Number* image, long row, long column, long c, long count, Vector (&carried)[N][N]) const {
+    Vector pixels[N][N];
+    const long row_step = own_.stride * own_.width * own_.channels;
+    const Number* first = image + (row * own_.width + column) * own_.channels + c;
+    if (is_tile_inside(row, column)) {
+      UNROLLED for (int a = 0; a < N; ++a)
+        UNROLLED for (int b = 0; b < N; ++b) pixels[a][b] = load(first + a * row_step + b * chunk_, count);
+    } else {
+      UNROLLED for (int a = 0; a < N; ++a)
+        UNROLLED for (int b = 0; b < N; ++b)
+          pixels[a][b] = is_inside(row + a * own_.stride, column + b * own_.stride)
+                             ? load(first + a * row_step + b * chunk_, count)
+                             : Vector{};
+    }
+    on_both_sides<Table::kInputs, N, N>(pixels, carried);
+  }
+
+  void carry_inputs(const float* x, long n, Matrices& inputs, Rows& rows) const {
+    rows.counts.assign(N * N, n * down_ * across_);
+    for_each_input(n, [&](long image, long row, long column, long c, long count, long place) {
+      Vector carried[N][N];
+      carry(x + image * own_.of_image(), row, column, c, count, carried);
+      UNROLLED for (int k = 0; k < N * N; ++k)
+        store(inputs.start + k * inputs.step + place, carried[k / N][k % N], kLanes);
+    });
+  }
+
+  void carry_inputs(const uint8_t* x, long n, Matrices& inputs, Rows& rows) const {
+    const int n_tiles = static_cast<int>(n * down_ * across_);
+    rows.counts.assign(N * N, 0);
+    rows.of_tiles.resize(n_tiles * N * N);
+    int* row_of_tile = rows.of_tiles.data();
+    for (int tile = 0; tile < n_tiles; ++tile, row_of_tile += N * N) {
+      const long y = tile / across_, column = tile % across_ * kOut * own_.stride - own_.padding;
+      float* to[N * N];  // the next row, which stays the next if nothing is in it
+      for (int k = 0; k < N * N; ++k) to[k] = inputs.start + k * inputs.step + rows.counts[k] * depth_;
+      uint64_t found = 0;
+      for (long down = 0; down < own_.stride; ++down)
+        for (long c = 0; c < chunk_; c += kLanes) {
+          Vector carried[N][N];
+          const long row = y % down_ * kOut * own_.stride + down - own_.padding;
+          carry(x + y / down_ * own_.of_image(), row, column, c, chunk_ - c, carried);
+          UNROLLED for (int k = 0; k < N * N; ++k) {
+            const Vector own = carried[k / N][k % N];
+            store(to[k] + down * padded_chunk_ + c, own, kLanes);
+            found |= static_cast<uint64_t>(_mm512_cmp_ps_mask(own, Vector{}, _CMP_NEQ_UQ) != 0) << k;
+          }
+        }
+      for (int k = 0; k < N * N; ++k) row_of_tile[k] = found >> k & 1 ? static_cast<int>(rows.counts[k]++) : n_tiles;
+    }
+  }
+
+  // Adds them, for tiles overlap.
+  void bring_input_gradients(const Matrices& gradients, long n, float* of_x) const {
+    for_each_input(n, [&](long image, long row, long column, long c, long count, long place) {
+      Vector carried[N][N], pixels[N][N];
+      const long row_step = own_.stride * own_.width * own_.channels;
+      float* first = of_x + image * own_.of_image() + (row * own_.width + column) * own_.channels + c;
+      UNROLLED for (int a = 0; a < N; ++a)
+        UNROLLED for (int b = 0; b < N; ++b)
+          carried[a][b] = load(gradients.start + (a * N + b) * gradients.step + place, kLanes);
+      on_both_sides<Table::kInputsTurned, N, N>(carried, pixels);
+      const bool is_tile = is_tile_inside(row, column);
+      UNROLLED for (int a = 0; a < N; ++a)
+        UNROLLED for (int b = 0; b < N; ++b)
+          if (is_tile || is_inside(row + a * own_.stride, column + b * own_.stride)) {
+            float* to = first + a * row_step + b * chunk_;
+            store(to, load(to, count) + pixels[a][b], count);
+          }
+    });
+  }
+
+  // Calls with each tile: its number, where the first of its outputs is, and how many lie down and across.
+  template <class Call>
+  void for_each_tile(long n, Call call) const {
+    for (long y = 0; y < n * down_; ++y)
+      for (long x = 0; x < across_; ++x) {
+        const long row = y % down_ * kOut, column = x * kOut;
+        call(y * across_ + x, y / down_ * own_.of_output() + (row * own_.out_width + column) * own_.units,
+             own_.out_height - row, own_.out_width - column);
+      }
+  }
+
+  // Where the row of a tile is in each of the matrices of outputs.
+  template <bool LEAVES_OUT>
+  void find_rows(const Room& own, long tile, float* (&rows)[N * N]) const {
+    for (int k = 0; k < N * N; ++k) {
+      const long row = LEAVES_OUT ? own.rows.of_tiles[tile * N * N + k] : tile;
+      rows[k] = own.outputs.start + k * own.outputs.step + row * own_.units;
+    }
+  }
+
+  template <bool LEAVES_OUT>
+  void bring_outputs(const Room& room, long n, const float* bias, bool is_rectified, float* out) const {
+    const long n_tiles = n * down_ * across_;
+    for (int k = 0; k < N * N; ++k)
+      std::memset(room.outputs[k].data + n_tiles * own_.units, 0, own_.units * sizeof(float));
+    for_each_tile(n, [&](long tile, long first, long n_down, long n_across) {
+      float* rows[N * N];
+      find_rows<LEAVES_OUT>(room, tile, rows);
+      for (long unit = 0; unit < own_.units; unit += kLanes) {
+        Vector carried[N][N], values[kOut][kOut];
+        UNROLLED for (int k = 0; k < N * N; ++k) carried[k / N][k % N] = load(rows[k] + unit, kLanes);
+        on_both_sides<Table::kOutputs, kOut, N>(carried, values);
+        const Vector added = bias == nullptr ? Vector{} : load(bias + unit, kLanes);
+        float* to = out + first + unit;
+        UNROLLED for (int a = 0; a < kOut; ++a)
+          UNROLLED for (int b = 0; b < kOut; ++b)
+            if (a < n_down && b < n_across) {
+              const Vector value = values[a][b] + added;  // NaN is no less than 0
+              store(to + (a * own_.out_width + b) * own_.units,
+                    is_rectified ? Vector(_mm512_max_ps(Vector{}, value)) : value, kLanes);
+            }
+      }
+    });
+  }
+
+  // They are added up to the bias's, too.
+  template <bool LEAVES_OUT>
+  void carry_gradients(const float* gradient, const float* out, long n, const Room& room, float* of_bias) const {
+    for_each_tile(n, [&](long tile, long first, long n_down, long n_across) {
+      float* rows[N * N];
+      find_rows<LEAVES_OUT>(room, tile, rows);
+      for (long unit = 0; unit < own_.units; unit += kLanes) {
+        Vector values[kOut][kOut], carried[N][N], sum = load(of_bias + unit, kLanes);
+        UNROLLED for (int a = 0; a < kOut; ++a)
+          UNROLLED for (int b = 0; b < kOut; ++b) {
+            const long at = first + (a * own_.out_width + b) * own_.units + unit;
+            values[a][b] = Vector{};
+            if (a < n_down && b < n_across) {
+              const __mmask16 passes =
+                  out == nullptr ? 0xffff : _mm512_cmp_ps_mask(load(out + at, kLanes), Vector{}, _CMP_NLE_UQ);
+              values[a][b] = _mm512_maskz_loadu_ps(passes, gradient + at);
+            }
+            sum += values[a][b];
+          }
+        store(of_bias + unit, sum, kLanes);
+        on_both_sides<Table::kOutputsTurned, N, kOut>(values, carried);
+        UNROLLED for (int k = 0; k < N * N; ++k) store(rows[k] + unit, carried[k / N][k % N], kLanes);
+      }
+    });
+  }
+
+  const Convolution own_;
+  const long down_, across_;                // tiles of an image
+  const long chunk_, padded_chunk_, depth_;  // numbers of S pixels beside each other, filled up; of S x S pixels
+  const long at_once_;                      // images
+};
+
+}  // namespace

@@ -1,0 +1,181 @@
+"""Convolutions in C++ by minimal filtering, for compiled updates on processors with vectors of 512 bits.
+
+oneDNN computes a convolution by all of its products, close to what the processor can do. Where neighbouring outputs
+share inputs, a half to three quarters of the products are not needed (Lavin and Gray 2016, "Fast Algorithms for
+Convolutional Neural Networks"): the network of Mnih et al. 2015 takes 0.43 of them. Compiled code calls
+`convolutions.cpp` without Python in between.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from maze_runtime.native.by_name import Shims, shims_of
+from maze_runtime.native.library import build_library
+
+SOURCE = Path(__file__).with_name("convolutions.cpp")
+
+LANES = 16
+"""float32 numbers of a vector: units come in multiples of it, and channels are filled up to one."""
+
+_POINTS = {2: (4,), 3: (4, 6)}
+"""At how many points images and filters are evaluated (`filtering.h`), by taps of the filter across one stride."""
+
+_MOST_PRODUCTS = 0.7
+"""Of those of a plain convolution; with more it pays no longer to carry inputs and outputs over."""
+
+_FEWEST_TILES = 16
+"""Of a minibatch; for fewer it does not pay to carry the filters over."""
+
+
+@attrs.frozen(kw_only=True)
+class ConvolutionSizes:
+    """Of a convolution with as many taps down as across, the same stride and padding both ways, in one group.
+
+    Attributes:
+        n_images: B.
+        channels, units: C and O.
+        out_height, out_width: of what it gives.
+        kernel, stride, padding: in pixels.
+    """
+
+    n_images: int
+    channels: int
+    units: int
+    out_height: int
+    out_width: int
+    kernel: int
+    stride: int
+    padding: int
+
+    def points(self) -> int:
+        """At how many points down and across images and filters are to be evaluated; 0 where that does not pay."""
+        if self.kernel % self.stride or self.units % LANES or (self.padding and self.stride > 1):
+            return 0
+        choices = [own for own in _POINTS.get(self.kernel // self.stride, ()) if self._tiles(own) >= _FEWEST_TILES]
+        best = min(choices, key=self._products, default=0)
+        return best if best and self._products(best) <= _MOST_PRODUCTS * self._plain_products() else 0
+
+    def _tiles(self, points: int) -> int:
+        outputs = points - self.kernel // self.stride + 1
+        return self.n_images * -(-self.out_height // outputs) * -(-self.out_width // outputs)
+
+    def _products(self, points: int) -> int:
+        filled_up = -(-self.stride * self.channels // LANES) * LANES
+        return self._tiles(points) * points**2 * self.stride * filled_up
+
+    def _plain_products(self) -> int:
+        return self.n_images * self.out_height * self.out_width * self.kernel**2 * self.channels
+
+
+def _define(name: str, takes_and_gives: str) -> Any:
+    # Channels have to lie side by side, as they do in the graph
+    torch.library.define(f"maze_runtime::{name}", takes_and_gives, tags=(torch.Tag.needs_exact_strides,))
+    return getattr(torch.ops.maze_runtime, name).default
+
+
+native_convolution = _define(
+    "native_convolution",
+    "(Tensor x, Tensor weight, Tensor? bias, int stride, int padding, int points, float scale, bool is_rectified)"
+    " -> Tensor",
+)
+"""x (B, C, H, W), float32 or bytes that count `scale` each, by weight (O, C, K, K) + bias (O,): (B, O, H', W') float32,
+no less than 0 if rectified.
+
+`points` as `ConvolutionSizes.points` says. Channels of images lie side by side in memory.
+"""
+
+native_gradients = _define(
+    "native_convolution_gradients",
+    "(Tensor gradient, Tensor x, Tensor weight, Tensor? out, int stride, int padding, int points)"
+    " -> (Tensor, Tensor, Tensor)",
+)
+"""Of x, weight and bias, where `gradient` is that of outputs: of rectified ones if these are given as `out`."""
+
+native_filter_gradients = _define(
+    "native_convolution_filter_gradients",
+    "(Tensor gradient, Tensor x, Tensor weight, Tensor? out, int stride, int padding, int points, float scale)"
+    " -> (Tensor, Tensor)",
+)
+"""The same, of weight and bias alone."""
+
+
+def _convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int,
+    padding: int,
+    _points: int,
+    scale: float,
+    rectified: bool,
+) -> Tensor:
+    out = functional.conv2d(x.float() * scale, weight, bias, stride, padding)
+    return _channels_last(out.relu() if rectified else out)
+
+
+def _gradients(
+    gradient: Tensor, x: Tensor, weight: Tensor, out: Tensor | None, stride: int, padding: int, _points: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    of_x, of_weight, of_bias = _all_gradients(gradient, x, weight, out, stride, padding)
+    return _channels_last(of_x), of_weight.contiguous(), of_bias
+
+
+def _filter_gradients(
+    gradient: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    out: Tensor | None,
+    stride: int,
+    padding: int,
+    _points: int,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
+    _, of_weight, of_bias = _all_gradients(gradient, x.float() * scale, weight, out, stride, padding)
+    return of_weight.contiguous(), of_bias
+
+
+def _all_gradients(
+    gradient: Tensor, x: Tensor, weight: Tensor, out: Tensor | None, stride: int, padding: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    passed = gradient if out is None else torch.where(out <= 0.0, 0.0, gradient)
+    of_all: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.convolution_backward(
+        passed, x, weight, [len(weight)], [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1, [True] * 3
+    )
+    return of_all
+
+
+def _channels_last(images: Tensor) -> Tensor:
+    return images.contiguous(memory_format=torch.channels_last)
+
+
+for _operation, _by_torch in (
+    (native_convolution, _convolution),
+    (native_gradients, _gradients),
+    (native_filter_gradients, _filter_gradients),
+):
+    torch.library.impl(_operation._schema.name, "CPU", _by_torch)
+    torch.library.register_fake(_operation._schema.name, _by_torch)
+
+
+@cache
+def native_convolutions_shims() -> Shims:
+    """What the compiler is told of `convolutions.cpp`; empty where that cannot be built."""
+    handle, number, flag = "AtenTensorHandle", "int64_t", "int32_t"
+    images = f"{handle}, {handle}, {handle}*, {number}, {number}, {number}"
+    gradients = f"{handle}, {images}"
+    return shims_of(
+        build_library(SOURCE, calls_torch=True),
+        {
+            native_convolution: f"{images}, double, {flag}, {handle}*",
+            native_gradients: f"{gradients}, {handle}*, {handle}*, {handle}*",
+            native_filter_gradients: f"{gradients}, double, {handle}*, {handle}*",
+        },
+    )
