@@ -24,6 +24,7 @@ from maze_runtime.native.convolutions import (
 )
 from maze_runtime.native.library import build_library
 from maze_runtime.training.compiled_convolutions import NativeConvolutions
+from maze_runtime.training.graph_nodes import InTurn
 
 SHAPES = [
     # images, channels, units, height, width, kernel, stride, padding, points
@@ -164,6 +165,27 @@ def test_bytes_count_what_they_are_told_and_may_be_in_one_colour(library, shape)
         found = filter_gradients(library, turned(gradient), *arguments, out, stride, padding, points, 1 / 255)
         assert_near(found[0], of_weight)
         assert_near(found[1], of_bias)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.4, 0.97, 1.0])
+@pytest.mark.parametrize("shape", [SHAPES[1], SHAPES[2], SHAPES[4], SHAPES[7]])
+def test_channels_and_units_that_are_silent_change_nothing(library, shape, share):
+    stride, padding, points = shape[6:]
+    x, weight, bias, gradient = drawn(shape)
+    numbers = np.random.default_rng(1)
+    x[:, numbers.random(x.shape[1]) < share] = 0.0
+    x[: len(x) // 2, numbers.random(x.shape[1]) < share] = -0.0
+    silent = numbers.random(gradient.shape[1]) < share
+    gradient[-1, silent] = 0.0
+    images, filters = turned(x), torch.as_tensor(weight)
+    exact = convolved(*(own.astype(np.float64) for own in (x, weight, bias)), stride, padding)
+    assert_near(forward(library, images, filters, torch.as_tensor(bias), stride, padding, points), exact)
+    out = np.where(silent[:, None, None], 0.0, np.abs(exact)).astype(np.float32)
+    passed = np.where(out > 0, gradient, 0.0)
+    of_all = convolved_back(passed.astype(np.float64), x.astype(np.float64), weight.astype(np.float64), stride, padding)
+    found = gradients(library, turned(gradient), images, filters, turned(out), stride, padding, points)
+    for own, wanted in zip(found, of_all, strict=True):
+        assert np.abs(own.numpy() - wanted).max() <= 1e-5 * max(1.0, np.abs(wanted).max())
 
 
 def test_what_is_not_a_number_arrives(library):
@@ -326,6 +348,8 @@ def test_a_compiled_update_gives_the_gradients_of_torch(library, threads, monkey
         "__call__",
         lambda own, graph, run=NativeConvolutions.__call__: found.append(run(own, graph)),
     )
+
+    monkeypatch.setattr(InTurn, "uuid", lambda _: None)  # nothing comes out of the cache on disk
 
     def network():
         torch.manual_seed(0)

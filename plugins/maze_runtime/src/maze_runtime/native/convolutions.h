@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "channels.h"
 #include "filtering.h"
 
 namespace {
@@ -42,8 +43,9 @@ class Matrices {
     numbers_.resize((n_matrices * step + kLanes - 1) / kLanes);
     return start = reinterpret_cast<float*>(numbers_.data());
   }
-  Matrix operator[](int which) const { return {start + which * step, rows_, columns_, columns_, 1}; }
-  Matrix above(long row, int which) const { return {start + which * step, row, columns_, columns_, 1}; }
+  Matrix operator[](int which) const { return of(which, rows_, columns_); }
+  // One of fewer rows and columns that lies in its place.
+  Matrix of(int which, long rows, long columns) const { return {start + which * step, rows, columns, columns, 1}; }
   void fill_with_zeros() { std::memset(start, 0, numbers_.size() * sizeof(Vector)); }
 
   float* start = nullptr;
@@ -62,7 +64,9 @@ struct Rows {
 
 struct Room {
   Matrices inputs, outputs, filters, turned_filters, filter_gradients;
+  Matrices kept_filters, kept_gradients;
   Rows rows;
+  Channels pixels, units;  // of S pixels beside each other, and of outputs
 };
 
 inline Room& room() {
@@ -88,10 +92,11 @@ class Filtered {
     Room& own = room();
     carry_filters(weight, scale, own.filters);
     for (long i = 0; i < own_.n_images; i += at_once_) {
-      const long n = carry_next(x, i);
+      const long n = carry_next(x, i), depth = own_.stride * own.pixels.count();
+      const Matrices& filters = kept_rows(own.filters, own.pixels, own_.stride, own.kept_filters);
       for (int k = 0; k < N * N; ++k) {
         const long n_rows = own.rows.counts[k];
-        by_panels(own.inputs.above(n_rows, k), own.filters[k], nullptr, own.outputs.above(n_rows, k));
+        by_panels(own.inputs.of(k, n_rows, depth), filters[k], nullptr, own.outputs.of(k, n_rows, own_.units));
       }
       bring_outputs<kLeavesOut<Number>>(own, n, bias, is_rectified, out + i * own_.of_output());
     }
@@ -112,15 +117,23 @@ class Filtered {
     own.filter_gradients.fill_with_zeros();
     std::memset(of_bias, 0, own_.units * sizeof(float));
     for (long i = 0; i < own_.n_images; i += at_once_) {
-      const long n = carry_next(x, i), at = i * own_.of_output();
-      carry_gradients<kLeavesOut<Number>>(gradient + at, out == nullptr ? nullptr : out + at, n, own, of_bias);
+      const long n = carry_next(x, i), at = i * own_.of_output(), depth = own_.stride * own.pixels.count();
+      const float* rectified = out == nullptr ? nullptr : out + at;
+      if (kLeavesOut<Number>) {
+        own.units.keep_all(own_.units);
+      } else {
+        own.units.find(gradient + at, rectified, n * own_.of_output(), own_.units, 1);
+      }
+      carry_gradients<kLeavesOut<Number>>(gradient + at, rectified, n, own, of_bias);
       for (int k = 0; k < N * N; ++k) {
         const long n_rows = own.rows.counts[k];
-        const Matrix inputs = own.inputs.above(n_rows, k), outputs = own.outputs.above(n_rows, k);
-        by_panels(turned(inputs), outputs, nullptr, own.filter_gradients[k], true);
-        if (of_x != nullptr) by_panels(outputs, own.turned_filters[k], nullptr, inputs);
+        add_filter_gradients(k, own.inputs.of(k, n_rows, depth), own.outputs.of(k, n_rows, own.units.count()), own);
       }
-      if (of_x != nullptr) bring_input_gradients(own.inputs, n, of_x + i * own_.of_image());
+      if (of_x == nullptr) continue;
+      const Matrices& filters = kept_rows(own.turned_filters, own.units, 1, own.kept_filters);
+      for (int k = 0; k < N * N; ++k)
+        by_panels(own.outputs.of(k, own.rows.counts[k], own.units.count()), filters[k], nullptr, own.inputs[k]);
+      bring_input_gradients(own.inputs, n, of_x + i * own_.of_image());
     }
     bring_filter_gradients(own.filter_gradients, scale, of_weight);
   }
@@ -137,8 +150,40 @@ class Filtered {
     Room& own = room();
     const long n = own_.n_images - i < at_once_ ? own_.n_images - i : at_once_, n_tiles = n * down_ * across_;
     own.inputs.place(N * N, n_tiles, depth_), own.outputs.place(N * N, n_tiles + 1, own_.units);
-    carry_inputs(x + i * own_.of_image(), n, own.inputs, own.rows);
+    carry_inputs(x + i * own_.of_image(), n, own);
     return n;
+  }
+
+  // The rows of N N matrices that belong to channels that are kept, `repeated` times all channels being rows of them.
+  const Matrices& kept_rows(const Matrices& all, const Channels& channels, long repeated, Matrices& kept) const {
+    if (channels.are_all()) return all;
+    const long n_columns = all[0].columns, n_rows = all[0].rows / repeated;
+    kept.place(N * N, repeated * channels.count(), n_columns);
+    for (int k = 0; k < N * N; ++k) {
+      float* to = kept[k].data;
+      for (long i = 0; i < repeated; ++i)
+        for (const long place : channels.places()) {
+          std::memcpy(to, all[k].data + (i * n_rows + place) * n_columns, n_columns * sizeof(float));
+          to += n_columns;
+        }
+    }
+    return kept;
+  }
+
+  void add_filter_gradients(int k, const Matrix& inputs, const Matrix& outputs, Room& own) const {
+    if (inputs.rows == 0) return;
+    const Matrix to = own.filter_gradients[k];
+    if (own.pixels.are_all() && own.units.are_all()) return by_panels(turned(inputs), outputs, nullptr, to, true);
+    own.kept_gradients.place(1, inputs.columns, outputs.columns);
+    by_panels(turned(inputs), outputs, nullptr, own.kept_gradients[0]);
+    const float* from = own.kept_gradients[0].data;
+    for (long down = 0; down < own_.stride; ++down)
+      for (const long place : own.pixels.places()) {
+        float* row = to.data + (down * padded_chunk_ + place) * own_.units;
+        for (long n = 0; n < own_.units; n += kLanes)
+          store(row + n, load(row + n, kLanes) + own.units.load_strip(from, n / kLanes), kLanes);
+        from += outputs.columns;
+      }
   }
 
   // Calls with each input of the filters that is one vector of units: its row, and where the weight of the first of its
@@ -198,16 +243,16 @@ class Filtered {
         }
   }
 
-  // Calls with each vector of each tile's inputs: the image, the row and the column of the first pixel, which may lie
-  // outside, the number in the image's row, how many belong to it, and its place in the matrices.
+  // Calls with each vector of each tile's inputs: the tile, how far down the stride, the image, the row and the column of
+  // the first pixel, which may lie outside, and the number among those of S pixels.
   template <class Call>
   void for_each_input(long n, Call call) const {
     for (long y = 0; y < n * down_; ++y)
       for (long down = 0; down < own_.stride; ++down)
         for (long x = 0; x < across_; ++x)
           for (long c = 0; c < chunk_; c += kLanes)
-            call(y / down_, y % down_ * kOut * own_.stride + down - own_.padding, x * kOut * own_.stride - own_.padding,
-                 c, chunk_ - c, (y * across_ + x) * depth_ + down * padded_chunk_ + c);
+            call(y * across_ + x, down, y / down_, y % down_ * kOut * own_.stride + down - own_.padding,
+                 x * kOut * own_.stride - own_.padding, c);
   }
 
   bool is_inside(long row, long column) const {
@@ -237,17 +282,23 @@ class Filtered {
     on_both_sides<Table::kInputs, N, N>(pixels, carried);
   }
 
-  void carry_inputs(const float* x, long n, Matrices& inputs, Rows& rows) const {
-    rows.counts.assign(N * N, n * down_ * across_);
-    for_each_input(n, [&](long image, long row, long column, long c, long count, long place) {
+  void carry_inputs(const float* x, long n, Room& room) const {
+    room.rows.counts.assign(N * N, n * down_ * across_);
+    room.pixels.find(x, nullptr, n * own_.of_image(), own_.channels, own_.stride);
+    const long count_kept = room.pixels.count();
+    for_each_input(n, [&](long tile, long down, long image, long row, long column, long c) {
       Vector carried[N][N];
-      carry(x + image * own_.of_image(), row, column, c, count, carried);
+      carry(x + image * own_.of_image(), row, column, c, chunk_ - c, carried);
+      float* to = room.inputs.start + (tile * own_.stride + down) * count_kept;
       UNROLLED for (int k = 0; k < N * N; ++k)
-        store(inputs.start + k * inputs.step + place, carried[k / N][k % N], kLanes);
+        room.pixels.store_strip(to + k * room.inputs.step, c / kLanes, carried[k / N][k % N]);
     });
   }
 
-  void carry_inputs(const uint8_t* x, long n, Matrices& inputs, Rows& rows) const {
+  void carry_inputs(const uint8_t* x, long n, Room& room) const {
+    Matrices& inputs = room.inputs;
+    Rows& rows = room.rows;
+    room.pixels.keep_all(padded_chunk_);
     const int n_tiles = static_cast<int>(n * down_ * across_);
     rows.counts.assign(N * N, 0);
     rows.of_tiles.resize(n_tiles * N * N);
@@ -274,9 +325,10 @@ class Filtered {
 
   // Adds them, for tiles overlap.
   void bring_input_gradients(const Matrices& gradients, long n, float* of_x) const {
-    for_each_input(n, [&](long image, long row, long column, long c, long count, long place) {
+    for_each_input(n, [&](long tile, long down, long image, long row, long column, long c) {
       Vector carried[N][N], pixels[N][N];
-      const long row_step = own_.stride * own_.width * own_.channels;
+      const long row_step = own_.stride * own_.width * own_.channels, count = chunk_ - c;
+      const long place = tile * depth_ + down * padded_chunk_ + c;
       float* first = of_x + image * own_.of_image() + (row * own_.width + column) * own_.channels + c;
       UNROLLED for (int a = 0; a < N; ++a)
         UNROLLED for (int b = 0; b < N; ++b)
@@ -305,10 +357,10 @@ class Filtered {
 
   // Where the row of a tile is in each of the matrices of outputs.
   template <bool LEAVES_OUT>
-  void find_rows(const Room& own, long tile, float* (&rows)[N * N]) const {
+  void find_rows(const Room& own, long tile, long n_units, float* (&rows)[N * N]) const {
     for (int k = 0; k < N * N; ++k) {
       const long row = LEAVES_OUT ? own.rows.of_tiles[tile * N * N + k] : tile;
-      rows[k] = own.outputs.start + k * own.outputs.step + row * own_.units;
+      rows[k] = own.outputs.start + k * own.outputs.step + row * n_units;
     }
   }
 
@@ -319,7 +371,7 @@ class Filtered {
       std::memset(room.outputs[k].data + n_tiles * own_.units, 0, own_.units * sizeof(float));
     for_each_tile(n, [&](long tile, long first, long n_down, long n_across) {
       float* rows[N * N];
-      find_rows<LEAVES_OUT>(room, tile, rows);
+      find_rows<LEAVES_OUT>(room, tile, own_.units, rows);
       for (long unit = 0; unit < own_.units; unit += kLanes) {
         Vector carried[N][N], values[kOut][kOut];
         UNROLLED for (int k = 0; k < N * N; ++k) carried[k / N][k % N] = load(rows[k] + unit, kLanes);
@@ -342,7 +394,7 @@ class Filtered {
   void carry_gradients(const float* gradient, const float* out, long n, const Room& room, float* of_bias) const {
     for_each_tile(n, [&](long tile, long first, long n_down, long n_across) {
       float* rows[N * N];
-      find_rows<LEAVES_OUT>(room, tile, rows);
+      find_rows<LEAVES_OUT>(room, tile, room.units.count(), rows);
       for (long unit = 0; unit < own_.units; unit += kLanes) {
         Vector values[kOut][kOut], carried[N][N], sum = load(of_bias + unit, kLanes);
         UNROLLED for (int a = 0; a < kOut; ++a)
@@ -350,15 +402,20 @@ class Filtered {
             const long at = first + (a * own_.out_width + b) * own_.units + unit;
             values[a][b] = Vector{};
             if (a < n_down && b < n_across) {
-              const __mmask16 passes =
-                  out == nullptr ? 0xffff : _mm512_cmp_ps_mask(load(out + at, kLanes), Vector{}, _CMP_NLE_UQ);
+              const __mmask16 passes = out == nullptr ? 0xffff : Channels::above_zero(load(out + at, kLanes));
               values[a][b] = _mm512_maskz_loadu_ps(passes, gradient + at);
             }
             sum += values[a][b];
           }
         store(of_bias + unit, sum, kLanes);
         on_both_sides<Table::kOutputsTurned, N, kOut>(values, carried);
-        UNROLLED for (int k = 0; k < N * N; ++k) store(rows[k] + unit, carried[k / N][k % N], kLanes);
+        UNROLLED for (int k = 0; k < N * N; ++k) {
+          if (LEAVES_OUT) {
+            store(rows[k] + unit, carried[k / N][k % N], kLanes);
+          } else {
+            room.units.store_strip(rows[k], unit / kLanes, carried[k / N][k % N]);
+          }
+        }
       }
     });
   }
