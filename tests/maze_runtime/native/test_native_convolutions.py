@@ -88,21 +88,25 @@ def optional(tensor):
     return None if tensor is None else ctypes.byref(handle_of(tensor))
 
 
-def forward(library, x, weight, bias, stride, padding, points, *, scale=1.0, rectified=False):
+def forward(library, x, weight, bias, stride, padding, points, *, threads=1, scale=1.0, rectified=False):
     tensors = handle_of(x), handle_of(weight), optional(bias)
-    numbers = *map(ctypes.c_int64, (stride, padding, points)), ctypes.c_double(scale), ctypes.c_int32(rectified)
+    numbers = (
+        *map(ctypes.c_int64, (stride, padding, points, threads)),
+        ctypes.c_double(scale),
+        ctypes.c_int32(rectified),
+    )
     return call(library.native_convolution, tensors, numbers, 1)[0]
 
 
-def gradients(library, gradient, x, weight, out, stride, padding, points):
+def gradients(library, gradient, x, weight, out, stride, padding, points, *, threads=1):
     tensors = handle_of(gradient), handle_of(x), handle_of(weight), optional(out)
-    numbers = map(ctypes.c_int64, (stride, padding, points))
+    numbers = map(ctypes.c_int64, (stride, padding, points, threads))
     return call(library.native_convolution_gradients, tensors, numbers, 3)
 
 
-def filter_gradients(library, gradient, x, weight, out, stride, padding, points, scale=1.0):
+def filter_gradients(library, gradient, x, weight, out, stride, padding, points, *, threads=1, scale=1.0):
     tensors = handle_of(gradient), handle_of(x), handle_of(weight), optional(out)
-    numbers = *map(ctypes.c_int64, (stride, padding, points)), ctypes.c_double(scale)
+    numbers = *map(ctypes.c_int64, (stride, padding, points, threads)), ctypes.c_double(scale)
     return call(library.native_convolution_filter_gradients, tensors, numbers, 2)
 
 
@@ -140,7 +144,7 @@ def test_outputs_and_gradients_are_those_of_double_precision(library, shape):
         gradients(library, of_out, images, filters, None, stride, padding, points), of_all, strict=True
     ):
         assert_near(found, wanted)
-    of_weight, of_bias = filter_gradients(library, of_out, images, filters, None, stride, padding, points, 0.5)
+    of_weight, of_bias = filter_gradients(library, of_out, images, filters, None, stride, padding, points, scale=0.5)
     assert_near(of_weight, 0.5 * of_all[1])
     assert_near(of_bias, of_all[2])
 
@@ -162,7 +166,7 @@ def test_bytes_count_what_they_are_told_and_may_be_in_one_colour(library, shape)
         assert_near(out, exact)
         passed = np.where(exact > 0, gradient, 0.0)
         _, of_weight, of_bias = convolved_back(passed, numbers, weight.astype(np.float64), stride, padding)
-        found = filter_gradients(library, turned(gradient), *arguments, out, stride, padding, points, 1 / 255)
+        found = filter_gradients(library, turned(gradient), *arguments, out, stride, padding, points, scale=1 / 255)
         assert_near(found[0], of_weight)
         assert_near(found[1], of_bias)
 
@@ -188,6 +192,24 @@ def test_channels_and_units_that_are_silent_change_nothing(library, shape, share
         assert np.abs(own.numpy() - wanted).max() <= 1e-5 * max(1.0, np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("threads", [2, 3, 9])
+@pytest.mark.parametrize("shape", SHAPES[:2])
+def test_threads_divide_the_images(library, shape, threads):
+    stride, padding, points = shape[6:]
+    images, filters, bias, of_out = map(torch.as_tensor, drawn(shape))
+    images, of_out = turned(images), turned(of_out)
+    settings = stride, padding, points
+    alone = forward(library, images, filters, bias, *settings)
+    assert torch.equal(alone, forward(library, images, filters, bias, *settings, threads=threads))
+    of_x, *others = gradients(library, of_out, images, filters, alone, *settings)
+    found, *sums = gradients(library, of_out, images, filters, alone, *settings, threads=threads)
+    assert torch.equal(found, of_x)
+    for own, wanted in zip(sums, others, strict=True):
+        assert_near(own, wanted.numpy())
+    again = gradients(library, of_out, images, filters, alone, *settings, threads=threads)
+    assert all(map(torch.equal, again, (found, *sums)))
+
+
 def test_what_is_not_a_number_arrives(library):
     x, weight, bias, gradient = drawn(shape := SHAPES[1])
     settings = shape[6:]
@@ -207,7 +229,7 @@ def test_another_number_of_points_is_an_error(library):
     x, weight, bias, _ = map(torch.as_tensor, drawn(shape := SHAPES[1]))
     made = ctypes.c_void_p()
     tensors = handle_of(turned(x)), handle_of(weight), optional(bias)
-    numbers = *map(ctypes.c_int64, (*shape[6:8], 6)), ctypes.c_double(1.0), ctypes.c_int32(0)
+    numbers = *map(ctypes.c_int64, (*shape[6:8], 6, 1)), ctypes.c_double(1.0), ctypes.c_int32(0)
     assert library.native_convolution(*tensors, *numbers, ctypes.byref(made)) == 1
 
 
@@ -305,10 +327,11 @@ def test_others_stay_with_torch(threads, x, weight, settings):
 
 
 def test_one_of_the_usual_kind_does_not_stay(threads):
-    for n_threads, expected in ((1, True), (2, False)):
+    for n_threads in (1, 2):
         threads(n_threads)
-        _, targets = exchanged(functional.conv2d, of(), torch.randn(16, 16, 3, 3))
-        assert (native_convolution in targets) is expected
+        traced, targets = exchanged(functional.conv2d, of(), torch.randn(16, 16, 3, 3))
+        assert native_convolution in targets
+        assert [node.args[6] for node in traced.graph.nodes if node.target is native_convolution] == [n_threads]
 
 
 def test_an_output_that_others_read_is_not_rectified(threads):
@@ -338,10 +361,11 @@ def test_without_a_compiler_there_are_none(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_compiled_update_gives_the_gradients_of_torch(library, threads, monkeypatch):
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_a_compiled_update_gives_the_gradients_of_torch(library, threads, monkeypatch, n_threads):
     from maze_runtime.training.gradient_step import GradientStep
 
-    threads(1)
+    threads(n_threads)
     found = []
     monkeypatch.setattr(
         NativeConvolutions,

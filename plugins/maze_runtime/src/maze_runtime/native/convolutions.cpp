@@ -11,7 +11,7 @@ namespace {
 struct Call {
   TensorView x, weight, bias, gradient, out;
   Convolution convolution;
-  int64_t points, taps;
+  int64_t points, taps, n_threads;
   float scale;
   bool is_of_bytes;
 };
@@ -26,7 +26,8 @@ int32_t read_images(Tensor images, TensorView* to) {
   return 0;
 }
 
-int32_t read_call(Tensor x, Tensor weight, int64_t stride, int64_t padding, int64_t points, double scale, Call* call) {
+int32_t read_call(Tensor x, Tensor weight, int64_t stride, int64_t padding, int64_t points, int64_t n_threads,
+                  double scale, Call* call) {
   int32_t dtype = 0;
   if (const int32_t error = read_images(x, &call->x)) return error;
   if (const int32_t error = read(weight, &call->weight)) return error;
@@ -36,6 +37,7 @@ int32_t read_call(Tensor x, Tensor weight, int64_t stride, int64_t padding, int6
                        (images[3] + 2 * padding - kernel) / stride + 1, filters[0], stride, padding};
   call->points = points;
   call->taps = kernel / stride;
+  call->n_threads = n_threads;
   call->scale = static_cast<float>(scale);
   call->is_of_bytes = dtype == aoti_torch_dtype_uint8();
   return 0;
@@ -50,18 +52,18 @@ int32_t make_images(int64_t n, int64_t channels, int64_t height, int64_t width, 
 template <class Use>
 int32_t with_filtered(const Call& call, Use use) {
   switch (10 * call.points + call.taps) {
-    case 42: use(Filtered<4, 2>(call.convolution)); return 0;
-    case 43: use(Filtered<4, 3>(call.convolution)); return 0;
-    case 63: use(Filtered<6, 3>(call.convolution)); return 0;
+    case 42: use(Filtered<4, 2>(call.convolution, call.n_threads)); return 0;
+    case 43: use(Filtered<4, 3>(call.convolution, call.n_threads)); return 0;
+    case 63: use(Filtered<6, 3>(call.convolution, call.n_threads)); return 0;
     default: return 1;
   }
 }
 
 int32_t gradients(Tensor gradient, Tensor x, Tensor weight, Tensor* out, int64_t stride, int64_t padding, int64_t points,
-                  double scale, Tensor* of_x, Tensor* of_weight, Tensor* of_bias) {
+                  int64_t n_threads, double scale, Tensor* of_x, Tensor* of_weight, Tensor* of_bias) {
   Call call;
   TensorView to_x{}, to_weight, to_bias;
-  if (const int32_t error = read_call(x, weight, stride, padding, points, scale, &call)) return error;
+  if (const int32_t error = read_call(x, weight, stride, padding, points, n_threads, scale, &call)) return error;
   if (const int32_t error = read_images(gradient, &call.gradient)) return error;
   if (out != nullptr) {
     if (const int32_t error = read_images(*out, &call.out)) return error;
@@ -88,9 +90,9 @@ int32_t gradients(Tensor gradient, Tensor x, Tensor weight, Tensor* out, int64_t
 
 extern "C" {
 int32_t native_convolution(Tensor x, Tensor weight, Tensor* bias, int64_t stride, int64_t padding, int64_t points,
-                           double scale, int32_t is_rectified, Tensor* result) {
+                           int64_t n_threads, double scale, int32_t is_rectified, Tensor* result) {
   Call call;
-  if (const int32_t error = read_call(x, weight, stride, padding, points, scale, &call)) return error;
+  if (const int32_t error = read_call(x, weight, stride, padding, points, n_threads, scale, &call)) return error;
   if (bias != nullptr) {
     if (const int32_t error = read(*bias, &call.bias)) return error;
   }
@@ -106,13 +108,13 @@ int32_t native_convolution(Tensor x, Tensor weight, Tensor* bias, int64_t stride
 }
 
 int32_t native_convolution_gradients(Tensor gradient, Tensor x, Tensor weight, Tensor* out, int64_t stride,
-                                     int64_t padding, int64_t points, Tensor* of_x, Tensor* of_weight, Tensor* of_bias) {
-  return gradients(gradient, x, weight, out, stride, padding, points, 1.0, of_x, of_weight, of_bias);
+                                     int64_t padding, int64_t points, int64_t n_threads, Tensor* of_x, Tensor* of_weight, Tensor* of_bias) {
+  return gradients(gradient, x, weight, out, stride, padding, points, n_threads, 1.0, of_x, of_weight, of_bias);
 }
 
 int32_t native_convolution_filter_gradients(Tensor gradient, Tensor x, Tensor weight, Tensor* out, int64_t stride,
-                                            int64_t padding, int64_t points, double scale, Tensor* of_weight,
+                                            int64_t padding, int64_t points, int64_t n_threads, double scale, Tensor* of_weight,
                                             Tensor* of_bias) {
-  return gradients(gradient, x, weight, out, stride, padding, points, scale, nullptr, of_weight, of_bias);
+  return gradients(gradient, x, weight, out, stride, padding, points, n_threads, scale, nullptr, of_weight, of_bias);
 }
 }

@@ -12,6 +12,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <system_error>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -62,44 +64,53 @@ struct Rows {
   std::vector<long> counts;   // of those that there are
 };
 
+// What a thread computes with.
 struct Room {
-  Matrices inputs, outputs, filters, turned_filters, filter_gradients;
-  Matrices kept_filters, kept_gradients;
+  Matrices inputs, outputs, kept_filters, kept_gradients, filter_gradients;
+  std::vector<float> bias_gradients;
   Rows rows;
   Channels pixels, units;  // of S pixels beside each other, and of outputs
 };
 
-inline Room& room() {
-  static thread_local Room own;
+struct Rooms {
+  Matrices filters, turned_filters;
+  std::vector<Room> of_threads;
+};
+
+inline Rooms& rooms() {
+  static thread_local Rooms own;
   return own;
 }
 
 template <int N, int R>
 class Filtered {
  public:
-  explicit Filtered(const Convolution& own)
+  Filtered(const Convolution& own, long n_threads)
       : own_(own),
+        rooms_(rooms()),
         down_((own.out_height + kOut - 1) / kOut),
         across_((own.out_width + kOut - 1) / kOut),
         chunk_(own.stride * own.channels),
         padded_chunk_((chunk_ + kLanes - 1) / kLanes * kLanes),
         depth_(own.stride * padded_chunk_),
-        at_once_(down_ * across_ < kTiles ? kTiles / (down_ * across_) : 1) {}
+        at_once_(down_ * across_ < kTiles ? kTiles / (down_ * across_) : 1) {
+    rooms_.of_threads.resize(n_threads);
+  }
 
   // out = scale x * weight + bias, no less than 0 where it is rectified.
   template <class Number>
   void forward(const Number* x, const float* weight, float scale, const float* bias, bool is_rectified, float* out) {
-    Room& own = room();
-    carry_filters(weight, scale, own.filters);
-    for (long i = 0; i < own_.n_images; i += at_once_) {
-      const long n = carry_next(x, i), depth = own_.stride * own.pixels.count();
-      const Matrices& filters = kept_rows(own.filters, own.pixels, own_.stride, own.kept_filters);
+    carry_filters(weight, scale, rooms_.filters);
+    in_threads([&](Room& own, long i, long n) {
+      carry_inputs(x + i * own_.of_image(), n, own);
+      const long depth = own_.stride * own.pixels.count();
+      const Matrices& filters = kept_rows(rooms_.filters, own.pixels, own_.stride, own.kept_filters);
       for (int k = 0; k < N * N; ++k) {
         const long n_rows = own.rows.counts[k];
         by_panels(own.inputs.of(k, n_rows, depth), filters[k], nullptr, own.outputs.of(k, n_rows, own_.units));
       }
       bring_outputs<kLeavesOut<Number>>(own, n, bias, is_rectified, out + i * own_.of_output());
-    }
+    });
   }
 
   // Gradients of x, unless that is null, as it has to be for bytes, of weight and of bias. Where `out` is given,
@@ -107,35 +118,46 @@ class Filtered {
   template <class Number>
   void backward(const float* gradient, const float* out, const Number* x, const float* weight, float scale, float* of_x,
                 float* of_weight, float* of_bias) {
-    Room& own = room();
     if (of_x != nullptr) {
-      carry_filters(weight, scale, own.filters);
-      turn_filters(own.filters, own.turned_filters);
-      std::memset(of_x, 0, own_.n_images * own_.of_image() * sizeof(float));
+      carry_filters(weight, scale, rooms_.filters);
+      turn_filters(rooms_.filters, rooms_.turned_filters);
     }
-    own.filter_gradients.place(N * N, depth_, own_.units);
-    own.filter_gradients.fill_with_zeros();
-    std::memset(of_bias, 0, own_.units * sizeof(float));
-    for (long i = 0; i < own_.n_images; i += at_once_) {
-      const long n = carry_next(x, i), at = i * own_.of_output(), depth = own_.stride * own.pixels.count();
+    for (Room& own : rooms_.of_threads) {
+      own.filter_gradients.place(N * N, depth_, own_.units);
+      own.filter_gradients.fill_with_zeros();
+      own.bias_gradients.assign(own_.units, 0.0f);
+    }
+    in_threads([&](Room& own, long i, long n) {
+      const long at = i * own_.of_output();
       const float* rectified = out == nullptr ? nullptr : out + at;
+      carry_inputs(x + i * own_.of_image(), n, own);
       if (kLeavesOut<Number>) {
         own.units.keep_all(own_.units);
       } else {
         own.units.find(gradient + at, rectified, n * own_.of_output(), own_.units, 1);
       }
-      carry_gradients<kLeavesOut<Number>>(gradient + at, rectified, n, own, of_bias);
+      carry_gradients<kLeavesOut<Number>>(gradient + at, rectified, n, own);
+      const long depth = own_.stride * own.pixels.count();
       for (int k = 0; k < N * N; ++k) {
         const long n_rows = own.rows.counts[k];
         add_filter_gradients(k, own.inputs.of(k, n_rows, depth), own.outputs.of(k, n_rows, own.units.count()), own);
       }
-      if (of_x == nullptr) continue;
-      const Matrices& filters = kept_rows(own.turned_filters, own.units, 1, own.kept_filters);
+      if (of_x == nullptr) return;
+      const Matrices& filters = kept_rows(rooms_.turned_filters, own.units, 1, own.kept_filters);
       for (int k = 0; k < N * N; ++k)
         by_panels(own.outputs.of(k, own.rows.counts[k], own.units.count()), filters[k], nullptr, own.inputs[k]);
+      std::memset(of_x + i * own_.of_image(), 0, n * own_.of_image() * sizeof(float));
       bring_input_gradients(own.inputs, n, of_x + i * own_.of_image());
+    });
+    Room& sum = rooms_.of_threads[0];
+    for (size_t t = 1; t < rooms_.of_threads.size(); ++t) {
+      const Room& own = rooms_.of_threads[t];
+      for (long i = 0; i < N * N * sum.filter_gradients.step; ++i)
+        sum.filter_gradients.start[i] += own.filter_gradients.start[i];
+      for (long i = 0; i < own_.units; ++i) sum.bias_gradients[i] += own.bias_gradients[i];
     }
-    bring_filter_gradients(own.filter_gradients, scale, of_weight);
+    std::memcpy(of_bias, sum.bias_gradients.data(), own_.units * sizeof(float));
+    bring_filter_gradients(sum.filter_gradients, scale, of_weight);
   }
 
  private:
@@ -144,14 +166,30 @@ class Filtered {
   template <class Number>
   static constexpr bool kLeavesOut = std::is_same_v<Number, uint8_t>;
 
-  // Makes room for the images that are computed together from the i-th on and carries them over; how many there are.
-  template <class Number>
-  long carry_next(const Number* x, long i) const {
-    Room& own = room();
-    const long n = own_.n_images - i < at_once_ ? own_.n_images - i : at_once_, n_tiles = n * down_ * across_;
-    own.inputs.place(N * N, n_tiles, depth_), own.outputs.place(N * N, n_tiles + 1, own_.units);
-    carry_inputs(x + i * own_.of_image(), n, own);
-    return n;
+  // Calls with the room of a thread, the first of the images that are computed together, and how many these are. Each
+  // thread has as many images, in a row.
+  template <class Call>
+  void in_threads(Call call) {
+    const long n_threads = static_cast<long>(rooms_.of_threads.size());
+    const long n_blocks = (own_.n_images + at_once_ - 1) / at_once_;
+    const auto run = [&](long thread) {
+      Room& own = rooms_.of_threads[thread];
+      const long end = n_blocks * (thread + 1) / n_threads * at_once_;
+      for (long i = n_blocks * thread / n_threads * at_once_; i < end && i < own_.n_images; i += at_once_) {
+        const long n = own_.n_images - i < at_once_ ? own_.n_images - i : at_once_, n_tiles = n * down_ * across_;
+        own.inputs.place(N * N, n_tiles, depth_), own.outputs.place(N * N, n_tiles + 1, own_.units);
+        call(own, i, n);
+      }
+    };
+    std::vector<std::thread> others;
+    long thread = 1;
+    try {
+      for (; thread < n_threads; ++thread) others.emplace_back(run, thread);
+    } catch (const std::system_error&) {  // the machine gives no more of them
+    }
+    for (; thread < n_threads; ++thread) run(thread);
+    run(0);
+    for (std::thread& own : others) own.join();
   }
 
   // The rows of N N matrices that belong to channels that are kept, `repeated` times all channels being rows of them.
@@ -391,7 +429,8 @@ class Filtered {
 
   // They are added up to the bias's, too.
   template <bool LEAVES_OUT>
-  void carry_gradients(const float* gradient, const float* out, long n, const Room& room, float* of_bias) const {
+  void carry_gradients(const float* gradient, const float* out, long n, Room& room) const {
+    float* of_bias = room.bias_gradients.data();
     for_each_tile(n, [&](long tile, long first, long n_down, long n_across) {
       float* rows[N * N];
       find_rows<LEAVES_OUT>(room, tile, room.units.count(), rows);
@@ -421,6 +460,7 @@ class Filtered {
   }
 
   const Convolution own_;
+  Rooms& rooms_;
   const long down_, across_;                // tiles of an image
   const long chunk_, padded_chunk_, depth_;  // numbers of S pixels beside each other, filled up; of S x S pixels
   const long at_once_;                      // images

@@ -83,25 +83,27 @@ def _define(name: str, takes_and_gives: str) -> Any:
 
 native_convolution = _define(
     "native_convolution",
-    "(Tensor x, Tensor weight, Tensor? bias, int stride, int padding, int points, float scale, bool is_rectified)"
+    "(Tensor x, Tensor weight, Tensor? bias, int stride, int padding, int points, int threads, float scale,"
+    " bool is_rectified)"
     " -> Tensor",
 )
 """x (B, C, H, W), float32 or bytes that count `scale` each, by weight (O, C, K, K) + bias (O,): (B, O, H', W') float32,
 no less than 0 if rectified.
 
-`points` as `ConvolutionSizes.points` says. Channels of images lie side by side in memory.
+`points` as `ConvolutionSizes.points` says, on as many threads. Channels of images lie side by side in memory.
 """
 
 native_gradients = _define(
     "native_convolution_gradients",
-    "(Tensor gradient, Tensor x, Tensor weight, Tensor? out, int stride, int padding, int points)"
+    "(Tensor gradient, Tensor x, Tensor weight, Tensor? out, int stride, int padding, int points, int threads)"
     " -> (Tensor, Tensor, Tensor)",
 )
 """Of x, weight and bias, where `gradient` is that of outputs: of rectified ones if these are given as `out`."""
 
 native_filter_gradients = _define(
     "native_convolution_filter_gradients",
-    "(Tensor gradient, Tensor x, Tensor weight, Tensor? out, int stride, int padding, int points, float scale)"
+    "(Tensor gradient, Tensor x, Tensor weight, Tensor? out, int stride, int padding, int points, int threads,"
+    " float scale)"
     " -> (Tensor, Tensor)",
 )
 """The same, of weight and bias alone."""
@@ -114,6 +116,7 @@ def _convolution(
     stride: int,
     padding: int,
     _points: int,
+    _threads: int,
     scale: float,
     rectified: bool,
 ) -> Tensor:
@@ -122,7 +125,14 @@ def _convolution(
 
 
 def _gradients(
-    gradient: Tensor, x: Tensor, weight: Tensor, out: Tensor | None, stride: int, padding: int, _points: int
+    gradient: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    out: Tensor | None,
+    stride: int,
+    padding: int,
+    _points: int,
+    _threads: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     of_x, of_weight, of_bias = _all_gradients(gradient, x, weight, out, stride, padding)
     return _channels_last(of_x), of_weight.contiguous(), of_bias
@@ -136,6 +146,7 @@ def _filter_gradients(
     stride: int,
     padding: int,
     _points: int,
+    _threads: int,
     scale: float,
 ) -> tuple[Tensor, Tensor]:
     _, of_weight, of_bias = _all_gradients(gradient, x.float() * scale, weight, out, stride, padding)
@@ -169,7 +180,7 @@ for _operation, _by_torch in (
 def native_convolutions_shims() -> Shims:
     """What the compiler is told of `convolutions.cpp`; empty where that cannot be built."""
     handle, number, flag = "AtenTensorHandle", "int64_t", "int32_t"
-    images = f"{handle}, {handle}, {handle}*, {number}, {number}, {number}"
+    images = f"{handle}, {handle}, {handle}*, {number}, {number}, {number}, {number}"
     gradients = f"{handle}, {images}"
     return shims_of(
         build_library(SOURCE, calls_torch=True),

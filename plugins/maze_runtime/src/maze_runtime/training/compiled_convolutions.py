@@ -25,7 +25,7 @@ _aten, _prims = torch.ops.aten, torch.ops.prims
 
 
 class NativeConvolutions(CustomGraphPass):
-    """Exchanges convolutions of float32 images in a graph that is compiled for one thread of the CPU.
+    """Exchanges convolutions of float32 images in a graph that is compiled for the CPU.
 
     Those for which `ConvolutionSizes.points` says so, if channels lie side by side in memory. What stands beside them
     is taken along, which saves passes over all images: bytes that become numbers, and rectifiers behind the outputs.
@@ -33,8 +33,6 @@ class NativeConvolutions(CustomGraphPass):
 
     def __call__(self, graph: Graph) -> None:
         """Exchange them in place."""
-        if torch.get_num_threads() != 1:
-            return
         for node in list(graph.nodes):
             if node.target is _aten.convolution.default and (found := _Forward.read(node)):
                 found.exchange(graph, node)
@@ -69,8 +67,8 @@ class _Forward:
         images, scale = _as_bytes(self.x)
         sizes, points = self.sizes, self.sizes.points()
         with graph.inserting_before(replaced):
-            arguments = (images, self.weight, self.bias, sizes.stride, sizes.padding, points, scale, is_rectified)
-            replaced.replace_all_uses_with(insert(graph, native_convolution, *arguments))
+            settings = sizes.stride, sizes.padding, points, torch.get_num_threads(), scale, is_rectified
+            replaced.replace_all_uses_with(insert(graph, native_convolution, images, self.weight, self.bias, *settings))
         graph.erase_node(replaced)
         if is_rectified:
             graph.erase_node(node)
@@ -95,12 +93,13 @@ class _Backward:
     def exchange(self, graph: Graph, node: Node) -> None:
         gradient, out = _behind_rectifier(self.gradient)
         images, scale = (self.x, 1.0) if self.gives_x else _as_bytes(self.x)
-        common = (gradient, images, self.weight, out, self.sizes.stride, self.sizes.padding, self.sizes.points())
+        sizes, points = self.sizes, self.sizes.points()
+        settings = sizes.stride, sizes.padding, points, torch.get_num_threads()
         with graph.inserting_before(node):
             if self.gives_x:
-                gradients = insert(graph, native_gradients, *common)
+                gradients = insert(graph, native_gradients, gradient, images, self.weight, out, *settings)
             else:
-                gradients = insert(graph, native_filter_gradients, *common, scale)
+                gradients = insert(graph, native_filter_gradients, gradient, images, self.weight, out, *settings, scale)
             for user in list(node.users):
                 own = insert(graph, operator.getitem, gradients, arguments_of(user)[1] - (not self.gives_x))
                 user.replace_all_uses_with(own)
