@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from maze_perception.block import PerceptionBlock, Shape, TensorDict
 from maze_perception.blocks.dense import Layers
 from maze_runtime.models.image_layout import channels_first, in_fast_layout
 from maze_runtime.models.same_operations import same_operations
+from maze_runtime.native.rectified import rectified_convolutions
 
 _NATURE = ((8, 4), (4, 2), (3, 1))
 _MEDIUM = ((4, 2), (3, 2), (3, 1))
@@ -44,6 +46,7 @@ class ImageFeatures(PerceptionBlock):
             layers += [nn.Conv2d(n_channels, _FURTHER_CHANNELS, 3, stride=2, padding=1), nn.ReLU(inplace=True)]
             height, width = (height + 1) // 2, (width + 1) // 2
         self.convolutions = nn.Sequential(*layers)
+        self._wants_native = False
         self.dense = Layers(n_channels * height * width, (_FEATURES,), "relu", bias=True)
 
     def forward(self, inputs: TensorDict) -> TensorDict:
@@ -51,7 +54,7 @@ class ImageFeatures(PerceptionBlock):
         image = inputs[self.in_keys[0]]
         leading = image.shape[: image.dim() - self._rank]
         images = image.reshape(-1, *image.shape[image.dim() - self._rank :])
-        maps = self.convolutions(in_fast_layout(self._channels_first(images)))
+        maps = self._maps(in_fast_layout(self._channels_first(images)))
         # (B, H W C): flattened as it lies in memory
         features = self.dense(maps.permute(0, 2, 3, 1).flatten(1))
         return {self.out_keys[0]: features.reshape(*leading, _FEATURES)}
@@ -59,6 +62,16 @@ class ImageFeatures(PerceptionBlock):
     def out_shapes(self) -> tuple[Shape, ...]:
         """A vector."""
         return ((_FEATURES,),)
+
+    def prepare_for_compilation(self) -> None:
+        """Let convolutions be computed in C++ from now on where no gradient is wanted."""
+        self._wants_native = True
+
+    def _maps(self, images: Tensor) -> Tensor:
+        if self._wants_native and not torch.is_grad_enabled():
+            return rectified_convolutions(self.convolutions[::2], images)  # type: ignore[arg-type]
+        maps: Tensor = self.convolutions(images)
+        return maps
 
     def _channels_first(self, images: Tensor) -> Tensor:
         if self._rank == 2:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from maze_blocks_conv.feature_map import FeatureMapBlock
 from maze_blocks_conv.options import StridedConvolutionOptions
 from maze_perception.mirror import ACTIVATIONS, IN_PLACE
 from maze_runtime.models.same_operations import same_operations
+from maze_runtime.native.rectified import rectified_convolutions
 
 _CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
@@ -54,9 +56,17 @@ class StridedConvolution(FeatureMapBlock):
         self.map_shape = (n_channels, *positions)
         # Into the tensor the convolution made, whose gradient does not need it.
         self._activation = IN_PLACE.get(options.non_lin, ACTIVATIONS[options.non_lin][0])
+        self._can_be_native = n_dims == 2 and options.non_lin == "relu"
+        self._wants_native = False
+
+    def prepare_for_compilation(self) -> None:
+        """Let rectified convolutions of images be computed in C++ from now on where no gradient is wanted."""
+        self._wants_native = self._can_be_native
 
     def features(self, x: Tensor) -> Tensor:
         """(B, C, *positions) to (B, *map_shape)."""
+        if self._wants_native and not torch.is_grad_enabled():
+            return rectified_convolutions(self.convolutions, x)  # type: ignore[arg-type]
         for convolution in self.convolutions:
             x = self._activation(convolution(x))
         return x

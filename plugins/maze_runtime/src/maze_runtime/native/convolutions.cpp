@@ -6,12 +6,16 @@
 
 namespace {
 
-// What the functions below have in common. Images are (B, C, H, W) with their channels side by side in memory, float32
+struct Method {
+  int64_t points, taps, n_threads;
+};
+
+// What the functions that torch calls have in common. Images are (B, C, H, W) with their channels side by side in memory, float32
 // or bytes that count `scale` each; filters are (units, channels, kernel, kernel).
 struct Call {
   TensorView x, weight, bias, gradient, out;
   Convolution convolution;
-  int64_t points, taps, n_threads;
+  Method method;
   float scale;
   bool is_of_bytes;
 };
@@ -35,9 +39,7 @@ int32_t read_call(Tensor x, Tensor weight, int64_t stride, int64_t padding, int6
   const int64_t *images = call->x.sizes, *filters = call->weight.sizes, kernel = filters[2];
   call->convolution = {images[0], images[2], images[3], images[1], (images[2] + 2 * padding - kernel) / stride + 1,
                        (images[3] + 2 * padding - kernel) / stride + 1, filters[0], stride, padding};
-  call->points = points;
-  call->taps = kernel / stride;
-  call->n_threads = n_threads;
+  call->method = {points, kernel / stride, n_threads};
   call->scale = static_cast<float>(scale);
   call->is_of_bytes = dtype == aoti_torch_dtype_uint8();
   return 0;
@@ -50,11 +52,11 @@ int32_t make_images(int64_t n, int64_t channels, int64_t height, int64_t width, 
 
 // Calls with the convolution for the numbers of points and taps; 1, for an error, where it was not built.
 template <class Use>
-int32_t with_filtered(const Call& call, Use use) {
-  switch (10 * call.points + call.taps) {
-    case 42: use(Filtered<4, 2>(call.convolution, call.n_threads)); return 0;
-    case 43: use(Filtered<4, 3>(call.convolution, call.n_threads)); return 0;
-    case 63: use(Filtered<6, 3>(call.convolution, call.n_threads)); return 0;
+int32_t with_filtered(const Convolution& convolution, const Method& method, Use use) {
+  switch (10 * method.points + method.taps) {
+    case 42: use(Filtered<4, 2>(convolution, method.n_threads)); return 0;
+    case 43: use(Filtered<4, 3>(convolution, method.n_threads)); return 0;
+    case 63: use(Filtered<6, 3>(convolution, method.n_threads)); return 0;
     default: return 1;
   }
 }
@@ -76,7 +78,7 @@ int32_t gradients(Tensor gradient, Tensor x, Tensor weight, Tensor* out, int64_t
   const int64_t strides[] = {own.channels * kernel * kernel, kernel * kernel, kernel, 1};
   if (const int32_t error = make(4, call.weight.sizes, strides, of_weight, &to_weight)) return error;
   if (const int32_t error = make(1, call.weight.sizes, &one, of_bias, &to_bias)) return error;
-  return with_filtered(call, [&](auto filtered) {
+  return with_filtered(own, call.method, [&](auto filtered) {
     const float* rectified = out == nullptr ? nullptr : call.out.numbers();
     const auto run = [&](const auto* images) {
       filtered.backward(call.gradient.numbers(), rectified, images, call.weight.numbers(), call.scale, to_x.numbers(),
@@ -98,7 +100,7 @@ int32_t native_convolution(Tensor x, Tensor weight, Tensor* bias, int64_t stride
   }
   const Convolution& own = call.convolution;
   if (const int32_t error = make_images(own.n_images, own.units, own.out_height, own.out_width, result, &call.out)) return error;
-  return with_filtered(call, [&](auto filtered) {
+  return with_filtered(own, call.method, [&](auto filtered) {
     const float* added = bias == nullptr ? nullptr : call.bias.numbers();
     const auto run = [&](const auto* images) {
       filtered.forward(images, call.weight.numbers(), call.scale, added, is_rectified != 0, call.out.numbers());
@@ -117,4 +119,17 @@ int32_t native_convolution_filter_gradients(Tensor gradient, Tensor x, Tensor we
                                             Tensor* of_bias) {
   return gradients(gradient, x, weight, out, stride, padding, points, n_threads, scale, nullptr, of_weight, of_bias);
 }
+}
+
+// The same without gradients, for networks that act: x (B, H, W, C), out (B, H', W', O), both without gaps.
+struct Rectified {
+  Convolution convolution;
+  Method method;
+  const float *x, *weight, *bias;
+  float* out;
+};
+
+extern "C" int32_t rectified_convolution(const Rectified* own) {
+  return with_filtered(own->convolution, own->method,
+                       [&](auto filtered) { filtered.forward(own->x, own->weight, 1.0f, own->bias, true, own->out); });
 }

@@ -8,6 +8,7 @@ Convolutional Neural Networks"): the network of Mnih et al. 2015 takes 0.43 of t
 
 from __future__ import annotations
 
+import ctypes
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -177,13 +178,19 @@ for _operation, _by_torch in (
 
 
 @cache
+def convolutions_library() -> ctypes.CDLL | None:
+    """`convolutions.cpp`, built once a process; None where that is not possible."""
+    return build_library(SOURCE, calls_torch=True)
+
+
+@cache
 def native_convolutions_shims() -> Shims:
     """What the compiler is told of `convolutions.cpp`; empty where that cannot be built."""
     handle, number, flag = "AtenTensorHandle", "int64_t", "int32_t"
     images = f"{handle}, {handle}, {handle}*, {number}, {number}, {number}, {number}"
     gradients = f"{handle}, {images}"
     return shims_of(
-        build_library(SOURCE, calls_torch=True),
+        convolutions_library(),
         {
             native_convolution: f"{images}, double, {flag}, {handle}*",
             native_gradients: f"{gradients}, {handle}*, {handle}*, {handle}*",
