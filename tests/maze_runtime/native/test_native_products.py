@@ -94,11 +94,23 @@ def test_rows_and_columns_of_zeros_change_no_bit_of_a_product(multiply, sizes, s
     n_rows, n_columns = sizes
     left = with_zeros(n_rows, n_columns, *shares)
     right, above = torch.randn(n_columns, 150), torch.randn(n_rows, 150)
-    for factors in ((left, right[:, :131]), (left.t(), above[:, 1:132]), (left, right[:, :131].t().contiguous().t())):
+    spread = torch.randn(2 * n_columns, 262)[::2, ::2]
+    turned = right[:, :131].t().contiguous().t()
+    for factors in ((left, right[:, :131]), (left.t(), above[:, 1:132]), (left, turned), (left, spread)):
         for bias in (None, torch.randn(131)):
             # A product of few rows is too small to look for zeros in
             with_all = [multiply(rows, factors[1], bias) for rows in factors[0].split(19)]
             assert torch.equal(multiply(*factors, bias), torch.cat(with_all))
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9, 1.0])
+@pytest.mark.parametrize("of_left", [0.0, 0.5])
+def test_columns_of_zeros_on_the_right_change_no_bit_either(multiply, of_left, share):
+    right = with_zeros(120, 300, 0.0, share)
+    left = with_zeros(150, 120, of_left, of_left)
+    for factors in ((left, right), (left.t().contiguous().t(), right), (left, right[:, :131])):
+        with_all = [multiply(rows, factors[1], None) for rows in factors[0].split(19)]
+        assert torch.equal(multiply(*factors, None), torch.cat(with_all))
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("nan")])
@@ -108,8 +120,11 @@ def test_zeros_times_what_is_not_finite_are_not_left_out(multiply, number):
     exact = left @ right
     assert exact[:, 5].isnan().any()
     assert torch.equal(multiply(left, right, None).isnan(), exact.isnan())
+    assert torch.equal(multiply(left, right.t().contiguous().t(), None).isnan(), exact.isnan())
     left[3, 4] = number
     assert multiply(left, torch.ones(128, 128), None)[3].isfinite().sum() == 0
+    above = with_zeros(128, 128, 0.0, 0.5)
+    assert multiply(left, above, None)[3].isfinite().sum() == 0
 
 
 def exchanged(function, *inputs, native=True, large=True, onednn=True):
