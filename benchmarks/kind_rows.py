@@ -283,7 +283,6 @@ ROWS: dict[str, Row] = {
         make_peer=peers.sac("kind_environments:kinds/Pictures-v0", policy="CnnPolicy", batch_size=32, starts=200),
         steps=50,
         wanted=(1.3, None),
-        compiled=False,
     ),
     "td3": Row(
         what="TD3, Pendulum-v1, 2 × 256",

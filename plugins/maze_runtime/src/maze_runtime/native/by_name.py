@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._inductor import config
 
 from maze_runtime.native.library import build_library
 
@@ -43,6 +42,8 @@ def shims_of(library: ctypes.CDLL | None, parameters: Mapping[Any, str]) -> Shim
     """
     if library is None or torch.__version__ < _FIRST_RELEASE:
         return {}
+    from torch._inductor import config  # takes seconds, and eager runs load it nowhere
+
     if not hasattr(config.aot_inductor, "custom_ops_to_c_shims"):
         return {}
     named = build_library(Path(__file__).with_name("by_name.cpp"), by_name=True)
