@@ -24,12 +24,15 @@ def in_fast_layout(images: Tensor) -> Tensor:
     """The same images (B, C, H, W), their channels side by side in memory where a gradient is wanted.
 
     On the CPU the gradient of an 8 × 8 convolution with four input channels costs a quarter of what it costs with
-    planes; a forward pass alone costs a tenth more. On a GPU both together cost four fifths.
-    Written as two permutations, because `vmap` knows no memory formats.
+    planes; a forward pass alone costs a tenth more. On a GPU both together cost four fifths. One channel lies in both
+    ways at once, and has to be said to lie in this one for the layers behind to do, too.
+    Written as permutations, because `vmap` knows no memory formats.
     """
-    if images.shape[1] == 1 or not torch.is_grad_enabled():
+    if not torch.is_grad_enabled():
         return images
-    return images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+    n, n_channels, *size = images.shape
+    turned = images.reshape(n, *size, 1) if n_channels == 1 else images.permute(0, 2, 3, 1).contiguous()
+    return turned.permute(0, 3, 1, 2)
 
 
 def select_rows(tensor: Tensor, index: Tensor) -> Tensor:
