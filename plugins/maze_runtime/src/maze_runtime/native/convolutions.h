@@ -93,8 +93,10 @@ class Filtered {
         chunk_(own.stride * own.channels),
         padded_chunk_((chunk_ + kLanes - 1) / kLanes * kLanes),
         depth_(own.stride * padded_chunk_),
-        at_once_(down_ * across_ < kTiles ? kTiles / (down_ * across_) : 1) {
-    rooms_.of_threads.resize(n_threads);
+        at_once_(down_ * across_ < kTiles ? kTiles / (down_ * across_) : 1),
+        n_blocks_((own.n_images + at_once_ - 1) / at_once_),
+        n_threads_(n_threads < n_blocks_ ? n_threads : n_blocks_) {
+    if (static_cast<long>(rooms_.of_threads.size()) < n_threads_) rooms_.of_threads.resize(n_threads_);
   }
 
   // out = scale x * weight + bias, no less than 0 where it is rectified.
@@ -122,7 +124,8 @@ class Filtered {
       carry_filters(weight, scale, rooms_.filters);
       turn_filters(rooms_.filters, rooms_.turned_filters);
     }
-    for (Room& own : rooms_.of_threads) {
+    for (long thread = 0; thread < n_threads_; ++thread) {
+      Room& own = rooms_.of_threads[thread];
       own.filter_gradients.place(N * N, depth_, own_.units);
       own.filter_gradients.fill_with_zeros();
       own.bias_gradients.assign(own_.units, 0.0f);
@@ -150,8 +153,8 @@ class Filtered {
       bring_input_gradients(own.inputs, n, of_x + i * own_.of_image());
     });
     Room& sum = rooms_.of_threads[0];
-    for (size_t t = 1; t < rooms_.of_threads.size(); ++t) {
-      const Room& own = rooms_.of_threads[t];
+    for (long thread = 1; thread < n_threads_; ++thread) {
+      const Room& own = rooms_.of_threads[thread];
       for (long i = 0; i < N * N * sum.filter_gradients.step; ++i)
         sum.filter_gradients.start[i] += own.filter_gradients.start[i];
       for (long i = 0; i < own_.units; ++i) sum.bias_gradients[i] += own.bias_gradients[i];
@@ -166,16 +169,14 @@ class Filtered {
   template <class Number>
   static constexpr bool kLeavesOut = std::is_same_v<Number, uint8_t>;
 
-  // Calls with the room of a thread, the first of the images that are computed together, and how many these are. Each
-  // thread has as many images, in a row.
+  // Calls with the room of a thread, the first of the images that are computed together, and how many these are. The
+  // threads divide the images.
   template <class Call>
   void in_threads(Call call) {
-    const long n_threads = static_cast<long>(rooms_.of_threads.size());
-    const long n_blocks = (own_.n_images + at_once_ - 1) / at_once_;
     const auto run = [&](long thread) {
       Room& own = rooms_.of_threads[thread];
-      const long end = n_blocks * (thread + 1) / n_threads * at_once_;
-      for (long i = n_blocks * thread / n_threads * at_once_; i < end && i < own_.n_images; i += at_once_) {
+      const long end = n_blocks_ * (thread + 1) / n_threads_ * at_once_;
+      for (long i = n_blocks_ * thread / n_threads_ * at_once_; i < end && i < own_.n_images; i += at_once_) {
         const long n = own_.n_images - i < at_once_ ? own_.n_images - i : at_once_, n_tiles = n * down_ * across_;
         own.inputs.place(N * N, n_tiles, depth_), own.outputs.place(N * N, n_tiles + 1, own_.units);
         call(own, i, n);
@@ -184,10 +185,10 @@ class Filtered {
     std::vector<std::thread> others;
     long thread = 1;
     try {
-      for (; thread < n_threads; ++thread) others.emplace_back(run, thread);
+      for (; thread < n_threads_; ++thread) others.emplace_back(run, thread);
     } catch (const std::system_error&) {  // the machine gives no more of them
     }
-    for (; thread < n_threads; ++thread) run(thread);
+    for (; thread < n_threads_; ++thread) run(thread);
     run(0);
     for (std::thread& own : others) own.join();
   }
@@ -463,7 +464,8 @@ class Filtered {
   Rooms& rooms_;
   const long down_, across_;                // tiles of an image
   const long chunk_, padded_chunk_, depth_;  // numbers of S pixels beside each other, filled up; of S x S pixels
-  const long at_once_;                      // images
+  const long at_once_, n_blocks_;            // images that are computed together, and how often
+  const long n_threads_;
 };
 
 }  // namespace
