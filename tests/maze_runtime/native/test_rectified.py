@@ -79,6 +79,27 @@ def test_layers_of_another_kind_are_torchs(calls, layer):
     assert not calls
 
 
+@pytest.mark.parametrize("shape", [(8, 20, 12, 12), (8, 16, 2, 2)])
+def test_what_does_not_fit_is_refused_by_torch(calls, shape):
+    with torch.no_grad(), pytest.raises(RuntimeError, match=r"channels|size"):
+        rectified_convolutions([nn.Conv2d(16, 16, 3)], torch.rand(*shape))
+    with torch.no_grad():
+        single = rectified_convolutions([nn.Conv2d(16, 16, 3)], torch.rand(16, 12, 12))
+    assert single.shape == (16, 10, 10)
+    assert not calls
+
+
+class Watched(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, function, _types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+def test_who_watches_operations_sees_those_of_torch(calls):
+    with torch.no_grad(), Watched():
+        rectified_convolutions([nn.Conv2d(16, 16, 3)], torch.rand(8, 16, 12, 12))
+    assert not calls
+
+
 def test_where_gradients_are_wanted_or_operations_traced_they_are_torchs(calls):
     images, layer = torch.rand(8, 16, 12, 12), nn.Conv2d(16, 16, 3)
     constant = nn.Conv2d(16, 16, 3).requires_grad_(False)

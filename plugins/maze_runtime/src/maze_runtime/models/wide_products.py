@@ -45,7 +45,7 @@ HAS_WIDE_VECTORS = torch.backends.cpu.get_cpu_capability() == "AVX512"
 """Whether the processor has vectors of 512 bits, whoever makes it: for these `maze_runtime.native` is written."""
 
 NATIVE_TAKES_LARGE = HAS_WIDE_VECTORS and "AuthenticAMD" in _PROCESSOR
-"""Whether `maze_runtime.native` is no slower than torch with large products, either, on one thread."""
+"""Whether `maze_runtime.native` is no slower than torch with large products on one thread, either, and convolutions."""
 
 
 def _uses_onednn() -> bool:

@@ -23,7 +23,7 @@
 namespace {
 
 struct Convolution {
-  long n_images, height, width, channels, out_height, out_width, units, stride, padding;
+  int64_t n_images, height, width, channels, out_height, out_width, units, stride, padding;
 
   long of_image() const { return height * width * channels; }
   long of_output() const { return out_height * out_width * units; }
@@ -405,9 +405,8 @@ class Filtered {
 
   template <bool LEAVES_OUT>
   void bring_outputs(const Room& room, long n, const float* bias, bool is_rectified, float* out) const {
-    const long n_tiles = n * down_ * across_;
-    for (int k = 0; k < N * N; ++k)
-      std::memset(room.outputs[k].data + n_tiles * own_.units, 0, own_.units * sizeof(float));
+    for (int k = 0; LEAVES_OUT && k < N * N; ++k)  // the row that tiles have in the place of one that was left out
+      std::memset(room.outputs[k].data + n * down_ * across_ * own_.units, 0, own_.units * sizeof(float));
     for_each_tile(n, [&](long tile, long first, long n_down, long n_across) {
       float* rows[N * N];
       find_rows<LEAVES_OUT>(room, tile, own_.units, rows);

@@ -9,6 +9,7 @@ Convolutional Neural Networks"): the network of Mnih et al. 2015 takes 0.43 of t
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from maze_runtime.native.library import build_library
 
 SOURCE = Path(__file__).with_name("convolutions.cpp")
 
-LANES = 16
+_LANES = 16
 """float32 numbers of a vector: units come in multiples of it, and channels are filled up to one."""
 
 _POINTS = {2: (4,), 3: (4, 6)}
@@ -58,7 +59,7 @@ class ConvolutionSizes:
 
     def points(self) -> int:
         """At how many points down and across images and filters are to be evaluated; 0 where that does not pay."""
-        if self.kernel % self.stride or self.units % LANES or (self.padding and self.stride > 1):
+        if self.kernel % self.stride or self.units % _LANES or (self.padding and self.stride > 1):
             return 0
         choices = [own for own in _POINTS.get(self.kernel // self.stride, ()) if self._tiles(own) >= _FEWEST_TILES]
         best = min(choices, key=self._products, default=0)
@@ -69,11 +70,41 @@ class ConvolutionSizes:
         return self.n_images * -(-self.out_height // outputs) * -(-self.out_width // outputs)
 
     def _products(self, points: int) -> int:
-        filled_up = -(-self.stride * self.channels // LANES) * LANES
+        filled_up = -(-self.stride * self.channels // _LANES) * _LANES
         return self._tiles(points) * points**2 * self.stride * filled_up
 
     def _plain_products(self) -> int:
         return self.n_images * self.out_height * self.out_width * self.kernel**2 * self.channels
+
+
+def sizes_that_pay(
+    images: Sequence[int], filters: Sequence[int], strides: Sequence[int], paddings: Sequence[int]
+) -> ConvolutionSizes | None:
+    """Those of a convolution that C++ takes; None for all others, and for what does not fit, which torch refuses.
+
+    Args:
+        images: (B, C, H, W).
+        filters: (O, C, K, K).
+        strides, paddings: down and across.
+    """
+    if len(images) != 4 or len(filters) != 4:
+        return None
+    (n_images, channels, height, width), (units, read, kernel, other) = images, filters
+    if channels != read or kernel != other or len({*strides}) + len({*paddings}) != 2:
+        return None
+    (stride, *_), (padding, *_) = strides, paddings
+    sizes = ConvolutionSizes(
+        n_images=n_images,
+        channels=channels,
+        units=units,
+        out_height=(height + 2 * padding - kernel) // stride + 1,
+        out_width=(width + 2 * padding - kernel) // stride + 1,
+        kernel=kernel,
+        stride=stride,
+        padding=padding,
+    )
+    has_outputs = min(sizes.out_height, sizes.out_width) > 0
+    return sizes if has_outputs and sizes.points() else None
 
 
 def _define(name: str, takes_and_gives: str) -> Any:
@@ -110,47 +141,20 @@ native_filter_gradients = _define(
 """The same, of weight and bias alone."""
 
 
-def _convolution(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: int,
-    padding: int,
-    _points: int,
-    _threads: int,
-    scale: float,
-    rectified: bool,
-) -> Tensor:
+def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int, *rest: Any) -> Tensor:
+    _points, _threads, scale, is_rectified = rest
     out = functional.conv2d(x.float() * scale, weight, bias, stride, padding)
-    return _channels_last(out.relu() if rectified else out)
+    return _channels_last(out.relu() if is_rectified else out)
 
 
-def _gradients(
-    gradient: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    out: Tensor | None,
-    stride: int,
-    padding: int,
-    _points: int,
-    _threads: int,
-) -> tuple[Tensor, Tensor, Tensor]:
-    of_x, of_weight, of_bias = _all_gradients(gradient, x, weight, out, stride, padding)
+def _gradients(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
+    of_x, of_weight, of_bias = _all_gradients(*given[:6])
     return _channels_last(of_x), of_weight.contiguous(), of_bias
 
 
-def _filter_gradients(
-    gradient: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    out: Tensor | None,
-    stride: int,
-    padding: int,
-    _points: int,
-    _threads: int,
-    scale: float,
-) -> tuple[Tensor, Tensor]:
-    _, of_weight, of_bias = _all_gradients(gradient, x.float() * scale, weight, out, stride, padding)
+def _filter_gradients(gradient: Tensor, x: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    *settings, _points, _threads, scale = rest
+    _, of_weight, of_bias = _all_gradients(gradient, x.float() * scale, *settings)
     return of_weight.contiguous(), of_bias
 
 

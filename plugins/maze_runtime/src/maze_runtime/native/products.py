@@ -18,7 +18,10 @@ from maze_runtime.native.by_name import Shims, shims_of
 from maze_runtime.native.dense import products_library
 
 MOST = 1 << 30
-"""Products of more multiply-adds are left to oneDNN, which arranges large matrices better."""
+"""Products of more multiply-adds are left to oneDNN, which arranges large matrices better.
+
+Below, what is left out of zeros weighs more.
+"""
 
 _OPERATION = "maze_runtime::native_product"
 torch.library.define(

@@ -14,9 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from maze_runtime.models.wide_products import NATIVE_TAKES_LARGE
-from maze_runtime.native.convolutions import ConvolutionSizes, convolutions_library
-
-_N_KEPT_SIZES = 256
+from maze_runtime.native.convolutions import ConvolutionSizes, convolutions_library, sizes_that_pay
 
 
 def rectified_convolutions(layers: Iterable[nn.Conv2d], images: Tensor) -> Tensor:
@@ -46,6 +44,7 @@ def _can_be_native(images: Tensor) -> bool:
         and not torch.compiler.is_compiling()
         and torch._C._get_tracing_state() is None
         and not torch._C._are_functorch_transforms_active()
+        and torch._C._len_torch_function_stack() == 0  # somebody watches what is called
         and convolutions_library() is not None
     )
 
@@ -62,25 +61,7 @@ def _sizes_of(shape: tuple[int, ...], layer: nn.Conv2d) -> ConvolutionSizes | No
     return _sizes(shape, tuple(weight.shape), tuple(layer.stride), tuple(padding))
 
 
-@lru_cache(maxsize=_N_KEPT_SIZES)
-def _sizes(
-    images: tuple[int, ...], filters: tuple[int, ...], strides: tuple[int, ...], paddings: tuple[int, ...]
-) -> ConvolutionSizes | None:
-    (n_images, channels, *positions), (units, _, kernel, other) = images, filters
-    if kernel != other or len({*strides}) + len({*paddings}) != 2:
-        return None
-    height, width = ((size + 2 * paddings[0] - kernel) // strides[0] + 1 for size in positions)
-    sizes = ConvolutionSizes(
-        n_images=n_images,
-        channels=channels,
-        units=units,
-        out_height=height,
-        out_width=width,
-        kernel=kernel,
-        stride=strides[0],
-        padding=paddings[0],
-    )
-    return sizes if sizes.points() else None
+_sizes = lru_cache(maxsize=256)(sizes_that_pay)
 
 
 def _convolved(layer: nn.Conv2d, images: Tensor, sizes: ConvolutionSizes) -> Tensor:

@@ -17,6 +17,7 @@ from maze_runtime.native.convolutions import (
     native_convolution,
     native_filter_gradients,
     native_gradients,
+    sizes_that_pay,
 )
 from maze_runtime.training import graph_nodes
 from maze_runtime.training.graph_nodes import arguments_of, insert, tensor_of
@@ -117,21 +118,9 @@ def _sizes(x: Any, weight: Any, out: Any, settings: Any) -> ConvolutionSizes | N
         return None
     if not (_is_channels_last(images) and _is_channels_last(outputs) and filters.is_contiguous()):
         return None
-    units, channels, height, width = filters.shape
-    shape = (*images.shape, *filters.shape, *outputs.shape)
-    if not all(isinstance(size, int) for size in shape) or height != width or len({*strides}) + len({*paddings}) != 2:
+    if not all(isinstance(size, int) for size in (*images.shape, *filters.shape)):
         return None
-    sizes = ConvolutionSizes(
-        n_images=images.shape[0],
-        channels=channels,
-        units=units,
-        out_height=outputs.shape[2],
-        out_width=outputs.shape[3],
-        kernel=height,
-        stride=strides[0],
-        padding=paddings[0],
-    )
-    return sizes if sizes.points() else None
+    return sizes_that_pay(tuple(images.shape), tuple(filters.shape), strides, paddings)
 
 
 def _is_channels_last(images: Tensor) -> bool:
