@@ -1,11 +1,15 @@
 """Networks evaluated in C++ while their updates are compiled: the logits and values of torch."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 from torch import nn
 
+from maze_distributions import categorical
+from maze_kernel.contracts.vector import Group
 from maze_perception import inference
 from maze_perception.blocks.dense import Dense
 from maze_perception.options import DenseOptions
@@ -13,7 +17,8 @@ from maze_runtime.env.flat import flat_spaces
 from maze_runtime.models.capabilities import EvaluatesOutsideTorch
 from maze_runtime.models.native_evaluation import NativeEvaluation
 from maze_runtime.models.network_policy import NetworkPolicy
-from maze_runtime.native import dense
+from maze_runtime.native import choices, dense
+from maze_runtime.native.choices import ChoiceSampler
 from maze_runtime.native.dense import DenseStack, products_library
 from maze_runtime.rollout.buffer import RolloutBuffer
 
@@ -145,6 +150,36 @@ def test_layers_that_only_follow_each_other_are_one_call(make_model, monkeypatch
     one_head = flat_spaces(spaces.Dict({"vector": OBSERVATION["vector"]}), spaces.Dict({"move": spaces.Discrete(5)}))
     prepared(make_model(one_head)).numpy_logits("0")
     assert sizes == [[64, 64, 5]]
+
+
+def test_policies_draw_choices_in_cpp_from_the_same_random_numbers(make_model, monkeypatch):
+    drawn = []
+
+    class Counted(ChoiceSampler):
+        def __call__(self, logits, rng):
+            drawn.append(len(logits))
+            return super().__call__(logits, rng)
+
+    monkeypatch.setattr(choices, "HAS_WIDE_VECTORS", True)
+    monkeypatch.setattr(categorical, "ChoiceSampler", Counted)
+    if not choices.can_draw():
+        pytest.skip("no compiler here")
+    model = make_model(SPACES, table())
+    plain = NetworkPolicy(model, seed=3)
+    copied = pickle.loads(pickle.dumps(prepared(model)))
+    policies = NetworkPolicy(model, seed=3), NetworkPolicy(copied, seed=3)
+    assert not drawn
+    group = Group(np.arange(8), np.zeros(8, np.int64), observed(8))
+    for _ in range(20):
+        wanted = plain.act("0", group)
+        for policy in policies:
+            found = policy.act("0", group)
+            np.testing.assert_array_equal(found["move"], wanted["move"])
+            np.testing.assert_allclose(found["force"], wanted["force"], atol=1e-5)
+    assert drawn == [8] * 40
+    policies[0].act("0", group, deterministic=True)
+    NetworkPolicy(model, mirror=False).act("0", group)
+    assert len(drawn) == 40
 
 
 class Louder(nn.Module):

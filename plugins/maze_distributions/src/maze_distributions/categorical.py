@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -12,6 +14,10 @@ from maze_kernel.errors import SpaceError
 from maze_runtime.models.device_constants import DeviceConstants
 from maze_runtime.models.masking import MASKED_LOGIT, check_rows
 from maze_runtime.models.same_operations import same_operations
+from maze_runtime.native.choices import ChoiceSampler, can_draw
+
+if TYPE_CHECKING:
+    from maze_runtime.models.capabilities import ArraySampler
 
 _TINY = 1e-20
 
@@ -87,6 +93,20 @@ class Categorical:
         check_rows(logits)
         choice = _gumbel_argmax_numpy(logits, rng)
         return choice + self.start if self.start else choice
+
+    def native_sampler(self) -> ArraySampler | None:
+        """See `DrawsNatively`."""
+        if not can_draw():
+            return None
+        draw, start = ChoiceSampler(self.logits_shape), self.start
+
+        def sample(logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+            choice = draw(logits, rng)
+            if choice is None:
+                return self.sample_numpy(logits, rng)
+            return choice[:, 0] + start if start else choice[:, 0].copy()
+
+        return sample
 
     def mode_numpy(self, logits: np.ndarray) -> np.ndarray:
         """Like `mode`; a fully masked row raises MaskError."""
@@ -178,6 +198,18 @@ class MultiCategorical:
         rows = self._rows_numpy(logits)
         check_rows(rows)
         return self._to_space_numpy(_gumbel_argmax_numpy(rows, rng))
+
+    def native_sampler(self) -> ArraySampler | None:
+        """See `DrawsNatively`."""
+        if not can_draw():
+            return None
+        draw = ChoiceSampler(self._sizes.tolist())
+
+        def sample(logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+            choice = draw(logits, rng)
+            return self.sample_numpy(logits, rng) if choice is None else self._to_space_numpy(choice.copy())
+
+        return sample
 
     def mode_numpy(self, logits: np.ndarray) -> np.ndarray:
         """Like `mode`; a fully masked dimension raises MaskError."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,9 +15,13 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import Distribution
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
+from maze_runtime.models.capabilities import DrawsNatively
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masking import MaskError
 from maze_runtime.models.same_operations import runs_same_operations, same_operations
+
+if TYPE_CHECKING:
+    from maze_runtime.models.capabilities import ArraySampler
 
 TensorDict = dict[str, Tensor]
 
@@ -91,13 +95,15 @@ class ProductDistribution:
         Raises:
             MaskError: a row of a head is masked throughout; names the head.
         """
-        actions = {}
-        for name, head in self._items:
-            try:
-                actions[name] = head.sample_numpy(logits[name], rng)
-            except MaskError as error:
-                raise _naming(error, name) from None
-        return actions
+        return _sampled(((name, head.sample_numpy) for name, head in self._items), logits, rng)
+
+    def native_sampler(self) -> Callable[[ArrayDict, np.random.Generator], ArrayDict] | None:
+        """`sample_numpy` for one thread, in C++ for the heads that offer it (`DrawsNatively`); None where none does."""
+        natives = {name: _native_sampler(head) for name, head in self._items}
+        if not any(natives.values()):
+            return None
+        samplers = tuple((name, natives[name] or head.sample_numpy) for name, head in self._items)
+        return lambda logits, rng: _sampled(samplers, logits, rng)
 
     def mode_numpy(self, logits: ArrayDict) -> ArrayDict:
         """Like `mode`; raises as `sample_numpy` does."""
@@ -108,6 +114,22 @@ class ProductDistribution:
             except MaskError as error:
                 raise _naming(error, name) from None
         return actions
+
+
+def _sampled(samplers: Iterable[tuple[str, ArraySampler]], logits: ArrayDict, rng: np.random.Generator) -> ArrayDict:
+    """Actions by head."""
+    actions = {}
+    for name, sample in samplers:
+        try:
+            actions[name] = sample(logits[name], rng)
+        except MaskError as error:
+            raise _naming(error, name) from None
+    return actions
+
+
+def _native_sampler(head: Distribution) -> ArraySampler | None:
+    """Of a class that is marked itself; what another one inherits may not be what it draws."""
+    return head.native_sampler() if isinstance(head, DrawsNatively) and runs_same_operations([head]) else None
 
 
 def one_where_alike(distributions: Mapping[PolicyKey, ProductDistribution]) -> dict[PolicyKey, ProductDistribution]:

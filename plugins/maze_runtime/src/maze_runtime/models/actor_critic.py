@@ -76,6 +76,7 @@ class StructuredActorCritic(nn.Module):
         super().__init__()
         self.critic_kind = critic_kind
         self.notes: tuple[str, ...] = ()
+        self._wants_native = False
         self.spaces = spaces
         self.distributions = one_where_alike(distributions)
         self._encoders = {key: parts.encoder for key, parts in networks.items()}
@@ -176,6 +177,14 @@ class StructuredActorCritic(nn.Module):
         if of_policy is None or of_critic is None:
             return None
         return NativeEvaluation(encode, None if shared is None else _mirror_of(shared), of_policy, of_critic)
+
+    def prepare_for_compilation(self) -> None:
+        """Let actions be drawn in C++ from now on, where that is faster."""
+        self._wants_native = True
+
+    def native_sampler(self, policy_key: PolicyKey) -> Callable[[ArrayDict, np.random.Generator], ArrayDict] | None:
+        """See `SamplesNatively`."""
+        return self.distributions[policy_key].native_sampler() if self._wants_native else None
 
     def numpy_advance(self, policy_key: PolicyKey) -> RecurrentMirror | None:
         """See `AdvancesInNumPy`."""

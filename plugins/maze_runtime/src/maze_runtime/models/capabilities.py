@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActorCritic
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     from torch import Tensor
 
+    from maze_kernel.contracts.vector import ArrayDict
     from maze_runtime.models.native_evaluation import NativeEvaluation
     from maze_runtime.models.recurrent_mirror import RecurrentMirror
 
     TensorDict = dict[str, Tensor]
+    ArraySampler = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
 @runtime_checkable
@@ -24,6 +27,15 @@ class SamplesWithLogProb(Protocol):
 
     def sample_and_log_prob(self, logits: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """What `sample` returns, (B, ...), and its log-probability (B,), both with gradients."""
+        ...
+
+
+@runtime_checkable
+class DrawsNatively(Protocol):
+    """What a distribution may offer beside `Distribution`: samples drawn in C++, for steps of a few rows."""
+
+    def native_sampler(self) -> ArraySampler | None:
+        """`sample_numpy` for one thread, with the same random numbers; None where there is no compiler."""
         ...
 
 
@@ -128,6 +140,15 @@ class EvaluatesOutsideTorch(Protocol):
 
         Ask after the last move of the parameters to another device or dtype. In-place updates are followed.
         """
+        ...
+
+
+@runtime_checkable
+class SamplesNatively(Protocol):
+    """What a model may offer beside `ActorCritic`, while its updates are compiled."""
+
+    def native_sampler(self, policy_key: PolicyKey) -> Callable[[ArrayDict, np.random.Generator], ArrayDict] | None:
+        """`sample_numpy` of a policy key's distribution, partly in C++, for one thread; None: not so."""
         ...
 
 

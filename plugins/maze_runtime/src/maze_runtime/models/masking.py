@@ -31,7 +31,7 @@ def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 def mask_logits_numpy(logits: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Like `mask_logits`, in place where possible."""
-    np.putmask(logits, mask == 0, MASKED_LOGIT)
+    np.putmask(logits, np.logical_not(mask), MASKED_LOGIT)
     return logits
 
 

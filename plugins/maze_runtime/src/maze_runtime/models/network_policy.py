@@ -13,7 +13,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import RequestError
-from maze_runtime.models.capabilities import AdvancesInNumPy, RecurrentModel, SamplesDistributions
+from maze_runtime.models.capabilities import AdvancesInNumPy, RecurrentModel, SamplesDistributions, SamplesNatively
 from maze_runtime.models.captured_calls import CapturedCalls
 from maze_runtime.models.recurrence import BEGINS, ActingStates, carries_state, is_of_critic
 from maze_runtime.models.recurrent_mirror import RecurrentMirror
@@ -30,8 +30,8 @@ class NetworkPolicy:
 
     Small networks on the CPU are evaluated by their NumPy mirror, which reads the parameters' own memory: half the cost
     of a torch call at rollout batch sizes, a fifth with a recurrent layer. Everything else runs in torch's inference
-    mode, on a GPU as one CUDA graph. Actions are drawn in NumPy in any case, so all take the same ones and a fully
-    masked head is an error.
+    mode, on a GPU as one CUDA graph. Actions are drawn from NumPy's random numbers in any case, in C++
+    where updates are compiled, so all take the same ones and a fully masked head is an error.
 
     Args:
         model: an actor-critic; its weights are read, never changed.
@@ -46,6 +46,7 @@ class NetworkPolicy:
     def __init__(self, model: ActorCritic, seed: int = 0, *, mirror: bool = True) -> None:
         self.model = model
         self._is_flat = model.spaces.is_flat
+        self._samplers = _native_samplers(model) if mirror else {}
         self._mirrors = {key: model.numpy_logits(key) if mirror else None for key in model.spaces.policy_keys}
         self._evaluate: Callable[..., Any] = self._evaluate_plainly
         self._step: Callable[..., Any] = self._advance_plainly
@@ -97,7 +98,10 @@ class NetworkPolicy:
         """Actions (n, ...) by head for the rows of `group`."""
         logits = self.last_logits = self.logits(policy_key, group)
         distribution = self.model.distributions[policy_key]
-        return distribution.mode_numpy(logits) if deterministic else distribution.sample_numpy(logits, self._rng)
+        if deterministic:
+            return distribution.mode_numpy(logits)
+        sample = self._samplers.get(policy_key, distribution.sample_numpy)
+        return sample(logits, self._rng)
 
     def logits(self, policy_key: PolicyKey, group: Group) -> ArrayDict:
         """Logits (n, L) by head, masks applied; recurrent networks go on by one step."""
@@ -189,6 +193,14 @@ def require_sampling(model: ActorCritic, owner: str, help: str = _TRAIN_OTHERWIS
             owner=owner,
             help=help,
         )
+
+
+def _native_samplers(model: ActorCritic) -> dict[PolicyKey, Callable[[ArrayDict, np.random.Generator], ArrayDict]]:
+    """By policy key, where the model offers one."""
+    if not isinstance(model, SamplesNatively):
+        return {}
+    samplers = {key: model.native_sampler(key) for key in model.spaces.policy_keys}
+    return {key: sampler for key, sampler in samplers.items() if sampler is not None}
 
 
 def _acting_states(model: ActorCritic) -> dict[PolicyKey, ActingStates]:
