@@ -208,4 +208,8 @@ def _native_options(*, has_filters: bool) -> dict[str, Any]:
     of_convolutions = native_convolutions_shims() if has_filters and NATIVE_TAKES_LARGE else {}
     products = WideProducts(native=bool(of_products), large=NATIVE_TAKES_LARGE, onednn=USES_ONEDNN)
     passes = InTurn([products, NativeConvolutions()] if of_convolutions else [products])
-    return {**shims_option(of_products | of_convolutions), "post_grad_custom_pre_pass": passes}
+    # What built the products knows these vectors. Torch would load libraries in processes of their own to find that
+    # out, for a second of every run. Not where the processor has tiles, too, which only newer compilers know.
+    has_tiles = getattr(torch.cpu, "_is_amx_tile_supported", lambda: True)()
+    known = {"cpp.vec_isa_ok": True} if of_products and not has_tiles else {}
+    return {**shims_option(of_products | of_convolutions), **known, "post_grad_custom_pre_pass": passes}
