@@ -6,7 +6,6 @@ most of the time the GPU waits. A graph of them all is started by one call. The 
 
 from __future__ import annotations
 
-import gc
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor
 
 from maze_kernel.errors import MazeWarning
+from maze_runtime.models.garbage import nothing_collected
 from maze_runtime.models.input_form import Form, form_of, with_tensors
 
 MOST_FORMS = 32
@@ -190,14 +190,9 @@ def _first(error: BaseException) -> BaseException:
 @contextmanager
 def _capturing(graph: Any, pool: Any, device: torch.device) -> Iterator[None]:
     stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-    collects = gc.isenabled()
-    gc.disable()  # a graph that is thrown away while another is captured spoils that
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The CUDA Graph is empty")
-            # Both, because a graph that fails leaves its own stream behind as the current one
-            with torch.cuda.stream(stream), torch.cuda.graph(graph, pool, stream, "thread_local"):
-                yield
-    finally:
-        if collects:
-            gc.enable()
+    # A graph that is thrown away while another is captured spoils that
+    with nothing_collected(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The CUDA Graph is empty")
+        # Both, because a graph that fails leaves its own stream behind as the current one
+        with torch.cuda.stream(stream), torch.cuda.graph(graph, pool, stream, "thread_local"):
+            yield

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from maze_kernel.errors import MazeWarning
+from maze_runtime.models.garbage import nothing_collected
 
 MOST_OPERATIONS = 3000
 """Tensor operations of losses and gradients that are still compiled; those of the shipped examples have 200 to 450."""
@@ -48,17 +50,19 @@ class BoundedCompilation:
         if self.is_eager:
             return eager()
         start = time.perf_counter()
-        reason = None if self.is_settled else _not_loaded() or _too_large(losses)
-        if reason is None:
-            try:
-                result = compiled()
-            except Exception as error:
-                reason = _compiler_says(error)
-                if reason is None:
-                    raise
-            else:
-                self._settle(start)
-                return result
+        # The compiler makes millions of objects that stay, and looking through them again and again takes a fifth of it
+        with nullcontext() if self.is_settled else nothing_collected():
+            reason = None if self.is_settled else _not_loaded() or _too_large(losses)
+            if reason is None:
+                try:
+                    result = compiled()
+                except Exception as error:
+                    reason = _compiler_says(error)
+                    if reason is None:
+                        raise
+                else:
+                    self._settle(start)
+                    return result
         self.is_eager = True
         self._settle(start)
         warnings.warn(f"compile = true: {reason}; updates run eagerly", MazeWarning, stacklevel=2)
