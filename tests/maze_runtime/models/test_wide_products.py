@@ -8,8 +8,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from maze_runtime.models import wide_products
+from maze_runtime.models.processor import is_wide_amd
 from maze_runtime.models.same_operations import same_operations
-from maze_runtime.models.wide_products import FEWEST, is_wide_amd, linear, wide_linear
+from maze_runtime.models.wide_products import FEWEST, linear, wide_linear
 from maze_runtime.training import recorded_gradient
 from maze_runtime.training.gradient_step import GradientStep
 

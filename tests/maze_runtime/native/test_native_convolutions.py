@@ -11,7 +11,7 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional
 
-from maze_runtime.models.wide_products import NATIVE_TAKES_LARGE
+from maze_runtime.models.processor import NATIVE_TAKES_LARGE
 from maze_runtime.native import convolutions
 from maze_runtime.native.by_name import shims_of
 from maze_runtime.native.convolutions import (

@@ -7,54 +7,17 @@ instead of 320 microseconds there. A call of it costs 15 microseconds more, so s
 
 from __future__ import annotations
 
-import platform
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from maze_runtime.models.processor import USES_ONEDNN
+
 FEWEST = 1 << 21
 """Products of fewer multiply-adds, rows × inputs × units, are left to MKL."""
-
-_FIRST_FAMILY = 26
-"""Zen 5. Zen 4 has the instructions, and takes two cycles for what these take one."""
-
-_CPUINFO = Path("/proc/cpuinfo")
-
-
-def is_wide_amd(processor: str) -> bool:
-    """Whether this is AMD's Zen 5 or newer, as Linux (`/proc/cpuinfo`) or Windows describes it."""
-    family = re.search(r"family\s*:?\s*(\d+)", processor, re.IGNORECASE)
-    return "AuthenticAMD" in processor and family is not None and int(family[1]) >= _FIRST_FAMILY
-
-
-def _description() -> str:
-    try:
-        return _CPUINFO.read_text().split("\n\n", 1)[0]
-    except OSError:
-        return platform.processor()
-
-
-_PROCESSOR = _description()
-
-HAS_WIDE_VECTORS = torch.backends.cpu.get_cpu_capability() == "AVX512"
-"""Whether the processor has vectors of 512 bits, whoever makes it: for these `maze_runtime.native` is written."""
-
-NATIVE_TAKES_LARGE = HAS_WIDE_VECTORS and "AuthenticAMD" in _PROCESSOR
-"""Whether `maze_runtime.native` is no slower than torch with large products on one thread, either, and convolutions."""
-
-
-def _uses_onednn() -> bool:
-    has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return has_both and HAS_WIDE_VECTORS and is_wide_amd(_PROCESSOR)
-
-
-USES_ONEDNN = _uses_onednn()
-"""Whether oneDNN takes large products here: by the processor alone, so that a run gives the same numbers again."""
 
 # An operation of its own, since recordings take none with lists of numbers
 _OPERATION = "maze_runtime::linear"

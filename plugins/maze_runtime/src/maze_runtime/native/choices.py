@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maze_runtime.models.wide_products import HAS_WIDE_VECTORS
+from maze_runtime.models.processor import HAS_WIDE_VECTORS
 from maze_runtime.native.library import build_library
 
 SOURCE = Path(__file__).with_name("choices.cpp")

@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 from torch import Tensor
 
-from maze_runtime.models.wide_products import HAS_WIDE_VECTORS
+from maze_runtime.models.processor import HAS_WIDE_VECTORS
 from maze_runtime.native.library import build_library
 
 SOURCE = Path(__file__).with_name("products.cpp")

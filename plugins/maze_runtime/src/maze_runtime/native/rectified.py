@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from maze_runtime.models.wide_products import NATIVE_TAKES_LARGE
+from maze_runtime.models.processor import NATIVE_TAKES_LARGE
 from maze_runtime.native.convolutions import ConvolutionSizes, convolutions_library, sizes_that_pay
 
 

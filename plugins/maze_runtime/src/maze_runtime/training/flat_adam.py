@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from maze_runtime.models.flat_parameters import FlatParameters
-from maze_runtime.models.wide_products import HAS_WIDE_VECTORS, NATIVE_TAKES_LARGE, USES_ONEDNN
+from maze_runtime.models.processor import HAS_WIDE_VECTORS, NATIVE_TAKES_LARGE, USES_ONEDNN
 
 BETA1, BETA2 = 0.9, 0.999
 _TINY = 1e-6
