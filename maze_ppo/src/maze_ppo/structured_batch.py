@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+import attrs
 import numpy as np
 import torch
 from torch import Tensor
@@ -114,33 +116,67 @@ class StructuredBatch(NamedTuple):
         return self._split(math.ceil(len(self.value) / size), rng)
 
     def _split(self, n_minibatches: int, rng: np.random.Generator | None) -> Iterator[StructuredBatch]:
-        sizes = [own.n_rows() for own in self.decisions.values()]
-        if self.weight is None:
-            draws = [_draw(mine, rng) for mine in shares(sizes, n_minibatches)]
-        else:
-            draws = [_draw_filled(n, n_minibatches, rng) for n in sizes]
-        lengths = [[len(rows) for rows in drawn] for drawn in draws]
-        drawn_decisions = [
-            own.select(self._index(drawn)).split(n)
-            for own, drawn, n in zip(self.decisions.values(), draws, lengths, strict=True)
+        n_rows = tuple(own.n_rows() for own in self.decisions.values())
+        layout = _layout(n_rows, n_minibatches, filled=self.weight is not None)
+        drawn = [_order(n, rng)[places] for n, places in zip(n_rows, layout.places, strict=True)]
+        pieces = [
+            own.select(self._index(rows)).split(lengths)
+            for own, rows, lengths in zip(self.decisions.values(), drawn, layout.lengths, strict=True)
         ]
-        offsets = [0, *itertools.accumulate(sizes[:-1])]
-        joined = [
-            rows + offset for of_keys in zip(*draws, strict=True) for rows, offset in zip(of_keys, offsets, strict=True)
-        ]
+        first_rows = itertools.accumulate(n_rows[:-1], initial=0)
+        of_all_keys = np.concatenate([rows + first for rows, first in zip(drawn, first_rows, strict=True)])
         names = [name for name in COLUMNS if getattr(self, name) is not None]
-        columns = torch.stack([getattr(self, name) for name in names]).index_select(1, self._index(joined))
+        columns = torch.stack([getattr(self, name) for name in names])
+        columns = columns.index_select(1, self._index(of_all_keys[layout.joined]))
         if self.weight is not None:
-            columns[names.index("weight")] = torch.from_numpy(_is_drawn_once(draws, sizes)).to(columns)
+            columns[names.index("weight")] = torch.from_numpy(layout.counts).to(columns)
         keys = tuple(self.decisions)
-        blocks = columns.split([sum(of_keys) for of_keys in zip(*lengths, strict=True)], dim=1)
-        for block, of_keys in zip(blocks, zip(*drawn_decisions, strict=True), strict=True):
-            decisions = {key: drawn for key, drawn in zip(keys, of_keys, strict=True) if drawn.n_rows()}
-            of_columns = dict(zip(names, block.unbind(0), strict=True))
-            yield StructuredBatch(decisions, **of_columns)
+        for block, of_keys in zip(columns.split(layout.sizes, dim=1), zip(*pieces, strict=True), strict=True):
+            decisions = {key: own for key, own in zip(keys, of_keys, strict=True) if own.n_rows()}
+            yield StructuredBatch(decisions, **dict(zip(names, block.unbind(0), strict=True)))
 
-    def _index(self, rows: Sequence[np.ndarray]) -> Tensor:
-        return torch.from_numpy(np.concatenate(rows)).to(self.value.device)
+    def _index(self, rows: np.ndarray) -> Tensor:
+        return torch.from_numpy(rows).to(self.value.device)
+
+
+@attrs.frozen
+class _Layout:
+    """Which decisions each minibatch has, by their places in the random order of their policy key.
+
+    Attributes:
+        places: of each key, minibatch by minibatch.
+        lengths: of each key, how many every minibatch has.
+        sizes: how many every minibatch has of all keys.
+        joined: (M,) into the `places` of all keys, one key's behind the other's: minibatch by minibatch, and key by key
+            in each.
+        counts: (M,) bool, in that order: False for a decision that another minibatch has, too.
+    """
+
+    places: list[np.ndarray]
+    lengths: list[list[int]]
+    sizes: list[int]
+    joined: np.ndarray
+    counts: np.ndarray
+
+
+@lru_cache(maxsize=4)  # all passes over a rollout have the same
+def _layout(n_rows: tuple[int, ...], n_minibatches: int, *, filled: bool) -> _Layout:
+    if filled:
+        quantum = _ROW_QUANTUM * n_minibatches
+        # Minibatch i takes places i, i + n_minibatches, …: so all have as many fillers, and these stand last.
+        places = [np.arange(n + -n % quantum).reshape(-1, n_minibatches).T.reshape(-1) for n in n_rows]
+        lengths = [[len(own) // n_minibatches] * n_minibatches for own in places]
+    else:
+        places, lengths = [np.arange(n) for n in n_rows], shares(n_rows, n_minibatches)
+    minibatches = np.concatenate([np.repeat(np.arange(n_minibatches), own) for own in lengths])
+    joined = np.argsort(minibatches, kind="stable")
+    counts = np.concatenate([own < n for own, n in zip(places, n_rows, strict=True)])[joined]
+    sizes = [sum(of_keys) for of_keys in zip(*lengths, strict=True)]
+    return _Layout([own % n for own, n in zip(places, n_rows, strict=True)], lengths, sizes, joined, counts)
+
+
+def _order(n_rows: int, rng: np.random.Generator | None) -> np.ndarray:
+    return np.arange(n_rows) if rng is None else rng.permutation(n_rows)
 
 
 def logits_and_values(
@@ -176,34 +212,3 @@ def _joined_by_head(of_keys: Sequence[TensorDict]) -> TensorDict:
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(tuple(parts))
-
-
-def _draw(sizes: Sequence[int], rng: np.random.Generator | None) -> list[np.ndarray]:
-    """The rows of each minibatch, so many, in random order or in their own."""
-    order = _order(sum(sizes), rng)
-    ends = list(itertools.accumulate(sizes, initial=0))
-    return [order[first:last] for first, last in itertools.pairwise(ends)]
-
-
-def _draw_filled(n_rows: int, n_minibatches: int, rng: np.random.Generator | None) -> list[np.ndarray]:
-    """The same of equal sizes, with rows that another minibatch has, too."""
-    order = _order(n_rows, rng)
-    order = np.concatenate([order, np.resize(order, -n_rows % (_ROW_QUANTUM * n_minibatches))])
-    # Minibatch i takes rows i, i + n_minibatches, …: so all have as many fillers, and these stand last.
-    return [order[i::n_minibatches] for i in range(n_minibatches)]
-
-
-def _order(n_rows: int, rng: np.random.Generator | None) -> np.ndarray:
-    return np.arange(n_rows) if rng is None else rng.permutation(n_rows)
-
-
-def _is_drawn_once(draws: Sequence[Sequence[np.ndarray]], n_rows: Sequence[int]) -> np.ndarray:
-    """False for fillers, minibatch by minibatch and in each of them key by key."""
-    n_minibatches = len(draws[0])
-    return np.concatenate(
-        [
-            np.arange(len(drawn[i])) < len(range(i, n, n_minibatches))
-            for i in range(n_minibatches)
-            for drawn, n in zip(draws, n_rows, strict=True)
-        ]
-    )
