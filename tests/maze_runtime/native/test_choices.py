@@ -6,8 +6,9 @@ from gymnasium import spaces
 
 from maze_distributions.categorical import Categorical, MultiCategorical
 from maze_distributions.gaussian import DiagonalGaussian
-from maze_runtime.models.action_distribution import ProductDistribution
+from maze_runtime.models.action_distribution import ProductDistribution, native_sampler_of
 from maze_runtime.models.masking import MASKED_LOGIT, MaskError
+from maze_runtime.models.same_operations import same_operations
 from maze_runtime.native import choices
 from maze_runtime.native.choices import ChoiceSampler, choices_library
 
@@ -89,6 +90,7 @@ def test_drawn_actions_stay_as_they_are(space):
         np.testing.assert_array_equal(actions, distribution.sample_numpy(logits, same))
 
 
+@same_operations
 class Lazy(Categorical):
     def sample_numpy(self, logits, rng):
         return np.zeros(len(logits), np.int64)
@@ -108,6 +110,23 @@ def test_heads_that_offer_nothing_draw_as_before():
     for name in heads:
         np.testing.assert_array_equal(found[name], wanted[name])
     assert ProductDistribution({"lazy": heads["lazy"], "force": heads["force"]}).native_sampler() is None
+
+
+class Greedy(ProductDistribution):
+    def sample_numpy(self, logits, rng):
+        return self.mode_numpy(logits)
+
+
+class Renamed(Categorical):
+    """Draws as it inherits to."""
+
+
+def test_whoever_draws_otherwise_is_not_asked_for_what_it_inherits():
+    heads = {"gear": Categorical(spaces.Discrete(4))}
+    assert native_sampler_of(ProductDistribution(heads)) is not None
+    assert native_sampler_of(Greedy(heads)) is None
+    assert native_sampler_of(Renamed(spaces.Discrete(4))) is not None
+    assert native_sampler_of(object()) is None
 
 
 @pytest.mark.parametrize("missing", ["the compiler", "the vectors"])

@@ -15,7 +15,6 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import Distribution
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
-from maze_runtime.models.capabilities import DrawsNatively
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masking import MaskError
 from maze_runtime.models.same_operations import runs_same_operations, same_operations
@@ -99,7 +98,7 @@ class ProductDistribution:
 
     def native_sampler(self) -> Callable[[ArrayDict, np.random.Generator], ArrayDict] | None:
         """`sample_numpy` for one thread, in C++ for the heads that offer it (`DrawsNatively`); None where none does."""
-        natives = {name: _native_sampler(head) for name, head in self._items}
+        natives: dict[str, ArraySampler | None] = {name: native_sampler_of(head) for name, head in self._items}
         if not any(natives.values()):
             return None
         samplers = tuple((name, natives[name] or head.sample_numpy) for name, head in self._items)
@@ -127,9 +126,12 @@ def _sampled(samplers: Iterable[tuple[str, ArraySampler]], logits: ArrayDict, rn
     return actions
 
 
-def _native_sampler(head: Distribution) -> ArraySampler | None:
-    """Of a class that is marked itself; what another one inherits may not be what it draws."""
-    return head.native_sampler() if isinstance(head, DrawsNatively) and runs_same_operations([head]) else None
+def native_sampler_of(distribution: Any) -> Any:
+    """What its `native_sampler` gives; None where it has none, or a subclass draws by a `sample_numpy` of its own."""
+    names = ("native_sampler", "sample_numpy")
+    drawing = next((cls for cls in type(distribution).__mro__ if any(name in vars(cls) for name in names)), object)
+    ask = vars(drawing).get("native_sampler")
+    return None if ask is None else ask(distribution)
 
 
 def one_where_alike(distributions: Mapping[PolicyKey, ProductDistribution]) -> dict[PolicyKey, ProductDistribution]:

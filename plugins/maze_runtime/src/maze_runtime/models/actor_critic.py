@@ -15,7 +15,7 @@ from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.networks import NetworkGraph
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError
-from maze_runtime.models.action_distribution import ProductDistribution, one_where_alike
+from maze_runtime.models.action_distribution import ProductDistribution, native_sampler_of, one_where_alike
 from maze_runtime.models.action_value_critic import ActionValueCritic
 from maze_runtime.models.agent_networks import AgentNetworks, mirror_by_agent
 from maze_runtime.models.graph_building import count_parameters, graph_of
@@ -184,7 +184,7 @@ class StructuredActorCritic(nn.Module):
 
     def native_sampler(self, policy_key: PolicyKey) -> Callable[[ArrayDict, np.random.Generator], ArrayDict] | None:
         """See `SamplesNatively`."""
-        return self.distributions[policy_key].native_sampler() if self._wants_native else None
+        return native_sampler_of(self.distributions[policy_key]) if self._wants_native else None
 
     def numpy_advance(self, policy_key: PolicyKey) -> RecurrentMirror | None:
         """See `AdvancesInNumPy`."""

@@ -30,7 +30,6 @@ class SamplesWithLogProb(Protocol):
         ...
 
 
-@runtime_checkable
 class DrawsNatively(Protocol):
     """What a distribution may offer beside `Distribution`: samples drawn in C++, for steps of a few rows."""
 
