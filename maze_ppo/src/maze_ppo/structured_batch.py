@@ -75,7 +75,7 @@ class StructuredBatch(NamedTuple):
         sizes = [own.n_rows() for own in self.decisions.values()]
         if self.weight is None and tuple(self.decisions) == policy_keys and min(sizes) == max(sizes):
             by_key = columns.unflatten(1, (len(sizes), -1)).mean(2)
-            return torch.cat([statistics, by_key.t().reshape(-1)])
+            return torch.cat([statistics, *by_key.unbind(1)])
         if self.weight is None:
             of_keys = [own.mean(1) for own in columns.split(sizes, dim=1)]
         else:
@@ -131,7 +131,9 @@ class StructuredBatch(NamedTuple):
         if self.weight is not None:
             columns[names.index("weight")] = torch.from_numpy(layout.counts).to(columns)
         keys = tuple(self.decisions)
-        for block, of_keys in zip(columns.split(layout.sizes, dim=1), zip(*pieces, strict=True), strict=True):
+        for block, of_keys in zip(
+            columns.split_with_sizes(layout.sizes, dim=1), zip(*pieces, strict=True), strict=True
+        ):
             decisions = {key: own for key, own in zip(keys, of_keys, strict=True) if own.n_rows()}
             yield StructuredBatch(decisions, **dict(zip(names, block.unbind(0), strict=True)))
 

@@ -317,6 +317,67 @@ def test_agents_may_be_numbers_of_numpy_and_as_many_as_come_where_their_number_c
     assert decide([ActorID("member", 1), ActorID("member", 12)], n_agents=-1) == [1, 12]
 
 
+class Scripted(FlatEnv):
+    """Actors decide in the order that is given, over and over; each sees how many decisions there were."""
+
+    def __init__(self, actors):
+        space, choice = spaces.Dict(n=spaces.Box(0, 99, (1,), np.float32)), spaces.Dict(x=spaces.Discrete(2))
+        self.structured_spaces = StructuredSpaces(
+            observation={"a": space, "b": space}, action={"a": choice, "b": choice}, agent_counts={"a": 3, "b": 1}
+        )
+        self._actors = actors
+
+    def reset(self, *, seed=None, options=None):
+        self._n = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self._n += 1
+        return self._observe(), 0.0, False, False, {}
+
+    def _observe(self):
+        return {"n": np.full(1, self._n, np.float32)}
+
+    def actor_id(self):
+        return self._actors[self._n % len(self._actors)]
+
+    def is_flat_step_end(self):
+        return self._n % 2 == 0
+
+
+@pytest.mark.parametrize("part", [0.0, 0.1, 0.9])
+def test_rows_are_those_of_each_key_in_order_whether_environments_are_in_step_or_not(part):
+    """Mostly in step, sometimes, and hardly ever: each tick beside one that is grouped environment by environment."""
+    rng = np.random.default_rng(3)
+    actors = [ActorID("a", 0), ActorID("b", 0), ActorID("a", 2), ActorID("a", 1)]
+    common = [actors[i] for i in rng.integers(4, size=60)]
+    turns = [[own if rng.random() >= part else actors[rng.integers(4)] for own in common] for _ in range(5)]
+    envs = SequentialVectorEnv([lambda own=own: Scripted(own) for own in turns])
+    tick = envs.reset([[i] for i in range(5)])
+    for n in range(60):
+        expected = {}
+        for index, own in enumerate(turns):
+            expected.setdefault(own[n].step_key, []).append((index, own[n].agent_id))
+        assert {
+            key: list(zip(group.env_index.tolist(), group.agent_id.tolist(), strict=True))
+            for key, group in tick.groups.items()
+        } == expected
+        for key, group in tick.groups.items():
+            assert group.observation["n"].tolist() == [[n]] * len(expected[key])
+            assert group.aligned == (len(expected[key]) == 5)
+            assert group.agent_id.dtype == np.int64
+        tick = envs.step({key: {"x": np.zeros(len(own), np.int64)} for key, own in expected.items()})
+        assert tick.flat_step_end.tolist() == [(n + 1) % 2 == 0] * 5
+
+
+def test_answers_that_an_environment_got_for_itself_alone_are_asked_for():
+    env = Scripted([ActorID("a", 0)])
+    env.is_actor_done = lambda: True
+    envs = SequentialVectorEnv([lambda: Scripted([ActorID("a", 0)]), lambda: env])
+    envs.reset([[0], [1]])
+    assert envs.step({"a": {"x": np.zeros(2, np.int64)}}).actor_done.tolist() == [False, True]
+
+
 def test_each_policy_key_has_one_agent_unless_the_spaces_say_otherwise():
     space = spaces.Dict(x=spaces.Discrete(2))
     both = dict.fromkeys(("a", "b"), space)

@@ -26,7 +26,7 @@ class DecisionTensors(NamedTuple):
 
     def n_rows(self) -> int:
         """B_k."""
-        return len(self.agent_id)
+        return self.agent_id.shape[0]
 
     def select(self, index: Tensor) -> DecisionTensors:
         """The decisions at `index` (M,), copied."""
@@ -38,15 +38,15 @@ class DecisionTensors(NamedTuple):
 
     def split(self, sizes: list[int]) -> list[DecisionTensors]:
         """Neighbouring decisions, so many in each piece; not copied."""
-        observation = {name: torch.split(tensor, sizes) for name, tensor in self.observation.items()}
-        action = {name: torch.split(tensor, sizes) for name, tensor in self.action.items()}
+        observation = {name: tensor.split_with_sizes(sizes) for name, tensor in self.observation.items()}
+        action = {name: tensor.split_with_sizes(sizes) for name, tensor in self.action.items()}
         return [
             DecisionTensors(
                 {name: pieces[i] for name, pieces in observation.items()},
                 {name: pieces[i] for name, pieces in action.items()},
                 agent_id,
             )
-            for i, agent_id in enumerate(torch.split(self.agent_id, sizes))
+            for i, agent_id in enumerate(self.agent_id.split_with_sizes(sizes))
         ]
 
 

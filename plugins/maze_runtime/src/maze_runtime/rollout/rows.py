@@ -20,13 +20,18 @@ from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tic
 from maze_kernel.errors import EnvError
 from maze_runtime.env.batching import allocate, copy_observation, stack_rows
 from maze_runtime.env.departures import ReportsDepartures
+from maze_runtime.env.flat import FlatEnv
 
 Final = tuple[int, ActorID, Observation]
 """Index of an environment whose episode ended, who would decide next, and what it sees."""
 
 
 class FlatRows:
-    """Rows are environments in order; one group, reused index arrays."""
+    """Rows are environments in order; one group, reused index arrays.
+
+    Attributes:
+        items_of_tick: the arrays of observations, by name.
+    """
 
     def __init__(self, n_envs: int, structured_spaces: StructuredSpaces) -> None:
         (self._key,) = structured_spaces.policy_keys
@@ -55,11 +60,11 @@ class FlatRows:
     def action_rows(self, actions: Mapping[PolicyKey, ArrayDict]) -> Sequence[dict[str, Any]]:
         return action_rows(self._heads, actions[self._key])
 
-    def write(self, index: int, _env: StructuredEnv, observation: Observation) -> None:
+    def write(self, index: int, _actor: ActorID, observation: Observation) -> None:
         for key, array in self.items_of_tick:
             array[index] = observation[key]
 
-    def ask_departures(self, envs: Sequence[StructuredEnv]) -> None:
+    def examine(self, envs: Sequence[StructuredEnv]) -> None:
         """Nobody: an episode ends with its only actor."""
 
     def write_flags(self, index: int, env: StructuredEnv) -> None:
@@ -80,7 +85,15 @@ class FlatRows:
 
 
 class StructuredRows:
-    """Rows of a policy key's arrays are the environments whose actor has that key, in rising order."""
+    """Rows of a policy key's arrays are the environments whose actor has that key, in rising order.
+
+    Simulations that take turns by a fixed scheme are mostly in step. While they are, rows are environments in order.
+
+    Attributes:
+        asks_flags: environments say more than which steps are flat steps: see `write_flags`.
+        together: who decides in all environments that were written at this tick; None: not everywhere the same.
+        items_of_tick: the arrays of their observations, by name.
+    """
 
     def __init__(self, n_envs: int, structured_spaces: StructuredSpaces) -> None:
         self._n_envs = n_envs
@@ -90,20 +103,24 @@ class StructuredRows:
         self._parity = 0
         self._groups: dict[PolicyKey, Group] = {}
         self._departures: list[ReportsDepartures | None] = [None] * n_envs
+        self.asks_flags = True
+        self.together: ActorID | None = None
 
-    def ask_departures(self, envs: Sequence[StructuredEnv]) -> None:
-        """Those of the environments that report departures are asked at every step."""
+    def examine(self, envs: Sequence[StructuredEnv]) -> None:
+        """Those of the environments that report departures are asked at every step; for nothing, where none tells."""
         self._departures = [
             capability(env, ReportsDepartures)  # type: ignore[type-abstract]
             for env in envs
         ]
+        self.asks_flags = any(self._departures) or not all(map(_tells_flat_steps_alone, envs))
 
     def begin_tick(self) -> None:
         self._parity ^= 1
         self._tables, self.reward, flags = self._buffers[self._parity]
         self.reward.fill(0.0)
         flags.fill(False)
-        self.terminated, self.truncated, self._flat_step_end, self._actor_done = flags
+        self.terminated, self.truncated, self.flat_step_end, self._actor_done = flags
+        self.together = None
         for rows in self._tables.values():
             rows.envs.clear()
             rows.agents.clear()
@@ -132,17 +149,31 @@ class StructuredRows:
                 rows[index] = row
         return rows
 
-    def write(self, index: int, env: StructuredEnv, observation: Observation) -> None:
-        key, agent_id = env.actor_id()
+    def write(self, index: int, actor: ActorID, observation: Observation) -> None:
+        """Environments come in order, from 0 on."""
+        key, agent_id = actor
         rows = self._tables.get(key)
         if rows is None or (agent_id and not (type(agent_id) is int and 0 < agent_id < rows.n_agents)):
             self._require_actor(key, agent_id)
             rows = self._tables[key]
-        row = len(rows.envs)
-        rows.envs.append(index)
-        rows.agents.append(agent_id)
+        if index == 0:
+            self.together, self.items_of_tick = actor, rows.items
+        row = index
+        if actor != self.together:
+            self._part(index)
+            row = len(rows.envs)
+            rows.envs.append(index)
+            rows.agents.append(agent_id)
         for name, array in rows.items:
             array[row] = observation[name]
+
+    def _part(self, n_together: int) -> None:
+        """From here on environments are counted: the first ones have the same actor, this one has another."""
+        if self.together is not None:
+            key, agent_id = self.together
+            self._tables[key].envs[:] = range(n_together)
+            self._tables[key].agents[:] = [agent_id] * n_together
+            self.together = None
 
     def _require_actor(self, key: PolicyKey, agent_id: Any) -> None:
         if key not in self._spaces.observation:
@@ -163,13 +194,14 @@ class StructuredRows:
             )
 
     def write_flags(self, index: int, env: StructuredEnv) -> None:
+        """What environments may say beside `is_flat_step_end`, and that."""
         if env.is_actor_done():
             self._actor_done[index] = True
         reports = self._departures[index]
         if reports is not None and (departed := reports.departed_actors()):
             self._departed[index] = tuple(departed)
         if env.is_flat_step_end():
-            self._flat_step_end[index] = True
+            self.flat_step_end[index] = True
             rewards = env.get_actor_rewards()
             if rewards is not None:
                 self._actor_rewards[index] = np.array(rewards, dtype=np.float32)
@@ -179,19 +211,27 @@ class StructuredRows:
         return index, env.actor_id(), copy_observation(space, observation)
 
     def tick(self, finals: Sequence[Final], infos: dict[int, dict[str, Any]]) -> Tick:
-        self._groups = {key: rows.group(*self._everyone) for key, rows in self._tables.items() if rows.envs}
+        self._groups = self._grouped()
         return Tick(
             dict(self._groups),
             self.reward,
             self.terminated,
             self.truncated,
-            flat_step_end=self._flat_step_end,
+            flat_step_end=self.flat_step_end,
             actor_done=self._actor_done,
             final_observation=self._final_observations(finals) if finals else {},
             actor_rewards=self._actor_rewards,
             infos=infos,
             departed=self._departed,
         )
+
+    def _grouped(self) -> dict[PolicyKey, Group]:
+        everyone, first_agents = self._everyone
+        if self.together is None:
+            return {key: rows.group(everyone, first_agents) for key, rows in self._tables.items() if rows.envs}
+        key, agent_id = self.together
+        agents = np.full(self._n_envs, agent_id, np.int64) if agent_id else first_agents
+        return {key: Group(everyone, agents, dict(self.items_of_tick))}
 
     def _final_observations(self, finals: Sequence[Final]) -> dict[PolicyKey, FinalObservation]:
         result = {}
@@ -220,6 +260,14 @@ class _KeyRows:
         if n_rows == len(all_envs):
             return Group(all_envs, agents, dict(self.items))
         return Group(np.array(self.envs), agents, {name: array[:n_rows] for name, array in self.items}, aligned=False)
+
+
+def _tells_flat_steps_alone(env: StructuredEnv) -> bool:
+    """Whether its other answers are those that `FlatEnv` gives for every environment."""
+    return all(
+        getattr(getattr(env, name), "__func__", None) is getattr(FlatEnv, name)
+        for name in ("is_actor_done", "get_actor_rewards")
+    )
 
 
 def _structured_buffers(

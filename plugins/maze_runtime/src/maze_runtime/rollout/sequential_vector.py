@@ -73,7 +73,7 @@ class SequentialVectorEnv:
         self._rows = (FlatRows if self.structured_spaces.is_flat else StructuredRows)(
             self.n_envs, self.structured_spaces
         )
-        self._rows.ask_departures(self.envs)
+        self._rows.examine(self.envs)
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
         """Start new episodes everywhere; see `VectorEnv.reset`."""
@@ -85,7 +85,7 @@ class SequentialVectorEnv:
         self._rows.begin_tick()
         for index, env in enumerate(self.envs):
             observation, info = self._reset_env(index, env)
-            self._rows.write(index, env, observation)
+            self._rows.write(index, env.actor_id(), observation)
             if info and self._keep_infos:
                 infos[index] = info
         return self._rows.tick((), infos)
@@ -97,7 +97,7 @@ class SequentialVectorEnv:
         out.begin_tick()
         episodes.steps += 1
         reward_out, terminated_out, truncated_out = out.reward, out.terminated, out.truncated
-        write, items = out.write, out.items_of_tick if isinstance(out, FlatRows) else None
+        structured = out if isinstance(out, StructuredRows) else None
         finals: list[Final] = []
         infos: dict[int, dict[str, Any]] = {}
         index = 0
@@ -105,8 +105,11 @@ class SequentialVectorEnv:
             for index, env in enumerate(self.envs):
                 observation, reward, terminated, truncated, info = env.step(rows[index])
                 reward_out[index] = reward if type(reward) is float else scalar_reward(reward)
-                if items is None:
-                    out.write_flags(index, env)
+                if structured is not None:
+                    if structured.asks_flags:
+                        structured.write_flags(index, env)
+                    elif env.is_flat_step_end():
+                        structured.flat_step_end[index] = True
                 if terminated or truncated:
                     terminated_out[index] = terminated
                     truncated_out[index] = truncated
@@ -116,10 +119,10 @@ class SequentialVectorEnv:
                     observation, _ = self._reset_env(index, env)
                 elif info and self._keep_infos:
                     infos[index] = info
-                if items is None:
-                    write(index, env, observation)
+                if structured is not None and (actor := env.actor_id()) != structured.together:
+                    structured.write(index, actor, observation)
                 else:
-                    for key, array in items:
+                    for key, array in out.items_of_tick:
                         array[index] = observation[key]
         except Exception as error:
             self._current = index
