@@ -21,6 +21,7 @@ def ours(
     from maze_kernel.config import experiment_from_mapping
     from maze_kernel.loader import Kernel
     from maze_runtime.run.assembly import Assembly
+    from maze_runtime.training.kept_memory import freed_memory_is_kept
 
     trainer = dict(experiment["trainer"])
     a_rollout = experiment["vector"]["n_envs"] * trainer.get("n_rollout_steps", 1)
@@ -39,7 +40,8 @@ def ours(
 
     def run() -> float:
         before, start = running.env_steps, time.perf_counter()
-        running.train_epoch()
+        with freed_memory_is_kept():  # as every run does
+            running.train_epoch()
         seconds = time.perf_counter() - start
         done = trainer["epoch_length"] * a_rollout if decisions else running.env_steps - before
         return float(done / seconds)

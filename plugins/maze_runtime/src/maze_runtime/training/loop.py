@@ -26,6 +26,7 @@ from maze_runtime.training.divergence import DivergenceWatch
 from maze_runtime.training.epoch_beginning import EpochBeginning
 from maze_runtime.training.evaluation import Evaluators
 from maze_runtime.training.interruption import Interruption, LeaveEpoch
+from maze_runtime.training.kept_memory import freed_memory_is_kept
 from maze_runtime.training.metric import EPISODE_COUNT, MEAN_REWARD, Metric
 from maze_runtime.training.run_files import save_normalization
 from maze_runtime.training.run_in_progress import RunInProgress
@@ -138,7 +139,7 @@ class Loop:
             lambda: self._snapshot(resumable=True), epoch if epoch and epoch == self._saved_epoch else None
         )
         try:
-            with interruption.epoch(may_leave=self._beginning.is_known):
+            with interruption.epoch(may_leave=self._beginning.is_known), freed_memory_is_kept():
                 self.state.epoch += 1
                 train = {**self.trainer.train_epoch(), **self.assembly.drain_event_statistics()}
         except LeaveEpoch:
