@@ -68,9 +68,22 @@ def looks_at_parts(weight, x):
     return [x @ parts[0].t(), x @ again[0].t(), weight[:2] + weight[:2], weight[0:3]], weight.unsqueeze(0).sum(1)[0]
 
 
+def goes_back_through_activations(weight, x):
+    y = (x @ weight.t()).tanh()
+    z = (y @ weight).relu()
+    behind = z @ weight
+    before = ATEN.threshold_backward(behind, z, 0)
+    other = y @ weight
+    both = [ATEN.tanh_backward(other, y), ATEN.threshold_backward(other, z, 0)]
+    seen = z @ weight
+    look = seen.t()
+    of_look = ATEN.tanh_backward(look, y)
+    return [ATEN.tanh_backward(before @ weight.t(), y), *both, of_look, seen, ATEN.tanh_backward(x, y)], look[0].clone()
+
+
 @pytest.mark.parametrize(
     "function",
-    [looks_again, gives_views, writes_between_looks, turns_in_place, looks_at_parts],
+    [looks_again, gives_views, writes_between_looks, turns_in_place, looks_at_parts, goes_back_through_activations],
     ids=lambda own: own.__name__,
 )
 def test_replays_are_the_same_bit_for_bit(function):
@@ -112,3 +125,22 @@ def test_a_view_that_is_turned_in_place_is_taken_again():
     left = simplified(operations, gradients=[1, 2, 3], statistics=0, fixed=())
     assert left.always == tuple(operations)
     assert left.once == ()
+
+
+def test_gradients_of_activations_are_written_over_what_nobody_else_reads():
+    mm, back = ATEN.mm.default, ATEN.threshold_backward.default
+    operations = [
+        Operation(mm, [Slot(0), Slot(1)], {}, Slot(2)),  # read here alone
+        Operation(back, [Slot(2), Slot(0), 0], {}, Slot(3)),
+        Operation(back, [Slot(3), Slot(0), 0], {}, Slot(4)),  # as well
+        Operation(mm, [Slot(4), Slot(4)], {}, Slot(5)),  # read twice
+        Operation(back, [Slot(5), Slot(0), 0], {}, Slot(6)),
+        Operation(ATEN.add.Tensor, [Slot(5), Slot(6)], {}, Slot(7)),  # might be any operation
+        Operation(back, [Slot(7), Slot(0), 0], {}, Slot(8)),
+        Operation(mm, [Slot(8), Slot(1)], {}, Slot(9)),  # a result
+        Operation(back, [Slot(9), Slot(0), 0], {}, Slot(10)),
+        Operation(back, [Slot(1), Slot(0), 0], {}, Slot(11)),  # an input
+    ]
+    left = simplified(operations, gradients=[9, 10], statistics=11, fixed={0})
+    assert [own.args[0].index for own in left.always if own.kwargs] == [2, 3]
+    assert all(own.kwargs == {"grad_input": own.args[0]} for own in left.always if own.kwargs)

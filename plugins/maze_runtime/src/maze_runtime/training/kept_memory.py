@@ -49,6 +49,6 @@ def _limits() -> Callable[[int, int], int] | None:
     if platform.libc_ver()[0] != "glibc" or any(name in os.environ for name in _OWN_SETTINGS):
         return None
     try:
-        return ctypes.CDLL(None).mallopt  # type: ignore[no-any-return]
+        return ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return None
