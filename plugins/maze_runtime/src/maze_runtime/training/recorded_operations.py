@@ -14,6 +14,8 @@ import attrs
 import torch
 from torch import Tensor
 
+from maze_runtime.models.wide_products import wide_linear
+
 _TRANSPOSE = torch.ops.aten.t.default
 _VIEW = torch.ops.aten.view.default
 _SAME_TENSOR = {torch.ops.aten.detach.default, torch.ops.aten.alias.default}
@@ -22,7 +24,7 @@ _ELEMENT_BY_ELEMENT = {
     torch.ops.aten.tanh_backward.default: torch.ops.aten.tanh_backward.grad_input,
 }
 """Gradients of activations by the gradient behind them, and how they are written to a given place."""
-_MAKE_NEW = {torch.ops.aten.mm.default, *_ELEMENT_BY_ELEMENT}
+_MAKE_NEW = {torch.ops.aten.mm.default, wide_linear, *_ELEMENT_BY_ELEMENT}
 """Operations whose result shares its memory with nothing."""
 
 
