@@ -112,7 +112,8 @@ class StructuredRows:
             capability(env, ReportsDepartures)  # type: ignore[type-abstract]
             for env in envs
         ]
-        self.asks_flags = any(self._departures) or not all(map(_tells_flat_steps_alone, envs))
+        departs = any(own is not None for own in self._departures)
+        self.asks_flags = departs or not all(map(_tells_flat_steps_alone, envs))
 
     def begin_tick(self) -> None:
         self._parity ^= 1
