@@ -67,9 +67,6 @@ class FlatRows:
     def examine(self, envs: Sequence[StructuredEnv]) -> None:
         """Nobody: an episode ends with its only actor."""
 
-    def write_flags(self, index: int, env: StructuredEnv) -> None:
-        """Nothing: every step is a flat step and no actor leaves."""
-
     def final(self, index: int, _env: StructuredEnv, observation: Observation) -> Final:
         return index, self._actor, copy_observation(self._space, observation)
 
