@@ -111,6 +111,16 @@ def test_no_minibatch_is_without_a_decision():
     parts = list(rows.minibatches(1, np.random.default_rng(0)))
     assert [len(part.value) for part in parts] == [1] * 5
     torch.testing.assert_close(torch.cat([part.value for part in parts]).sort().values, rows.value)
+    filled = structured_batch({"often": 3, "seldom": 2}, with_weights=True).minibatches(1, np.random.default_rng(0))
+    assert [part.value[part.weight > 0].tolist() for part in filled] == [part.value.tolist() for part in parts]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 10, 60])
+def test_filled_minibatches_count_about_as_many_decisions_each(size):
+    rows = structured_batch({"often": 37, "seldom": 3, "sometimes": 14}, with_weights=True)
+    counted = [float(part.weight.sum()) for part in rows.minibatches(size, np.random.default_rng(0))]
+    assert sum(counted) == 54
+    assert max(counted) - min(counted) <= 1
 
 
 @pytest.mark.parametrize("with_weights", [False, True])

@@ -164,9 +164,7 @@ class _Layout:
 @lru_cache(maxsize=4)  # all passes over a rollout have the same
 def _layout(n_rows: tuple[int, ...], n_minibatches: int, *, filled: bool) -> _Layout:
     if filled:
-        quantum = _ROW_QUANTUM * n_minibatches
-        # Minibatch i takes places i, i + n_minibatches, …: so all have as many fillers, and these stand last.
-        places = [np.arange(n + -n % quantum).reshape(-1, n_minibatches).T.reshape(-1) for n in n_rows]
+        places = _dealt_out(n_rows, n_minibatches)
         lengths = [[len(own) // n_minibatches] * n_minibatches for own in places]
     else:
         places, lengths = [np.arange(n) for n in n_rows], shares(n_rows, n_minibatches)
@@ -175,6 +173,20 @@ def _layout(n_rows: tuple[int, ...], n_minibatches: int, *, filled: bool) -> _La
     counts = np.concatenate([own < n for own, n in zip(places, n_rows, strict=True)])[joined]
     sizes = [sum(of_keys) for of_keys in zip(*lengths, strict=True)]
     return _Layout([own % n for own, n in zip(places, n_rows, strict=True)], lengths, sizes, joined, counts)
+
+
+def _dealt_out(n_rows: tuple[int, ...], n_minibatches: int) -> list[np.ndarray]:
+    """Places of each key, as many in each minibatch; places behind the key's last one are fillers, and stand last.
+
+    Minibatch i has places i, i + n_minibatches, … of the first key. Another key begins where the one before ended, so
+    that the decisions of all keys together are spread evenly, and no minibatch has fillers alone.
+    """
+    places, first = [], 0
+    for n in n_rows:
+        own = np.arange(n + -n % (_ROW_QUANTUM * n_minibatches)).reshape(-1, n_minibatches).T
+        places.append(np.roll(own, first, axis=0).reshape(-1))
+        first = (first + n) % n_minibatches
+    return places
 
 
 def _order(n_rows: int, rng: np.random.Generator | None) -> np.ndarray:
