@@ -4,6 +4,7 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.contracts.env import FLAT_KEY, ActorID, StructuredSpaces
+from maze_runtime.env.flat import FlatEnv
 
 OBSERVATIONS = {
     "numbers": lambda: spaces.Box(-np.inf, np.inf, (3,), np.float32),
@@ -34,7 +35,7 @@ UNBOUNDED = {
 ACTIONS = CHOICES | BOUNDED | UNBOUNDED
 
 
-class AnyGame:
+class AnyGame(FlatEnv):
     """All actors decide once a flat step, policy key by policy key; rewards grow with what they choose.
 
     Args:
@@ -134,12 +135,3 @@ class AnyGame:
 
     def is_flat_step_end(self):
         return len(self._waiting) == len(self._present)
-
-    def get_actor_rewards(self):
-        return None
-
-    def render(self):
-        return None
-
-    def close(self):
-        return None
