@@ -56,6 +56,17 @@ def test_the_least_validation_loss_selects_the_best_model(identity_recording, ru
     assert result.env_steps == 0
 
 
+@pytest.mark.parametrize("expels", [False, True])
+def test_a_team_that_changes_is_imitated(record, run, expels):
+    """Members come and go. Where the expert answers 0 with `expels`, the newest other member is sent away."""
+    team = load_attribute("maze_testing.structured_environments:ChangingTeam")
+    folder = record(lambda: team(expels=expels), lambda seen: {"choice": int(seen["shown"].argmax())}, 40)
+    env = {"use": "maze_testing.structured_environments:ChangingTeam", "expels": expels}
+    result = run("team", folder, env=env, trainer={"n_epochs": 40, "patience": 0})
+    logits = result.model.logits("member", {"shown": torch.eye(3)})["choice"]
+    assert logits.argmax(-1).tolist() == [0, 1, 2]
+
+
 HEARD = []
 
 
