@@ -11,9 +11,9 @@ namespace {
 
 class Channels {
  public:
-  // All of `count` numbers, which is a multiple of 16.
+  // All of `count` numbers, which is a multiple of kLanes.
   void keep_all(long count) {
-    strips_.assign(count / kLanes, 0xffff);
+    strips_.assign(count / kLanes, kAll);
     number(1);
   }
 
@@ -24,8 +24,8 @@ class Channels {
     const long n_strips = n_channels / kLanes;
     strips_.assign(n_strips, 0);
     for (long i = 0, strip = 0; i < n_numbers; i += kLanes) {
-      const __mmask16 passes = out == nullptr ? 0xffff : above_zero(load(out + i, kLanes));
-      strips_[strip] |= _mm512_mask_cmp_ps_mask(passes, load(images + i, kLanes), Vector{}, _CMP_NEQ_UQ);
+      const Mask passes = out == nullptr ? kAll : above_zero(load(out + i, kLanes));
+      strips_[strip] |= others_than_zero(passes, load(images + i, kLanes));
       if (++strip < n_strips) continue;
       strip = 0;
       if (i / n_channels % 16 == 0 && are_most()) break;
@@ -35,29 +35,26 @@ class Channels {
     number(repeated);
   }
 
-  // Which of 16 numbers a rectifier lets through, as it lets NaN.
-  static __mmask16 above_zero(Vector numbers) { return _mm512_cmp_ps_mask(numbers, Vector{}, _CMP_NLE_UQ); }
-
   bool are_all() const { return are_all_; }
   long count() const { return count_; }
   const std::vector<long>& places() const { return places_; }  // of those that are kept
 
-  // The strip-th 16 numbers of a row, from or to one of those that are kept alone; the others are zeros.
+  // The strip-th kLanes numbers of a row, from or to one of those that are kept alone; the others are zeros.
   void store_strip(float* row, long strip, Vector numbers) const {
     if (are_all_) return store(row + strip * kLanes, numbers, kLanes);
-    const __mmask16 kept = strips_[strip];
-    store(row + starts_[strip], _mm512_maskz_compress_ps(kept, numbers), __builtin_popcount(kept));
+    const Mask kept = strips_[strip];
+    store(row + starts_[strip], compressed(kept, numbers), __builtin_popcount(kept));
   }
   Vector load_strip(const float* row, long strip) const {
     if (are_all_) return load(row + strip * kLanes, kLanes);
-    const __mmask16 kept = strips_[strip];
-    return _mm512_maskz_expand_ps(kept, load(row + starts_[strip], __builtin_popcount(kept)));
+    const Mask kept = strips_[strip];
+    return expanded(kept, load(row + starts_[strip], __builtin_popcount(kept)));
   }
 
  private:
   long n_found() const {
     long count = 0;
-    for (const __mmask16 strip : strips_) count += __builtin_popcount(strip);
+    for (const Mask strip : strips_) count += __builtin_popcount(strip);
     return count;
   }
   bool are_most() const { return 8 * n_found() > 7 * kLanes * static_cast<long>(strips_.size()); }
@@ -77,7 +74,7 @@ class Channels {
     are_all_ = count_ == static_cast<long>(strips_.size()) * kLanes;
   }
 
-  std::vector<__mmask16> strips_;  // of 16
+  std::vector<Mask> strips_;  // of kLanes
   std::vector<long> starts_, places_;
   long count_ = 0;
   bool are_all_ = true;

@@ -31,10 +31,6 @@ struct Convolution {
 
 constexpr long kTiles = 100;  // of the images that are computed together: what belongs to them stays in the cache
 
-inline Vector load(const uint8_t* from, long count) {
-  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes(count), from)));
-}
-
 // N N matrices that begin at different places of the cache.
 class Matrices {
  public:
@@ -355,7 +351,7 @@ class Filtered {
           UNROLLED for (int k = 0; k < N * N; ++k) {
             const Vector own = carried[k / N][k % N];
             store(to[k] + down * padded_chunk_ + c, own, kLanes);
-            found |= static_cast<uint64_t>(_mm512_cmp_ps_mask(own, Vector{}, _CMP_NEQ_UQ) != 0) << k;
+            found |= static_cast<uint64_t>(others_than_zero(own) != 0) << k;
           }
         }
       for (int k = 0; k < N * N; ++k) row_of_tile[k] = found >> k & 1 ? static_cast<int>(rows.counts[k]++) : n_tiles;
@@ -421,7 +417,7 @@ class Filtered {
             if (a < n_down && b < n_across) {
               const Vector value = values[a][b] + added;  // NaN is no less than 0
               store(to + (a * own_.out_width + b) * own_.units,
-                    is_rectified ? Vector(_mm512_max_ps(Vector{}, value)) : value, kLanes);
+                    is_rectified ? rectified(value) : value, kLanes);
             }
       }
     });
@@ -441,8 +437,8 @@ class Filtered {
             const long at = first + (a * own_.out_width + b) * own_.units + unit;
             values[a][b] = Vector{};
             if (a < n_down && b < n_across) {
-              const __mmask16 passes = out == nullptr ? 0xffff : Channels::above_zero(load(out + at, kLanes));
-              values[a][b] = _mm512_maskz_loadu_ps(passes, gradient + at);
+              const Mask passes = out == nullptr ? kAll : above_zero(load(out + at, kLanes));
+              values[a][b] = load_only(passes, gradient + at);
             }
             sum += values[a][b];
           }

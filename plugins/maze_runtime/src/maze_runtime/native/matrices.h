@@ -7,22 +7,12 @@
 
 #pragma once
 
-#include <immintrin.h>
-
 #include <vector>
 
-// Arrays of vectors stay in registers only where the loops over them are gone.
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
+#include "vectors.h"
 
 namespace {
 
-typedef float Vector __attribute__((vector_size(64)));
-typedef float VectorAnywhere __attribute__((vector_size(64), aligned(4), may_alias));
-constexpr long kLanes = sizeof(Vector) / sizeof(float);
 constexpr long kInner = 128;  // rows of a panel
 constexpr long kColumns = 4;  // vectors of a row of it
 constexpr long kFew = 4;      // rows or columns of a result that is summed up within vectors
@@ -36,13 +26,6 @@ struct Matrix {
 inline Matrix turned(const Matrix& own) {
   return {own.data, own.columns, own.rows, own.column_step, own.row_step};
 }
-
-// Vectors of which `count` numbers are in memory: all of them, but at the right edge. The others are zeros.
-inline __mmask16 lanes(long count) { return count >= kLanes ? 0xffff : (1u << count) - 1; }
-
-inline Vector load(const float* from, long count) { return _mm512_maskz_loadu_ps(lanes(count), from); }
-
-inline void store(float* to, Vector vector, long count) { _mm512_mask_storeu_ps(to, lanes(count), vector); }
 
 // Rows of C vectors, `step` numbers apart.
 struct Panel {
@@ -89,31 +72,6 @@ void rows(Matrix left, const Panel& panel, const float* bias, Matrix out, bool f
   }
   if constexpr (R > 1) {
     if (left.rows > 0) rows<R / 2, C>(left, panel, bias, out, first);
-  }
-}
-
-// 16 x 16 numbers turned: lane j of vector i becomes lane i of vector j.
-inline void turn(Vector* v) {
-  Vector pairs[kLanes], quads[kLanes];
-  UNROLLED for (int i = 0; i < kLanes; i += 2) {
-    pairs[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
-    pairs[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
-  }
-  UNROLLED for (int i = 0; i < kLanes; i += 4)
-    UNROLLED for (int half = 0; half < 2; ++half) {
-      const __m512d a = _mm512_castps_pd(pairs[i + half]), b = _mm512_castps_pd(pairs[i + half + 2]);
-      quads[i + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
-      quads[i + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
-    }
-  UNROLLED for (int j = 0; j < 4; ++j) {
-    const Vector a = _mm512_shuffle_f32x4(quads[j], quads[4 + j], 0x88);
-    const Vector b = _mm512_shuffle_f32x4(quads[j], quads[4 + j], 0xdd);
-    const Vector c = _mm512_shuffle_f32x4(quads[8 + j], quads[12 + j], 0x88);
-    const Vector d = _mm512_shuffle_f32x4(quads[8 + j], quads[12 + j], 0xdd);
-    v[j] = _mm512_shuffle_f32x4(a, c, 0x88);
-    v[4 + j] = _mm512_shuffle_f32x4(b, d, 0x88);
-    v[8 + j] = _mm512_shuffle_f32x4(a, c, 0xdd);
-    v[12 + j] = _mm512_shuffle_f32x4(b, d, 0xdd);
   }
 }
 
@@ -175,20 +133,6 @@ inline void by_panels(const Matrix& left, const Matrix& right, const float* bias
       default: columns<6, 4>(left, own, added, to, adds);
     }
   }
-}
-
-// The sums of 16 vectors.
-inline Vector sums_of(const Vector* v) {
-  Vector four[4];
-  UNROLLED for (int i = 0; i < 4; ++i) {
-    const Vector* own = v + 4 * i;
-    const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(own[0], own[1]) + _mm512_unpackhi_ps(own[0], own[1]));
-    const __m512d b = _mm512_castps_pd(_mm512_unpacklo_ps(own[2], own[3]) + _mm512_unpackhi_ps(own[2], own[3]));
-    four[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)) + _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
-  }
-  const Vector a = _mm512_shuffle_f32x4(four[0], four[1], 0x88) + _mm512_shuffle_f32x4(four[0], four[1], 0xdd);
-  const Vector b = _mm512_shuffle_f32x4(four[2], four[3], 0x88) + _mm512_shuffle_f32x4(four[2], four[3], 0xdd);
-  return _mm512_shuffle_f32x4(a, b, 0x88) + _mm512_shuffle_f32x4(a, b, 0xdd);
 }
 
 // Rows of left by the C columns of right, numbers of both being neighbours: R rows at a time, then what is left of them.

@@ -19,13 +19,13 @@ constexpr long kLarge = 3 << 19;  // multiply-adds of products in which zeros ar
 // What is left of a matrix, whose rows have no gaps, without its rows and its columns of zeros.
 struct Rest {
   std::vector<long> rows, columns;
-  std::vector<__mmask16> strips;  // of 16 columns
+  std::vector<Mask> strips;  // of kLanes columns
   std::vector<float> numbers;
 
   void find_columns(const Matrix& own) {
     columns.clear(), strips.clear();
     for (long n = 0; n < own.columns; n += kLanes) {
-      __mmask16 found = 0;
+      Mask found = 0;
       for (long m = 0; m < own.rows && found != lanes(own.columns - n); ++m) found |= others(own, m, n);
       strips.push_back(found);
       for (long lane = 0; lane < kLanes; ++lane)
@@ -54,17 +54,17 @@ struct Rest {
     float* to = numbers.data();
     for (const long m : rows)
       for (long n = 0; n < own.columns; n += kLanes) {
-        const __mmask16 found = strips[n / kLanes];
+        const Mask found = strips[n / kLanes];
         const Vector all = load(own.data + m * own.row_step + n, own.columns - n);
-        store(to, _mm512_maskz_compress_ps(found, all), kLanes);
+        store(to, compressed(found, all), kLanes);
         to += __builtin_popcount(found);
       }
     return {numbers.data(), n_rows, n_columns, n_columns, 1};
   }
 
-  // Which of 16 numbers are no zeros, as NaN is none.
-  static __mmask16 others(const Matrix& own, long m, long n) {
-    return _mm512_cmp_ps_mask(load(own.data + m * own.row_step + n, own.columns - n), Vector{}, _CMP_NEQ_UQ);
+  // Which of kLanes numbers are no zeros.
+  static Mask others(const Matrix& own, long m, long n) {
+    return others_than_zero(load(own.data + m * own.row_step + n, own.columns - n));
   }
 };
 
@@ -74,7 +74,7 @@ inline bool is_finite(const Matrix& matrix) {
   for (long m = 0; m < own.rows; ++m)
     for (long n = 0; n < own.columns; n += kLanes) {
       const Vector numbers = load(own.data + m * own.row_step + n, own.columns - n);
-      if (_mm512_cmp_ps_mask(numbers - numbers, Vector{}, _CMP_NEQ_UQ) != 0) return false;
+      if (others_than_zero(numbers - numbers) != 0) return false;
     }
   return true;
 }
@@ -104,7 +104,7 @@ inline bool without_zeros_of_left(const Matrix& left, const Matrix& right, const
   } else if (factors.columns < left.columns) {
     rest_of_right.columns = ks;
     rest_of_right.strips.assign((right.rows + kLanes - 1) / kLanes, 0);
-    for (const long k : ks) rest_of_right.strips[k / kLanes] |= 1u << k % kLanes;
+    for (const long k : ks) rest_of_right.strips[k / kLanes] |= static_cast<Mask>(1u << k % kLanes);
     rest_of_right.keep_rows(turned(right));
     summed = turned(rest_of_right.take(turned(right)));
   }
@@ -145,9 +145,9 @@ inline bool without_zeros(const Matrix& left, const Matrix& right, const float* 
   for (long m = 0; m < out.rows; ++m) {
     const float* from = products.data + m * products.row_step;
     for (long n = 0; n < out.columns; n += kLanes) {
-      const __mmask16 found = rest.strips[n / kLanes];
+      const Mask found = rest.strips[n / kLanes];
       const long count = __builtin_popcount(found);
-      store(out.data + m * out.row_step + n, _mm512_maskz_expand_ps(found, load(from, count)), out.columns - n);
+      store(out.data + m * out.row_step + n, expanded(found, load(from, count)), out.columns - n);
       from += count;
     }
   }
