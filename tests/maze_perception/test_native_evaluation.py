@@ -46,7 +46,7 @@ def table(*, shared=False, non_lin="tanh"):
 
 @pytest.fixture(autouse=True)
 def on_such_a_processor(monkeypatch):
-    monkeypatch.setattr(dense, "HAS_WIDE_VECTORS", True)
+    monkeypatch.setattr(dense, "HAS_VECTORS", True)
     if products_library() is None:
         pytest.skip("no compiler here")
 
@@ -160,7 +160,7 @@ def test_policies_draw_choices_in_cpp_from_the_same_random_numbers(make_model, m
             drawn.append(len(logits))
             return super().__call__(logits, rng)
 
-    monkeypatch.setattr(choices, "HAS_WIDE_VECTORS", True)
+    monkeypatch.setattr(choices, "HAS_VECTORS", True)
     monkeypatch.setattr(categorical, "ChoiceSampler", Counted)
     if not choices.can_draw():
         pytest.skip("no compiler here")

@@ -24,7 +24,7 @@ SPACES = [
 
 @pytest.fixture(autouse=True)
 def on_such_a_processor(monkeypatch):
-    monkeypatch.setattr(choices, "HAS_WIDE_VECTORS", True)
+    monkeypatch.setattr(choices, "HAS_VECTORS", True)
     if choices_library() is None:
         pytest.skip("no compiler here")
 
@@ -134,7 +134,7 @@ def test_without_compiler_or_vectors_there_is_none(missing, monkeypatch):
     if missing == "the compiler":
         monkeypatch.setattr(choices, "choices_library", lambda: None)
     else:
-        monkeypatch.setattr(choices, "HAS_WIDE_VECTORS", False)
+        monkeypatch.setattr(choices, "HAS_VECTORS", False)
     assert all(distribution_of(space).native_sampler() is None for space in SPACES)
 
 

@@ -16,7 +16,7 @@ ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "sigmoid": torch.sigmoid,
 
 @pytest.fixture(autouse=True)
 def on_such_a_processor(monkeypatch):
-    monkeypatch.setattr(dense, "HAS_WIDE_VECTORS", True)
+    monkeypatch.setattr(dense, "HAS_VECTORS", True)
     if products_library() is None:
         pytest.skip("no compiler here")
 
@@ -122,7 +122,7 @@ def test_trailing_dimensions_are_joined():
 @pytest.mark.parametrize("missing", ["the processor", "the compiler", "the activation"])
 def test_elsewhere_torch_and_numpy_have_to_do(missing, monkeypatch):
     if missing == "the processor":
-        monkeypatch.setattr(dense, "HAS_WIDE_VECTORS", False)
+        monkeypatch.setattr(dense, "HAS_VECTORS", False)
     if missing == "the compiler":
         monkeypatch.setattr(dense, "products_library", lambda: None)
     assert not can_be_native("elu" if missing == "the activation" else "tanh")

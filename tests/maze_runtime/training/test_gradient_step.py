@@ -274,7 +274,7 @@ def test_a_second_training_in_a_process_is_compiled_for_its_sizes_too(monkeypatc
         def uuid(self):
             return None  # nothing comes out of the cache on disk
 
-    monkeypatch.setattr(flat_adam, "HAS_WIDE_VECTORS", True)
+    monkeypatch.setattr(flat_adam, "HAS_VECTORS", True)
     monkeypatch.setattr(flat_adam, "_native_options", lambda **_: {"post_grad_custom_pre_pass": Seen()})
     for n_rows in (7, 19):
         x, y = torch.randn(n_rows, 3), torch.randn(n_rows)

@@ -29,16 +29,18 @@ def _description() -> str:
 
 _PROCESSOR = _description()
 
-HAS_WIDE_VECTORS = torch.backends.cpu.get_cpu_capability() == "AVX512"
-"""Whether the processor has vectors of 512 bits, whoever makes it: for these `maze_runtime.native` is written."""
+_CAPABILITY = torch.backends.cpu.get_cpu_capability()
 
-NATIVE_TAKES_LARGE = HAS_WIDE_VECTORS and "AuthenticAMD" in _PROCESSOR
-"""Whether `maze_runtime.native` is no slower than torch with large products on one thread, either, and convolutions."""
+HAS_VECTORS = _CAPABILITY in ("AVX2", "AVX512")
+"""Whether the processor has vectors of 256 or 512 bits, whoever makes it: `maze_runtime.native` is written for these."""
+
+NATIVE_TAKES_LARGE = HAS_VECTORS and "AuthenticAMD" in _PROCESSOR
+"""Whether `maze_runtime.native` takes large products on one thread, too, and convolutions: no slower than torch in all."""
 
 
 def _uses_onednn() -> bool:
     has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return has_both and HAS_WIDE_VECTORS and is_wide_amd(_PROCESSOR)
+    return has_both and _CAPABILITY == "AVX512" and is_wide_amd(_PROCESSOR)
 
 
 USES_ONEDNN = _uses_onednn()

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maze_runtime.models.processor import HAS_WIDE_VECTORS
+from maze_runtime.models.processor import HAS_VECTORS
 from maze_runtime.native.library import build_library
 
 SOURCE = Path(__file__).with_name("choices.cpp")
@@ -23,8 +23,8 @@ def choices_library() -> ctypes.CDLL | None:
 
 
 def can_draw() -> bool:
-    """Whether choices are drawn in C++: not without a compiler, nor with vectors of under 512 bits."""
-    return HAS_WIDE_VECTORS and choices_library() is not None
+    """Whether choices are drawn in C++: not without a compiler, nor with vectors of under 256 bits."""
+    return HAS_VECTORS and choices_library() is not None
 
 
 class ChoiceSampler:

@@ -1,4 +1,4 @@
-"""Convolutions in C++ by minimal filtering, for compiled updates on processors with vectors of 512 bits.
+"""Convolutions in C++ by minimal filtering, for compiled updates on AMD's processors with vectors of 256 or 512 bits.
 
 oneDNN computes a convolution by all of its products, close to what the processor can do. Where neighbouring outputs
 share inputs, a half to three quarters of the products are not needed (Lavin and Gray 2016, "Fast Algorithms for
@@ -25,7 +25,7 @@ from maze_runtime.native.library import build_library
 SOURCE = Path(__file__).with_name("convolutions.cpp")
 
 _LANES = 16
-"""float32 numbers of a vector: units come in multiples of it, and channels are filled up to one."""
+"""float32 numbers of the widest vector: units come in multiples of it, and channels count as filled up to one."""
 
 _POINTS = {2: (4,), 3: (4, 6)}
 """At how many points images and filters are evaluated (`filtering.h`), by taps of the filter across one stride."""

@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 from torch import Tensor
 
-from maze_runtime.models.processor import HAS_WIDE_VECTORS
+from maze_runtime.models.processor import HAS_VECTORS
 from maze_runtime.native.library import build_library
 
 SOURCE = Path(__file__).with_name("products.cpp")
@@ -47,8 +47,8 @@ class DenseLayer:
 
 
 def can_be_native(activation: str) -> bool:
-    """Whether layers with this activation run in C++: not without a compiler, nor with vectors of under 512 bits."""
-    return HAS_WIDE_VECTORS and activation in _ACTIVATIONS and products_library() is not None
+    """Whether layers with this activation run in C++: not without a compiler, nor with vectors of under 256 bits."""
+    return HAS_VECTORS and activation in _ACTIVATIONS and products_library() is not None
 
 
 class DenseStack:

@@ -1,7 +1,8 @@
 // Two ways to multiply float32 matrices: by panels, and by dot products.
 //
-// Each 64 columns of the right matrix make a panel, 128 rows at a time, that stays in the nearest cache; it is packed
-// unless its rows are near each other. Tiles of the result, 24 vectors, stay in registers while the rows of a panel pass.
+// Some columns of the right matrix make a panel, some rows at a time, that stays in the nearest cache; it is packed unless
+// its rows are near each other. Tiles of the result, three quarters of the registers, stay there while the rows of a panel
+// pass.
 // Where the result is narrower than a vector most of it would stay empty. There the numbers that are summed lie in the
 // vectors, or the product is taken the other way round.
 
@@ -13,9 +14,10 @@
 
 namespace {
 
-constexpr long kInner = 128;  // rows of a panel
-constexpr long kColumns = 4;  // vectors of a row of it
-constexpr long kFew = 4;      // rows or columns of a result that is summed up within vectors
+constexpr long kColumns = kRegisters / 8;          // vectors of a row of a panel: 64 numbers, or 16
+constexpr long kInner = kLanes == 16 ? 128 : 256;  // rows of it, which take 32 KiB, or 16
+constexpr long kTile = kRegisters * 3 / 4;         // vectors of a tile
+constexpr long kFew = 4;          // rows or columns of a result that is summed up within vectors
 constexpr long kCloseRows = 128;  // numbers from row to row; further apart they would push each other out of the cache
 
 struct Matrix {
@@ -33,17 +35,19 @@ struct Panel {
   long step;
 };
 
-// R rows and C vectors of out, in registers: bias, or what is there, + left panel.
-template <int R, int C>
-inline void tile(const Matrix& left, const Panel& panel, const float* bias, const Matrix& out, bool first) {
+// R rows and C vectors of out, in registers: bias, or what is there, + left panel. Whole: the last vector is no shorter
+// than the others, which spares most tiles a question at each vector.
+template <int R, int C, bool IS_WHOLE>
+inline void tile_of(const Matrix& left, const Panel& panel, const float* bias, const Matrix& out, bool first) {
+  const auto count = [&](long at) { return IS_WHOLE ? kLanes : out.columns - at; };
   Vector sum[R][C];
   UNROLLED for (int c = 0; c < C; ++c) {
     const long at = c * kLanes;
     UNROLLED for (int r = 0; r < R; ++r) {
       if (!first) {
-        sum[r][c] = load(out.data + r * out.row_step + at, out.columns - at);
+        sum[r][c] = load(out.data + r * out.row_step + at, count(at));
       } else if (bias != nullptr) {
-        sum[r][c] = load(bias + at, out.columns - at);
+        sum[r][c] = load(bias + at, count(at));
       } else {
         sum[r][c] = Vector{};
       }
@@ -59,7 +63,13 @@ inline void tile(const Matrix& left, const Panel& panel, const float* bias, cons
   }
   UNROLLED for (int r = 0; r < R; ++r)
     UNROLLED for (int c = 0; c < C; ++c)
-      store(out.data + r * out.row_step + c * kLanes, sum[r][c], out.columns - c * kLanes);
+      store(out.data + r * out.row_step + c * kLanes, sum[r][c], count(c * kLanes));
+}
+
+template <int R, int C>
+inline void tile(const Matrix& left, const Panel& panel, const float* bias, const Matrix& out, bool first) {
+  if (out.columns >= C * kLanes) return tile_of<R, C, true>(left, panel, bias, out, first);
+  tile_of<R, C, false>(left, panel, bias, out, first);
 }
 
 template <int R, int C>
@@ -101,36 +111,36 @@ void pack(const Matrix& right, float* panel) {
   }
 }
 
+// out = bias + left right, or out + left right where it is not the first; right has kInner rows at most, and C vectors a row.
 template <int R, int C>
-void columns(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out, bool adds) {
+void columns(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out, bool first) {
   alignas(64) static thread_local float packed[kInner * C * kLanes];
   const bool as_it_is = right.column_step == 1 && right.columns == C * kLanes && right.row_step <= kCloseRows;
-  for (long k = 0; k < left.columns; k += kInner) {
-    const long inner = left.columns - k < kInner ? left.columns - k : kInner;
-    Panel panel{right.data + k * right.row_step, right.row_step};
-    if (!as_it_is) {
-      pack<C>({right.data + k * right.row_step, inner, right.columns, right.row_step, right.column_step}, packed);
-      panel = {packed, C * kLanes};
-    }
-    rows<R, C>({left.data + k * left.column_step, left.rows, inner, left.row_step, left.column_step}, panel, bias, out,
-               k == 0 && !adds);
-  }
+  if (!as_it_is) pack<C>(right, packed);
+  rows<R, C>(left, as_it_is ? Panel{right.data, right.row_step} : Panel{packed, C * kLanes}, bias, out, first);
 }
 
-// out = bias + left right, or out + left right where it adds.
-inline void by_panels(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out,
-                      bool adds = false) {
+// out = bias + left right, or out + left right where it adds. What is read of left between two rows of panels is little,
+// and stays in a cache while the panels pass.
+[[gnu::noinline]] inline void by_panels(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out,
+                                        bool adds = false) {
   constexpr long kWidth = kColumns * kLanes;
-  for (long n = 0; n < out.columns; n += kWidth) {
-    const long width = out.columns - n < kWidth ? out.columns - n : kWidth;
-    const Matrix own{right.data + n * right.column_step, right.rows, width, right.row_step, right.column_step};
-    const Matrix to{out.data + n, out.rows, width, out.row_step, 1};
-    const float* added = bias == nullptr ? nullptr : bias + n;
-    switch ((width + kLanes - 1) / kLanes) {
-      case 1: columns<12, 1>(left, own, added, to, adds); break;
-      case 2: columns<12, 2>(left, own, added, to, adds); break;
-      case 3: columns<8, 3>(left, own, added, to, adds); break;
-      default: columns<6, 4>(left, own, added, to, adds);
+  for (long k = 0; k < left.columns; k += kInner) {
+    const long inner = left.columns - k < kInner ? left.columns - k : kInner;
+    const Matrix from{left.data + k * left.column_step, left.rows, inner, left.row_step, left.column_step};
+    const bool first = k == 0 && !adds;
+    for (long n = 0; n < out.columns; n += kWidth) {
+      const long width = out.columns - n < kWidth ? out.columns - n : kWidth;
+      const Matrix panel{right.data + k * right.row_step + n * right.column_step, inner, width, right.row_step,
+                         right.column_step};
+      const Matrix to{out.data + n, out.rows, width, out.row_step, 1};
+      const float* added = bias == nullptr ? nullptr : bias + n;
+      switch ((width + kLanes - 1) / kLanes) {
+        case 1: columns<12, 1>(from, panel, added, to, first); break;
+        case 2: columns<kTile / 2, 2>(from, panel, added, to, first); break;
+        case 3: if constexpr (kColumns > 2) columns<kTile / 3, 3>(from, panel, added, to, first); break;
+        default: if constexpr (kColumns > 2) columns<kTile / 4, 4>(from, panel, added, to, first);
+      }
     }
   }
 }
@@ -173,10 +183,10 @@ inline void by_dots(const Matrix& left, Matrix right, const float* bias, long bi
     right = {neighbours.data(), right.rows, right.columns, 1, right.rows};
   }
   switch (right.columns) {
-    case 1: dots<16, 1>(left, right, bias, bias_row_step, bias_column_step, out); break;
-    case 2: dots<8, 2>(left, right, bias, bias_row_step, bias_column_step, out); break;
-    case 3: dots<4, 3>(left, right, bias, bias_row_step, bias_column_step, out); break;
-    default: dots<4, 4>(left, right, bias, bias_row_step, bias_column_step, out);
+    case 1: dots<kLanes, 1>(left, right, bias, bias_row_step, bias_column_step, out); break;
+    case 2: dots<kLanes / 2, 2>(left, right, bias, bias_row_step, bias_column_step, out); break;
+    case 3: dots<kLanes / 4, 3>(left, right, bias, bias_row_step, bias_column_step, out); break;
+    default: dots<kLanes / 4, 4>(left, right, bias, bias_row_step, bias_column_step, out);
   }
 }
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from maze_runtime.models.flat_parameters import FlatParameters
-from maze_runtime.models.processor import HAS_WIDE_VECTORS, NATIVE_TAKES_LARGE, USES_ONEDNN
+from maze_runtime.models.processor import HAS_VECTORS, NATIVE_TAKES_LARGE, USES_ONEDNN
 
 BETA1, BETA2 = 0.9, 0.999
 _TINY = 1e-6
@@ -184,7 +184,7 @@ def compile_update(update: Callable[..., Any], flat: FlatParameters) -> Callable
 def _compiled(update: Callable[..., Any], flat: FlatParameters) -> Callable[..., Any]:
     device = flat.data.device
     options: dict[str, Any] = {"cpp_wrapper": True} if device.type == "cpu" else {}
-    if device.type == "cpu" and HAS_WIDE_VECTORS:
+    if device.type == "cpu" and HAS_VECTORS:
         has_filters = any(parameter.dim() == 4 for parameter in flat.parameters)
         options |= _native_options(has_filters=has_filters)
     guard_filter = getattr(torch.compiler, "keep_tensor_guards_unsafe", None)
