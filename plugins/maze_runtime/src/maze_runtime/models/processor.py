@@ -32,10 +32,10 @@ _PROCESSOR = _description()
 _CAPABILITY = torch.backends.cpu.get_cpu_capability()
 
 HAS_VECTORS = _CAPABILITY in ("AVX2", "AVX512")
-"""Whether the processor has vectors of 256 or 512 bits, whoever makes it: `maze_runtime.native` is written for these."""
+"""Whether the processor has vectors of 256 or 512 bits: `maze_runtime.native` is written for these."""
 
 NATIVE_TAKES_LARGE = HAS_VECTORS and "AuthenticAMD" in _PROCESSOR
-"""Whether `maze_runtime.native` takes large products on one thread, too, and convolutions: no slower than torch in all."""
+"""Whether `maze_runtime.native` takes large products on one thread, too, and convolutions, no slower than torch."""
 
 
 def _uses_onednn() -> bool:
