@@ -171,6 +171,25 @@ def test_a_start_that_fails_leaves_no_directory_in_the_way(toy, toy_module, monk
     assert CheckpointStore(toy.folder / "a").pointed("last") == 1
 
 
+def test_a_start_that_fails_leaves_its_name_in_runs_only_where_other_runs_have_it(toy, toy_module, monkeypatch):
+    def refuse(*_arguments):
+        raise EnvError("there is no window to draw in")
+
+    def start():
+        with pytest.raises(EnvError):
+            train(loaded, toy.kernel)
+
+    loaded = toy.load(["trainer.n_epochs=1"])
+    of_name = toy.folder / "runs" / loaded.experiment.name
+    monkeypatch.chdir(toy.folder)
+    monkeypatch.setattr(toy_module.ToyTrainer, "__init__", refuse)
+    start()
+    assert not of_name.exists()
+    (of_name / "other").mkdir(parents=True)
+    start()
+    assert [own.name for own in of_name.iterdir()] == ["other"]
+
+
 def test_a_run_may_be_replaced_and_nothing_else(toy):
     first = result_of(toy.train("a", "trainer.n_epochs=2").run_dir, 2)
     with pytest.raises(RequestError, match="not empty") as caught:

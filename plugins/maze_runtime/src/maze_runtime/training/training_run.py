@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -103,6 +103,7 @@ class TrainingRun:
         self._assembly.run_dir = self.path = directory.path
         self._checkpoint, self._notes, self._resumption = directory.checkpoint, directory.notes, directory.resumption
         self._is_new = resume is None
+        self._is_below_runs = resume is None and run_dir is None
         self._max_seconds = max_seconds
         self._given_callbacks = tuple(callbacks)
         on_run_dir(self.path)
@@ -123,6 +124,9 @@ class TrainingRun:
                 self._fail(error)
             if self._is_new:
                 shutil.rmtree(self.path, ignore_errors=True)
+            if self._is_below_runs:
+                with suppress(OSError):  # where other runs of this name are
+                    self.path.parent.rmdir()
             raise
         return self
 
