@@ -131,7 +131,7 @@ inline Vector moved(Vector numbers, const uint8_t* places) {
 
 inline Mask lanes(long count) { return count >= kLanes ? kAll : static_cast<Mask>((1u << count) - 1); }
 
-// Less than a whole vector: apart, for else most of the code would be this.
+// Less than a whole vector.
 inline Vector load_part(const float* from, long count) {
   return _mm256_maskload_ps(from, bits(lanes(count)));
 }
