@@ -17,7 +17,8 @@ from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.same_operations import same_operations
 from maze_runtime.training.bounded_compilation import BoundedCompilation
 from maze_runtime.training.captured_update import captured_update
-from maze_runtime.training.flat_adam import AdamState, FlatAdam, compile_update
+from maze_runtime.training.compiled_update import compile_update
+from maze_runtime.training.flat_adam import AdamState, FlatAdam
 from maze_runtime.training.gradient_norms import GradientNorms
 from maze_runtime.training.recorded_gradient import RecordedGradient
 from maze_runtime.training.subnormal_numbers import subnormal_numbers_are_zero

@@ -231,7 +231,7 @@ def test_compiled_graphs_get_them_in_the_place_of_large_products():
 @pytest.mark.slow
 def test_compiled_updates_take_the_steps_of_eager_ones(monkeypatch):
     for name in ("USES_ONEDNN", "NATIVE_TAKES_LARGE", "HAS_VECTORS"):
-        monkeypatch.setattr(f"maze_runtime.training.flat_adam.{name}", True)
+        monkeypatch.setattr(f"maze_runtime.training.compiled_update.{name}", True)
     options = {"epsilon": 1e-8, "max_grad_norm": 0.0}
     eager, compiled = (GradientStep(network(), loss, **options, compiled=one) for one in (False, True))
     for seed in range(3):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from maze_runtime.training import flat_adam
+from maze_runtime.training import compiled_update, flat_adam
 from maze_runtime.training.gradient_step import GradientStep
 
 
@@ -274,8 +274,8 @@ def test_a_second_training_in_a_process_is_compiled_for_its_sizes_too(monkeypatc
         def uuid(self):
             return None  # nothing comes out of the cache on disk
 
-    monkeypatch.setattr(flat_adam, "HAS_VECTORS", True)
-    monkeypatch.setattr(flat_adam, "_native_options", lambda **_: {"post_grad_custom_pre_pass": Seen()})
+    monkeypatch.setattr(compiled_update, "HAS_VECTORS", True)
+    monkeypatch.setattr(compiled_update, "_native_options", lambda **_: {"post_grad_custom_pre_pass": Seen()})
     for n_rows in (7, 19):
         x, y = torch.randn(n_rows, 3), torch.randn(n_rows)
         make(network(), compiled=True)(0.01, x, y)
@@ -290,5 +290,5 @@ def test_torch_need_not_try_vectors_that_the_products_were_built_with(built, has
 
     monkeypatch.setattr(products, "native_products_shims", lambda: {"a product": "its C++"} if built else {})
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: has_tiles)
-    options = flat_adam._native_options(has_filters=False)
+    options = compiled_update._native_options(has_filters=False)
     assert options.get("cpp.vec_isa_ok") is (True if built and not has_tiles else None)
