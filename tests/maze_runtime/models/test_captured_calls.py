@@ -7,7 +7,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from maze_runtime.models import captured_calls
 from maze_runtime.models.captured_calls import CapturedCalls
 from maze_runtime.models.device_constants import DeviceConstants
-from maze_runtime.models.input_form import form_of, with_tensors
 
 N_PLAIN = 4
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -80,35 +79,6 @@ def nested(seed, n=4, name="x"):
 def calculation(named, pair):
     rows = next(iter(named.values()))
     return {"sum": (rows * pair[0][:, None] * pair[1]).sum(1)}
-
-
-def test_inputs_of_one_form_have_the_same_one_and_other_inputs_another():
-    tensors = []
-    form = form_of(nested(0), tensors)
-    assert form == form_of(nested(1), [])
-    assert [tuple(tensor.shape) for tensor in tensors] == [(4, 3), (4,)]
-    others = [nested(0, n=5), nested(0, name="y"), (nested(0)[0], (nested(0)[1][0], 3.0))]
-    assert len({form, *(form_of(other, []) for other in others)}) == 4
-    assert form_of((object(),), []) is None
-
-
-def test_tensors_take_the_places_of_others():
-    tensors = []
-    form_of(nested(0), tensors)
-    rebuilt = with_tensors(nested(1), iter(tensors))
-    assert torch.equal(calculation(*rebuilt)["sum"], calculation(*nested(0))["sum"])
-
-
-def test_named_tuples_stay_what_they_are():
-    from maze_ppo.batch import FlatBatch
-
-    column = torch.zeros(3)
-    batch = FlatBatch("0", {"o": column}, {"a": column}, None, column, column, column)
-    rebuilt = with_tensors(batch, iter([torch.ones(3)] * 5))
-    assert type(rebuilt) is FlatBatch
-    assert rebuilt.policy_key == "0"
-    assert rebuilt.log_prob is None
-    assert rebuilt.returns.sum() == 3.0
 
 
 def test_constants_are_copied_once_to_each_device():

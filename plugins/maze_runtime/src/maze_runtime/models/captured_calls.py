@@ -18,7 +18,7 @@ from torch import Tensor
 
 from maze_kernel.errors import MazeWarning
 from maze_runtime.models.garbage import nothing_collected
-from maze_runtime.models.input_form import Form, form_of, with_tensors
+from maze_runtime.models.input_form import FormTable, tensors_in, with_tensors
 
 MOST_FORMS = 32
 """Where inputs come in more forms than this, calculations with the others are never captured."""
@@ -110,7 +110,7 @@ class CapturedCalls:
     ) -> None:
         self._function, self._device, self._is_fixed = function, device, is_fixed
         self._n_plain, self._what = n_plain, what
-        self._forms: dict[Form, _Captured] = {}
+        self._forms = FormTable(_Captured, most=MOST_FORMS)
         self._pool: Any = None
         self._is_given_up = False
 
@@ -124,8 +124,7 @@ class CapturedCalls:
 
         The next call with inputs of the same form may overwrite it.
         """
-        tensors: list[Tensor] = []
-        form = self._form(inputs, tensors)
+        tensors, form = self._form(inputs)
         if form is None:
             return self._plainly(inputs)
         if form.graph is None:
@@ -137,21 +136,18 @@ class CapturedCalls:
         form.graph.replay()
         return form.outputs
 
-    def _form(self, inputs: Any, tensors: list[Tensor]) -> _Captured | None:
+    def _form(self, inputs: Any) -> tuple[list[Tensor], _Captured | None]:
         if self._is_given_up:
-            return None
-        key = form_of(inputs, tensors) if self._is_fixed() else None
-        if key is None or any(tensor.requires_grad for tensor in tensors):
+            return [], None
+        tensors, form = self._forms.find(inputs) if self._is_fixed() else (None, None)
+        if tensors is None or any(tensor.requires_grad for tensor in tensors):
             self._give_up()
-            return None
-        form = self._forms.get(key)
-        if form is None and len(self._forms) < MOST_FORMS:
-            form = self._forms[key] = _Captured()
-        return form
+            return [], None
+        return tensors, form
 
     def _plainly(self, inputs: Any) -> Any:
-        tensors: list[Tensor] = []
-        if form_of(inputs, tensors) is not None and any(tensor.device != self._device for tensor in tensors):
+        tensors = tensors_in(inputs)
+        if tensors is not None and any(tensor.device != self._device for tensor in tensors):
             inputs = with_tensors(inputs, iter([tensor.to(self._device) for tensor in tensors]))
         return self._function(*inputs)
 

@@ -2,33 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
+import attrs
 import torch
 from torch import Tensor
 
-Form = tuple[Any, ...]
+KeptT = TypeVar("KeptT")
 
 _PLAIN_VALUES = (str, int, float, bool, type(None), torch.dtype)
 
 
-def form_of(inputs: Any, tensors: list[Tensor]) -> Form | None:
-    """Shapes, strides, types and devices of tensors in nested dicts, tuples and lists, and what is no tensor; hashable.
+class FormTable(Generic[KeptT]):
+    """Keeps something for each form of inputs.
+
+    It is made of shapes, strides, types and devices of tensors in nested dicts, tuples and lists, of their names and
+    order, and of what is no tensor.
+
+    Forms are compared, not hashed: torch compares all tensors in one call, a fifteenth of the time in which Python asks
+    each for its form and hashes that.
 
     Args:
-        inputs: what the function is called with.
-        tensors: those in it are appended, in the order in which the form has them.
-
-    Returns:
-        None where the inputs hold something that has no form.
+        make: what is kept for a form that comes for the first time.
+        most: so many forms are kept.
     """
-    described: list[Any] = []
-    return tuple(described) if _describe(inputs, described, tensors) else None
+
+    def __init__(self, make: Callable[[], KeptT], *, most: int) -> None:
+        self._make, self._most = make, most
+        self._entries: list[_Entry[KeptT]] = []
+
+    def find(self, inputs: Any) -> tuple[list[Tensor] | None, KeptT | None]:
+        """The tensors in the inputs, in their order, and what is kept for their form.
+
+        Returns:
+            None for the tensors where the inputs hold something that has no form, such as an object; None for what is
+            kept there, and where the table is full.
+        """
+        tensors: list[Tensor] = []
+        structure: list[Any] = []
+        if not _take_apart(inputs, structure, tensors):
+            return None, None
+        for place, entry in enumerate(self._entries):
+            if entry.structure == structure and entry.has_form(*tensors):
+                if place:
+                    self._entries.insert(0, self._entries.pop(place))  # the next one is like this as a rule
+                return tensors, entry.kept
+        if len(self._entries) == self._most:
+            return tensors, None
+        entry = _Entry(structure, _form_check(tensors), self._make())
+        self._entries.insert(0, entry)
+        return tensors, entry.kept
+
+    def values(self) -> list[KeptT]:
+        """All that is kept, latest first."""
+        return [entry.kept for entry in self._entries]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+
+
+def tensors_in(inputs: Any) -> list[Tensor] | None:
+    """The tensors in nested dicts, tuples and lists, in their order; None where these hold something else."""
+    tensors: list[Tensor] = []
+    return tensors if _take_apart(inputs, [], tensors) else None
 
 
 def with_tensors(inputs: Any, tensors: Iterator[Tensor]) -> Any:
-    """Inputs of the same form that hold these tensors, in the order in which `form_of` has them."""
+    """Inputs of the same form that hold these tensors, in the order in which `tensors_in` has them."""
     if isinstance(inputs, Tensor):
         return next(tensors)
     if isinstance(inputs, dict):
@@ -40,25 +82,59 @@ def with_tensors(inputs: Any, tensors: Iterator[Tensor]) -> Any:
     return inputs
 
 
-def _describe(value: Any, form: list[Any], tensors: list[Tensor]) -> bool:
-    """Append the form of a value, and the tensors in it; False where it holds something that has no form."""
-    if isinstance(value, Tensor):
-        tensors.append(value)
-        form.append((value.shape, value.stride(), value.dtype, value.device, value.requires_grad))
-        return True
+@attrs.frozen
+class _Entry(Generic[KeptT]):
+    """A form and what is kept for it.
+
+    Attributes:
+        structure: containers, names and plain values, with a mark in the place of each tensor.
+        has_form: whether as many tensors are like those that it had.
+    """
+
+    structure: list[Any]
+    has_form: Callable[..., bool]
+    kept: KeptT
+
+
+def _take_apart(value: Any, structure: list[Any], tensors: list[Tensor]) -> bool:
+    """Append what the value is made of; False where it holds something that has no form."""
     if isinstance(value, dict):
-        form.append(tuple(value))
+        structure.append(tuple(value))
         parts: Iterable[Any] = value.values()
     elif isinstance(value, (tuple, list)):
-        form.append((type(value), len(value)))
+        structure.append((type(value), len(value)))
         parts = value
+    elif isinstance(value, Tensor):
+        parts = (value,)
     elif isinstance(value, _PLAIN_VALUES):
-        form.append(value)
+        structure.append(value)
         return True
     else:
         return False
-    # No `all(…)`: a generator at every level would cost a third of this
-    for own in parts:  # noqa: SIM110
-        if not _describe(own, form, tensors):
+    for own in parts:
+        if isinstance(own, Tensor):  # here, for most of it is tensors, and a call for each would take twice as long
+            structure.append(Tensor)
+            tensors.append(own)
+        elif not _take_apart(own, structure, tensors):
             return False
     return True
+
+
+def _form_check(tensors: Sequence[Tensor]) -> Callable[..., bool]:
+    """Whether as many tensors have shapes, strides, types and devices of these, and need gradients where these do."""
+    guards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
+    if guards is None or not tensors:
+        return _form_check_in_python(tensors)
+    shapes, strides = [list(own.shape) for own in tensors], [list(own.stride()) for own in tensors]
+    check: Callable[..., bool] = guards(*tensors, dynamic_dims_sizes=shapes, dynamic_dims_strides=strides).check
+    return check
+
+
+def _form_check_in_python(tensors: Sequence[Tensor]) -> Callable[..., bool]:
+    """The same for releases of torch in which its compiler compares tensors otherwise."""
+    forms = [_tensor_form(own) for own in tensors]
+    return lambda *others: forms == [_tensor_form(own) for own in others]
+
+
+def _tensor_form(tensor: Tensor) -> tuple[Any, ...]:
+    return type(tensor), tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from maze_runtime.models.flat_parameters import FlatParameters
-from maze_runtime.models.input_form import form_of
+from maze_runtime.models.input_form import FormTable
 from maze_runtime.models.same_operations import FixedOperations
 from maze_runtime.training.tape import Replay, Tape
 
@@ -73,7 +73,7 @@ class RecordedGradient:
         self._tensors = list({id(tensor): tensor for tensor in tensors}.values())
         self._views = [tensor.detach() for tensor in self._tensors]
         self._operations = FixedOperations(networks, flat.parameters)
-        self._forms: dict[tuple[Any, ...], _Form] = {}
+        self._forms = FormTable(_Form, most=MOST_FORMS)
         self.is_given_up = flat.data.device.type != "cpu" or not self._operations.are_marked
 
     def __call__(self, *inputs: Any) -> Tensor | None:
@@ -81,9 +81,10 @@ class RecordedGradient:
         if self._operations.were_changed():
             self.is_given_up = True
             return None
-        tensors: list[Tensor] = []
-        form = self._form_of(inputs, tensors)
-        if form is None:
+        tensors, form = self._forms.find(inputs)
+        if tensors is None:
+            self.is_given_up = True
+        if tensors is None or form is None:
             return None
         if form.replay is not None:
             return self._run(form.replay, self._flat.grad, tensors)
@@ -100,16 +101,6 @@ class RecordedGradient:
             loss, statistics = self._loss(self._model, *inputs)
             loss.backward(inputs=self._flat.parameters)  # type: ignore[no-untyped-call]
         return statistics
-
-    def _form_of(self, inputs: Sequence[Any], tensors: list[Tensor]) -> _Form | None:
-        key = form_of(inputs, tensors)
-        if key is None:
-            self.is_given_up = True
-            return None
-        form = self._forms.get(key)
-        if form is None and len(self._forms) < MOST_FORMS:
-            form = self._forms[key] = _Form()
-        return form
 
     def _record(self, form: _Form, inputs: Sequence[Any], tensors: list[Tensor]) -> Tensor:
         tape = Tape(self._tensors, tensors, draws=self._draws)
