@@ -9,9 +9,11 @@ from types import FunctionType
 from typing import Any
 
 import torch
+from torch import fx
 
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.processor import HAS_VECTORS, NATIVE_TAKES_LARGE, USES_ONEDNN
+from maze_runtime.training.direct_calls import Code, DirectCalls
 
 _NUMBERS = itertools.count()
 
@@ -36,17 +38,31 @@ def compile_update(update: Callable[..., Any], flat: FlatParameters) -> Callable
 
 
 def _compiled(update: Callable[..., Any], flat: FlatParameters) -> Callable[..., Any]:
-    device = flat.data.device
-    options: dict[str, Any] = {"cpp_wrapper": True} if device.type == "cpu" else {}
-    if device.type == "cpu" and HAS_VECTORS:
-        has_filters = any(parameter.dim() == 4 for parameter in flat.parameters)
-        options |= _native_options(has_filters=has_filters)
     guard_filter = getattr(torch.compiler, "keep_tensor_guards_unsafe", None)
-    if guard_filter is not None:
-        options["guard_filter_fn"] = guard_filter
+    guards = {} if guard_filter is None else {"guard_filter_fn": guard_filter}
     code = update.__code__.replace(co_name=f"{update.__code__.co_name}_{next(_NUMBERS)}")
     own = FunctionType(code, update.__globals__, update.__name__, update.__defaults__, update.__closure__)
-    return torch.compile(own, fullgraph=True, options=options)
+    if flat.data.device.type != "cpu":  # there all of an update is captured as a graph
+        return torch.compile(own, fullgraph=True, options=guards)
+    options = _options_on_cpu(flat)
+
+    def inductor(graph: fx.GraphModule, examples: list[Any]) -> Code:
+        make: Any = torch._dynamo.lookup_backend("inductor")
+        code: Code = make(graph, examples, config_patches=options)
+        return code
+
+    return DirectCalls(lambda backend: torch.compile(own, fullgraph=True, backend=backend, options=guards), inductor)
+
+
+def _options_on_cpu(flat: FlatParameters) -> dict[str, Any]:
+    import torch._inductor.config as config  # loads the compiler, as what follows does
+
+    # The inputs were compared with those that the code is made for; comparing again takes a tenth of a small step
+    options = {name: False for name in ("size_asserts", "alignment_asserts") if hasattr(config, name)}
+    options["cpp_wrapper"] = True
+    if HAS_VECTORS:
+        options |= _native_options(has_filters=any(parameter.dim() == 4 for parameter in flat.parameters))
+    return options
 
 
 def _native_options(*, has_filters: bool) -> dict[str, Any]:

@@ -55,7 +55,8 @@ class FlatAdam:
         self.second_moment = torch.zeros_like(flat.data)
         self.n_steps = torch.zeros((), device=flat.data.device)
         self.learning_rate = torch.zeros((), device=flat.data.device)
-        self._corrections = torch.ones(2, device=flat.data.device)
+        self._corrections = np.ones(2, np.float32)
+        self._corrections_tensor = torch.from_numpy(self._corrections)
         self._epsilon = epsilon
         self._max_grad_norm = max_grad_norm
 
@@ -108,9 +109,9 @@ class FlatAdam:
         if self.flat.data.is_cuda:  # nothing is read back from the device
             corrections = torch.stack([(log_beta * (self.n_steps + 1.0)).expm1().neg() for log_beta in _LOG_BETAS])
         else:
-            step, corrections = self.n_steps.item() + 1.0, self._corrections
+            step, corrections = self.n_steps.item() + 1.0, self._corrections_tensor
             # A tensor that is made anew takes ten times as long as its numbers
-            corrections.numpy()[:] = [-math.expm1(log_beta * step) for log_beta in _LOG_BETAS]
+            self._corrections[:] = [-math.expm1(log_beta * step) for log_beta in _LOG_BETAS]
         return self.flat.data, self.first_moment, self.second_moment, self.n_steps, self.learning_rate, corrections
 
     def functional(self) -> AdamUpdate:
