@@ -8,6 +8,7 @@ from torch import nn
 
 from maze_runtime.training import direct_calls
 from maze_runtime.training.direct_calls import DirectCalls
+from maze_runtime.training.gradient_step import GradientStep
 
 
 class Watched(DirectCalls):
@@ -141,3 +142,33 @@ def test_inputs_are_not_held():
         del x
     assert all(one() is None for one in gone[1:])
     assert gone[0]() is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_sizes", [1, 2])
+def test_compiled_gradient_steps_are_the_same_numbers_directly_and_by_the_compiler(n_sizes, monkeypatch):
+    """With two sizes to the last place: the compiler may take the code that was made for the second for the first."""
+
+    def train(n_steps=6):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+        step = GradientStep(model, squared_error, epsilon=1e-8, max_grad_norm=0.5, compiled=True)
+        generator = torch.Generator().manual_seed(1)
+        batches = [torch.randn(7 + i % n_sizes, 4, generator=generator) for i in range(n_steps)]
+        numbers = [step(1e-2, batch[:, :3].contiguous(), batch[:, 3].contiguous()) for batch in batches]
+        return torch.cat([*numbers, step.flat.data])
+
+    def squared_error(model, x, y):
+        loss = (model(x)[:, 0] - y).square().mean()
+        return loss, loss.detach().reshape(1)
+
+    made = []
+    plain = direct_calls._direct_call
+    monkeypatch.setattr(direct_calls, "_direct_call", lambda *given: made.append(plain(*given)) or made[-1])
+    directly = train()
+    assert len(made) == n_sizes
+    assert None not in made
+    monkeypatch.setattr(direct_calls, "_direct_call", lambda *_: None)
+    by_the_compiler = train()
+    torch.testing.assert_close(directly, by_the_compiler)
+    assert n_sizes > 1 or torch.equal(directly, by_the_compiler)
