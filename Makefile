@@ -80,7 +80,7 @@ format: venv
 	$(BIN)/python -m ruff format .
 	$(BIN)/python -m ruff check --fix .
 
-bench: venv
+bench: venv ray-venv
 	$(BIN)/python -m benchmarks
 
 reference: venv

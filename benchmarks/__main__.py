@@ -14,13 +14,13 @@ PEER = HERE.parent / ".peers"
 PEERS_APART = ("imitation==1.0.1", "numpy<2")
 
 COMMANDS = [
+    ["kinds.py", "--compile", "--memory"],
     ["on_policy.py", "--work", "ppo-cartpole", "--compile"],
     ["on_policy.py", "--work", "a2c-cartpole", "--compile"],
     ["on_policy.py", "--work", "ppo-lunarlander", "--compile"],
     ["on_policy.py", "--work", "ppo-growth"],
-    ["sac.py", "--compile"],
+    ["dqn.py", "--compile", "--all"],
     ["bc.py", "--compile", "--peer", str(PEER / "bin" / "python")],
-    ["structured.py"],
     ["vector_envs.py"],
     ["transport.py"],
     ["memory.py"],

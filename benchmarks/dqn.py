@@ -15,30 +15,26 @@ import torch
 from stable_baselines3 import DQN
 
 from interleaved import Contender, compare
-from maze_kernel.config import experiment_from_mapping
-from maze_kernel.loader import Kernel
-from maze_runtime.run.assembly import Assembly
+from kind_ours import ours
 
 N_START = 1000
 EVERY = 4
 """Environment steps an update."""
 
 
-def ours(steps: int, *, n_envs: int = 1, **options: object) -> Contender:
-    data = {
-        "name": "benchmark",
+def maze(steps: int, *, n_envs: int = 1, compiled: bool = False, **options: object) -> Contender:
+    """Ours, for so many environment steps a round."""
+    experiment = {
         "env": {"use": "gym", "id": "CartPole-v1"},
         "vector": {"n_envs": n_envs, "mode": "sequential" if n_envs == 1 else "native"},
         "model": {"use": "auto", "hidden_units": [64, 64], "non_lin": "relu"},
         "trainer": {
             "use": "dqn",
-            "epoch_length": steps // EVERY,
             "n_rollout_steps": EVERY // n_envs,
             "num_batches_per_iter": 1,
             "batch_size": 64,
             "initial_buffer_size": N_START,
             "epsilon": 0.05,
-            "max_env_steps": 0,
             "double": False,
             "n_step": 1,
             "tau": 1.0,
@@ -46,18 +42,7 @@ def ours(steps: int, *, n_envs: int = 1, **options: object) -> Contender:
             **options,
         },
     }
-    kernel = Kernel.installed()
-    assembly = Assembly(experiment_from_mapping(data, kernel=kernel), kernel)
-    trainer = assembly.make_trainer(assembly.trainer_context())
-    trainer.start_segment(0)
-    trainer.train_epoch()
-
-    def run() -> float:
-        start = time.perf_counter()
-        trainer.train_epoch()
-        return steps / (time.perf_counter() - start)
-
-    return run
+    return ours(experiment, steps, compiled=compiled)
 
 
 def stable_baselines3(steps: int) -> Contender:
@@ -93,12 +78,12 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     steps = arguments.steps
-    contenders = {"Stable-Baselines3": stable_baselines3(steps), "maze": ours(steps)}
-    contenders["maze, 4 environments"] = ours(steps, n_envs=4)
+    contenders = {"Stable-Baselines3": stable_baselines3(steps), "maze": maze(steps)}
+    contenders["maze, 4 environments"] = maze(steps, n_envs=4)
     if arguments.compile:
-        contenders["maze, compiled"] = ours(steps, compile=True)
+        contenders["maze, compiled"] = maze(steps, compiled=True)
     if arguments.all:
-        contenders["maze, everything"] = ours(steps, double=True, duelling=True, prioritized=True, n_step=3)
+        contenders["maze, everything"] = maze(steps, double=True, duelling=True, prioritized=True, n_step=3)
     compare(contenders, arguments.rounds, unit="steps/s")
 
 

@@ -1,6 +1,7 @@
 """PPO and A2C: ours against Stable-Baselines3 on the same work in one process.
 
-Start-up and compilation are excluded: every contender warms up once. One torch thread.
+Start-up and compilation are excluded: every contender warms up once. One torch thread. Nobody scales observations or
+rewards, as in `kinds.py`, which has the rows that need one process and the environment's own batch.
 """
 
 from __future__ import annotations
@@ -18,9 +19,7 @@ from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.env_util import make_vec_env
 
 from interleaved import Contender, compare
-from maze_kernel.config import experiment_from_mapping
-from maze_kernel.loader import Kernel
-from maze_runtime.run.assembly import Assembly
+from kind_ours import ours
 
 
 @attrs.frozen(kw_only=True)
@@ -51,42 +50,25 @@ WORK = {
 }
 
 
-def ours(work: Work, n_env_steps: int, *, compiled: bool = False, vector: Mapping[str, Any] | None = None) -> Contender:
+def maze(work: Work, n_env_steps: int, *, compiled: bool = False, vector: Mapping[str, Any] | None = None) -> Contender:
     """A contender that trains ours for about `n_env_steps`."""
-    updates = max(1, n_env_steps // (work.n_envs * work.n_steps))
     trainer: dict[str, Any] = {
         "use": work.algorithm,
         "n_rollout_steps": work.n_steps,
-        "epoch_length": updates,
         "lr": work.lr,
         "gamma": 0.99,
         "gae_lambda": 0.95,
         "max_grad_norm": work.max_grad_norm,
-        "compile": compiled,
     }
     if work.algorithm == "ppo":
         trainer |= {"batch_size": work.batch_size, "n_optimization_epochs": work.n_optimization_epochs}
-    kernel = Kernel.installed()
-    loaded = experiment_from_mapping(
-        {
-            "name": "benchmark",
-            "env": {"use": "gym", "id": work.env},
-            "vector": {"n_envs": work.n_envs, **(vector or {})},
-            "trainer": trainer,
-        },
-        kernel=kernel,
-    )
-    assembly = Assembly(loaded, kernel)
-    trainer_object = assembly.make_trainer(assembly.trainer_context())
-    trainer_object.start_segment(0)
-
-    def run() -> float:
-        before, start = trainer_object.env_steps, time.perf_counter()
-        trainer_object.train_epoch()
-        return (trainer_object.env_steps - before) / (time.perf_counter() - start)
-
-    run()
-    return run
+    experiment = {
+        "env": {"use": "gym", "id": work.env},
+        "wrappers": [],  # the peer scales nothing by itself
+        "vector": {"n_envs": work.n_envs, **(vector or {})},
+        "trainer": trainer,
+    }
+    return ours(experiment, n_env_steps, compiled=compiled)
 
 
 def stable_baselines(work: Work, n_env_steps: int) -> Contender:
@@ -119,16 +101,16 @@ def contenders(name: str, with_compiled: bool) -> dict[str, Callable[[int], Cont
     work = WORK[name]
     if name == "ppo-growth":
         few = attrs.evolve(work, n_envs=8, batch_size=256)
-        return {"maze 8 envs": partial(ours, few), "maze 64 envs": partial(ours, work)}
+        return {"maze 8 envs": partial(maze, few), "maze 64 envs": partial(maze, work)}
     table: dict[str, Callable[[int], Contender]] = {"stable-baselines3": partial(stable_baselines, work)}
     for compiled in (False, True)[: 1 + with_compiled]:
         suffix = " compiled" if compiled else ""
-        table[f"maze{suffix}"] = partial(ours, work, compiled=compiled)
+        table[f"maze{suffix}"] = partial(maze, work, compiled=compiled)
         if not compiled:
-            table["maze sequential envs"] = partial(ours, work, vector={"mode": "sequential"})
+            table["maze sequential envs"] = partial(maze, work, vector={"mode": "sequential"})
         if name == "ppo-lunarlander":
             processes = {"mode": "subprocess", "n_processes": 2}
-            table[f"maze{suffix}, 2 processes"] = partial(ours, work, compiled=compiled, vector=processes)
+            table[f"maze{suffix}, 2 processes"] = partial(maze, work, compiled=compiled, vector=processes)
     return table
 
 
