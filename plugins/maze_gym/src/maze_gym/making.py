@@ -16,6 +16,7 @@ from gymnasium.utils import EzPickle
 from maze_gym.known_packages import how_to_get
 from maze_gym.options import GymOptions
 from maze_kernel.errors import EnvError, RequestError
+from maze_runtime.env.display import drawing_arguments
 
 OWNER = "maze-gym"
 
@@ -135,9 +136,7 @@ def _registered(env_id: str, options: GymOptions) -> gymnasium.Env[Any, Any]:
 
 
 def _keyword_arguments(options: GymOptions) -> dict[str, Any]:
-    # An environment that cannot draw may have no parameter render_mode at all.
-    drawing = {} if options.render_mode is None else {"render_mode": options.render_mode}
-    return {**options.kwargs, **drawing}
+    return {**options.kwargs, **drawing_arguments(options.render_mode)}
 
 
 def _imported(name: str) -> Any:

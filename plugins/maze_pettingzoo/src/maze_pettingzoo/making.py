@@ -17,6 +17,7 @@ from pettingzoo.utils.conversions import parallel_to_aec
 from maze_kernel.errors import EnvError, RequestError
 from maze_pettingzoo.gym_team import GymTeam
 from maze_pettingzoo.options import PettingZooOptions
+from maze_runtime.env.display import drawing_arguments
 
 OWNER = "maze-pettingzoo"
 
@@ -33,9 +34,8 @@ def make_game(options: PettingZooOptions) -> Any:
         source = _imported(source)
     if isinstance(source, (AECEnv, ParallelEnv, gymnasium.Env)):
         return as_turns(copy.deepcopy(source))
-    drawing = {} if options.render_mode is None else {"render_mode": options.render_mode}
     try:
-        return as_turns(source(**options.kwargs, **drawing))
+        return as_turns(source(**options.kwargs, **drawing_arguments(options.render_mode)))
     except TypeError as error:
         if "unexpected keyword" not in str(error):
             raise
