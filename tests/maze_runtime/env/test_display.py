@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from maze_runtime.env.display import drawing_arguments
+from maze_runtime.env.display import prepare_drawing
 
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "XDG_RUNTIME_DIR")
 
@@ -20,30 +20,30 @@ def _no_display(monkeypatch):
 
 
 def test_whoever_draws_into_memory_looks_for_no_display():
-    assert drawing_arguments("rgb_array") == {"render_mode": "rgb_array"}
+    assert prepare_drawing("rgb_array") == {"render_mode": "rgb_array"}
     assert os.environ["SDL_VIDEODRIVER"] == "dummy"
 
 
 def test_nothing_is_told_to_who_does_not_draw():
-    assert drawing_arguments(None) == {}
+    assert prepare_drawing(None) == {}
     assert "SDL_VIDEODRIVER" not in os.environ
 
 
 @pytest.mark.parametrize("mode", ["human", "rgb_array"])
 def test_a_display_is_used_where_there_is_one(monkeypatch, mode):
     monkeypatch.setenv("DISPLAY", ":0")
-    assert drawing_arguments(mode) == {"render_mode": mode}
+    assert prepare_drawing(mode) == {"render_mode": mode}
     assert "SDL_VIDEODRIVER" not in os.environ
 
 
 def test_a_window_needs_a_display():
-    drawing_arguments("human")
+    prepare_drawing("human")
     assert "SDL_VIDEODRIVER" not in os.environ
 
 
 def test_the_driver_that_the_user_chose_stays(monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "offscreen")
-    drawing_arguments("rgb_array")
+    prepare_drawing("rgb_array")
     assert os.environ["SDL_VIDEODRIVER"] == "offscreen"
 
 

@@ -16,7 +16,7 @@ from gymnasium.utils import EzPickle
 from maze_gym.known_packages import how_to_get
 from maze_gym.options import GymOptions
 from maze_kernel.errors import EnvError, RequestError
-from maze_runtime.env.display import drawing_arguments
+from maze_runtime.env.display import prepare_drawing
 
 OWNER = "maze-gym"
 
@@ -136,7 +136,7 @@ def _registered(env_id: str, options: GymOptions) -> gymnasium.Env[Any, Any]:
 
 
 def _keyword_arguments(options: GymOptions) -> dict[str, Any]:
-    return {**options.kwargs, **drawing_arguments(options.render_mode)}
+    return {**options.kwargs, **prepare_drawing(options.render_mode)}
 
 
 def _imported(name: str) -> Any:

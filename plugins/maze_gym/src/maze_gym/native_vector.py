@@ -33,7 +33,7 @@ from maze_gym.space_adapter import SpaceAdapter
 from maze_kernel.contracts.env import FLAT_KEY, PolicyKey
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
-from maze_runtime.env.display import drawing_arguments
+from maze_runtime.env.display import prepare_drawing
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.env.partial_reset import PartialResets
 from maze_runtime.env.tracebacks import ALONE, user_traceback
@@ -46,7 +46,7 @@ def make_vector_env(n_envs: int, options: GymOptions) -> NativeVectorEnv | None:
     spec = require_spec(options.id)
     if spec.vector_entry_point is None or spec.additional_wrappers:
         return None
-    kwargs = {**options.kwargs, **drawing_arguments(options.render_mode)}
+    kwargs = {**options.kwargs, **prepare_drawing(options.render_mode)}
     if options.max_episode_steps is not None:
         kwargs["max_episode_steps"] = options.max_episode_steps
     try:

@@ -17,7 +17,7 @@ from pettingzoo.utils.conversions import parallel_to_aec
 from maze_kernel.errors import EnvError, RequestError
 from maze_pettingzoo.gym_team import GymTeam
 from maze_pettingzoo.options import PettingZooOptions
-from maze_runtime.env.display import drawing_arguments
+from maze_runtime.env.display import prepare_drawing
 
 OWNER = "maze-pettingzoo"
 
@@ -35,7 +35,7 @@ def make_game(options: PettingZooOptions) -> Any:
     if isinstance(source, (AECEnv, ParallelEnv, gymnasium.Env)):
         return as_turns(copy.deepcopy(source))
     try:
-        return as_turns(source(**options.kwargs, **drawing_arguments(options.render_mode)))
+        return as_turns(source(**options.kwargs, **prepare_drawing(options.render_mode)))
     except TypeError as error:
         if "unexpected keyword" not in str(error):
             raise

@@ -8,11 +8,12 @@ import sys
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
-def drawing_arguments(render_mode: str | None) -> dict[str, str]:
-    """What an environment is built with so that it draws itself; nothing for None, which not every one takes.
+def prepare_drawing(render_mode: str | None) -> dict[str, str]:
+    """Make ready for an environment that draws itself; returns what it is built with: nothing for None, as few take it.
 
     Many games draw by SDL, which looks for a display even where they draw into memory alone, and prints an error where
-    there is none. It is told not to look, unless the user has chosen its driver.
+    there is none. Where there is none SDL is told not to look, unless the user has chosen its driver; that holds for
+    the process and those it starts.
     """
     if render_mode is None:
         return {}
