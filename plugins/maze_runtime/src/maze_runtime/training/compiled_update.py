@@ -60,6 +60,8 @@ def _options_on_cpu(flat: FlatParameters) -> dict[str, Any]:
     # The inputs were compared with those that the code is made for; comparing again takes a tenth of a small step
     options = {name: False for name in ("size_asserts", "alignment_asserts") if hasattr(config, name)}
     options["cpp_wrapper"] = True
+    if hasattr(config.cpp, "enable_floating_point_contract_flag"):
+        options["cpp.enable_floating_point_contract_flag"] = "fast"  # a product and a sum are one instruction
     if HAS_VECTORS:
         options |= _native_options(has_filters=any(parameter.dim() == 4 for parameter in flat.parameters))
     return options
