@@ -12,6 +12,8 @@ PEER = HERE.parent / ".peers"
 """An environment for the peers that do not run beside ours."""
 
 PEERS_APART = ("imitation==1.0.1", "numpy<2")
+CONSTRAINTS = ["--constraint", str(HERE.parent / "constraints.txt")]
+"""Name the build of torch for the CPU; by itself pip takes one with gigabytes of libraries for GPUs."""
 
 COMMANDS = [
     ["kinds.py", "--compile", "--memory"],
@@ -36,11 +38,10 @@ COMMANDS = [
 def main() -> None:
     """Install the peers and run every script."""
     install = [sys.executable, "-m", "pip", "install", "--quiet"]
-    constraints = ["--constraint", str(HERE.parent / "constraints.txt")]
-    subprocess.run([*install, *constraints, "--requirement", str(HERE / "requirements.txt")], check=True)
+    subprocess.run([*install, *CONSTRAINTS, "--requirement", str(HERE / "requirements.txt")], check=True)
     if not PEER.exists():
         venv.create(PEER, with_pip=True)
-        subprocess.run([str(PEER / "bin" / "pip"), "install", "--quiet", *PEERS_APART], check=True)
+    subprocess.run([str(PEER / "bin" / "pip"), "install", "--quiet", *CONSTRAINTS, *PEERS_APART], check=True)
     for command in COMMANDS:
         print(f"\n## {' '.join(command)}\n", flush=True)
         subprocess.run([sys.executable, str(HERE / command[0]), *command[1:]], check=True)
