@@ -58,6 +58,11 @@ class Row:
     decisions: bool = False
     elsewhere: bool = False
 
+    @property
+    def in_bfloat16(self) -> bool:
+        """Whether our side multiplies in bfloat16."""
+        return bool(self.experiment.get("model", {}).get("precision") == "bfloat16")
+
 
 def _ppo(env: str | Mapping[str, Any], n_envs: int = N_ENVS, **tables: Any) -> dict[str, Any]:
     trainer = {**PPO, **tables.pop("trainer", {})}

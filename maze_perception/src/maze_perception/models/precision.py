@@ -16,12 +16,12 @@ def with_precision(model: StructuredActorCritic, precision: Precision) -> Struct
     for network in model.modules():
         if isinstance(network, InferenceBlock):
             network.precision = torch.bfloat16
-    slow = "" if _processor_has_bfloat16() else ", for which this processor has no instructions: slow but on a GPU"
+    slow = "" if processor_has_bfloat16() else ", for which this processor has no instructions: slow but on a GPU"
     model.notes = (*model.notes, f"convolutions and matrix products are of {precision}{slow}")
     return model
 
 
-def _processor_has_bfloat16() -> bool:
+def processor_has_bfloat16() -> bool:
     """False where it is an x86 without such instructions; true where nobody knows."""
     found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     return found.get("architecture") != "x86_64" or bool(found.get("avx512_bf16") or found.get("amx_bf16"))
