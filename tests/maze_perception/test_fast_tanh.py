@@ -6,11 +6,18 @@ import torch
 from torch.func import grad, vmap
 
 from maze_kernel.config.load import select
+from maze_perception import fast_tanh
 from maze_perception.fast_tanh import FEWEST, MOST_THREADS, tanh_, written_out
 
 WRITTEN_OUT = 1.7
 """Units in the last place."""
 IN_NUMPY = 1.5
+
+
+@pytest.fixture(autouse=True)
+def _numpy_is_faster(monkeypatch):
+    """On every machine."""
+    monkeypatch.setattr(fast_tanh, "NUMPY_IS_FASTER", True)
 
 
 def many(*shape):
@@ -93,6 +100,12 @@ def test_other_numbers_are_left_to_torch():
     for dtype in (torch.float64, torch.bfloat16):
         x = many(FEWEST).to(dtype)
         assert torch.equal(tanh_(x.clone()), torch.tanh(x))
+
+
+def test_where_numpy_is_no_faster_all_are_left_to_torch(monkeypatch):
+    monkeypatch.setattr(fast_tanh, "NUMPY_IS_FASTER", False)
+    x = many(4 * FEWEST)
+    assert torch.equal(tanh_(x.clone()), torch.tanh(x))
 
 
 def test_many_numbers_are_left_to_the_threads_of_torch():
