@@ -58,7 +58,7 @@ def _options_on_cpu(flat: FlatParameters) -> dict[str, Any]:
     import torch._inductor.config as config  # loads the compiler, as what follows does
 
     # The inputs were compared with those that the code is made for; comparing again takes a tenth of a small step
-    options = {name: False for name in ("size_asserts", "alignment_asserts") if hasattr(config, name)}
+    options: dict[str, Any] = {name: False for name in ("size_asserts", "alignment_asserts") if hasattr(config, name)}
     options["cpp_wrapper"] = True
     if hasattr(config.cpp, "enable_floating_point_contract_flag"):
         options["cpp.enable_floating_point_contract_flag"] = "fast"  # a product and a sum are one instruction
