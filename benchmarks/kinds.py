@@ -130,7 +130,7 @@ def _known(old: str) -> dict[str, list[str]]:
 
 
 def _that_fit() -> list[str]:
-    """Every row, without those in bfloat16 where the processor has no instructions: they would take hours."""
+    """Every row, without those in bfloat16 where the processor has no instructions: they take twenty minutes each."""
     # Here, so that `alone` measures a peer without our library
     from maze_perception.models.precision import processor_has_bfloat16
 

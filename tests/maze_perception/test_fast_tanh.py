@@ -50,6 +50,14 @@ def test_what_is_written_out_is_as_near():
     assert found.abs().max() == 1.0
 
 
+def test_it_stays_as_near_where_products_and_sums_are_joined():
+    """As updates are compiled."""
+    options = {"cpp.enable_floating_point_contract_flag": "fast"}
+    found = torch.compile(lambda x: written_out(x), fullgraph=True, options=options)(everywhere())
+    assert errors(found, everywhere()).max() < WRITTEN_OUT
+    assert found.abs().max() == 1.0
+
+
 def test_nan_stays_nan_and_infinity_is_one():
     x = many(FEWEST)
     x[:3] = torch.tensor([float("nan"), float("inf"), -float("inf")])

@@ -95,7 +95,8 @@ def written_out(x: Tensor) -> Tensor:
     # tanh |x| = |x| − rest / divisor
     near_rest = ((square + 189.0) * square + 3_465.0) * square * size
     near_divisor = ((square + 210.0) * square + 4_725.0) * square + 10_395.0
-    # tanh(|x| / 2) = above / below, and 1 − tanh |x| = (1 − t)² / (1 + t²) with that as t; errors of t fade with 1 − t
+    # t = tanh(|x| / 2) = above / below, either taken 64 times. As 1 − tanh |x| = (1 − t)² / (1 + t²), what t is off by
+    # fades with 1 − t
     above = (((0.5 * square + 756.0) * square + 138_600.0) * square + 4_324_320.0) * size
     below = ((28.0 * square + 12_600.0) * square + 997_920.0) * square + 8_648_640.0
     apart = below - above
