@@ -125,6 +125,7 @@ MODULES = {
             "maze_perception.inference",
             "maze_runtime.models.actor_critic",
             "maze_runtime.models.same_operations",
+            "maze_runtime.models.two_at_once",
             "maze_runtime.models.known_derivatives",
             "maze_runtime.models.network_policy",
             "maze_runtime.models.policy_wrapper",

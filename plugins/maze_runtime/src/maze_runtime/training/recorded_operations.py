@@ -57,6 +57,17 @@ class Operation(NamedTuple):
         """The slots of its arguments."""
         return {slot.index for slot in _slots_in((self.args, self.kwargs))}
 
+    def gives(self) -> set[int]:
+        """The slots of its results."""
+        return {slot.index for slot in _slots_in(self.written)}
+
+    def changes(self) -> set[int]:
+        """The slots of those of its arguments that it writes to."""
+        arguments = self.function._schema.arguments
+        named = [*zip((one.name for one in arguments), self.args, strict=False), *self.kwargs.items()]
+        written = {one.name for one in arguments if one.alias_info is not None and one.alias_info.is_write}
+        return {slot.index for name, value in named if name in written for slot in _slots_in(value)}
+
     def views(self) -> int | None:
         """The slot of its result, if it is its first argument looked at in another way, which moves no number."""
         returns = self.function._schema.returns
@@ -166,7 +177,7 @@ def _spent(operations: Sequence[Operation], needed: set[int]) -> tuple[tuple[int
     """For each operation the slots that nothing reads after it, but for those that are needed in the end."""
     seen, spent = set(needed), []
     for own in reversed(operations):
-        used = own.read() | {slot.index for slot in _slots_in(own.written)}
+        used = own.read() | own.gives()
         spent.append(tuple(sorted(used - seen)))
         seen |= used
     return tuple(spent[::-1])

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from maze_runtime.training.operation_pairs import in_pairs
 from maze_runtime.training.recorded_operations import Operation, Operations, Slot, simplified
 
 Replay = Callable[..., Tensor]
@@ -40,6 +41,7 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._operations: list[Operation] = []
         self._slots: Any = WeakTensorKeyDictionary()
         self._n_slots = self._n_bytes = 0
+        self._shapes: dict[int, tuple[int, ...]] = {}
         self._constants: dict[int, Tensor] = {}
         self._is_refused = False
         for tensor in (*fixed, *inputs):
@@ -81,7 +83,9 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._is_refused or not is_whole or not pays:
             return None
         slots, last = [self._slots[tensor] for tensor in gradients], self._slots[statistics]
-        operations = simplified(self._operations, slots, last, {*range(n_fixed), *self._constants})
+        operations = simplified(
+            in_pairs(self._operations, self._shapes), slots, last, {*range(n_fixed), *self._constants}
+        )
         known = _known(operations, self._constants | dict(enumerate(fixed)))
         run = _runner(operations, [*known, *range(n_fixed, n_fixed + len(inputs))])
         gradient = torch.cat([own.reshape(-1) for own in gradients])
@@ -97,6 +101,7 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _add(self, tensor: Tensor) -> int:
         slot = self._slots[tensor] = self._n_slots
+        self._shapes[slot] = tuple(tensor.shape)
         self._n_slots += 1
         return slot
 

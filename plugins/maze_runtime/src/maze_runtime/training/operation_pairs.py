@@ -1,0 +1,109 @@
+"""Recorded operations that are run two at a time.
+
+Actor and critic have their own networks, often alike. What they compute does not wait for each other, but one stands
+behind the other in a recording; so whatever depends on the first run is put off until the second one has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from maze_runtime.models.two_at_once import of_two
+from maze_runtime.training.recorded_operations import Operation, Slot
+
+Shapes = Mapping[int, tuple[int, ...]]
+"""Shapes of tensors, by slot."""
+
+
+def in_pairs(operations: Sequence[Operation], shapes: Shapes) -> list[Operation]:
+    """The same calculation with one operation in the place of two, where `two_at_once` has one for both."""
+    if all(of_two(own.function) is None for own in operations):
+        return list(operations)
+    memory, waiting, done = _Memory(operations), list(operations), list[Operation]()
+    while waiting:
+        own = waiting.pop(0)
+        if of_two(own.function) is not None:
+            own, waiting = _with_partner(own, waiting, shapes, memory, done)
+        done.append(own)
+    return done
+
+
+class _Memory:
+    """Which slots are views of the same memory."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._source: dict[int, int] = {}
+        for own in operations:
+            if any(one.alias_info is not None for one in own.function._schema.returns):
+                sources = self.of(own.read())
+                for slot in (*own.gives(), *sources):
+                    self._source.setdefault(self._of(slot), min(sources))
+
+    def of(self, slots: Iterable[int]) -> set[int]:
+        return {self._of(slot) for slot in slots}
+
+    def _of(self, slot: int) -> int:
+        while (source := self._source.get(slot, slot)) != slot:
+            slot = source
+        return slot
+
+
+class _PutOff:
+    """Operations that have to wait for another one, beginning with that one itself."""
+
+    def __init__(self, first: Operation, memory: _Memory) -> None:
+        self._memory, self.operations = memory, list[Operation]()
+        self._given, self._touched, self._changed = first.gives(), memory.of(first.read()), set[int]()
+
+    def waits(self, own: Operation) -> bool:
+        """Whether an operation that comes behind these has to stay behind them; it is then one of them."""
+        changed = self._memory.of(own.changes())
+        touched = self._memory.of(own.read())
+        waits = bool(own.read() & self._given or changed & self._touched or touched & self._changed)
+        if waits:
+            self._given |= own.gives()
+            self._touched |= touched
+            self._changed |= changed
+            self.operations.append(own)
+        return waits
+
+
+def _with_partner(
+    own: Operation, later: list[Operation], shapes: Shapes, memory: _Memory, done: list[Operation]
+) -> tuple[Operation, list[Operation]]:
+    """One operation for this run and a later one that does not wait for it, if there is one, and what comes behind.
+
+    What has to come before both is appended to `done`.
+    """
+    before, put_off = list[Operation](), _PutOff(own, memory)
+    for n, other in enumerate(later):
+        if torch.Tag.nondeterministic_seeded in other.function.tags:
+            break  # what is drawn is drawn in the same order
+        if put_off.waits(other):
+            continue
+        if _are_alike(own, other, shapes):
+            done += before
+            return _both(own, other), [*put_off.operations, *later[n + 1 :]]
+        before.append(other)
+    return own, later
+
+
+def _are_alike(one: Operation, other: Operation, shapes: Shapes) -> bool:
+    def form(operation: Operation) -> list[Any]:
+        return [shapes[own.index] if isinstance(own, Slot) else own for own in operation.args]
+
+    return one.function is other.function and form(one) == form(other) and not one.kwargs and not other.kwargs
+
+
+def _both(one: Operation, other: Operation) -> Operation:
+    tensors = [[own for own in operation.args if isinstance(own, Slot)] for operation in (one, other)]
+    rest = [own for own in one.args if not isinstance(own, Slot)]
+    written = [own for operation in (one, other) for own in _listed(operation.written)]
+    return Operation(of_two(one.function), [*tensors, *rest], {}, written)
+
+
+def _listed(written: Any) -> list[Any]:
+    return written if isinstance(written, list) else [written]
