@@ -56,6 +56,35 @@ def test_values_and_gradients_are_those_of_the_steps(cell, n_steps, n_sequences,
         torch.testing.assert_close(one / scale, plain / scale, **TOLERANCES[dtype])
 
 
+@pytest.mark.parametrize("others_end", [False, True])
+@pytest.mark.parametrize("share_of_ends", [0.0, 0.1, 0.7])
+@pytest.mark.parametrize(("n_steps", "n_sequences", "n_hidden"), [(2, 1, 5), (30, 2, 64), (60, 3, 41)])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_two_layers_side_by_side_are_each_alone_bit_for_bit(
+    cell, n_steps, n_sequences, n_hidden, share_of_ends, others_end
+):
+    """Also where the second one's episodes end at other steps, so that they are taken one behind the other."""
+    torch.manual_seed(3)
+    rows, operations = N_GATES[cell] * n_hidden, torch.ops.maze_blocks_recurrent
+    keep = (torch.rand(n_steps, n_sequences, 1) >= share_of_ends).float()
+    layers = [
+        [
+            torch.randn(n_steps, n_sequences, rows),
+            torch.randn(n_sequences, N_STATES[cell] * n_hidden),
+            keep if k == 0 or not others_end else keep.flip(0),
+            torch.randn(rows, n_hidden) / n_hidden**0.5,
+            torch.randn(rows),
+        ]
+        for k in range(2)
+    ]
+    alone = [operations.replay(*layer, cell) for layer in layers]
+    together = operations.replay_two(*layers, cell)
+    assert all(map(torch.equal, [own for one in alone for own in one], together))
+    back = [[torch.randn_like(given[0]), *layer[1:4], *given] for layer, given in zip(layers, alone, strict=True)]
+    alone = [operations.replay_back(*layer, cell) for layer in back]
+    assert all(map(torch.equal, [own for one in alone for own in one], operations.replay_two_back(*back, cell)))
+
+
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_the_gradient_agrees_with_differences(cell):
     gates, state, keep, weight, bias = arguments(cell, 3, n_sequences=2, n_hidden=2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from maze_blocks_recurrent import layers
+from maze_blocks_recurrent import layers, sequence_arrays
 from maze_blocks_recurrent.sequence_op import advance_steps
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
@@ -97,6 +97,14 @@ CELLS = {
 }
 
 
+def counting(function, n_layers):
+    def counted(cell, layers, keep):
+        n_layers.append(len(layers))
+        return function(cell, layers, keep)
+
+    return counted
+
+
 @pytest.mark.parametrize("n_steps", [12, 64], ids=["short", "folded"])
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("trainer", ["ppo", "a2c"])
@@ -108,9 +116,13 @@ def test_recorded_gradients_are_the_plain_ones_bit_for_bit(everything, monkeypat
         "trainer": {"use": trainer, "n_rollout_steps": n_steps, "epoch_length": 30, **own},
     }
     recorded, plain = (started(data, everything) for _ in range(2))
+    n_layers = []
+    for way in ("replay", "replay_gradients"):
+        monkeypatch.setattr(sequence_arrays, way, counting(getattr(sequence_arrays, way), n_layers))
     recorded.train_epoch()
     gradient = recorded._gradient_step._recorded
     assert [form.replay is not None for form in gradient._forms.values()] == [True]
+    assert n_layers[-1] == 2  # actor and critic side by side
     monkeypatch.setattr(recorded_gradient, "N_PLAIN", 10**9)
     plain.train_epoch()
     assert torch.equal(recorded._gradient_step.flat.data, plain._gradient_step.flat.data)

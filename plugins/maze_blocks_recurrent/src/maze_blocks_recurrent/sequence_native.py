@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from maze_blocks_recurrent.sequence_arrays import Advanced, Gradients, before_each_step, outer
+from maze_blocks_recurrent.sequence_layers import Advanced, Gradients, Layer, WayBack, before_each_step, outer
 from maze_runtime.native.library import build_library
 
 SOURCE = Path(__file__).with_name("sequence.cpp")
 
 
 class NativeSteps:
-    """The functions of `sequence_arrays` by the same names, with the same arguments and results.
+    """The functions of `sequence_arrays` for one layer by the same names, with the same arguments and results.
 
     Args:
         library: `sequence.cpp`, compiled.
@@ -29,50 +29,43 @@ class NativeSteps:
     def __init__(self, library: Any) -> None:
         self._library = library
 
-    def lstm_forward(
-        self, inputs: np.ndarray, state: np.ndarray, keep: np.ndarray, weight: np.ndarray, bias: np.ndarray
-    ) -> Advanced:
-        """See `sequence_arrays.lstm_forward`."""
-        gates, states = inputs + bias, np.empty((*inputs.shape[:2], state.shape[1]), np.float32)
-        self._call("lstm_forward", inputs, weight, gates, state, keep, np.ascontiguousarray(weight.T), states)
-        return Advanced(states, gates)
+    def kept_shape(self, cell: str, n_steps: int, n_sequences: int, n_hidden: int) -> tuple[int, ...]:
+        """Of the gates: of a GRU r, z, n and behind them U h of n with its bias."""
+        del cell
+        return n_steps, n_sequences, 4 * n_hidden
 
-    def lstm_backward(
-        self, grad: np.ndarray, state: np.ndarray, keep: np.ndarray, weight: np.ndarray, forward: Advanced
-    ) -> Gradients:
-        """See `sequence_arrays.lstm_backward`."""
-        before = before_each_step(state, forward.states, keep)
-        in_gates, carried = np.empty_like(forward.gates), np.empty(state.shape, np.float32)
-        given = (forward.gates, forward.states, before, keep, weight)
-        self._call("lstm_backward", grad, weight, grad, *given, in_gates, carried)
-        rows = in_gates.reshape(-1, in_gates.shape[-1])
-        return Gradients(in_gates, carried, outer(rows, before[..., : weight.shape[1]]), rows.sum(0))
-
-    def gru_forward(
-        self, inputs: np.ndarray, state: np.ndarray, keep: np.ndarray, weight: np.ndarray, bias: np.ndarray
-    ) -> Advanced:
-        """See `sequence_arrays.gru_forward`."""
+    def advance(self, cell: str, layer: Layer, keep: np.ndarray) -> Advanced:
+        """See `sequence_arrays.advance`."""
+        inputs, state, weight, bias = layer
+        bias = np.zeros(len(weight), np.float32) if bias is None else bias
+        states = np.empty((*inputs.shape[:2], state.shape[1]), np.float32)
+        transposed = np.ascontiguousarray(weight.T)
+        if cell == "lstm":
+            gates = inputs + bias
+            self._call("lstm_forward", inputs, weight, gates, state, keep, transposed, states)
+            return Advanced(states, gates)
         n_hidden = weight.shape[1]
         gates = np.empty((*inputs.shape[:2], 4 * n_hidden), np.float32)
         gates[..., : 3 * n_hidden] = inputs
         gates[..., : 2 * n_hidden] += bias[: 2 * n_hidden]
-        states = np.empty((*inputs.shape[:2], n_hidden), np.float32)
-        given = (state, keep, np.ascontiguousarray(weight.T), bias[2 * n_hidden :])
-        self._call("gru_forward", inputs, weight, gates, *given, states)
+        self._call("gru_forward", inputs, weight, gates, state, keep, transposed, bias[2 * n_hidden :], states)
         return Advanced(states, gates)
 
-    def gru_backward(
-        self, grad: np.ndarray, state: np.ndarray, keep: np.ndarray, weight: np.ndarray, forward: Advanced
-    ) -> Gradients:
-        """See `sequence_arrays.gru_backward`."""
-        before = before_each_step(state, forward.states, keep)
-        shape = (*grad.shape[:2], weight.shape[0])
-        in_inputs, in_recurrent = np.empty(shape, np.float32), np.empty(shape, np.float32)
-        carried = np.empty(state.shape, np.float32)
-        given = (forward.gates, before, keep, weight)
-        self._call("gru_backward", grad, weight, grad, *given, in_inputs, in_recurrent, carried)
-        rows = in_recurrent.reshape(-1, shape[-1])
-        return Gradients(in_inputs, carried, outer(rows, before), rows.sum(0))
+    def advance_gradients(self, cell: str, layer: WayBack, keep: np.ndarray) -> Gradients:
+        """See `sequence_arrays.advance_gradients`."""
+        grad, state, weight, (states, gates) = layer
+        before, carried = before_each_step(state, states, keep), np.empty(state.shape, np.float32)
+        in_inputs = in_recurrent = np.empty((*grad.shape[:2], len(weight)), np.float32)
+        if cell == "lstm":
+            given = (grad, gates, states, before, keep, weight)
+            self._call("lstm_backward", grad, weight, *given, in_inputs, carried)
+        else:
+            in_recurrent = np.empty_like(in_inputs)
+            self._call(
+                "gru_backward", grad, weight, grad, gates, before, keep, weight, in_inputs, in_recurrent, carried
+            )
+        rows = in_recurrent.reshape(-1, len(weight))
+        return Gradients(in_inputs, carried, outer(rows, before[..., : weight.shape[1]]), rows.sum(0))
 
     def _call(self, name: str, steps: np.ndarray, weight: np.ndarray, *arrays: np.ndarray) -> None:
         """Call a function with T, B, H and the places of arrays; those that it writes to have no gaps already."""

@@ -8,6 +8,7 @@ are computed at once from the states on the way back, and then gradients go back
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,7 +16,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from maze_blocks_recurrent import sequence_arrays as arrays
+from maze_blocks_recurrent.sequence_layers import Advanced, Layer, WayBack
 from maze_blocks_recurrent.sequence_native import native_steps
+from maze_runtime.models.two_at_once import two_at_once
 
 
 def lstm_step(gates: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
@@ -116,25 +119,23 @@ class _Replay(torch.autograd.Function):
 def _replay_on_arrays(
     gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, cell: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    found = arrays.replay(cell, *(tensor.numpy() for tensor in (gates, state, keep, weight, bias)))
-    states, folded, kept = map(torch.from_numpy, found)
+    layer = Layer(*(tensor.numpy() for tensor in (gates, state, weight, bias)))
+    states, folded, kept = map(torch.from_numpy, arrays.replay(cell, [layer], keep.numpy())[0])
     return states, folded, kept
 
 
 def _replay_back_on_arrays(
-    grad: Tensor,
-    state: Tensor,
-    keep: Tensor,
-    weight: Tensor,
-    states: Tensor,
-    folded: Tensor,
-    kept: Tensor,
-    cell: str,
+    grad: Tensor, state: Tensor, keep: Tensor, weight: Tensor, states: Tensor, folded: Tensor, kept: Tensor, cell: str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    forward = arrays.Replayed(states.numpy(), folded.numpy(), kept.numpy())
-    given = (tensor.numpy() for tensor in (grad, state, keep, weight))
-    in_gates, in_state, in_weight, in_bias = map(torch.from_numpy, arrays.replay_gradients(cell, *given, forward))
+    layer = _way_back(grad, state, weight, states, folded, kept)
+    found = arrays.replay_gradients(cell, [layer], keep.numpy())[0]
+    in_gates, in_state, in_weight, in_bias = map(torch.from_numpy, found)
     return in_gates, in_state, in_weight, in_bias
+
+
+def _way_back(grad: Tensor, state: Tensor, weight: Tensor, states: Tensor, folded: Tensor, kept: Tensor) -> WayBack:
+    taken = folded if folded.numel() else states
+    return WayBack(grad.numpy(), state.numpy(), weight.numpy(), Advanced(taken.numpy(), kept.numpy()))
 
 
 # The same as operations that a recording of the gradient writes down. Defined piece by piece, for `custom_op` brings in
@@ -152,6 +153,36 @@ torch.library.define(
 )
 torch.library.impl("maze_blocks_recurrent::replay_back", "CPU", _replay_back_on_arrays)
 _replay_back = torch.ops.maze_blocks_recurrent.replay_back.default
+
+
+def _replay_two(first: Sequence[Tensor], second: Sequence[Tensor], cell: str) -> list[Tensor]:
+    """`replay` of two layers; side by side where their episodes begin at the same steps, as actor's and critic's do."""
+    if not torch.equal(first[2], second[2]):
+        return [*_replay_on_arrays(*first, cell), *_replay_on_arrays(*second, cell)]
+    layers = [
+        Layer(*(own.numpy() for own in (gates, state, weight, bias)))
+        for gates, state, _, weight, bias in (first, second)
+    ]
+    found = arrays.replay(cell, layers, first[2].numpy())
+    return [torch.from_numpy(own) for one in found for own in one]
+
+
+def _replay_two_back(first: Sequence[Tensor], second: Sequence[Tensor], cell: str) -> list[Tensor]:
+    """`replay_back` of two layers, likewise."""
+    if not torch.equal(first[2], second[2]):
+        return [*_replay_back_on_arrays(*first, cell), *_replay_back_on_arrays(*second, cell)]
+    layers = [_way_back(grad, state, *others) for grad, state, _, *others in (first, second)]
+    found = arrays.replay_gradients(cell, layers, first[2].numpy())
+    return [torch.from_numpy(own) for one in found for own in one]
+
+
+for _name, _of_two, _of_one in (
+    ("replay_two", _replay_two, _replay),
+    ("replay_two_back", _replay_two_back, _replay_back),
+):
+    torch.library.define(f"maze_blocks_recurrent::{_name}", "(Tensor[] first, Tensor[] second, str cell) -> Tensor[]")
+    torch.library.impl(f"maze_blocks_recurrent::{_name}", "CPU", _of_two)
+    two_at_once(_of_one, getattr(torch.ops.maze_blocks_recurrent, _name).default)
 
 
 class _Advance(torch.autograd.Function):
@@ -186,17 +217,17 @@ def _forward(
     steps = _steps_on_arrays(gates, native=native)
     if steps is None:
         return advance_steps(gates, state, keep, weight, bias, cell), gates.new_empty(0)
-    run = steps.lstm_forward if cell == "lstm" else steps.gru_forward
-    states, kept = run(*(tensor.detach().numpy() for tensor in (gates, state, keep, weight, bias)))
+    layer = Layer(*(tensor.detach().numpy() for tensor in (gates, state, weight, bias)))
+    states, kept = steps.advance(cell, layer, keep.detach().numpy())
     return torch.from_numpy(states), torch.from_numpy(kept)
 
 
 @_forward.register_fake
 def _(
-    gates: Tensor, state: Tensor, _keep: Tensor, weight: Tensor, _bias: Tensor, _cell: str, native: bool
+    gates: Tensor, state: Tensor, _keep: Tensor, weight: Tensor, _bias: Tensor, cell: str, native: bool
 ) -> tuple[Tensor, Tensor]:
-    states = gates.new_empty((gates.shape[0], *state.shape))
-    kept = (0,) if _steps_on_arrays(gates, native=native) is None else (*gates.shape[:2], 4 * weight.shape[1])
+    states, steps = gates.new_empty((gates.shape[0], *state.shape)), _steps_on_arrays(gates, native=native)
+    kept = (0,) if steps is None else steps.kept_shape(cell, *gates.shape[:2], weight.shape[1])
     return states, gates.new_empty(kept)
 
 
@@ -216,9 +247,9 @@ def _backward(
     """Gradients of gates, first state, weight and bias from those (T, B, S) of the states."""
     steps = _steps_on_arrays(gates, native=native)
     if steps is not None:
-        run = steps.lstm_backward if cell == "lstm" else steps.gru_backward
-        forward = arrays.Advanced(states.numpy(), kept.numpy())
-        found = run(*(tensor.numpy() for tensor in (grad, state, keep, weight)), forward)
+        forward = Advanced(states.numpy(), kept.numpy())
+        layer = WayBack(grad.numpy(), state.numpy(), weight.numpy(), forward)
+        found = steps.advance_gradients(cell, layer, keep.numpy())
         return tuple(torch.from_numpy(array) for array in found)  # type: ignore[return-value]
     before = torch.cat([state[None], states[:-1]]) * keep
     hidden = before[..., : weight.shape[1]]
