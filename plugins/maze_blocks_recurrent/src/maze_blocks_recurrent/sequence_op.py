@@ -8,17 +8,15 @@ are computed at once from the states on the way back, and then gradients go back
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from maze_blocks_recurrent import sequence_arrays as arrays
 from maze_blocks_recurrent.sequence_layers import Advanced, Layer, WayBack
 from maze_blocks_recurrent.sequence_native import native_steps
-from maze_runtime.models.two_at_once import two_at_once
+from maze_blocks_recurrent.sequence_replay import Replay
 
 
 def lstm_step(gates: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,7 +80,7 @@ def advance_as_one(
     given = weight.new_zeros(weight.shape[0]) if bias is None else bias
     states: Tensor
     if not native and _is_plain(gates) and _steps_on_arrays(gates, native=False) is not None:
-        states = _Replay.apply(gates, state, keep, weight, given, cell)
+        states = Replay.apply(gates, state, keep, weight, given, cell)
         return states
     states, _ = _Advance.apply(gates, state, keep, weight, given, cell, native)
     return states
@@ -93,96 +91,6 @@ def _is_plain(tensor: Tensor) -> bool:
     if torch.compiler.is_compiling() or type(tensor) is not Tensor:
         return False
     return not torch._C._are_functorch_transforms_active()
-
-
-class _Replay(torch.autograd.Function):
-    """For updates that are not compiled: without the calls that make an operation known to torch, unless it records."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, cell: str
-    ) -> Tensor:
-        ctx.cell, ctx.is_recorded = cell, _get_current_dispatch_mode() is not None
-        run = _replay if ctx.is_recorded else _replay_on_arrays
-        states, folded, kept = run(gates, state, keep, weight.detach(), bias, cell)
-        ctx.save_for_backward(state, keep, weight, states, folded, kept)
-        return states
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Any:  # type: ignore[override]
-        run = _replay_back if ctx.is_recorded else _replay_back_on_arrays
-        in_gates, in_state, in_weight, in_bias = run(grad, *(own.detach() for own in ctx.saved_tensors), ctx.cell)
-        return in_gates, in_state, None, in_weight, in_bias, None
-
-
-def _replay_on_arrays(
-    gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, cell: str
-) -> tuple[Tensor, Tensor, Tensor]:
-    layer = Layer(*(tensor.numpy() for tensor in (gates, state, weight, bias)))
-    states, folded, kept = map(torch.from_numpy, arrays.replay(cell, [layer], keep.numpy())[0])
-    return states, folded, kept
-
-
-def _replay_back_on_arrays(
-    grad: Tensor, state: Tensor, keep: Tensor, weight: Tensor, states: Tensor, folded: Tensor, kept: Tensor, cell: str
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    layer = _way_back(grad, state, weight, states, folded, kept)
-    found = arrays.replay_gradients(cell, [layer], keep.numpy())[0]
-    in_gates, in_state, in_weight, in_bias = map(torch.from_numpy, found)
-    return in_gates, in_state, in_weight, in_bias
-
-
-def _way_back(grad: Tensor, state: Tensor, weight: Tensor, states: Tensor, folded: Tensor, kept: Tensor) -> WayBack:
-    taken = folded if folded.numel() else states
-    return WayBack(grad.numpy(), state.numpy(), weight.numpy(), Advanced(taken.numpy(), kept.numpy()))
-
-
-# The same as operations that a recording of the gradient writes down. Defined piece by piece, for `custom_op` brings in
-# the compiler, 65 MiB of it, with the first call.
-torch.library.define(
-    "maze_blocks_recurrent::replay",
-    "(Tensor gates, Tensor state, Tensor keep, Tensor weight, Tensor bias, str cell) -> (Tensor, Tensor, Tensor)",
-)
-torch.library.impl("maze_blocks_recurrent::replay", "CPU", _replay_on_arrays)
-_replay = torch.ops.maze_blocks_recurrent.replay.default
-torch.library.define(
-    "maze_blocks_recurrent::replay_back",
-    "(Tensor grad, Tensor state, Tensor keep, Tensor weight, Tensor states, Tensor folded, Tensor kept, str cell)"
-    " -> (Tensor, Tensor, Tensor, Tensor)",
-)
-torch.library.impl("maze_blocks_recurrent::replay_back", "CPU", _replay_back_on_arrays)
-_replay_back = torch.ops.maze_blocks_recurrent.replay_back.default
-
-
-def _replay_two(first: Sequence[Tensor], second: Sequence[Tensor], cell: str) -> list[Tensor]:
-    """`replay` of two layers; side by side where their episodes begin at the same steps, as actor's and critic's do."""
-    if not torch.equal(first[2], second[2]):
-        return [*_replay_on_arrays(*first, cell), *_replay_on_arrays(*second, cell)]
-    layers = [
-        Layer(*(own.numpy() for own in (gates, state, weight, bias)))
-        for gates, state, _, weight, bias in (first, second)
-    ]
-    found = arrays.replay(cell, layers, first[2].numpy())
-    return [torch.from_numpy(own) for one in found for own in one]
-
-
-def _replay_two_back(first: Sequence[Tensor], second: Sequence[Tensor], cell: str) -> list[Tensor]:
-    """`replay_back` of two layers, likewise."""
-    if not torch.equal(first[2], second[2]):
-        return [*_replay_back_on_arrays(*first, cell), *_replay_back_on_arrays(*second, cell)]
-    layers = [_way_back(grad, state, *others) for grad, state, _, *others in (first, second)]
-    found = arrays.replay_gradients(cell, layers, first[2].numpy())
-    return [torch.from_numpy(own) for one in found for own in one]
-
-
-for _name, _of_two, _of_one in (
-    ("replay_two", _replay_two, _replay),
-    ("replay_two_back", _replay_two_back, _replay_back),
-):
-    torch.library.define(f"maze_blocks_recurrent::{_name}", "(Tensor[] first, Tensor[] second, str cell) -> Tensor[]")
-    torch.library.impl(f"maze_blocks_recurrent::{_name}", "CPU", _of_two)
-    two_at_once(_of_one, getattr(torch.ops.maze_blocks_recurrent, _name).default)
 
 
 class _Advance(torch.autograd.Function):
