@@ -38,37 +38,41 @@ class _Memory:
         self._source: dict[int, int] = {}
         for own in operations:
             if any(one.alias_info is not None for one in own.function._schema.returns):
-                sources = self.of(own.read())
-                for slot in (*own.gives(), *sources):
-                    self._source.setdefault(self._of(slot), min(sources))
+                first, *others = sorted(self.of(own.read() | own.gives()))
+                self._source |= dict.fromkeys(others, first)
 
     def of(self, slots: Iterable[int]) -> set[int]:
-        return {self._of(slot) for slot in slots}
+        """The slots that were there first, one for each memory."""
+        return {self._first(slot) for slot in slots}
 
-    def _of(self, slot: int) -> int:
-        while (source := self._source.get(slot, slot)) != slot:
-            slot = source
+    def _first(self, slot: int) -> int:
+        while slot in self._source:
+            slot = self._source[slot]
         return slot
 
 
 class _PutOff:
-    """Operations that have to wait for another one, beginning with that one itself."""
+    """Operations that come behind another one, because they have to; that one itself is none of them."""
 
     def __init__(self, first: Operation, memory: _Memory) -> None:
         self._memory, self.operations = memory, list[Operation]()
-        self._given, self._touched, self._changed = first.gives(), memory.of(first.read()), set[int]()
+        self._given, self._touched, self._changed = set[int](), set[int](), set[int]()
+        self._note(first)
 
-    def waits(self, own: Operation) -> bool:
-        """Whether an operation that comes behind these has to stay behind them; it is then one of them."""
-        changed = self._memory.of(own.changes())
-        touched = self._memory.of(own.read())
-        waits = bool(own.read() & self._given or changed & self._touched or touched & self._changed)
-        if waits:
-            self._given |= own.gives()
-            self._touched |= touched
-            self._changed |= changed
-            self.operations.append(own)
-        return waits
+    def has_to_follow(self, own: Operation) -> bool:
+        """Whether an operation reads what these give, changes what they read, or reads what they change."""
+        touched, changed = self._memory.of(own.read()), self._memory.of(own.changes())
+        return bool(own.read() & self._given or changed & self._touched or touched & self._changed)
+
+    def append(self, own: Operation) -> None:
+        """One more."""
+        self.operations.append(own)
+        self._note(own)
+
+    def _note(self, own: Operation) -> None:
+        self._given |= own.gives()
+        self._touched |= self._memory.of(own.read() | own.gives())
+        self._changed |= self._memory.of(own.changes())
 
 
 def _with_partner(
@@ -82,12 +86,13 @@ def _with_partner(
     for n, other in enumerate(later):
         if torch.Tag.nondeterministic_seeded in other.function.tags:
             break  # what is drawn is drawn in the same order
-        if put_off.waits(other):
-            continue
-        if _are_alike(own, other, shapes):
+        if put_off.has_to_follow(other):
+            put_off.append(other)
+        elif _are_alike(own, other, shapes):
             done += before
             return _both(own, other), [*put_off.operations, *later[n + 1 :]]
-        before.append(other)
+        else:
+            before.append(other)
     return own, later
 
 
