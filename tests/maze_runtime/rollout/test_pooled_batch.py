@@ -311,6 +311,35 @@ def test_a_trainer_that_takes_single_steps_is_refused_before_there_is_a_run(trai
     assert (seen, list(tmp_path.iterdir())) == ([], [])
 
 
+WITHOUT_WORKERS = """
+name = "modes"
+[env]
+use = "gym"
+id = "CartPole-v1"
+[vector]
+n_envs = 2
+mode = "workers"
+[trainer]
+use = "ppo"
+"""
+
+
+def test_checking_a_file_refuses_what_training_would(maze, tmp_path):
+    (tmp_path / "modes.toml").write_text(WITHOUT_WORKERS)
+    for command in ("check", "train"):
+        refused = maze(command, "modes.toml")
+        assert refused.exit_code == 2
+        assert "modes.toml:8:" in refused.output
+        assert "no [workers] table" in refused.output
+        assert "ok (" not in refused.output
+    assert not (tmp_path / "runs").exists()
+    pool = ["--set", 'workers.use="inline"']
+    assert "modes.toml: ok (modes: env gym," in maze("check", "modes.toml", *pool).output
+    refused = maze("check", "modes.toml", *pool, "--set", 'trainer.use="dqn"')
+    assert refused.exit_code == 2
+    assert "takes single steps" in refused.output
+
+
 def test_a_trainer_that_lets_workers_collect_may_have_a_run(trained_by, kernel, tmp_path):
     TrainingRun(trained_by(Collects), kernel, run_dir=tmp_path / "run")
     assert (tmp_path / "run").is_dir()

@@ -38,14 +38,14 @@ def check(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the first episode, with --steps.")] = 0,
 ) -> None:
     """Check an experiment file and show every problem; with --steps also its environment."""
-    is_file = file.exists() or file.suffix == ".toml"
-    if is_file:
-        show_valid(file, read_experiment(file, tuple(overrides or ())).experiment)
-    if steps is not None or not is_file:
-        from maze_kernel.cli.app import find_command
-        from maze_kernel.loader import Kernel
+    from maze_kernel.cli.app import find_command
+    from maze_kernel.loader import Kernel
 
-        catalog = Kernel.installed(report=False).catalog
+    catalog = Kernel.installed(report=False).catalog
+    is_file = file.exists() or file.suffix == ".toml"
+    if is_file and steps is None and "check-env" not in [one.component.name for one in catalog.entries("command")]:
+        show_valid(file, read_experiment(file, tuple(overrides or ())).experiment)  # the kernel alone
+    else:
         catalog.load(find_command(catalog, "check-env"))(file, overrides, steps, seed)
 
 

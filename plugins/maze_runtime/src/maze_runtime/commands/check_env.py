@@ -1,7 +1,8 @@
-"""`maze check-env`, also the second half of `maze check FILE --steps N` and all of `maze check ENV`."""
+"""`maze check-env`, and what `maze check` does where this is installed."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,8 +10,10 @@ import typer
 from maze_kernel.cli.experiments import Overrides, Source, show_valid
 from maze_kernel.errors import MazeError
 from maze_runtime.commands.sources import experiment_of
+from maze_runtime.run.trainer_needs import refuse_mode
 
 if TYPE_CHECKING:
+    from maze_kernel.config.experiment import LoadedExperiment
     from maze_runtime.playing.env_check import EnvReport
 
 
@@ -21,16 +24,19 @@ def check_env(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the first episode and of the actions.")] = 0,
 ) -> None:
     """Build the environments of an experiment, those of its evaluators too, with their wrappers, and play at random."""
+    loaded = experiment_of(file, tuple(overrides or ()), needs_trainer=True)
+    refuse_mode(loaded.experiment, loaded.kernel.catalog)
+    show_valid(file, loaded.experiment)
+    if steps is not None:
+        _play(file, loaded, steps, seed)
+
+
+def _play(file: Path, loaded: LoadedExperiment, steps: int, seed: int) -> None:
     from maze_runtime.env.tracebacks import ALONE
     from maze_runtime.playing.env_check import check_environment, check_evaluators
     from maze_runtime.run.evaluators import experiment_of as evaluator_of
     from maze_runtime.run.observation_sizes import LARGE
 
-    loaded = experiment_of(file, tuple(overrides or ()), needs_trainer=True)
-    if not file.exists():
-        show_valid(file, loaded.experiment)
-    if steps is None:
-        return
     try:
         report = check_environment(loaded, loaded.kernel, n_steps=steps, seed=seed)
         others = check_evaluators(loaded, loaded.kernel, n_steps=steps, seed=seed)

@@ -25,11 +25,10 @@ from maze_runtime.rollout.pooled_rollouts import PooledRollouts
 from maze_runtime.rollout.remote_collector import RemoteCollector
 from maze_runtime.rollout.shared_statistics import SharedStatistics
 from maze_runtime.rollout.space_reading import read_spaces
-from maze_runtime.rollout.vector_options import PooledVectorOptions
+from maze_runtime.rollout.vector_options import MODE, PooledVectorOptions, without_workers
 from maze_runtime.workers.shared_files import EnvFactoryWithoutFiles
 
 OWNER = "maze-runtime"
-MODE = '[vector] mode = "workers"'
 
 _OTHERWISE = 'or choose another mode: "subprocess" steps in processes of this machine'
 _CALL_SECONDS = 1.0
@@ -45,12 +44,7 @@ def pooled_batch(context: VectorContext, options: PooledVectorOptions) -> Pooled
         RequestError: the experiment has no `[workers]` table.
     """
     if not context.has_workers:
-        raise RequestError(
-            f"{MODE} collects on the experiment's worker pool, and it has none",
-            received="no [workers] table",
-            owner=OWNER,
-            help='add one, for example [workers] use = "subprocess" (pip install maze-processes)',
-        )
+        raise without_workers()
     pool = context.make_workers()
     try:
         return PooledBatch(pool, context, options)

@@ -9,6 +9,7 @@ from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.selection import Selection
 from maze_runtime.models.recurrence import carries_state
+from maze_runtime.rollout.vector_options import POOLED, without_workers
 
 if TYPE_CHECKING:
     from maze_kernel.catalog import Catalog
@@ -49,7 +50,7 @@ def refuse_state(model: ActorCritic, trainer: Selection, catalog: Catalog) -> No
 
 
 def refuse_mode(experiment: Experiment, catalog: Catalog) -> None:
-    """Refuse a trainer that steps its batch where the experiment's mode takes no single steps.
+    """Refuse a mode that collects on workers where there are none, or where the trainer steps its batch itself.
 
     Raises:
         RequestError: names trainer and mode.
@@ -58,6 +59,8 @@ def refuse_mode(experiment: Experiment, catalog: Catalog) -> None:
     if mode is None or not said_of(catalog, mode, "only_collects", False):
         return
     if said_of(catalog, trainer, "collects_rollouts", False):
+        if mode.use == POOLED and experiment.workers is None:
+            raise without_workers(mode.location)
         return
     entries = catalog.entries("trainer")
     others = [entry.component.name for entry in entries if getattr(entry.component, "collects_rollouts", False)]
