@@ -11,6 +11,7 @@ import numpy as np
 
 from maze_blocks_recurrent.sequence_layers import (
     Advanced,
+    FromStates,
     Gradients,
     Layer,
     WayBack,
@@ -18,6 +19,7 @@ from maze_blocks_recurrent.sequence_layers import (
     begins_of,
     keep_for,
     outer,
+    products,
     rows_of,
     side_by_side,
 )
@@ -49,19 +51,16 @@ def forward(layers: Sequence[Layer], keep: np.ndarray) -> list[Advanced]:
             bias = layer.bias.reshape(3, 1, n_hidden)
             gates[:, :2, own] += _HALF * bias[:2]
             bias_of_n[own] = bias[2]
-    weights = [np.ascontiguousarray((layer.weight * scale.reshape(width, 1)).T) for layer in layers]
+    from_states = FromStates([layer.weight * scale.reshape(width, 1) for layer in layers], n_sequences)
+    of_both, of_n = from_states.by_gate[:2], from_states.by_gate[2]
     first = before = side_by_side([layer.state for layer in layers])
     hidden, product = np.empty((n_steps, *before.shape), np.float32), np.empty_like(before)
-    from_state = np.empty((len(before), width), np.float32)
-    by_gate, by_layer = from_state.reshape(-1, 3, n_hidden).swapaxes(0, 1), [from_state[own] for own in rows]
-    of_both, of_n = by_gate[:2], by_gate[2]
     keep_of_all, begins = keep_for(n_layers, keep), begins_of(keep)
     steps = zip(gates[:, :2], *gates.swapaxes(0, 1), hidden, strict=True)
     for t, (both, r, z, n, u, after) in enumerate(steps):
         if t in begins:
             before = before * keep_of_all[t]
-        for own, weight, place in zip(rows, weights, by_layer, strict=True):
-            np.dot(before[own], weight, place)
+        from_states.take(before)
         np.add(both, of_both, both)
         np.tanh(both, both)
         np.multiply(both, _HALF, both)
@@ -101,8 +100,7 @@ def backward(layers: Sequence[WayBack], keep: np.ndarray) -> list[Gradients]:
         # ∂h_t = ∂L/∂h_t + what comes back from step t + 1
         np.add(of_h, carried, in_state)
         np.multiply(slopes_t, in_state_rows, in_all)
-        for own, weight, place in zip(in_by_layer, weights, carried_by_layer, strict=True):
-            np.dot(own, weight, place)
+        products(in_by_layer, weights, carried_by_layer)
         np.multiply(in_state, z, product)
         np.add(carried, product, carried)
         if t in begins:

@@ -14,6 +14,7 @@ import numpy as np
 
 from maze_blocks_recurrent.sequence_layers import (
     Advanced,
+    FromStates,
     Gradients,
     Layer,
     WayBack,
@@ -21,6 +22,7 @@ from maze_blocks_recurrent.sequence_layers import (
     begins_of,
     keep_for,
     outer,
+    products,
     rows_of,
     side_by_side,
 )
@@ -46,20 +48,17 @@ def forward(layers: Sequence[Layer], keep: np.ndarray) -> list[Advanced]:
     for layer, own in zip(layers, rows, strict=True):
         inputs = layer.inputs if layer.bias is None else layer.inputs + layer.bias
         np.multiply(inputs.reshape(n_steps, n_sequences, 4, n_hidden).swapaxes(1, 2), scale, gates[:, :, own])
-    weights = [np.ascontiguousarray((layer.weight * scale.reshape(width, 1)).T) for layer in layers]
-    before = [np.ascontiguousarray(layer.state[:, :n_hidden]) for layer in layers]
+    from_states = FromStates([layer.weight * scale.reshape(width, 1) for layer in layers], n_sequences)
+    by_gate = from_states.by_gate
+    before = side_by_side([layer.state[:, :n_hidden] for layer in layers])
     first_memory = memory_before = side_by_side([layer.state[:, n_hidden:] for layer in layers])
-    hidden, memory, bent = (np.empty((n_steps, *memory_before.shape), np.float32) for _ in range(3))
-    from_state, product = np.empty((len(memory_before), width), np.float32), np.empty_like(memory_before)
-    by_gate, by_layer = from_state.reshape(-1, 4, n_hidden).swapaxes(0, 1), [from_state[own] for own in rows]
-    keep_of_all, begins = keep_for(n_layers, keep), begins_of(keep)
-    hidden_by_layer = zip(*(hidden[:, own] for own in rows), strict=True)
-    steps = zip(gates, *gates.swapaxes(0, 1), memory, bent, hidden, hidden_by_layer, strict=True)
-    for t, (now, i, f, g, o, memory_after, bent_after, after, after_by_layer) in enumerate(steps):
+    hidden, memory, bent = (np.empty((n_steps, *before.shape), np.float32) for _ in range(3))
+    product, keep_of_all, begins = np.empty_like(before), keep_for(n_layers, keep), begins_of(keep)
+    steps = zip(gates, *gates.swapaxes(0, 1), memory, bent, hidden, strict=True)
+    for t, (now, i, f, g, o, memory_after, bent_after, after) in enumerate(steps):
         if t in begins:
-            before, memory_before = [own * keep[t] for own in before], memory_before * keep_of_all[t]
-        for own, weight, place in zip(before, weights, by_layer, strict=True):
-            np.dot(own, weight, place)
+            before, memory_before = before * keep_of_all[t], memory_before * keep_of_all[t]
+        from_states.take(before)
         np.add(now, by_gate, now)
         np.tanh(now, now)
         np.multiply(now, scales, now)
@@ -71,7 +70,7 @@ def forward(layers: Sequence[Layer], keep: np.ndarray) -> list[Advanced]:
         # h' = o tanh(c')
         np.tanh(memory_after, bent_after)
         np.multiply(o, bent_after, after)
-        before, memory_before = after_by_layer, memory_after
+        before, memory_before = after, memory_after
     kept = _slopes(gates, before_each_step(first_memory, memory, keep_of_all), bent)
     return [
         Advanced(np.concatenate([hidden[:, own], memory[:, own]], -1), np.ascontiguousarray(kept[:, :, own]))
@@ -109,8 +108,7 @@ def backward(layers: Sequence[WayBack], keep: np.ndarray) -> list[Gradients]:
             np.add(of_c_t, in_memory, in_memory)
         np.multiply(of_inner_t, in_memory_rows, in_inner_t)
         np.multiply(of_o_t, in_hidden_rows, in_o_t)
-        for own, weight, place in zip(in_by_layer, weights, carried_by_layer, strict=True):
-            np.dot(own, weight, place)
+        products(in_by_layer, weights, carried_by_layer)
         np.multiply(in_memory, f, carried_memory)
         if t in begins:
             carried *= keep_of_all[t]

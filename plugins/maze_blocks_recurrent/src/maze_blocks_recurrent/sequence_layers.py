@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +41,36 @@ class Gradients(NamedTuple):
     state: np.ndarray
     weight: np.ndarray
     bias: np.ndarray
+
+
+class FromStates:
+    """What the states of layers that run side by side contribute to the gates of a step.
+
+    Args:
+        weights: (G, H) of each layer.
+        n_sequences: B, of each layer.
+
+    Attributes:
+        by_gate: (G / H, N, H), what `take` found.
+    """
+
+    def __init__(self, weights: Sequence[np.ndarray], n_sequences: int) -> None:
+        width, n_hidden = weights[0].shape
+        found = np.empty((len(weights) * n_sequences, width), np.float32)
+        self.by_gate = found.reshape(len(found), -1, n_hidden).swapaxes(0, 1)
+        rows = rows_of(len(weights), n_sequences)
+        self._products = [(own, np.ascontiguousarray(w.T), found[own]) for own, w in zip(rows, weights, strict=True)]
+
+    def take(self, states: np.ndarray) -> None:
+        """Of states (N, H)."""
+        for own, weight, place in self._products:
+            np.dot(states[own], weight, place)
+
+
+def products(rows: Iterable[np.ndarray], weights: Iterable[np.ndarray], places: Iterable[np.ndarray]) -> None:
+    """The rows of each layer times its weights, written to its place."""
+    for own, weight, place in zip(rows, weights, places, strict=True):
+        np.dot(own, weight, place)
 
 
 def begins_of(keep: np.ndarray) -> frozenset[int]:
