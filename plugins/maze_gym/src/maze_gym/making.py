@@ -14,6 +14,7 @@ from gymnasium import error as gym_error
 from gymnasium.utils import EzPickle
 
 from maze_gym.known_packages import how_to_get
+from maze_gym.mujoco_warnings import say_mujoco_warnings_once
 from maze_gym.options import GymOptions
 from maze_kernel.errors import EnvError, RequestError
 from maze_runtime.env.display import prepare_drawing
@@ -107,7 +108,7 @@ def require_spec(env_id: str) -> Any:
 
 
 def _registered(env_id: str, options: GymOptions) -> gymnasium.Env[Any, Any]:
-    require_spec(env_id)
+    say_mujoco_warnings_once(require_spec(env_id).entry_point)
     try:
         return gymnasium.make(
             env_id,
