@@ -79,6 +79,12 @@ def of_other_shapes(weight, x):
     return [first, second], size.sum(0)
 
 
+def of_other_types(weight, x):
+    first, _ = SQUASH(x @ weight, 2.0)
+    second, size = SQUASH((x @ weight.t()).double(), 2.0)
+    return [first, second.float()], size.float().sum(0)
+
+
 def by_other_numbers(weight, x):
     return [SQUASH(x @ weight, 2.0)[0], SQUASH(x @ weight.t(), 3.0)[0]], x.sum(0)
 
@@ -100,6 +106,7 @@ def drawn_between(weight, x):
         (what_was_read_is_changed, {"one": 2}),
         (a_view_of_a_result_is_changed, {"one": 2}),
         (of_other_shapes, {"one": 2}),
+        (of_other_types, {"one": 2}),
         (by_other_numbers, {"one": 2}),
         (drawn_between, {"one": 2}),
     ],

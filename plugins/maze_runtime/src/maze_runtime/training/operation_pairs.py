@@ -14,11 +14,11 @@ import torch
 from maze_runtime.models.two_at_once import of_two
 from maze_runtime.training.recorded_operations import Operation, Slot
 
-Shapes = Mapping[int, tuple[int, ...]]
-"""Shapes of tensors, by slot."""
+Forms = Mapping[int, tuple[torch.Size, torch.dtype]]
+"""Shapes and types of tensors, by slot."""
 
 
-def in_pairs(operations: Sequence[Operation], shapes: Shapes) -> list[Operation]:
+def in_pairs(operations: Sequence[Operation], forms: Forms) -> list[Operation]:
     """The same calculation with one operation in the place of two, where `two_at_once` has one for both."""
     if all(of_two(own.function) is None for own in operations):
         return list(operations)
@@ -26,7 +26,7 @@ def in_pairs(operations: Sequence[Operation], shapes: Shapes) -> list[Operation]
     while waiting:
         own = waiting.pop(0)
         if of_two(own.function) is not None:
-            own, waiting = _with_partner(own, waiting, shapes, memory, done)
+            own, waiting = _with_partner(own, waiting, forms, memory, done)
         done.append(own)
     return done
 
@@ -76,7 +76,7 @@ class _PutOff:
 
 
 def _with_partner(
-    own: Operation, later: list[Operation], shapes: Shapes, memory: _Memory, done: list[Operation]
+    own: Operation, later: list[Operation], forms: Forms, memory: _Memory, done: list[Operation]
 ) -> tuple[Operation, list[Operation]]:
     """One operation for this run and a later one that does not wait for it, if there is one, and what comes behind.
 
@@ -88,7 +88,7 @@ def _with_partner(
             break  # what is drawn is drawn in the same order
         if put_off.has_to_follow(other):
             put_off.append(other)
-        elif _are_alike(own, other, shapes):
+        elif _are_alike(own, other, forms):
             done += before
             return _both(own, other), [*put_off.operations, *later[n + 1 :]]
         else:
@@ -96,9 +96,9 @@ def _with_partner(
     return own, later
 
 
-def _are_alike(one: Operation, other: Operation, shapes: Shapes) -> bool:
+def _are_alike(one: Operation, other: Operation, forms: Forms) -> bool:
     def form(operation: Operation) -> list[Any]:
-        return [shapes[own.index] if isinstance(own, Slot) else own for own in operation.args]
+        return [forms[own.index] if isinstance(own, Slot) else own for own in operation.args]
 
     return one.function is other.function and form(one) == form(other) and not one.kwargs and not other.kwargs
 

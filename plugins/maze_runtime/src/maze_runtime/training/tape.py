@@ -41,7 +41,7 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._operations: list[Operation] = []
         self._slots: Any = WeakTensorKeyDictionary()
         self._n_slots = self._n_bytes = 0
-        self._shapes: dict[int, tuple[int, ...]] = {}
+        self._forms: dict[int, tuple[torch.Size, torch.dtype]] = {}
         self._constants: dict[int, Tensor] = {}
         self._is_refused = False
         for tensor in (*fixed, *inputs):
@@ -84,7 +84,7 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return None
         slots, last = [self._slots[tensor] for tensor in gradients], self._slots[statistics]
         operations = simplified(
-            in_pairs(self._operations, self._shapes), slots, last, {*range(n_fixed), *self._constants}
+            in_pairs(self._operations, self._forms), slots, last, {*range(n_fixed), *self._constants}
         )
         known = _known(operations, self._constants | dict(enumerate(fixed)))
         run = _runner(operations, [*known, *range(n_fixed, n_fixed + len(inputs))])
@@ -101,7 +101,7 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _add(self, tensor: Tensor) -> int:
         slot = self._slots[tensor] = self._n_slots
-        self._shapes[slot] = tuple(tensor.shape)
+        self._forms[slot] = tensor.shape, tensor.dtype
         self._n_slots += 1
         return slot
 
