@@ -38,4 +38,4 @@ def _say(message: str) -> None:
     kind = _NUMBER.sub("#", message)
     if kind not in _said:
         _said.add(kind)
-        _log.warning("MuJoCo warns, here for the first time: %s", message)
+        _log.warning("MuJoCo warns, which is said once a process: %s", message)

@@ -59,7 +59,7 @@ def refuse_mode(experiment: Experiment, catalog: Catalog) -> None:
     if mode is None or not said_of(catalog, mode, "only_collects", False):
         return
     if said_of(catalog, trainer, "collects_rollouts", False):
-        if mode.use == POOLED and experiment.workers is None:
+        if said_of(catalog, mode, "name", "") == POOLED and experiment.workers is None:
             raise without_workers(mode.location)
         return
     entries = catalog.entries("trainer")
