@@ -18,8 +18,9 @@ def two_at_once(operation: Any, of_two: OfTwo) -> None:
 
     Args:
         operation: an overload of torch's dispatcher that changes nothing in its place and draws nothing.
-        of_two: another one, with the same numbers as `operation` twice, bit for bit. It is called where all arguments
-            of the two runs that are tensors have the same shapes and types, and the others, which come behind, are equal.
+        of_two: another one, with the same numbers as `operation` twice, bit for bit. It is called where those arguments
+            of the two runs that are tensors have the same shapes and types, and the others, which come behind them,
+            are equal.
     """
     _OF_TWO[operation] = of_two
 
