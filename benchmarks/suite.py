@@ -5,7 +5,7 @@
     python benchmarks/suite.py --out suite --missing                     what suite.json has not, and no more
     python benchmarks/suite.py --out suite --report                      tables and pictures of what is finished
     python benchmarks/suite.py --out suite --pack                        … into benchmarks/results/suite.json
-    python benchmarks/suite.py --write docs/explanation/results.md       page and pictures from that file
+    python benchmarks/suite.py --write PAGE PAGE                         pages and pictures from that file
 
 Every job (library, algorithm, task, seed) runs in a process of its own and leaves one file of JSON lines,
 `<name>.jsonl`, when it is done. A finished job is never run again; one that was cut, or that the system killed, goes on
@@ -28,7 +28,7 @@ from pathlib import Path
 
 import attrs
 
-from suite_report import report, write_page, write_pictures
+from suite_report import report, write_pages, write_pictures
 from suite_results import OVERSHOOT, PACKED, Results, packed, read_packed, read_results
 from suite_tasks import SETTINGS, Job, Task, jobs_of, read_candidates, read_tasks
 
@@ -150,7 +150,7 @@ def main() -> None:
     parser.add_argument(
         "--pack", type=Path, nargs="?", const=PACKED, metavar="FILE", help="add what is finished to FILE"
     )
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="tables and pictures into a page")
+    parser.add_argument("--write", type=Path, nargs="+", metavar="PAGE", help="tables and pictures into pages")
     parser.add_argument("--random", action="store_true", help="scores of a policy at random")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -173,7 +173,7 @@ def main() -> None:
         arguments.pack.write_text(packed(found), encoding="utf-8")
     elif arguments.write:
         everything = [job for name in SETTINGS for job in jobs_of(tasks, settings=name, seeds=arguments.seeds)]
-        write_page(arguments.write, found, tasks, everything)
+        write_pages(arguments.write, found, tasks, everything)
     elif arguments.report:
         print(report(found, tasks, jobs))
         if arguments.out is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,9 +29,11 @@ from suite_pictures import picture
 from suite_results import Results
 from suite_tasks import LIBRARIES, REPORTED, Job, Task, read_candidates
 
-BEGIN = "<!-- begin: python benchmarks/suite.py --write docs/explanation/results.md -->"
-END = "<!-- end: python benchmarks/suite.py -->"
+BEGIN, END = "<!-- begin: benchmarks/suite.py, {} -->", "<!-- end: benchmarks/suite.py, {} -->"
+"""Around a part of the report in a page, by its name."""
 NAMES = {"maze": "Maze", "sb3": "Stable-Baselines3"}
+BY_TASK = "task by task"
+"""The part that pictures belong to."""
 NARROW = f"Intervals of fewer than {ENOUGH_RUNS} seeds are narrower than the 95 % that they are meant to be."
 """Said once, not in every cell."""
 
@@ -91,22 +94,45 @@ def _group(task: Task, jobs: Sequence[Job], results: Results) -> Group:
 
 def report(results: Results, tasks: Mapping[str, Task], planned: Sequence[Job]) -> str:
     """Tables of what is finished, then what failed and what of the plan is left."""
-    parts = [*_default_tables(results, tasks), *_longer_table(results, tasks), *_tuned_table(results, tasks)]
-    parts += [*_candidate_tables(results, tasks), *_failures(results)]
-    left = [job for job in planned if job not in results.curves]
-    parts.append(f"{len(planned) - len(left)} of the {len(planned)} jobs of this plan are finished.")
-    return "\n\n".join([*parts, *_left(left)])
+    n_finished = sum(job in results.curves for job in planned)
+    finished = f"{n_finished} of the {len(planned)} jobs of this plan are finished."
+    return "\n\n".join([*filter(None, parts_of(results, tasks, planned).values()), finished])
 
 
-def write_page(page: Path, results: Results, tasks: Mapping[str, Task], planned: Sequence[Job]) -> None:
-    """New tables between the two comments of a page, and pictures beside it."""
-    parts = _default_tables(results, tasks)
-    for name, title in write_pictures(page.parents[1] / "figures", results, tasks).items():
-        parts.append(f"![{title}](../figures/{name})")
-    parts += [*_longer_table(results, tasks), *_tuned_table(results, tasks), *_candidate_tables(results, tasks)]
-    parts += _failures(results)
-    parts += _left([job for job in planned if job not in results.curves])
-    page.write_text(replace_marked(page.read_text(encoding="utf-8"), "\n\n".join(parts), BEGIN, END), encoding="utf-8")
+def write_pages(pages: Sequence[Path], results: Results, tasks: Mapping[str, Task], planned: Sequence[Job]) -> None:
+    """Each part of the report wherever a page has its two comments, `BEGIN` and `END` with its name, and pictures.
+
+    Raises:
+        SystemExit: A page has no such place, or one for a part that there is not.
+    """
+    parts = parts_of(results, tasks, planned)
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        asked = re.findall(BEGIN.format("(.*)"), text)
+        if not asked:
+            raise SystemExit(f"{page} has no place for a part of the report: {BEGIN.format('NAME')}")
+        if unknown := [name for name in asked if name not in parts]:
+            raise SystemExit(f"{page} asks for {', '.join(unknown)}; the parts are {', '.join(parts)}")
+        if BY_TASK in asked:
+            pictures = write_pictures(page.parents[1] / "figures", results, tasks).items()
+            shown = [f"![{title}](../figures/{name})" for name, title in pictures]
+            parts[BY_TASK] = "\n\n".join([parts[BY_TASK], *shown])
+        for name in asked:
+            text = replace_marked(text, parts[name] or "Nothing.", BEGIN.format(name), END.format(name))
+        page.write_text(text, encoding="utf-8")
+
+
+def parts_of(results: Results, tasks: Mapping[str, Task], planned: Sequence[Job]) -> dict[str, str]:
+    """The report by the names of its parts; empty where there is nothing to say."""
+    parts = {
+        "together": _together(results, tasks),
+        BY_TASK: _by_task_table(results, tasks),
+        "more steps": _longer_table(results, tasks),
+        "reference tasks": _tuned_table(results, tasks),
+        **_candidate_tables(results, tasks),
+        "not run": [*_failures(results), *_left([job for job in planned if job not in results.curves])],
+    }
+    return {name: "\n\n".join(texts) for name, texts in parts.items()}
 
 
 def write_pictures(folder: Path, results: Results, tasks: Mapping[str, Task]) -> dict[str, str]:
@@ -123,12 +149,10 @@ def write_pictures(folder: Path, results: Results, tasks: Mapping[str, Task]) ->
     return written
 
 
-def _default_tables(results: Results, tasks: Mapping[str, Task]) -> list[str]:
+def _by_task_table(results: Results, tasks: Mapping[str, Task]) -> list[str]:
     groups = groups_of(results, tasks, "default")
-    if not groups:
-        return ["Nothing is finished."]
     title = f"Each library's own defaults, task by task. {_ran(results, groups)}"
-    return [*_together(groups, tasks), NARROW, _beside_the_peer(title, groups)]
+    return [_beside_the_peer(title, groups)] if groups else ["Nothing is finished."]
 
 
 def _longer_table(results: Results, tasks: Mapping[str, Task]) -> list[str]:
@@ -174,8 +198,9 @@ def _probability(own: Mapping[str, Group]) -> str:
     return f"{probability_of_improvement([scores['maze']], [scores['sb3']]):.2f}" if scores else ""
 
 
-def _together(groups: Sequence[Group], tasks: Mapping[str, Task]) -> list[str]:
+def _together(results: Results, tasks: Mapping[str, Task]) -> list[str]:
     """Each algorithm over the tasks that both libraries have finished."""
+    groups = groups_of(results, tasks, "default")
     rows, pairs = [], []
     for algorithm in dict.fromkeys(group.algorithm for group in groups):
         by_task = _by_task([group for group in groups if group.algorithm == algorithm])
@@ -197,6 +222,7 @@ def _together(groups: Sequence[Group], tasks: Mapping[str, Task]) -> list[str]:
         ),
         table_of("Over these tasks", ["algorithm", "better", "than", "with probability", "95 %"], pairs),
         f"0 and 1: {ranges}.",
+        NARROW,
     ]
 
 
@@ -245,12 +271,12 @@ def _example(tuned: Mapping[str, Any]) -> str:
     return ", ".join([f"[{Path(file).stem}](../../examples/{file})", *others])
 
 
-def _candidate_tables(results: Results, tasks: Mapping[str, Task]) -> list[str]:
+def _candidate_tables(results: Results, tasks: Mapping[str, Task]) -> dict[str, list[str]]:
     """For each algorithm with candidates: the peer, the defaults and the candidates beside each other."""
     tables: dict[tuple[str, str], list[str]] = {}
     for candidate in read_candidates().values():
         tables.setdefault((candidate.algorithm, "longer" if candidate.longer else "default"), []).append(candidate.name)
-    parts = []
+    parts: dict[str, list[str]] = {}
     every_seed = {job.seed for job in results.curves}
     for (algorithm, defaults), names in tables.items():
         columns: dict[str, dict[str, Group]] = {}
@@ -263,7 +289,7 @@ def _candidate_tables(results: Results, tasks: Mapping[str, Task]) -> list[str]:
         if len(columns.keys() & set(names)):
             steps = " with more steps" if defaults == "longer" else ""
             title = f"Candidates for the defaults of {algorithm}{steps}: interquartile means (seeds)"
-            parts.append(_beside_each_other(title, columns, tasks))
+            parts.setdefault(f"candidates of {algorithm}", []).append(_beside_each_other(title, columns, tasks))
     return parts
 
 

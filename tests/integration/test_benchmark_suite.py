@@ -209,29 +209,67 @@ def test_the_report_says_what_was_reached_what_failed_and_what_is_left(module, r
     assert "| CartPole-v1 (default) | PPO 1 | PPO 1 |" in text
 
 
-def test_a_page_gets_tables_and_pictures_that_are_whole(module, results, tasks, tmp_path):
+def _page(report, path, *parts):
+    places = "".join(f"{report.BEGIN.format(part)}\n{report.END.format(part)}\n\n" for part in parts)
+    path.write_text(f"before\n\n{places}after\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def pages(tmp_path):
+    """The folder of pages, beside that of pictures."""
+    for name in ("explanation", "figures"):
+        (tmp_path / name).mkdir()
+    return tmp_path / "explanation"
+
+
+def test_a_page_gets_tables_and_pictures_that_are_whole(module, results, tasks, pages):
     report = module("suite_report")
-    page = tmp_path / "explanation/results.md"
-    page.parent.mkdir()
-    (tmp_path / "figures").mkdir()
-    page.write_text(f"before\n\n{report.BEGIN}\n{report.END}\nafter\n", encoding="utf-8")
-    report.write_page(page, results, tasks, [])
+    page = _page(report, pages / "results.md", "together", report.BY_TASK)
+    report.write_pages([page], results, tasks, [])
     text = page.read_text(encoding="utf-8")
     assert text.startswith("before")
     assert text.endswith("after\n")
     assert "../figures/suite-ppo.svg" in text
-    picture = ElementTree.parse(tmp_path / "figures/suite-ppo.svg").getroot()
+    picture = ElementTree.parse(pages.parent / "figures/suite-ppo.svg").getroot()
     names = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert {"CartPole-v1", "Acrobot-v1", "Maze PPO", "Stable-Baselines3 PPO"} <= set(names)
     lines = [path for path in picture.iter("{http://www.w3.org/2000/svg}path") if path.get("class").startswith("line")]
     assert len([line for line in lines if "grey" not in line.get("class")]) == 4
     assert "var(" not in ElementTree.tostring(picture, encoding="unicode")
+    report.write_pages([page], results, tasks, [])
+    assert page.read_text(encoding="utf-8") == text
 
 
-def test_the_page_of_the_site_has_a_place_for_the_tables(module):
+def test_each_part_of_the_report_goes_where_a_page_has_its_place(module, results, tasks, pages):
     report = module("suite_report")
-    text = (ROOT / "docs/explanation/results.md").read_text(encoding="utf-8")
-    assert text.count(report.BEGIN) == text.count(report.END) == 1
+    planned = module("suite_tasks").jobs_of(tasks, seeds=range(6), only=["PPO", "CartPole-v1", "Acrobot-v1"])
+    first = _page(report, pages / "results.md", "not run", "more steps")
+    second = _page(report, pages / "defaults.md", "together")
+    report.write_pages([first, second], results, tasks, planned)
+    not_run, _, more_steps = first.read_text(encoding="utf-8").partition(report.END.format("not run"))
+    assert "| CartPole-v1 (default) | PPO 1 | PPO 1 |" in not_run
+    assert "Nothing." in more_steps
+    assert "| PPO | Maze | Stable-Baselines3 | 1.00 |" in second.read_text(encoding="utf-8")
+    assert not list((pages.parent / "figures").iterdir()), "pictures belong to the table of all tasks"
+
+
+@pytest.mark.parametrize(("parts", "said"), [((), "has no place"), (("togehter",), "asks for togehter; the parts are")])
+def test_a_page_without_a_place_for_a_part_is_told(module, results, tasks, pages, parts, said):
+    report = module("suite_report")
+    page = _page(report, pages / "results.md", *parts)
+    before = page.read_text(encoding="utf-8")
+    with pytest.raises(SystemExit, match=said):
+        report.write_pages([page], results, tasks, [])
+    assert page.read_text(encoding="utf-8") == before
+
+
+def test_the_pages_of_the_site_have_a_place_for_every_part_of_the_report(module, tasks):
+    report, suite_results = module("suite_report"), module("suite_results")
+    pages = [ROOT / "docs/explanation" / name for name in ("results.md", "defaults.md")]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    for part in report.parts_of(suite_results.read_packed(suite_results.PACKED), tasks, []):
+        assert text.count(report.BEGIN.format(part)) == text.count(report.END.format(part)) == 1, part
 
 
 def test_the_small_tasks_keep_their_contracts(module):
