@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from maze_kernel.errors import RequestError
+from maze_runtime.datasets.transitions import flat_transitions
 from maze_trajectories.dataset import TrajectoryDataset
 from maze_trajectories.minari_source import require_minari
 
@@ -60,6 +61,20 @@ def test_several_names_and_an_episode_that_was_cut_off(maze, record_counter, tmp
     assert maze("to-minari", "recording", "counter-v1").exit_code == 0
     maze("from-minari", "counter-v1", "--out", "back")
     assert_same(TrajectoryDataset.open("recording"), TrajectoryDataset.open("back"))
+
+
+@pytest.mark.filterwarnings("error:.*is set to None:UserWarning")
+def test_observations_without_dimensions_travel_and_minari_asks_for_no_author(maze):
+    maze("rollout", "FrozenLake-v1", "--episodes", 3, "--record-to", "rec")
+    done = maze("to-minari", "rec", "maze/lake-v0")
+    assert done.exit_code == 0, done.output
+    maze("from-minari", "maze/lake-v0", "--out", "back")
+    recorded = TrajectoryDataset.open("rec")
+    assert_same(recorded, TrajectoryDataset.open("back"))
+    for episode in recorded:
+        seen = episode.observation["0"]["observation"]
+        assert episode.final_observation["observation"].shape == seen.shape[1:] == ()
+        assert len(flat_transitions(episode)) == len(seen)
 
 
 def test_an_episode_that_was_cut_off_ends_as_truncated(maze, pole_file):

@@ -100,6 +100,9 @@ def test_objects_come_back_in_the_classes_that_the_environment_names(spare):
         {1: "one", (2, 3): "pair"},
         {"$type": "not a type"},
         {1, 5},
+        {(1, 2), (3, (4, 5))},
+        {frozenset({1}): "a"},
+        {frozenset({1}), frozenset({2, 3})},
         b"\x00\xff",
         math.inf,
     ],
@@ -131,6 +134,62 @@ def test_a_recording_cannot_name_a_class_the_environment_does_not():
 def test_a_class_that_has_changed_comes_back_as_a_namespace():
     tree = {"$type": "Wheel", "diameter": 3}
     assert RecordedClasses(Garage()).decode(tree, []).diameter == 3
+
+
+def test_an_array_without_dimensions_keeps_its_shape():
+    assert round_trip({"a": np.array(3.5)})["a"].shape == ()
+
+
+@attrs.frozen
+class Shift:
+    breaks: set[tuple[int, int]]
+    hour: int = attrs.field(init=False, default=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Day:
+    shift: Shift
+    colors: list[Color] = dataclasses.field(init=False, default_factory=list)
+
+
+class Office(Garage):
+    def get_maze_state(self) -> Day: ...
+
+
+def test_fields_that_init_does_not_take_come_back_with_what_they_were():
+    shift = Shift(breaks={(9, 10), (12, 13)})
+    object.__setattr__(shift, "hour", 7)
+    day = Day(shift)
+    object.__setattr__(day, "colors", [Color.BLUE])
+    assert round_trip(day, Office()) == day
+
+
+class Move(NamedTuple):
+    color: Color
+    to: tuple[int, int]
+
+
+class Board(CoreEnv):
+    def reset(self, seed: int | None = None) -> Point: ...
+
+    def step(self, maze_action: Move | None) -> tuple[Point, float, bool, bool, dict[str, Any]]: ...
+
+    def get_maze_state(self): ...
+
+
+@pytest.mark.parametrize("action", [Move(Color.BLUE, (1, 2)), None])
+def test_states_and_actions_that_are_tuples_come_back_as_what_the_methods_are_annotated_with(action):
+    encoder, classes = ObjectEncoder(), RecordedClasses(Board())
+    state, acted = (json.loads(encoder.encode(value, "it")) for value in (Point(3, 4), action))
+    assert type(classes.state(state, [])) is Point
+    assert classes.state(state, []) == Point(3, 4)
+    assert classes.action(acted, []) == action
+    assert type(classes.action(acted, [])) is type(action)
+
+
+def test_objects_of_an_unknown_class_cannot_be_members_of_a_set_any_more():
+    (back,) = round_trip({Wheel((1.0, 2.0), Color.RED)})
+    assert back.size == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("value", [{"f": len}, [open], np.array(["text"]), {"a": object()}])

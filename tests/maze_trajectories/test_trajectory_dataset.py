@@ -2,6 +2,7 @@
 
 import json
 
+import attrs
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -11,6 +12,7 @@ from maze_kernel.errors import EnvError, RequestError, SpaceError, TrajectoryErr
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.env.simulation import Recording
 from maze_trajectories.dataset import TrajectoryDataset
+from maze_trajectories.episode_file import encode_episode, read_episode
 from maze_trajectories.recording import RecordingEnv
 from maze_trajectories.stored_spaces import spaces_from_data, spaces_to_data
 from maze_wrappers.observation_stack import ObservationStack
@@ -214,3 +216,15 @@ def test_another_format_is_refused_with_the_way_out(record_counter):
     with pytest.raises(TrajectoryError, match="no recording this Maze can read") as caught:
         TrajectoryDataset.open(folder)
     assert caught.value.received == "format 99"
+
+
+def test_a_last_observation_that_was_stored_with_a_dimension_too_many_gets_the_shape_of_the_others(maze, tmp_path):
+    maze("rollout", "FrozenLake-v1", "--episodes", 1, "--record-to", "rec")
+    (file,) = (tmp_path / "rec").glob("*.safetensors")
+    episode = read_episode(file)
+    before = {name: array.reshape(1) for name, array in episode.final_observation.items()}
+    file.write_bytes(encode_episode(attrs.evolve(episode, final_observation=before)))
+    np.testing.assert_array_equal(
+        read_episode(file).final_observation["observation"], episode.final_observation["observation"]
+    )
+    assert read_episode(file).final_observation["observation"].shape == ()

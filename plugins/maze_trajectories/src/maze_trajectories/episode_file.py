@@ -58,7 +58,7 @@ def encode_episode(episode: Episode, objects: Mapping[str, np.ndarray] | None = 
         "final_key": json.dumps(episode.final_key),
         "final_agent": json.dumps(episode.final_agent),
     }
-    return safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in tensors.items()}, header)
+    return safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in tensors.items()}, header)
 
 
 def read_info(path: Path) -> EpisodeInfo:
@@ -85,15 +85,16 @@ def read_episode(path: Path) -> Episode:
             header = _header(file, path)
             tensors = {name: file.get_tensor(name) for name in file.keys() if not name.startswith("object")}  # noqa: SIM118
         keys = tuple(json.loads(header["policy_keys"]))
+        observation, final_key = _by_key(tensors, "observation", keys), json.loads(header["final_key"])
         return Episode(
             info=_info(header),
             policy_keys=keys,
             **{name: tensors[f"step/{name}"] for name in _STEP_FIELDS},
             actor_reward=tensors.get("step/actor_reward"),
-            observation=_by_key(tensors, "observation", keys),
+            observation=observation,
             action=_by_key(tensors, "action", keys),
-            final_key=json.loads(header["final_key"]),
-            final_observation=_below(tensors, "final/"),
+            final_key=final_key,
+            final_observation=_shaped(_below(tensors, "final/"), observation.get(final_key, {})),
             final_agent=json.loads(header.get("final_agent", "null")),
             left_after=tensors.get("step/left_after"),
         )
@@ -133,6 +134,11 @@ def _by_key(tensors: ArrayDict, group: str, keys: tuple[PolicyKey, ...]) -> dict
 
 def _below(tensors: ArrayDict, prefix: str) -> ArrayDict:
     return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
+
+
+def _shaped(final: ArrayDict, rows: ArrayDict) -> ArrayDict:
+    """Numbers without a dimension, which recordings up to November 2026 hold with one, in the shape of their rows."""
+    return {name: array.reshape(rows[name].shape[1:]) if name in rows else array for name, array in final.items()}
 
 
 def _damaged(path: Path, error: Exception) -> TrajectoryError:

@@ -92,11 +92,11 @@ def read_maze_episode(path: Path, core_env: Any | None = None) -> MazeEpisode | 
 def _episode(tree: Mapping[str, Any], arrays: Sequence[np.ndarray], classes: RecordedClasses) -> MazeEpisode:
     steps = tuple(
         MazeStep(
-            maze_state=classes.decode(step["state"], arrays),
-            maze_action=classes.decode(step["action"], arrays),
+            maze_state=classes.state(step["state"], arrays),
+            maze_action=classes.action(step["action"], arrays),
             events=tuple(classes.event(event, arrays) for event in step["events"]),
             components=classes.decode(step["components"], arrays),
         )
         for step in tree["steps"]
     )
-    return MazeEpisode(steps=steps, final_state=classes.decode(tree["final_state"], arrays))
+    return MazeEpisode(steps=steps, final_state=classes.state(tree["final_state"], arrays))

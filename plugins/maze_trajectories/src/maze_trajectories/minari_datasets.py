@@ -5,6 +5,7 @@ Minari knows neither policy keys nor MazeStates, so only observations, actions, 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -50,13 +51,14 @@ def export_to_minari(dataset: TrajectoryDataset, dataset_id: str, *, policy: str
 
     try:
         parse_dataset_id(dataset_id)  # before anything is made: Minari itself leaves a folder behind
-        if dataset_id in minari.list_local_datasets():
-            raise RequestError(
-                f"there is a Minari dataset {dataset_id!r} already", help="choose another name or version"
-            )
-        return _write(minari, dataset, dataset_id, policy)
     except ValueError as error:
-        raise RequestError(f"Minari refuses the dataset: {error}", expected="an id like maze/cartpole-v0") from error
+        raise RequestError(f"Minari refuses the name: {error}", expected="an id like maze/cartpole-v0") from error
+    if dataset_id in minari.list_local_datasets():
+        raise RequestError(f"there is a Minari dataset {dataset_id!r} already", help="choose another name or version")
+    with warnings.catch_warnings():
+        # Of an author, a description and a link to code, which a recording has none of
+        warnings.filterwarnings("ignore", category=UserWarning, module="minari")
+        return _write(minari, dataset, dataset_id, policy)
 
 
 def import_from_minari(dataset_id: str, folder: Path) -> int:

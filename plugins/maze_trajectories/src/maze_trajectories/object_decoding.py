@@ -39,10 +39,14 @@ class RecordedClasses:
         self._classes: dict[str, type] = {}
         self._events: dict[str, Any] = {}
         self._converter = _converter()
+        self._state_hint = self._action_hint = None
         if core_env is None:
             return
-        for method in _METHODS:
-            self._add(_hints(getattr(type(core_env), method, None)).values())
+        reset, step, get_state = (_hints(getattr(type(core_env), method, None)) for method in _METHODS)
+        for hints in (reset, step, get_state):
+            self._add(hints.values())
+        self._state_hint = get_state.get("return", reset.get("return"))
+        self._action_hint = next((hint for name, hint in step.items() if name != "return"), None)
         for interface in core_env.pubsub.interfaces:
             for name, event in events_of(interface).items():
                 self._events[f"{interface.__name__}/{name}"] = (interface, event, _hints(event))
@@ -62,6 +66,14 @@ class RecordedClasses:
             return self._enum(*tree[ENUM])
         fields = {key: self.decode(item, arrays) for key, item in tree.items() if key != TYPE}
         return self._object(tree[TYPE], fields) if TYPE in tree else fields
+
+    def state(self, tree: Any, arrays: Sequence[np.ndarray]) -> Any:
+        """A MazeState, also where its class leaves no name in the recording: a NamedTuple, a tuple."""
+        return self._as(self.decode(tree, arrays), self._state_hint)
+
+    def action(self, tree: Any, arrays: Sequence[np.ndarray]) -> Any:
+        """A MazeAction; likewise."""
+        return self._as(self.decode(tree, arrays), self._action_hint)
 
     def event(self, tree: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> EventRecord:
         """An event record; one of an unknown interface gets a stand-in of that name."""
@@ -87,7 +99,7 @@ class RecordedClasses:
         return cls[member] if isinstance(cls, enum.EnumMeta) and member in cls.__members__ else member
 
     def _as(self, value: Any, hint: Any) -> Any:
-        if hint is None:
+        if hint is None or value is None:
             return value
         try:
             return self._converter.structure(value, hint)
@@ -102,20 +114,30 @@ class RecordedClasses:
                 continue
             if isinstance(hint, enum.EnumMeta):
                 self._classes[hint.__qualname__] = hint
-            elif _is_record(hint):
+            elif _is_record(hint) or issubclass(hint, (tuple, dict)):  # NamedTuple and TypedDict have fields, too
                 self._classes[hint.__qualname__] = hint
                 self._add(_hints(hint).values())
 
 
 _RESTORE: dict[str, Any] = {
     FLOAT: float,
-    SET: set,
+    SET: lambda items: _collected(set, [_hashable(item) for item in items]),
     BYTES: base64.b64decode,
-    MAP: lambda items: {_hashable(key): value for key, value in items},
+    MAP: lambda items: _collected(dict, [(_hashable(key), value) for key, value in items]),
 }
 
 
+def _collected(cls: type, items: list[Any]) -> Any:
+    """A set or dict of these; the list itself where one was an object of a class that nobody names now."""
+    try:
+        return cls(items)
+    except TypeError:
+        return items
+
+
 def _hashable(key: Any) -> Any:
+    if isinstance(key, set):
+        return frozenset(key)
     return tuple(_hashable(item) for item in key) if isinstance(key, list) else key
 
 
@@ -147,12 +169,28 @@ def _converter() -> Converter:
     def passing(build: Any) -> Any:
         return lambda value, cls: value if isinstance(value, cls) else build(value, cls)
 
-    converter.register_structure_hook_factory(_is_record, lambda cls: passing(make_dict_structure_fn(cls, converter)))
+    converter.register_structure_hook_factory(_is_record, lambda cls: passing(_from_fields(cls, converter)))
     converter.register_structure_hook_func(
         lambda hint: hint is Any or np.ndarray in (hint, typing.get_origin(hint)), lambda value, _hint: value
     )
     converter.register_structure_hook_func(lambda hint: isinstance(hint, enum.EnumMeta), _structure_enum)
     return converter
+
+
+def _from_fields(cls: Any, converter: Converter) -> Any:
+    """Builds a class of its fields, those that its `__init__` does not take included."""
+    build = make_dict_structure_fn(cls, converter)
+    fields = attrs.fields(cls) if attrs.has(cls) else dataclasses.fields(cls)
+    hints = _hints(cls)
+    later = {field.name: hints.get(field.name, Any) for field in fields if not field.init}
+
+    def built(value: Mapping[str, Any], hint: Any) -> Any:
+        made = build(value, hint)
+        for name in later.keys() & value.keys():
+            object.__setattr__(made, name, converter.structure(value[name], later[name]))  # frozen classes, too
+        return made
+
+    return built
 
 
 def _structure_enum(value: Any, cls: Any) -> Any:
