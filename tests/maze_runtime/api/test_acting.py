@@ -3,7 +3,9 @@
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 
+from maze_deployment.agent import AgentDeployment
 from maze_kernel.errors import RequestError, SpaceError
 from maze_runtime.context import RunContext
 
@@ -93,6 +95,83 @@ def test_a_policy_with_a_memory_goes_on_as_if_nobody_had_asked():
         action = alone.compute_action(observation)
         assert candidates[0].action == asked.compute_action(observation) == action
         observation, *_ = env.step({"action": action})
+
+
+class Dial(gymnasium.Env):
+    """Pays for naming the number shown and half of it; numbers are 1 to 4."""
+
+    observation_space = spaces.Dict(shown=spaces.Discrete(4, start=1), rest=spaces.Tuple((spaces.Discrete(2),)))
+    action_space = spaces.Tuple((spaces.Discrete(4, start=1), spaces.Dict(half=spaces.Discrete(2, start=1))))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._seen(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        reward = float(self._is_right(action))
+        self.t += 1
+        return self._seen(), reward, False, self.t == 20, {}
+
+    def _is_right(self, action):
+        return action[0] == self.shown and action[1]["half"] == (self.shown + 1) // 2
+
+    def _seen(self):
+        self.shown = int(self.np_random.integers(1, 5))
+        return {"shown": self.shown, "rest": (0,)}
+
+
+class BareDial(Dial):
+    """The same, shown as it is, named by one number."""
+
+    observation_space = action_space = spaces.Discrete(4, start=1)
+
+    def _is_right(self, action):
+        return action == self.shown
+
+    def _seen(self):
+        return super()._seen()["shown"]
+
+
+@pytest.mark.parametrize("cls", [Dial, BareDial])
+@pytest.mark.parametrize("with_info", [True, False])
+def test_observations_and_actions_are_those_of_the_gymnasium_environment(cls, with_info):
+    context = RunContext(env=cls, overrides={"trainer.epoch_length": 3}, seed=1, silent=True)
+    context.train(n_epochs=1)
+    (episode,) = context.rollout(1).episodes
+    env, total, ended = cls(), 0.0, False
+    observation, info = env.reset(seed=episode.seed)
+    with AgentDeployment.load(context) as agent:
+        while not ended:
+            given = {"info": info} if with_info else {}
+            best = context.top_actions(observation, 1, **given)[0].action
+            action = context.compute_action(observation, **given)
+            assert env.action_space.contains(action)
+            assert agent.act(observation) == action == best == agent.top_actions(1)[0].action
+            observation, reward, _, ended, info = env.step(action)
+            total += reward
+    assert total == episode.total_reward
+
+
+@pytest.mark.parametrize(
+    ("observation", "said"),
+    [
+        ([np.nan] * 4, "is not finite"),
+        ("upright", "is no array"),
+        (np.zeros(5), "wrong shape"),
+        ({"position": 1}, "other names"),
+    ],
+)
+def test_what_is_no_observation_is_refused(observation, said):
+    with pytest.raises(RequestError, match=said):
+        RunContext(env="CartPole-v1", silent=True).compute_action(observation)
+
+
+def test_an_unknown_policy_key_is_refused():
+    with pytest.raises(RequestError, match="policy_key names no policy key") as caught:
+        RunContext(env="CartPole-v1", silent=True).compute_action(np.zeros(4), policy_key="nope")
+    assert caught.value.expected == "'0'"
 
 
 def test_actions_that_are_numbers_are_refused():

@@ -19,7 +19,7 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import VectorEnv
 from maze_kernel.errors import RequestError
 from maze_runtime.env.batching import spaces_of
-from maze_runtime.env.outside import Outside, Reply, detach
+from maze_runtime.env.outside import Outside, Reply, SpeaksOutside, detach
 from maze_runtime.models.top_actions import ActionCandidate, top_actions
 
 if TYPE_CHECKING:
@@ -210,8 +210,8 @@ class AgentDeployment:
     def top_actions(self, k: int = 5) -> list[ActionCandidate]:
         """The k most probable actions for the decision that the last `act` took, with their probabilities.
 
-        Actions are those of the environment's action space, before its own conversion; of several decisions in one
-        `act` the last one counts.
+        Actions of a Gymnasium environment are in its own space, as those of `act`; others in the action space that
+        wrappers see. Of several decisions in one `act` the last one counts.
 
         Raises:
             RequestError: nothing was decided yet, or the policy does not act by the distributions of its networks.
@@ -226,11 +226,14 @@ class AgentDeployment:
                 help="call act first" if decided is None else "deploy a policy that samples from its networks",
             )
         model: Any = self.policy.model  # type: ignore[attr-defined]
-        found = []
+        innermost, found = self._innermost, []
         for action, share in top_actions(model.distributions[decided], model.spaces.action[decided], logits, k):
             for transform in reversed(self._transforms):
                 action = dict(transform.action(decided, action))
-            found.append(ActionCandidate(next(iter(action.values())) if len(action) == 1 else action, share))
+            if isinstance(innermost, SpeaksOutside):
+                found.append(ActionCandidate(innermost.outside_action(action), share))
+            else:
+                found.append(ActionCandidate(next(iter(action.values())) if len(action) == 1 else action, share))
         return found
 
     def reset(self, *, seed: int | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -121,6 +122,17 @@ class GymEnv(FlatEnv):
         if self._masks is not None:
             self._masks.add_to(observation, reply.info, reply.ends_episode)
         return observation
+
+    def is_outside_observation(self, observation: Any) -> bool:
+        """Whether this is an observation of the Gymnasium environment itself: no dict by other names than its own."""
+        own = self.env.observation_space
+        return not isinstance(observation, Mapping) or (
+            isinstance(own, spaces.Dict) and observation.keys() == own.spaces.keys()
+        )
+
+    def outside_action(self, action: Action) -> Any:
+        """The action in the Gymnasium environment's own space."""
+        return self._actions.encode(action)
 
     def render(self) -> Any:
         """The environment's own drawing, as its `render_mode` says."""

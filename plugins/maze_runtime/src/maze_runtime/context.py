@@ -339,13 +339,19 @@ class RunContext:
         `begin_episode` before the first observation of the next one.
 
         Args:
-            observation: name to array, or the array itself where there is one name.
+            observation: as the environment gives it: that of a Gymnasium environment itself, or of `env_factory`'s name
+                to array, or the array itself where there is one name. A dict by the names of a Gymnasium environment
+                is its own.
             info: as the environment's `reset` and `step` returned it; needed where it holds action masks.
             deterministic: take the mode of each distribution instead of sampling.
             policy_key, agent_id: who decides.
 
         Returns:
-            Name to action, or the action itself where there is one name.
+            The action as that environment takes it: in the space of the Gymnasium environment; otherwise name to
+            action, or the action itself where there is one name.
+
+        Raises:
+            RequestError: the observation is not one of the environment's, or not finite; no policy key is called so.
         """
         actor = ActorID(policy_key, agent_id)
         return self._actor().act(observation, info, deterministic=deterministic, actor=actor)

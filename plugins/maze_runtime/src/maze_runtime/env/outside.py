@@ -73,6 +73,19 @@ class Detachable(Protocol):
         ...
 
 
+@runtime_checkable
+class SpeaksOutside(Protocol):
+    """A detachable environment whose observations and actions have another form than Maze's arrays by name."""
+
+    def is_outside_observation(self, observation: Any) -> bool:
+        """Whether this is what the simulation itself gives; both forms may be dicts."""
+        ...
+
+    def outside_action(self, action: Action) -> Any:
+        """The action as the simulation's own `step` takes it."""
+        ...
+
+
 def first_actor(spaces: StructuredSpaces) -> ActorID:
     """Who decides where nobody says it."""
     return ActorID(spaces.policy_keys[0], 0)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from gymnasium.spaces import Space
 
 from maze_kernel.contracts.env import ActorID, StructuredEnv, StructuredSpaces
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import Group
 from maze_kernel.errors import RequestError
 from maze_runtime.env.episode_transform import EpisodeTransform
-from maze_runtime.env.outside import Detachable, Reply
+from maze_runtime.env.outside import Detachable, Reply, SpeaksOutside
 from maze_runtime.models.capabilities import SamplesDistributions
 from maze_runtime.models.top_actions import ActionCandidate, top_actions
 from maze_runtime.run.assembly import Assembly
 
 if TYPE_CHECKING:
     from maze_kernel.contracts.env import PolicyKey
+
+Answer = Callable[[Mapping[str, Any]], Any]
+
+INFO_HELP = "give info= as well where the environment keeps action masks in it"
 
 
 class SingleEnvActor:
@@ -51,11 +56,12 @@ class SingleEnvActor:
         if self._acted is None:
             self.policy.begin_episodes(np.zeros(1, np.int64))
         key = actor.step_key
-        arrays = self._episode.observation(actor, self._named(observation, info, key), self._acted)
+        named = self._named(observation, info, key)
+        arrays = self._episode.observation(actor, named.arrays, self._acted)
         acted = self.policy.act(key, _group(actor, arrays), deterministic=deterministic)
         action = {name: value[0] for name, value in acted.items()}
         self._acted = key, action
-        return _bare(self._episode.action(key, action))
+        return named.answer(self._episode.action(key, action))
 
     def candidates(
         self, observation: Any, info: Mapping[str, Any] | None, n_actions: int, *, actor: ActorID
@@ -69,7 +75,8 @@ class SingleEnvActor:
                 help="train without a policy wrapper, with a model that acts by its distributions",
             )
         key = actor.step_key
-        arrays = self._episode.preview(actor, self._named(observation, info, key), self._acted)
+        named = self._named(observation, info, key)
+        arrays = self._episode.preview(actor, named.arrays, self._acted)
         before = policy.state_dict()
         try:
             if self._acted is None:
@@ -79,43 +86,76 @@ class SingleEnvActor:
             policy.load_state_dict(before)
         space = policy.model.spaces.action[key]
         best = top_actions(policy.model.distributions[key], space, logits, n_actions)
-        return [ActionCandidate(_bare(self._episode.action(key, action)), share) for action, share in best]
+        return [ActionCandidate(named.answer(self._episode.action(key, action)), share) for action, share in best]
 
-    def _named(self, observation: Any, info: Mapping[str, Any] | None, policy_key: PolicyKey) -> dict[str, np.ndarray]:
-        """The observation as name to array, checked against the names and shapes of the environment's space."""
-        space = self._spaces.observation[policy_key].spaces
-        if (
+    def _named(self, observation: Any, info: Mapping[str, Any] | None, policy_key: PolicyKey) -> _Named:
+        """The observation as name to array, checked against the environment's space."""
+        if policy_key not in self._spaces.observation:
+            raise RequestError(
+                "policy_key names no policy key",
+                received=repr(policy_key),
+                expected=", ".join(map(repr, self._spaces.observation)),
+            )
+        space, reader = self._spaces.observation[policy_key].spaces, self._reader
+        answer: Answer = _bare
+        if isinstance(reader, SpeaksOutside) and reader.is_outside_observation(observation):
+            observation, answer = _read(reader, observation, info, space), reader.outside_action
+        elif (
             info is not None
-            and self._reader is not None
+            and reader is not None
             and (not isinstance(observation, Mapping) or set(observation) != set(space))
         ):
-            # What the environment takes from its info, an action mask for one, is read as it reads it.
-            read = self._reader.preview(Reply(maze_state=observation, info=dict(info)))
-            observation = {name: read[name] for name in space if name in read}
-        if not isinstance(observation, Mapping):
-            if len(space) != 1:
-                raise RequestError(
-                    "the observation needs names",
-                    expected=f"a dict with {', '.join(space)}",
-                    help="give info= as well where the environment keeps action masks in it",
-                )
+            observation = _read(reader, observation, info, space)
+        elif not isinstance(observation, Mapping) and len(space) == 1:
             observation = {next(iter(space)): observation}
-        if set(observation) != set(space):
+        if not isinstance(observation, Mapping) or set(observation) != set(space):
+            is_named = isinstance(observation, Mapping)
             raise RequestError(
-                "the observation has other names than the environment's",
-                received=", ".join(map(str, observation)),
+                "the observation has other names than the environment's" if is_named else "the observation needs names",
+                received=", ".join(map(str, observation)) if is_named else type(observation).__name__,
                 expected=", ".join(space),
-                help="give info= as well where the environment keeps action masks in it",
+                help=INFO_HELP,
             )
-        arrays = {name: np.asarray(observation[name], dtype=part.dtype) for name, part in space.items()}
-        for name, part in space.items():
-            if arrays[name].shape != part.shape:
-                raise RequestError(
-                    f"observation {name!r} has the wrong shape",
-                    received=str(arrays[name].shape),
-                    expected=str(part.shape),
-                )
-        return arrays
+        return _Named({name: _array(name, observation[name], part) for name, part in space.items()}, answer)
+
+
+class _Named(NamedTuple):
+    """An observation as name to array, and what gives an action the form that the observation came in."""
+
+    arrays: dict[str, np.ndarray]
+    answer: Answer
+
+
+def _read(
+    reader: Detachable, observation: Any, info: Mapping[str, Any] | None, space: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the environment makes of its own observation and, an action mask for one, of its info."""
+    try:
+        read = reader.preview(Reply(maze_state=observation, info=dict(info or {})))
+    except Exception as error:
+        raise RequestError(
+            f"no observation can be made of what was given: {error}",
+            received=repr(observation)[:200],
+            expected="an observation as the environment gives it",
+            help=INFO_HELP if info is None else None,
+        ) from error
+    return {name: read[name] for name in space if name in read}
+
+
+def _array(name: str, value: Any, part: Space[Any]) -> np.ndarray:
+    try:
+        array = np.asarray(value, dtype=part.dtype)
+    except (TypeError, ValueError) as error:
+        raise RequestError(
+            f"observation {name!r} is no array", received=repr(value)[:200], expected=str(part)
+        ) from error
+    if array.shape != part.shape:
+        raise RequestError(
+            f"observation {name!r} has the wrong shape", received=str(array.shape), expected=str(part.shape)
+        )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise RequestError(f"observation {name!r} is not finite", received=str(array)[:200], expected="numbers")
+    return array
 
 
 def _reader(env: StructuredEnv) -> Detachable | None:
