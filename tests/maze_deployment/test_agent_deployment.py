@@ -14,10 +14,17 @@ from gymnasium import spaces
 from maze_deployment.agent import AgentDeployment
 from maze_kernel import MazeError
 from maze_kernel.contracts.env import ActorID, StructuredSpaces
+from maze_kernel.contracts.events import EventRecord
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.errors import EnvError, NonFiniteError, RequestError
 from maze_runtime.context import RunContext
+from maze_runtime.env.conversion import ActionConversion, ObservationConversion
+from maze_runtime.env.core_env import CoreEnv
 from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.env.maze_env import MazeEnv
+from maze_runtime.events.aggregation import EpochAggregator
+from maze_runtime.events.declaration import define_episode_stats, define_epoch_stats, define_step_stats
+from maze_runtime.rollout.heuristic import Heuristic
 from maze_runtime.rollout.random_policy import RandomPolicy
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -132,6 +139,91 @@ def test_a_wrapper_that_ends_episodes_does_not_stop_the_simulation(train):
     with AgentDeployment.load(context) as agent:
         assert all(agent.act(GOOD, 1.0) in (0, 1) for _ in range(10))
         assert agent.act(GOOD, 1.0, False, True) is None
+
+
+class BellEvents:
+    @define_epoch_stats(sum, output_name="all")
+    @define_episode_stats(sum)
+    @define_step_stats(len)
+    def rang(self):
+        """At every step."""
+
+
+class Bell(CoreEnv):
+    """Pays for the action that its state names; seven steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.events, self.t = self.pubsub.create_event_topic(BellEvents), 0
+
+    def reset(self, seed=None):
+        self.t = 0
+        return self.get_maze_state()
+
+    def get_maze_state(self):
+        return {"right": (self.t // 2) % 2}
+
+    def step(self, maze_action):
+        reward = float(maze_action == self.get_maze_state()["right"])
+        self.events.rang()
+        self.t += 1
+        return self.get_maze_state(), reward, False, self.t == 7, {}
+
+
+class Blind(ObservationConversion):
+    def space(self):
+        return spaces.Dict(nothing=spaces.Box(0, 1, (1,), np.float32))
+
+    def maze_to_space(self, maze_state):
+        return {"nothing": np.zeros(1, np.float32)}
+
+
+class Press(ActionConversion):
+    def space(self):
+        return spaces.Dict(button=spaces.Discrete(2))
+
+    def space_to_maze(self, action, maze_state):
+        return int(action["button"])
+
+
+class Looks(Heuristic):
+    def act_one(self, observation, moment):
+        assert moment.env is not None
+        return moment.maze_state["right"]
+
+
+class Plans(Heuristic):
+    def act_one(self, observation, moment):
+        return self.clone(moment).step({"button": 1})[1]
+
+
+def bell():
+    return MazeEnv(Bell(), Blind(), Press())
+
+
+@pytest.mark.parametrize("wrappers", [[], [{"use": "time-limit", "max_episode_steps": 3}]])
+def test_a_heuristic_sees_the_simulation_and_events_are_those_of_the_whole_episode(wrappers):
+    context = RunContext(env=bell, wrappers=wrappers, silent=True)
+    core_env = Bell()
+    with AgentDeployment.load(context, policy=f"{__name__}:Looks") as agent:
+        action = agent.act(core_env.reset())
+        while action is not None:
+            events = [EventRecord(BellEvents, BellEvents.rang, {})]
+            action = agent.act(*core_env.step(action), events=events)
+        (episode,) = agent.drain_episodes()
+    assert (episode.length, episode.total_reward) == (7, 7.0)
+    epoch = EpochAggregator()
+    epoch.add_episodes([episode.events])
+    assert epoch.reduce() == {"BellEvents/rang/all": 7}
+
+
+@pytest.mark.parametrize("env", [bell, "CartPole-v1"])
+def test_a_simulation_elsewhere_cannot_be_cloned(env):
+    with (
+        AgentDeployment.load(RunContext(env=env, silent=True), policy=f"{__name__}:Plans") as agent,
+        pytest.raises(EnvError, match="runs outside of this process"),
+    ):
+        agent.act({"right": 0} if env is bell else GOOD)
 
 
 def test_an_unfinished_episode_can_be_forgotten(context):

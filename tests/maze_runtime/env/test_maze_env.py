@@ -259,6 +259,17 @@ def test_a_clone_goes_on_alike():
     assert steps[0][1] == steps[1][1]
 
 
+def test_a_clone_knows_what_the_step_in_progress_has_paid():
+    env, clone = structured(), structured()
+    for one in (env, clone):
+        one.reset()
+        one._reward = 0.5
+    env.step({"move": 2})
+    env._reward += 3.0
+    clone.clone_from(env)
+    assert clone._reward == env._reward
+
+
 def test_recorded_states_and_actions_are_converted_back():
     env = flat()
     observation, action = env.to_spaces("0", LiftState(2), -1)

@@ -105,6 +105,12 @@ def test_kpis_that_are_no_dict():
         play(Simulation(kpis=[None]))
 
 
+@pytest.mark.parametrize("value", [None, "a", [1, 2], np.array([1.0, 2.0]), 1j])
+def test_a_kpi_that_is_no_number_is_named(value):
+    with pytest.raises(EnvError, match=r"the KPI 'last' of Kpis is no number"):
+        play(Simulation(kpis=[{"first": np.float32(1), "last": value}]))
+
+
 @pytest.mark.parametrize("reward", [None, "much"])
 def test_rewards_that_are_no_number(reward):
     with pytest.raises(EnvError, match="the reward is not one number"):

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from maze_kernel.errors import MazeError
+from maze_kernel.errors import MazeError, MazeWarning
 from maze_runtime.events.aggregation import EpisodeAggregator, EpochAggregator
 from maze_runtime.events.declaration import (
     define_episode_stats,
@@ -15,6 +15,7 @@ from maze_runtime.events.declaration import (
     define_step_stats,
     histogram,
 )
+from maze_runtime.events.episode import EpisodeRecorder
 from maze_runtime.events.pubsub import Pubsub
 from maze_runtime.training.loop import _written
 
@@ -240,3 +241,25 @@ def test_two_statistics_of_one_name_are_refused():
             @define_episode_stats(sum)
             @define_episode_stats(max)
             def sold(self, price): ...
+
+
+def test_all_episodes_of_an_epoch_count_and_a_warning_says_where_they_no_longer_do(monkeypatch):
+    pubsub = Pubsub()
+    topic, recorder, epoch = pubsub.create_event_topic(ShopEvents), EpisodeRecorder(pubsub), EpochAggregator()
+
+    def play(n_episodes):
+        for _ in range(n_episodes):
+            pubsub.clear_subscribers()
+            recorder.begin_step()
+            topic.customer_came()
+            topic.weighed(1, 1)
+            recorder.end_step()
+            recorder.end_episode(None)
+        epoch.add_episodes(recorder.drain())
+        return len(epoch.reduce()["ShopEvents/weighed"])
+
+    assert play(2500) == 2500
+    monkeypatch.setattr("maze_runtime.events.episode.MAX_EPISODES", 100)
+    with pytest.warns(MazeWarning, match="make epochs shorter") as warned:
+        play(150)
+    assert len(warned) == 1

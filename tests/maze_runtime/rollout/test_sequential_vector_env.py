@@ -113,7 +113,7 @@ def test_rewards_may_be_any_single_number(value):
     assert envs.step(actions(1)).reward.tolist() == [float(value if np.ndim(value) == 0 else value[0])]
 
 
-@pytest.mark.parametrize("value", [None, [1.0, 2.0], "a lot", []])
+@pytest.mark.parametrize("value", [None, [1.0, 2.0], "a lot", "1.5", []])
 def test_a_reward_that_is_no_number_is_refused(value):
     envs = SequentialVectorEnv([lambda: Line(9, reward=lambda _step: value)])
     envs.reset([[0]])
@@ -160,6 +160,51 @@ def test_observations_that_break_the_space_are_refused():
         SequentialVectorEnv([Wrong]).reset([[0]])
     with pytest.raises(EnvError, match="lacks the key 'action_mask'"):
         SequentialVectorEnv([Missing]).reset([[0]])
+
+
+def play(factories, n_steps):
+    envs = SequentialVectorEnv(factories)
+    envs.reset([[7]] * len(factories))
+    for _ in range(n_steps):
+        envs.step(actions(len(factories)))
+    envs.close()
+
+
+class Odd(Line):
+    """Gives `position` of another form at one step."""
+
+    def __init__(self, odd_at, position=0.5, length=3):
+        super().__init__(length)
+        self.odd_at, self.position = odd_at, position
+
+    def _observe(self):
+        observation = super()._observe()
+        return {**observation, "position": self.position} if self.step_count == self.odd_at else observation
+
+
+@pytest.mark.parametrize("position", [0.5, [0.5], np.zeros((1, 2), np.float32), np.array(["a", "b"]), 1j * np.ones(2)])
+@pytest.mark.parametrize(("odd_at", "length"), [(1, 3), (3, 3)])
+def test_first_steps_and_last_observations_that_break_the_space_are_refused(position, odd_at, length):
+    with pytest.raises(EnvError, match="'position' does not fit") as caught:
+        play([lambda: Line(9), lambda: Odd(odd_at, position, length)], 3)
+    assert f"environment 1, episode 0 (seed 7), step {odd_at}" in str(caught.value)
+
+
+def test_every_step_is_checked_where_that_is_asked_for():
+    envs = SequentialVectorEnv([lambda: Odd(2, length=9)], checks_steps=True)
+    envs.reset([[0]])
+    envs.step(actions(1))
+    with pytest.raises(EnvError, match="'position' does not fit"):
+        envs.step(actions(1))
+
+
+@pytest.mark.parametrize("where", ["__init__", "reset", "step", "close"])
+def test_an_environment_that_exits_is_an_error_and_not_the_end(where):
+    def leave(*_arguments, **_options):
+        raise SystemExit(0)
+
+    with pytest.raises(EnvError, match="raised SystemExit: 0"):
+        play([type("Window", (Line,), {where: leave})], 1)
 
 
 def test_environments_of_a_batch_need_equal_spaces():

@@ -60,6 +60,8 @@ class AgentDeployment:
         transforms: Sequence[Transform] = (),
         deterministic: bool = True,
     ) -> None:
+        from maze_runtime.rollout.episode_observer import played_envs
+        from maze_runtime.rollout.heuristic import WatchesEnvs
         from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
         from maze_runtime.run.batch_factory import wrap_batch
 
@@ -69,6 +71,8 @@ class AgentDeployment:
         self.structured_spaces = spaces_of(env)
         batch = wrap_batch(SequentialVectorEnv([lambda: env]), transforms, training=False)
         self._batch: VectorEnv | None = batch
+        if isinstance(policy, WatchesEnvs):
+            policy.watch_envs(played_envs(batch))
         self._tally = EpisodeTally(capability(env, ReportsStatistics))  # type: ignore[type-abstract]
         self._deterministic = deterministic
         self._transforms = tuple(transforms)

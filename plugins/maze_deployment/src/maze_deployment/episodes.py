@@ -17,7 +17,8 @@ class DeployedEpisode:
         total_reward: sum of the rewards it was given.
         length: flat steps.
         terminated, truncated: how it ended.
-        events: statistics of its events; None where the environment reports none.
+        events: statistics of its events, those of each part where a wrapper, `time-limit` for one, ended episodes for
+            the agent in between; None where the environment reports none.
     """
 
     total_reward: float
@@ -62,7 +63,7 @@ class EpisodeTally:
                 length=self._length,
                 terminated=reply.terminated,
                 truncated=reply.truncated,
-                events=drained[-1] if drained else None,
+                events=[event for part in drained for event in part] if drained else None,
             )
         )
         self.forget()

@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium
 
+from maze_kernel.errors import EnvError
 from maze_runtime.env.outside import Outside
 
 
@@ -31,3 +32,9 @@ class OutsideGymEnv(gymnasium.Env[Any, Any]):
         """The outside's answer to an action."""
         reply = self._outside.step(action)
         return reply.maze_state, reply.reward, reply.terminated, reply.truncated, reply.info
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> OutsideGymEnv:
+        raise EnvError(
+            "there is no environment to clone: it runs outside of this process",
+            help="plan in rollouts, which step one in this process",
+        )

@@ -45,6 +45,7 @@ def _play(file: Path, loaded: LoadedExperiment, steps: int, seed: int) -> None:
             error.help = "the traceback above ends where it happened"
         raise
     typer.echo(f"{file}: {_shown(report, loaded.experiment.env.use)}")
+    _tell_unseeded(str(file), report)
     for observation, size in report.sizes.items():
         if size > LARGE:
             typer.echo(
@@ -54,6 +55,15 @@ def _play(file: Path, loaded: LoadedExperiment, steps: int, seed: int) -> None:
     for name, other in others.items():
         use = evaluator_of(loaded, name).experiment.env.use
         typer.echo(f"{file}: evaluator {name}: {_shown(other, use)}")
+        _tell_unseeded(f"{file}: evaluator {name}", other)
+
+
+def _tell_unseeded(where: str, report: EnvReport) -> None:
+    if report.unseeded is not None:
+        typer.echo(
+            f"{where}: two environments with the same seed and the same actions differ: {report.unseeded}. Runs cannot"
+            " be repeated until everything is drawn from the seed of reset (Gymnasium's self.np_random)"
+        )
 
 
 def _shown(report: EnvReport, use: str) -> str:

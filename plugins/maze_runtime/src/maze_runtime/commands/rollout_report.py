@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import numbers
 import shlex
 import sys
@@ -26,7 +27,7 @@ def print_result(result: RolloutResult, player: str, options: RolloutOptions, *,
     from maze_runtime.playing.roll_out import ReplayResult
 
     if as_json:
-        print(json.dumps(_as_data(result, player, options), indent=2))
+        print(json.dumps(_plain(_as_data(result, player, options)), indent=2, allow_nan=False))
         return
     _print_tables(result, player)
     if isinstance(result, ReplayResult):
@@ -107,7 +108,7 @@ def _as_data(result: RolloutResult, player: str, options: RolloutOptions) -> dic
         for episode in result.episodes
     ]
     about: dict[str, Any] = {"policy": player, "seed": options.seed, "deterministic": options.deterministic}
-    about |= {**result.summary, "events": _plain(result.events)}
+    about |= {**result.summary, "events": result.events}
     if result.profile:
         about["profile"] = dict(result.profile)
     return {**about, "episodes": episodes}
@@ -124,11 +125,13 @@ def _shown(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Nested values as JSON holds them."""
+    """Nested values as JSON holds them; what is not a finite number is null."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if hasattr(value, "tolist"):
-        return value.tolist()
+        return _plain(value.tolist())
     if isinstance(value, (list, tuple)):
         return [_plain(inner) for inner in value]
-    return value if isinstance(value, (int, float, str, bool, type(None))) else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, (int, str, bool, type(None))) else str(value)

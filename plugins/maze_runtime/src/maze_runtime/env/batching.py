@@ -103,7 +103,7 @@ def scalar_reward(reward: Any) -> float:
     if isinstance(reward, (float, int, np.number)):
         return float(reward)
     try:
-        array = np.empty(0) if reward is None else np.asarray(reward, dtype=np.float64)
+        array = np.empty(0) if reward is None or isinstance(reward, str) else np.asarray(reward, dtype=np.float64)
     except (TypeError, ValueError):
         array = np.empty(0)
     if array.size != 1:

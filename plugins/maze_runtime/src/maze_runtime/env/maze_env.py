@@ -162,13 +162,23 @@ class MazeEnv:
         return observation, self.action_conversions[policy_key].maze_to_space(maze_action, maze_state)
 
     def clone_from(self, other: MazeEnv) -> None:
-        """Go on from where another environment of this kind is; its events are not taken over."""
+        """Go on from where another environment of this kind is; its events are not taken over.
+
+        Raises:
+            EnvError: its simulation runs elsewhere.
+        """
+        if isinstance(other.core_env, OutsideCoreEnv):
+            raise EnvError(
+                "there is no simulation to clone: it runs outside of this process",
+                help="plan in rollouts, which step one in this process",
+            )
         self._recorder.discard_episode()
         self.core_env.clone_from(other.core_env)
         self.core_env.context.env_time = other.core_env.context.env_time
         self._maze_state = other._maze_state
         self._acted = other._acted
         self._flat_step_ended = other._flat_step_ended
+        self._reward, self._actor_rewards = other._reward, other._actor_rewards
 
     def detach(self, outside: Outside) -> None:
         """Let states, rewards and events come from outside; conversions, events, statistics and KPIs stay."""

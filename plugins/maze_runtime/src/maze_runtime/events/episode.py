@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from maze_kernel.contracts.events import EpisodeStatistics, EventRecord
-from maze_kernel.errors import EnvError
+from maze_kernel.errors import EnvError, MazeWarning
 from maze_runtime.events.aggregation import EpisodeAggregator
 from maze_runtime.events.kpi import BaseEnvEvents, KpiCalculator
 from maze_runtime.events.logs import EpisodeEventLog
 from maze_runtime.events.pubsub import Pubsub
 
-MAX_EPISODES = 1000
-"""Finished episodes that are kept until somebody drains them; older ones are dropped."""
+MAX_EPISODES = 100_000
+"""Finished episodes that are kept until somebody drains them, as training does once an epoch; no more than the last."""
+
+MAX_LOGS = 1000
+"""Likewise of whole logs."""
 
 MOST_RECORDS = 5000
 """Records that are kept before they are aggregated, where nobody needs the log of the whole episode."""
+
+FULL = (
+    f"{MAX_EPISODES:,} episodes of an environment ended in one epoch, and its event statistics leave out the first "
+    "from now on: make epochs shorter"
+)
 
 
 class EpisodeRecorder:
@@ -66,6 +77,8 @@ class EpisodeRecorder:
             if self._kpi_calculator is not None:
                 self._add_kpis(self._kpi_calculator, last_maze_state)
             self._aggregate()
+            if len(self._finished) == MAX_EPISODES - 1:
+                warnings.warn(FULL, MazeWarning, stacklevel=2)
             self._finished.append(self._aggregator.finish(self._pubsub.interfaces))
             if self._logs is not None:
                 self._logs.append(EpisodeEventLog(list(self.log.records), list(self.log.ends)))
@@ -79,7 +92,7 @@ class EpisodeRecorder:
     def keep_logs(self) -> None:
         """Keep the logs of finished episodes from now on, until `drain_logs`."""
         self._keeps_log = True
-        self._logs = deque(maxlen=MAX_EPISODES)
+        self._logs = deque(maxlen=MAX_LOGS)
 
     def drain_logs(self) -> list[EpisodeEventLog]:
         """The logs of the episodes finished since the last call, KPIs included."""
@@ -102,6 +115,14 @@ class EpisodeRecorder:
                 received=repr(kpis)[:200],
                 expected="a number for each KPI by its name, {} for none",
             )
+        for name, value in kpis.items():
+            if not isinstance(value, (int, float, np.number, np.bool_)) or isinstance(value, np.complexfloating):
+                raise EnvError(
+                    f"the KPI {name!r} of {type(calculator).__name__} is no number",
+                    received=repr(value)[:200],
+                    expected="a number for each KPI by its name",
+                    help="leave a KPI out where an episode has none",
+                )
         event = BaseEnvEvents.kpi
         self.log.records += [
             EventRecord(BaseEnvEvents, event, {"name": name, "value": value}) for name, value in kpis.items()

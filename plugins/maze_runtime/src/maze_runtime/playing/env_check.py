@@ -14,6 +14,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.vector import ArrayDict, Tick
 from maze_kernel.errors import EnvError
 from maze_runtime.events.raw_reward import raw_reward_of
+from maze_runtime.playing.seed_check import first_difference
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.batch_factory import wrap_batch
@@ -34,11 +35,13 @@ class EnvReport:
         n_steps: decisions.
         returns: of the episodes that ended.
         sizes: see `ObservationSizes.found`; empty where wrappers still have to estimate what they scale by.
+        unseeded: where a second environment with the same seed and actions went another way; None: nowhere.
     """
 
     n_steps: int
     returns: Sequence[float]
     sizes: Mapping[str, float]
+    unseeded: str | None = None
 
 
 def check_environment(loaded: LoadedExperiment, kernel: Kernel, *, n_steps: int, seed: int) -> EnvReport:
@@ -76,7 +79,8 @@ def check_evaluators(loaded: LoadedExperiment, kernel: Kernel, *, n_steps: int, 
 
 
 def _check(assembly: Assembly, *, n_steps: int, seed: int) -> EnvReport:
-    batch = SequentialVectorEnv([assembly.env_factory(writes_files=False)])
+    factory = assembly.env_factory(writes_files=False)
+    batch = SequentialVectorEnv([factory], checks_steps=True)
     try:
         assembly.bind(assembly.transforms, batch.structured_spaces)
         assembly.make_model()
@@ -87,7 +91,9 @@ def _check(assembly: Assembly, *, n_steps: int, seed: int) -> EnvReport:
     checked = wrap_batch(SpaceCheck(batch), played, training=True)
     with closing(checked):
         report = _play(checked, n_steps, seed)
-    return report if len(played) == len(assembly.transforms) else attrs.evolve(report, sizes={})
+    if len(played) < len(assembly.transforms):
+        report = attrs.evolve(report, sizes={})
+    return attrs.evolve(report, unseeded=first_difference(factory, seed, n_steps))
 
 
 def _played(transforms: Sequence[Transform]) -> list[Transform]:

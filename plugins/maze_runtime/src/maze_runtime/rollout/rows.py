@@ -18,7 +18,7 @@ from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError
-from maze_runtime.env.batching import allocate, copy_observation, stack_rows
+from maze_runtime.env.batching import allocate, check_observation, copy_observation, stack_rows
 from maze_runtime.env.departures import ReportsDepartures
 from maze_runtime.env.flat import FlatEnv
 
@@ -68,6 +68,7 @@ class FlatRows:
         """Nobody: an episode ends with its only actor."""
 
     def final(self, index: int, _env: StructuredEnv, observation: Observation) -> Final:
+        check_observation(self._space, observation)
         return index, self._actor, copy_observation(self._space, observation)
 
     def tick(self, finals: Sequence[Final], infos: dict[int, dict[str, Any]]) -> Tick:
@@ -206,6 +207,7 @@ class StructuredRows:
 
     def final(self, index: int, env: StructuredEnv, observation: Observation) -> Final:
         space = self.space_of(env)
+        check_observation(space, observation)
         return index, env.actor_id(), copy_observation(space, observation)
 
     def tick(self, finals: Sequence[Final], infos: dict[int, dict[str, Any]]) -> Tick:

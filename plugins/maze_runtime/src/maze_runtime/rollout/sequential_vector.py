@@ -22,6 +22,9 @@ from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.rollout.episode_seeds import EpisodeSeeds
 from maze_runtime.rollout.rows import Final, FlatRows, StructuredRows
 
+_RAISED = (Exception, SystemExit)
+"""What an environment may raise. An exit, as that of a window that is closed, would end the run in silence."""
+
 
 class SequentialVectorEnv:
     """Implements `VectorEnv` with same-step autoreset: no row ever awaits a reset.
@@ -37,6 +40,8 @@ class SequentialVectorEnv:
         keep_infos: fill `Tick.infos` with the non-empty info dicts of each step (of the last step of an episode
             where it ended, of the reset otherwise only after `reset`).
         first_index: number of the first environment in messages, where the batch is part of a larger one.
+        checks_steps: compare what each `step` returns with its space; otherwise the first step of each environment,
+            what `reset` returns and last observations.
 
     Raises:
         EnvError: a factory, `reset`, `step` or `close` raised, or what came back breaks the contract; names the
@@ -48,7 +53,12 @@ class SequentialVectorEnv:
     """See `SeedsEveryEpisode`."""
 
     def __init__(
-        self, env_factories: Sequence[Callable[[], StructuredEnv]], *, keep_infos: bool = False, first_index: int = 0
+        self,
+        env_factories: Sequence[Callable[[], StructuredEnv]],
+        *,
+        keep_infos: bool = False,
+        first_index: int = 0,
+        checks_steps: bool = False,
     ) -> None:
         if not env_factories:
             raise RequestError("a vector environment needs at least one environment", received="0")
@@ -57,13 +67,14 @@ class SequentialVectorEnv:
         self.envs: list[StructuredEnv] = []
         self._episodes = EpisodeSeeds(self.n_envs, first_index)
         self._keep_infos = keep_infos
+        self._checks_steps, self._checks_next = checks_steps, True
         self._current = 0
         try:
             for factory in env_factories:
                 self._current = len(self.envs)
                 self.envs.append(factory())
             self.structured_spaces = check_same_spaces([spaces_of(env) for env in self.envs])
-        except Exception as error:
+        except _RAISED as error:
             self._close_quietly()
             self._raise(error, "its constructor")
         self._statistics = [
@@ -100,6 +111,7 @@ class SequentialVectorEnv:
         structured = out if isinstance(out, StructuredRows) else None
         finals: list[Final] = []
         infos: dict[int, dict[str, Any]] = {}
+        checks, self._checks_next = self._checks_next, self._checks_steps
         index = 0
         try:
             for index, env in enumerate(self.envs):
@@ -119,12 +131,14 @@ class SequentialVectorEnv:
                     observation, _ = self._reset_env(index, env)
                 elif info and self._keep_infos:
                     infos[index] = info
+                if checks:
+                    check_observation(out.space_of(env), observation)
                 if structured is not None and (actor := env.actor_id()) != structured.together:
                     structured.write(index, actor, observation)
                 else:
                     for key, array in out.items_of_tick:
                         array[index] = observation[key]
-        except Exception as error:
+        except _RAISED as error:
             self._current = index
             self._raise(error, "its step")
         return out.tick(finals, infos)
@@ -144,11 +158,11 @@ class SequentialVectorEnv:
 
     def close(self) -> None:
         """Close every environment, also when one of them raises."""
-        failure: tuple[int, Exception] | None = None
+        failure: tuple[int, Exception | SystemExit] | None = None
         for index, env in enumerate(self.envs):
             try:
                 env.close()
-            except Exception as error:
+            except _RAISED as error:
                 failure = failure or (index, error)
         self.envs = []
         if failure is not None:
@@ -160,7 +174,7 @@ class SequentialVectorEnv:
         try:
             observation, info = env.reset(seed=seed)
             check_observation(self._rows.space_of(env), observation)
-        except Exception as error:
+        except _RAISED as error:
             self._current = index
             self._raise(error, "its reset")
         return observation, info
@@ -171,11 +185,11 @@ class SequentialVectorEnv:
 
     def _close_quietly(self) -> None:
         for env in self.envs:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(*_RAISED):
                 env.close()
         self.envs = []
 
-    def _raise(self, error: Exception, phase: str) -> NoReturn:
+    def _raise(self, error: Exception | SystemExit, phase: str) -> NoReturn:
         if isinstance(error, MazeError):
             if isinstance(error, EnvError):
                 error.owner = error.owner or self.describe(self._current)
