@@ -359,9 +359,29 @@ def test_two_exports_of_one_name_keep_a_description_each(run, tmp_path):
         (["--out", "policy.bin"], "does not say in which format"),
         (["--out", "policy.onnx", "--format", "tflite"], "no export format 'tflite'"),
         (["--out", "policy.onnx", "--checkpoint", "epoch-99"], "epoch-000099"),
+        (["--out", ".", "--format", "onnx"], ". is a folder"),
     ],
 )
 def test_a_wrong_request_is_explained(run, arguments, message):
     done = CliRunner().invoke(make_app(), ["export", str(run), *arguments])
     assert done.exit_code in (1, 2)
     assert message in done.stderr
+
+
+def test_what_is_no_run_is_not_exported(tmp_path):
+    done = CliRunner().invoke(make_app(), ["export", "CartPole-v1", "--out", str(tmp_path / "policy.pt2")])
+    assert done.exit_code == 2
+    assert "nothing is trained in CartPole-v1" in done.stderr
+
+
+def test_a_policy_key_that_is_no_file_name_becomes_one(tmp_path):
+    class Team(FlatEnv):
+        structured_spaces = StructuredSpaces(
+            observation=dict.fromkeys(("team/a", "b"), spaces.Dict(seen=spaces.Box(-1, 1, (2,), np.float32))),
+            action=dict.fromkeys(("team/a", "b"), spaces.Dict(choice=spaces.Discrete(2))),
+            agent_counts={"team/a": 1, "b": 1},
+        )
+
+    loaded = experiment(Team)
+    written = export_checkpoint(loaded, loaded.kernel, checkpoint_of(loaded), tmp_path / "policy.pt2", "torch-export")
+    assert [file.path.name for file in written.files] == ["policy-team-a.pt2", "policy-b.pt2"]

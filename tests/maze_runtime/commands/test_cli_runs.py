@@ -36,6 +36,23 @@ def experiment(tmp_path):
     return file
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["small.toml", "--checkpoint", "last"], "no trained policy plays"),
+        (["runs", "--policy", "random", "--checkpoint", "last"], "no trained policy plays"),
+        (["runs", "--replay", "rec", "--checkpoint", "last"], "--replay and --checkpoint exclude each other"),
+        (["runs", "--replay", "rec", "--episodes", 2], "--replay and --episodes exclude each other"),
+        (["runs", "--replay", "rec", "--seed", 0], "--replay and --seed exclude each other"),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(maze, experiment, arguments, said):
+    Path("runs").mkdir()
+    done = maze("rollout", *arguments)
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
 def test_networks_are_drawn_by_a_logger_like_any_other(maze, experiment):
     for name, loggers in (("none", '[{use="csv"}]'), ("drawn", '[{use="drawing", folder="pictures"}]')):
         done = maze("train", experiment, "--set", "trainer.n_epochs=1", "--set", f"loggers={loggers}", "--out", name)

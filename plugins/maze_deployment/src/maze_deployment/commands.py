@@ -23,8 +23,10 @@ def export(
     ] = None,
 ) -> None:
     """Write the policy of a run as a file that acts without Maze."""
-    if source.is_file():
-        raise RequestError(f"{source} is a file, and nothing is trained in it", expected="a run directory")
+    if not source.is_dir():
+        raise RequestError(f"nothing is trained in {source}", expected="a run directory")
+    if out.is_dir():
+        raise RequestError(f"{out} is a folder", option="--out", expected="the file to write")
     from maze_deployment.export import FORMATS, export_checkpoint
 
     endings = {ending: name for name, ending in FORMATS.items()}
@@ -32,7 +34,7 @@ def export(
     if chosen is None:
         raise RequestError(f"{out} does not say in which format to export", expected=f"--format {' or '.join(FORMATS)}")
     loaded, kernel, weights = what_to_play(source, experiment, None, checkpoint)
-    assert weights is not None
+    assert weights is not None, "a run has weights where no policy is named"
     written = export_checkpoint(loaded, kernel, weights, out, chosen)
     for file in written.files:
         print(f"{file.path}: policy {file.policy_key}, differs from the trained one by at most {file.difference:.1e}")

@@ -40,6 +40,8 @@ def view(
     from maze_viewing.recorded import recorded
     from maze_viewing.viewer import ViewOptions, view_page
 
+    if out is not None and out.is_dir():
+        raise RequestError(f"{out} is a folder", option="--out", expected="the file to write")
     options = ViewOptions(
         n_episodes=episodes, seeds=tuple(seeds or ()), max_decisions=max_decisions, arguments=_pairs(arguments or [])
     )

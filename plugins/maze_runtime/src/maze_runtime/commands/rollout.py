@@ -31,15 +31,19 @@ def rollout(
         ),
     ],
     overrides: Overrides = None,
-    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Episodes to play.")] = 10,
+    episodes: Annotated[int | None, typer.Option("--episodes", min=1, help="Episodes to play; else 10.")] = None,
     policy: Annotated[
         str | None, typer.Option("--policy", help="A policy by name or import path, instead of the trained one.")
     ] = None,
     deterministic: Annotated[
         bool, typer.Option("--deterministic/--stochastic", help="Take the mode of each distribution, or sample.")
     ] = True,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The seeds of all episodes follow from it.")] = 0,
-    checkpoint: Annotated[str, typer.Option("--checkpoint", help="best, last or epoch-N.")] = "best",
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="The seeds of all episodes follow from it; else from 0.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", help="best, last or epoch-N of a run; else best.")
+    ] = None,
     experiment: Annotated[
         Path | None, typer.Option("--experiment", help="Read the experiment here instead of from the run.")
     ] = None,
@@ -79,15 +83,16 @@ def rollout(
     """Play episodes with a trained policy or another one."""
     from maze_runtime.playing.roll_out import RolloutOptions
 
-    if replayed is not None and policy is not None:
-        raise RequestError("--replay and --policy exclude each other", help="leave one out")
+    _refuse_unread(
+        source, replayed, **{"--policy": policy, "--checkpoint": checkpoint, "--episodes": episodes, "--seed": seed}
+    )
     of_experiment, of_policy = split_overrides(tuple(overrides or ()))
     named = "replay" if replayed else policy
-    loaded, kernel, weights = what_to_play(source, experiment, named, checkpoint, of_experiment)
+    loaded, kernel, weights = what_to_play(source, experiment, named, checkpoint or "best", of_experiment)
     name = loaded.experiment.name
     options = RolloutOptions(
-        n_episodes=episodes,
-        seed=seed,
+        n_episodes=episodes or 10,
+        seed=seed or 0,
         deterministic=deterministic,
         max_steps=max_steps,
         n_workers=workers,
@@ -104,6 +109,23 @@ def rollout(
     print_result(result, str(player), options, as_json=as_json)
     print_failures(result, loaded.path)
     return EXIT_FAILED if result.summary["n_failed"] else EXIT_DONE
+
+
+def _refuse_unread(source: Path, replayed: Path | None, **given: Any) -> None:
+    """Options that would change nothing: a recording has all of them, and only a run has checkpoints."""
+    named = [name for name, value in given.items() if value is not None]
+    if replayed is not None and named:
+        raise RequestError(
+            f"--replay and {named[0]} exclude each other",
+            expected="all episodes of the recording, with their seeds and actions",
+            help="leave one out; the file of an episode plays that one",
+        )
+    if given["--checkpoint"] is not None and (given["--policy"] is not None or not source.is_dir()):
+        raise RequestError(
+            "--checkpoint names weights of a run, and no trained policy plays",
+            received=f"--checkpoint {given['--checkpoint']}",
+            help="leave it out" if source.is_dir() else "name the run directory instead of the experiment",
+        )
 
 
 @attrs.frozen(kw_only=True)

@@ -20,10 +20,11 @@ def named_graphs(model: Any) -> dict[str, NetworkGraph]:
     graphs_of = getattr(model, "network_graphs", None)
     graphs: Sequence[NetworkGraph] = () if graphs_of is None else graphs_of()
     only_key = len({graph.policy_key for graph in graphs}) == 1
-    return {_name(graph.role if only_key else f"{graph.role}-{graph.policy_key}"): graph for graph in graphs}
+    return {in_file_name(graph.role if only_key else f"{graph.role}-{graph.policy_key}"): graph for graph in graphs}
 
 
-def _name(words: str) -> str:
+def in_file_name(words: str) -> str:
+    """The words, such as a policy key, without what a file's name cannot hold."""
     return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in words)
 
 
