@@ -50,6 +50,8 @@ BAD = {
     "a flag in words": ({"terminated": "no"}, EnvError),
     "info in words": ({"info": "none"}, EnvError),
     "an unknown actor": ({"actor_id": ActorID("cut", 0)}, EnvError),
+    "an agent too many": ({"actor_id": ActorID("0", 7)}, EnvError),
+    "an actor in words": ({"actor_id": "0"}, EnvError),
 }
 
 

@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
+from maze_kernel.contracts.env import ActorID, PolicyKey, StructuredSpaces
 from maze_kernel.errors import EnvError, MazeError, NonFiniteError
 from maze_runtime.env.batching import check_observation, scalar_reward
 from maze_runtime.env.outside import Detachable, Reply, first_actor
@@ -59,10 +60,9 @@ def _reward(value: Any) -> float:
 
 
 def _check_state(reply: Reply, innermost: Detachable) -> None:
-    all_spaces = innermost.structured_spaces.observation  # type: ignore[attr-defined]
-    key = (reply.actor_id or first_actor(innermost.structured_spaces)).step_key  # type: ignore[attr-defined]
-    if key not in all_spaces:
-        raise _wrong("actor_id names an unknown policy key", repr(key), ", ".join(map(repr, all_spaces)))
+    structured_spaces: StructuredSpaces = innermost.structured_spaces  # type: ignore[attr-defined]
+    all_spaces = structured_spaces.observation
+    key = _policy_key(reply.actor_id or first_actor(structured_spaces), structured_spaces)
     try:
         observation = innermost.preview(reply)
         check_observation(all_spaces[key], observation)
@@ -79,6 +79,19 @@ def _check_state(reply: Reply, innermost: Detachable) -> None:
         ) from error
     for name, leaf in all_spaces[key].spaces.items():
         _check_values(name, leaf, np.asarray(observation[name]))
+
+
+def _policy_key(actor: Any, structured_spaces: StructuredSpaces) -> PolicyKey:
+    if not isinstance(actor, ActorID):
+        raise _wrong("actor_id is no ActorID", repr(actor)[:200], "ActorID(policy key, agent), or None")
+    if actor.step_key not in structured_spaces.observation:
+        known = ", ".join(map(repr, structured_spaces.policy_keys))
+        raise _wrong("actor_id names an unknown policy key", repr(actor.step_key), known)
+    n_agents = structured_spaces.agent_counts[actor.step_key]
+    if actor.agent_id < 0 or 1 <= n_agents <= actor.agent_id:
+        expected = f"0 to {n_agents - 1}" if n_agents > 0 else "0 or more"
+        raise _wrong(f"actor_id names an agent of {actor.step_key!r} that is not there", str(actor.agent_id), expected)
+    return actor.step_key
 
 
 def _check_values(name: str, leaf: spaces.Space[Any], value: np.ndarray) -> None:

@@ -14,6 +14,9 @@ from maze_kernel.errors import RequestError
 
 def networks(
     file: Annotated[Path, typer.Argument(metavar="FILE|RUN", help="An experiment file, or a run directory.")],
+    experiment: Annotated[
+        Path | None, typer.Option("--experiment", help="Read the experiment here instead of from the run.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Show the networks that an experiment would train, or that a run trains, without training them."""
@@ -23,7 +26,8 @@ def networks(
     from maze_runtime.run.assembly import Assembly
     from maze_runtime.training.resume import stored_experiment
 
-    loaded = stored_experiment(file) if file.is_dir() else read_experiment(file)
+    read = experiment or file
+    loaded = stored_experiment(read) if read.is_dir() else read_experiment(read)
     model: Any = Assembly(loaded, loaded.kernel).make_model()
     graphs_of = getattr(model, "network_graphs", None)
     if graphs_of is None:
