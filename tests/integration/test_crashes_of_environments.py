@@ -19,7 +19,8 @@ def share(people, floors):
 class Lift(gymnasium.Env):
     action_space = spaces.Discrete(2)
 
-    def __init__(self, *, fail_at: int = 13, kind: str = "box"):
+    def __init__(self, *, fail_at: int = 13, kind: str = "box", closes: bool = True):
+        self.closes = closes
         if fail_at == 0:
             share(1, 0)
         self.fail_at = fail_at
@@ -28,6 +29,9 @@ class Lift(gymnasium.Env):
             "masked": spaces.Dict(x=spaces.Box(-1, 1, (2,), np.float32), action_mask=spaces.MultiBinary(2)),
         }[kind]
         self.kind = kind
+
+    def close(self):
+        share(1, 0 if not self.closes else 1)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -127,6 +131,13 @@ def test_a_constructor_that_raises_is_shown_in_the_same_way(lift, tmp_path):
     done = lift("train", "lift.toml", "--set", "env.fail_at=0")
     assert done.exit_code == 1
     assert_shown(done.stderr, tmp_path, "__init__")
+
+
+def test_a_close_that_raises_is_known_before_training(lift, tmp_path):
+    done = lift("train", "lift.toml", "--set", "env.closes=false")
+    assert done.exit_code == 1
+    assert_shown(done.stderr, tmp_path, "close")
+    assert "the environment's close raised ZeroDivisionError" in done.stderr
 
 
 def test_checking_with_steps_plays_the_environment(lift):

@@ -7,6 +7,8 @@ from functools import partial
 
 from maze_kernel.contracts.env import StructuredEnv, StructuredSpaces
 from maze_kernel.contracts.workers import ActorContext, WorkerPool
+from maze_kernel.errors import EnvError
+from maze_runtime.env.tracebacks import user_traceback
 
 
 def read_spaces(pool: WorkerPool, make_env: Callable[[], StructuredEnv]) -> StructuredSpaces:
@@ -31,7 +33,11 @@ class _SpacesReader:
 
     def read(self) -> StructuredSpaces:
         env = self._make_env()
+        spaces = env.structured_spaces
         try:
-            return env.structured_spaces
-        finally:
             env.close()
+        except Exception as error:
+            raised = EnvError(f"the environment's close raised {type(error).__name__}: {error}")
+            raised.user_traceback = user_traceback(error)
+            raise raised from error
+        return spaces
