@@ -14,6 +14,7 @@ from structured_walk import Walk
 
 from maze_distributions.categorical import Categorical
 from maze_ppo.a2c import A2C
+from maze_ppo.batch import FlatBatch
 from maze_ppo.losses import normalize_advantages
 from maze_ppo.options import A2COptions, PPOOptions
 from maze_ppo.ppo import PPO
@@ -157,6 +158,42 @@ def test_the_loss_is_the_sum_of_what_each_policy_key_loses(collected, algorithm,
             for key, terms in zip(part.by_key(), own[:, :3], strict=True):
                 torch.testing.assert_close(by_key.pop(key), terms)
             assert all(bool(absent.isnan().all()) for absent in by_key.values())
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [PPO(PPOOptions(normalize_advantages=False)), A2C(A2COptions(normalize_advantages=False))],
+    ids=["ppo", "a2c"],
+)
+def test_a_policy_key_that_has_fillers_alone_in_a_minibatch_does_not_count_there(collected, algorithm):
+    """Minibatches that are filled up, of keys that rarely decide, against their decisions without the fillers."""
+    coefficients, n_alone = torch.tensor([1.0, 0.5, -0.01]), 0
+    for trainer, _, rows in collected("Hierarchy", "shared-state"):
+        rows = rows._replace(weight=torch.ones_like(rows.value))
+        n_minibatches = min(own.n_rows() for own in rows.decisions.values()) + 3
+        for part in rows._split(n_minibatches, np.random.default_rng(0)):
+            total, statistics = algorithm.loss(trainer.model, part, coefficients)
+            deciding = {key: _without_fillers(own) for key, own in part.by_key().items() if own.weight.any()}
+            n_alone += len(part.decisions) - len(deciding)
+            alone = [algorithm.loss(trainer.model, own, coefficients) for own in deciding.values()]
+            torch.testing.assert_close(total, torch.stack([own for own, _ in alone]).sum())
+            own = torch.stack([own for _, own in alone])
+            n_together = own.shape[1]
+            torch.testing.assert_close(statistics[:n_together], own.mean(dim=0))
+            by_key = dict(zip(trainer.model.distributions, statistics[n_together:].split(3), strict=True))
+            for key, terms in zip(deciding, own[:, :3], strict=True):
+                torch.testing.assert_close(by_key.pop(key), terms)
+            assert all(bool(absent.isnan().all()) for absent in by_key.values())
+    assert n_alone, "every key decides in every minibatch: nothing is shown"
+
+
+def _without_fillers(batch):
+    counts = batch.weight.bool()
+    columns = {name: getattr(batch, name)[counts] for name in ("log_prob", "value", "advantages", "returns")}
+    observation, action = (
+        {name: own[counts] for name, own in part.items()} for part in (batch.observation, batch.action)
+    )
+    return FlatBatch(batch.policy_key, observation, action, **columns)
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])

@@ -65,26 +65,32 @@ class StructuredBatch(NamedTuple):
 
     def sum_over_policies(self, mean: Tensor) -> Tensor:
         """See `Minibatch`."""
-        # Σ_k mean_k = K · mean over keys
-        return mean * len(self.decisions)
+        # Σ_k mean_k = K · mean over keys, of which those with fillers alone are none
+        return mean * (len(self.decisions) if self.weight is None else self._counts(self.weight).sum())
 
     def with_means_by_key(self, statistics: Tensor, columns: Tensor, policy_keys: tuple[PolicyKey, ...]) -> Tensor:
         """See `Minibatch`."""
         if len(policy_keys) == 1:
             return statistics
-        sizes = [own.n_rows() for own in self.decisions.values()]
+        sizes, nan = [own.n_rows() for own in self.decisions.values()], float("nan")
         if self.weight is None and tuple(self.decisions) == policy_keys and min(sizes) == max(sizes):
             by_key = columns.unflatten(1, (len(sizes), -1)).mean(2)
             return torch.cat([statistics, *by_key.unbind(1)])
         if self.weight is None:
             of_keys = [own.mean(1) for own in columns.split(sizes, dim=1)]
         else:
-            of_keys = [own.sum(1) for own in (columns * self.mean_weight()).split(sizes, dim=1)]
+            sums = [own.sum(1) for own in (columns * self.mean_weight()).split(sizes, dim=1)]
+            of_keys = [own.where(is_there, nan) for own, is_there in zip(sums, self._counts(self.weight), strict=True)]
         means = dict(zip(self.decisions, of_keys, strict=True))
         for key in policy_keys:
             if key not in means:
-                means[key] = columns.new_full((len(columns),), float("nan"))
+                means[key] = columns.new_full((len(columns),), nan)
         return torch.cat([statistics, *(means[key] for key in policy_keys)])
+
+    def _counts(self, weight: Tensor) -> Tensor:
+        """(K,) bool, of each policy key here: whether a decision of it counts."""
+        sizes = [own.n_rows() for own in self.decisions.values()]
+        return torch.stack([own.any() for own in weight.split(sizes)])
 
     def by_key(self) -> dict[PolicyKey, FlatBatch]:
         """The decisions of each policy key by themselves, not copied."""
@@ -179,7 +185,8 @@ def _dealt_out(n_rows: tuple[int, ...], n_minibatches: int) -> list[np.ndarray]:
     """Places of each key, as many in each minibatch; places behind the key's last one are fillers, and stand last.
 
     Minibatch i has places i, i + n_minibatches, … of the first key. Another key begins where the one before ended, so
-    that the decisions of all keys together are spread evenly, and no minibatch has fillers alone.
+    that the decisions of all keys together are spread evenly, and no minibatch has fillers alone. Of a key with fewer
+    decisions than there are minibatches, some have fillers alone.
     """
     places, first = [], 0
     for n in n_rows:
