@@ -23,8 +23,14 @@ from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.run.batch_factory import wrap_batch
 from maze_wrappers.observation_normalization import ObservationNormalization
 from maze_wrappers.observation_stack import ObservationStack
-from maze_wrappers.options import ObservationNormalizationOptions, ObservationStackOptions, ReturnNormalizationOptions
+from maze_wrappers.options import (
+    ObservationNormalizationOptions,
+    ObservationStackOptions,
+    ReturnNormalizationOptions,
+    RewardClippingOptions,
+)
 from maze_wrappers.return_normalization import ReturnNormalization
+from maze_wrappers.reward_clipping import RewardClipping
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for two_keys
 
@@ -53,6 +59,10 @@ class Last(Memory):
 class Remembering(Transform):
     def memory(self, n_envs):
         return Last()
+
+
+def clipping():
+    return RewardClipping(RewardClippingOptions(min_val=-0.3, max_val=0.3))
 
 
 def normalisation(**options):
@@ -100,6 +110,32 @@ def test_all_that_is_drawn_has_the_scale_of_now(make_env, n_steps):
         np.testing.assert_array_equal(drawn.discount, wanted.discount)
         for name, array in wanted.action.items():
             np.testing.assert_array_equal(drawn.action[name], array)
+
+
+@pytest.mark.parametrize("make_env", [pendulum, RepeatThenError], ids=["flat", "two keys"])
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_rewards_are_clipped_one_by_one_whatever_scales_observations(make_env, n_steps):
+    alone, outside, inside = (
+        played(make_env, transforms, 120).replay
+        for transforms in ([clipping()], [normalisation(), clipping()], [clipping(), normalisation()])
+    )
+    for key, buffer in alone.items():
+        wanted = draw(buffer, n_steps).reward
+        assert len(np.unique(wanted.round(4))) > 1, "all are alike: nothing is shown"
+        np.testing.assert_array_equal(draw(outside[key], n_steps).reward, wanted)
+        np.testing.assert_array_equal(draw(inside[key], n_steps).reward, wanted)
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_rewards_pass_running_statistics_one_by_one(n_steps):
+    returns = ReturnNormalization(ReturnNormalizationOptions(clip_range=(-0.4, 0.4)))
+    (buffer,) = played(pendulum, [returns, clipping()], 120).replay.values()
+    (raw,) = played(pendulum, [], 120).replay.values()
+    stored = raw._memory.flat_reward
+    stored[:] = clipping().reward(returns.reward(stored))
+    wanted = draw(raw, n_steps).reward
+    np.testing.assert_allclose(draw(buffer, n_steps).reward, wanted, rtol=1e-6)
+    assert n_steps == 1 or wanted.min() < -0.3, "no sum is larger than one clipped reward: nothing is shown"
 
 
 def test_what_was_stored_early_is_drawn_with_the_statistics_of_later():

@@ -134,8 +134,11 @@ class RecordedDemonstrations:
     def __init__(self, data: Selection, context: TrainerContext, scales: ScalesOfNow) -> None:
         self._data, self._context = data, context
         transforms = list(context.transforms)
-        n_inside = transforms.index(scales.layers[0].transform) if scales.layers else len(transforms)
-        self._inside = transforms[:n_inside]
+        n_inside, n_paid = (
+            transforms.index(layers[0].transform) if layers else len(transforms)
+            for layers in (scales.layers, scales.reward_layers)
+        )
+        self._inside, self._paid = transforms[:n_inside], transforms[:n_paid]
         with closing(open_dataset(data, DatasetContext(make_env=context.make_env))) as recorded:
             spaces, name = recorded.spaces, recorded.name
         for transform in context.transforms:
@@ -176,8 +179,8 @@ class RecordedDemonstrations:
         return attrs.evolve(
             episode,
             action=outer_actions(recorded, self._context.transforms),
-            reward=_outer_reward(recorded.reward, self._inside),
-            actor_reward=None if divided is None else _outer_reward(divided, self._inside),
+            reward=_outer_reward(recorded.reward, self._paid),
+            actor_reward=None if divided is None else _outer_reward(divided, self._paid),
         )
 
 

@@ -5,7 +5,7 @@ Which row of a ring is written next is the buffer's matter, which ones are drawn
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from gymnasium import spaces
@@ -15,6 +15,7 @@ from maze_replay.frame_stacks import FrameStacks, may_be_stacked, n_older_of
 from maze_replay.transitions import Transitions
 
 Columns = dict[str, np.ndarray | FrameStacks]
+RewardNow = Callable[[np.ndarray], np.ndarray]
 
 
 class RingMemory:
@@ -112,16 +113,21 @@ class RingMemory:
         """What was stored in rows, by flat index (B,)."""
         return self._from(rows, rows, self.flat_reward[rows], self.flat_discount[rows])
 
-    def n_step_transitions(self, rows: np.ndarray, n_steps: int) -> Transitions:
+    def n_step_transitions(self, rows: np.ndarray, n_steps: int, reward_now: RewardNow | None) -> Transitions:
         """See `ReplayBuffer.read`: R = r_0 + γ_0 r_1 + γ_0 γ_1 r_2 + …, and the discount is the product of all γ_k."""
         rewards, discounts, valid = self.flat_reward, self.flat_discount, self.flat_valid
         reward, discount = rewards.take(rows), discounts.take(rows)
+        if reward_now is not None:
+            reward = reward_now(reward)
         last = rows
         for _ in range(n_steps - 1):
             following = self.following(last)
             # A valid row behind a transition that bootstraps is what followed it; all others end the sum.
             goes_on = (discount > 0.0) & valid.take(following)
-            reward = np.where(goes_on, reward + discount * rewards.take(following), reward)
+            more = rewards.take(following)
+            if reward_now is not None:
+                more = reward_now(more)
+            reward = np.where(goes_on, reward + discount * more, reward)
             discount = np.where(goes_on, discount * discounts.take(following), discount)
             last = np.where(goes_on, following, last)
         return self._from(rows, last, reward, discount)

@@ -28,7 +28,7 @@ from maze_kernel.errors import RequestError
 from maze_replay.division import divide_rings
 from maze_replay.drawing import Only, RowDraws
 from maze_replay.frame_stacks import n_older_of
-from maze_replay.memory import RingMemory, write
+from maze_replay.memory import RewardNow, RingMemory, write
 from maze_replay.transitions import Transitions, rows_of_episodes
 
 MIN_ROWS = 4
@@ -46,10 +46,12 @@ class ReplayBuffer:
 
     Attributes:
         seen_now: how drawn transitions look by now, see `ScalesOfNow`; None: as they were stored.
+        reward_now: what stored rewards (B,) come to by now; None: to what they were.
     """
 
     def __init__(self, observation: spaces.Dict, action: spaces.Dict, n_rings: int, size: int) -> None:
         self.seen_now: Callable[[Transitions], Transitions] | None = None
+        self.reward_now: RewardNow | None = None
         self._spaces = observation, action
         self._undivided = n_rings, max(MIN_ROWS + n_older_of(observation), -(-size // n_rings))
         self.n_transitions = 0
@@ -243,7 +245,7 @@ class ReplayBuffer:
                 or the newest decision is reached. R = r_0 + γ_0 r_1 + γ_0 γ_1 r_2 + …, and the discount is the product
                 of all γ_k. Source: Sutton and Barto 2018, equation 7.1.
         """
-        stored = self._memory.n_step_transitions(rows, n_steps)
+        stored = self._memory.n_step_transitions(rows, n_steps, self.reward_now)
         return stored if self.seen_now is None else self.seen_now(stored)
 
     def _keep(self, rows: np.ndarray, reward: np.ndarray, discount: np.ndarray | float) -> None:

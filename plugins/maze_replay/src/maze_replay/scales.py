@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 
 import attrs
+import numpy as np
 
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.vector import TakenStep, Tick, VectorEnv
@@ -34,8 +35,13 @@ class ScalesOfNow:
         joins_keys: whether decisions of several policy keys are stored as one series, whose columns belong to none of
             them: nothing is scaled anew then, and a warning says so.
 
+    Rewards are stored as they are shown inside of the first transform that scales them by running statistics. What is
+    drawn passes each stored reward through that transform and those outside of it, before those of several decisions
+    are added up. One that holds the rewards of several ticks, until the actor's next decision, is scaled as their sum.
+
     Attributes:
-        layers: which transforms what is drawn passes through, innermost first.
+        layers: which transforms observations that are drawn pass through, innermost first.
+        reward_layers: the last ones of them, which rewards pass through.
         spaces: of what is stored.
     """
 
@@ -51,6 +57,9 @@ class ScalesOfNow:
             )
             layers = []
         self.layers = layers
+        scales_rewards = [layer.scales_by_running_statistics and layer.shapes_reward for layer in layers]
+        self.reward_layers = layers[scales_rewards.index(True) :] if any(scales_rewards) else []
+        self._shapes_stored = any(layer.shapes_reward for layer in layers[: len(layers) - len(self.reward_layers)])
         self.spaces: StructuredSpaces = vector_env.structured_spaces
         if layers:
             inside = layers[0].vector_env.structured_spaces
@@ -62,6 +71,7 @@ class ScalesOfNow:
         if self.layers:
             for key, buffer in replay.items():
                 buffer.seen_now = partial(self._seen_now, key)
+                buffer.reward_now = self._reward_now if self.reward_layers else None
 
     def begin(self) -> None:
         """The batch was reset."""
@@ -78,16 +88,23 @@ class ScalesOfNow:
         assert before is not None, "begin first"
         assert now is not None
         self._last = now
+        if self._shapes_stored:
+            paid = self.reward_layers[0].inner_tick if self.reward_layers else step.tick
+            assert paid is not None
+            now = attrs.evolve(now, reward=paid.reward, actor_rewards=paid.actor_rewards)
         return step._replace(groups=before.groups, tick=now)
 
     def _seen_now(self, policy_key: PolicyKey, transitions: Transitions) -> Transitions:
-        """Rewards of several steps are scaled as their sum."""
-        observation, reward, following = transitions.observation, transitions.reward, transitions.next_observation
+        observation, following = transitions.observation, transitions.next_observation
         for layer in self.layers:
             observation = layer.outer_observation(policy_key, observation)
             following = layer.outer_observation(policy_key, following)
+        return attrs.evolve(transitions, observation=observation, next_observation=following)
+
+    def _reward_now(self, reward: np.ndarray) -> np.ndarray:
+        for layer in self.reward_layers:
             reward = layer.outer_reward(reward)
-        return attrs.evolve(transitions, observation=observation, reward=reward, next_observation=following)
+        return reward
 
 
 def _layers_from_running_statistics(vector_env: VectorEnv) -> list[TransformedVectorEnv]:

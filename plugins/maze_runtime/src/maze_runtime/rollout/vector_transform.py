@@ -70,6 +70,11 @@ class TransformedVectorEnv:
         return self._observes and not self._is_transparent
 
     @property
+    def shapes_reward(self) -> bool:
+        """Whether rewards look different outside."""
+        return self._changes_reward
+
+    @property
     def remembers(self) -> bool:
         """Whether what a tick looks like outside depends on earlier ones."""
         return self._memory is not None and not self.transform.reports
