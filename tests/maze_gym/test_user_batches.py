@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector.utils import batch_space, iterate
 
 from maze_gym.native_vector import NativeVectorEnv
 from maze_gym.options import GymVectorOptions
@@ -157,6 +157,96 @@ def test_a_function_from_python_is_an_entry_too():
     env = make_vector_env(2, GymVectorOptions(entry=lambda num_envs: Countdown(num_envs)))
     assert env.n_envs == 2
     assert BatchOfOne(Countdown(1)).reset(seed=1)[0]["left"].shape == (1,)
+
+
+PARTS = spaces.Tuple([spaces.Box(-9, 99, (2,), np.float64), spaces.Discrete(5, start=2)])
+KINDS = {
+    "array": (PARTS[0], lambda parts: parts[0]),
+    "number": (PARTS[1], lambda parts: parts[1]),
+    "tuple": (PARTS, tuple),
+    "dict": (
+        spaces.Dict(place=PARTS[0], gear=PARTS[1]),
+        lambda parts: dict(zip(("place", "gear"), parts, strict=True)),
+    ),
+}
+
+
+class Rows(VectorEnv):
+    """Row i shows i and the time, and i + 2; it ends at time 2 + i % 2; `form` is that of last observations."""
+
+    def __init__(self, num_envs, kind, form):
+        self.num_envs, self.form = num_envs, form
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        self.single_observation_space, self.kind = KINDS[kind]
+        self.single_action_space = spaces.Discrete(2)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.index = np.arange(num_envs)
+
+    def reset(self, *, seed=None, options=None):
+        self.time = np.zeros(self.num_envs)
+        return self.observe(), {}
+
+    def step(self, actions):
+        self.time += 1
+        ended, last, infos = self.time == 2 + self.index % 2, self.observe(), {}
+        if ended.any():
+            self.time[ended] = 0
+            infos = {"final_obs": self.formed(last), "_final_obs": ended}
+        return self.observe(), np.ones(self.num_envs), ended, np.zeros(self.num_envs, bool), infos
+
+    def observe(self):
+        return self.kind((np.stack([self.index, self.time], axis=1).astype(float), self.index + 2))
+
+    def formed(self, last):
+        if self.form == "batched":
+            return last
+        if self.form == "short":
+            return self.kind((np.zeros((1, 2)), np.full(1, 2)))
+        rows = list(iterate(self.observation_space, last))
+        if self.form == "list":
+            return rows
+        array = np.full(self.num_envs, None)
+        for index, row in enumerate(rows):
+            array[index] = row
+        return array
+
+
+@pytest.mark.parametrize("form", ["batched", "objects", "list"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_last_observations_are_taken_batched_and_row_by_row(kind, form):
+    batch = make_vector_env(3, options("Rows", kwargs={"kind": kind, "form": form}))
+    batch.reset([[0]] * 3)
+    batch.step({"0": {"action": np.zeros(3, np.int64)}})
+    ticks = [batch.step({"0": {"action": np.zeros(3, np.int64)}}) for _ in range(2)]
+    for tick, rows, times in zip(ticks, [[0, 2], [1]], [[2, 2], [3]], strict=True):
+        final = tick.final_observation["0"]
+        assert final.env_index.tolist() == rows
+        place, gear = np.array([rows, times], np.float32).T, np.array(rows)
+        expected = {"array": [place], "number": [gear]}.get(kind, [place, gear])
+        keys = {"tuple": ["observation_0", "observation_1"], "dict": ["place", "gear"]}.get(kind, ["observation"])
+        for key, array in zip(keys, expected, strict=True):
+            np.testing.assert_array_equal(final.observation[key], array)
+            assert final.observation[key].dtype == tick.groups["0"].observation[key].dtype
+
+
+@pytest.mark.parametrize("form", ["batched", "objects", "list"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_last_observation_of_one_row_alone_is_taken_in_either_form(kind, form):
+    env = make_env(options("Rows", kwargs={"kind": kind, "form": form}))
+    env.reset(seed=0)
+    env.step({"action": 0})
+    observation, _, terminated, _, _ = env.step({"action": 0})
+    assert terminated
+    values = [np.ravel(value).tolist() for value in observation.values()]
+    assert values == {"array": [[0, 2]], "number": [[0]]}.get(kind, [[0, 2], [0]])
+
+
+def test_batched_last_observations_of_too_few_rows_are_refused():
+    with pytest.raises(EnvError, match="another number of rows than the batch in 'place'") as caught:
+        play(make_vector_env(3, options("Rows", kwargs={"kind": "dict", "form": "short"})))
+    for words in ("(1, 2)", "3 rows", "step 2 since reset"):
+        assert words in caught.value.render()
 
 
 def play(batch, n_steps=12):

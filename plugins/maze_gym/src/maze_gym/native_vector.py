@@ -28,7 +28,7 @@ from maze_gym.masks import (
     refuse_unread_mask,
 )
 from maze_gym.options import GymOptions
-from maze_gym.returned import final_observation, of_reset, of_step, require_row_each
+from maze_gym.returned import final_observation, final_rows, of_reset, of_step, require_row_each
 from maze_gym.space_adapter import SpaceAdapter
 from maze_kernel.contracts.env import FLAT_KEY, PolicyKey
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
@@ -209,9 +209,10 @@ class NativeVectorEnv:
         """Copies of the last observations of the episodes that ended, (m, ...)."""
         rows = self._ended.nonzero()[0]
         if self._mode is AutoresetMode.SAME_STEP:
-            last = final_observation(infos, self._where())
-            decoded = [self._observations.decode(last[index]) for index in rows]
-            final = {key: np.stack([np.asarray(row[key]) for row in decoded]) for key in observation}
+            try:
+                final = final_rows(final_observation(infos), rows, self.n_envs, self._observations.decode)
+            except Exception as error:
+                self._raise(error, 'infos["final_obs"]')
             infos = infos.get("final_info", {})
         else:
             final = {key: array[rows] for key, array in observation.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -51,7 +51,7 @@ def require_row_each(n_envs: int, **arrays: Any) -> None:
             )
 
 
-def final_observation(infos: Mapping[str, Any], owner: str | None = None) -> Any:
+def final_observation(infos: Mapping[str, Any]) -> Any:
     """The last observations of a batch that has started the next episodes already.
 
     Raises:
@@ -62,10 +62,36 @@ def final_observation(infos: Mapping[str, Any], owner: str | None = None) -> Any
             'infos["final_obs"] is missing where an episode has ended',
             received=f"infos with {', '.join(map(repr, infos)) or 'nothing'}",
             expected="the last observations, as metadata say autoreset_mode = AutoresetMode.SAME_STEP",
-            owner=owner,
             help="put them there; or say NEXT_STEP, where the step after an end shows the first observation",
         )
     return infos["final_obs"]
+
+
+def has_row_each(last: Any) -> bool:
+    """Whether last observations are one object a row, as Gymnasium's own batches give them; else they are batched."""
+    return isinstance(last, list) or (isinstance(last, np.ndarray) and last.dtype == object)
+
+
+def final_rows(
+    last: Any, rows: np.ndarray, n_envs: int, decode: Callable[[Any], dict[str, Any]]
+) -> dict[str, np.ndarray]:
+    """Copies of the last observations of some rows in Maze's form, (m, …), from either form of `infos["final_obs"]`.
+
+    Raises:
+        EnvError: batched ones have another number of rows.
+    """
+    if has_row_each(last):
+        decoded = [decode(last[index]) for index in rows]
+        return {key: np.stack([np.asarray(row[key]) for row in decoded]) for key in decoded[0]}
+    batched = {key: np.asarray(array) for key, array in decode(last).items()}
+    for key, array in batched.items():
+        if array.shape[:1] != (n_envs,):
+            raise EnvError(
+                f'infos["final_obs"] has another number of rows than the batch in {key!r}',
+                received=f"shape {array.shape}",
+                expected=f"{n_envs} rows, of which those count whose episodes ended, or an object array of {n_envs}",
+            )
+    return {key: array[rows] for key, array in batched.items()}
 
 
 def require_reset_arguments(env: gymnasium.Env[Any, Any]) -> None:

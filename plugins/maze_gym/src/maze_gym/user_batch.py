@@ -13,7 +13,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from maze_gym.env import GymEnv
 from maze_gym.native_vector import NativeVectorEnv, autoreset_mode
 from maze_gym.options import GymVectorOptions
-from maze_gym.returned import final_observation, of_reset, of_step, require_row_each
+from maze_gym.returned import final_observation, has_row_each, of_reset, of_step, require_row_each
 from maze_kernel.components import load_attribute
 from maze_kernel.errors import EnvError, MazeError, RequestError
 
@@ -134,7 +134,8 @@ class BatchOfOne(gymnasium.Env[Any, Any]):
         ended, cut = bool(terminated[0]), bool(truncated[0])
         row = self._row(observation)
         if (ended or cut) and self._mode is AutoresetMode.SAME_STEP:
-            row, infos = final_observation(infos)[0], infos.get("final_info", {})
+            last, infos = final_observation(infos), infos.get("final_info", {})
+            row = last[0] if has_row_each(last) else self._row(last)
         return row, float(reward[0]), ended, cut, _info(infos)
 
     def render(self) -> Any:
