@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -211,6 +212,37 @@ def test_a_batch_has_the_same_masks(source, mode):
         for final in tick.final_observation.values():
             assert final.observation["action_mask"].tolist() == [[1, 1, 1, 0]] * 2
     assert seen[:10] == [0, 0, 1, 1, 2, 2, 0, 0, 1, 1]
+
+
+class Staggered(Masked):
+    """Episode i of an environment takes `first` + i steps; their last infos have no mask."""
+
+    def __init__(self, first, action_space=None):
+        super().__init__("info", action_space)
+        self.length = first - 1
+
+    def reset(self, **arguments):
+        self.length += 1
+        return super().reset(**arguments)
+
+    def step(self, action):
+        observation, reward, _, _, info = super().step(action)
+        over = self.n_steps == self.length
+        return observation, reward, over, False, {} if over else info
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_a_last_info_without_a_mask_allows_everything(mode):
+    makers = [partial(Staggered, 1), partial(Staggered, 2)]
+    envs = NativeVectorEnv(SyncVectorEnv(makers, autoreset_mode=mode))
+    tick, finals, lowest = envs.reset([[1], [2]]), [], 1
+    for _ in range(12):
+        lowest = min(lowest, tick.groups["0"].observation["action_mask"].sum(axis=-1).min())
+        tick = envs.step({"0": {"action": np.array([3, 3])}})
+        finals += [row for final in tick.final_observation.values() for row in final.observation["action_mask"]]
+    assert len(finals) >= 5
+    assert np.array(finals).all()
+    assert lowest > 0
 
 
 def test_several_heads_have_a_mask_each():

@@ -217,9 +217,7 @@ class NativeVectorEnv:
         else:
             final = {key: array[rows] for key, array in observation.items()}
         if self._masks is not None:
-            masks = self._masks.all_allowed((self.n_envs,))
-            if self._masks.method is None and infos.get(INFO_KEY) is not None:
-                masks = self._masks.split(_rows(infos[INFO_KEY], masks), (self.n_envs,))
+            masks = self._all_masks(self._masks, infos, self._has_mask(infos))
             final.update({key: array[rows] for key, array in masks.items()})
         return final
 
@@ -255,12 +253,20 @@ class NativeVectorEnv:
         return find_mask_reader(None, wanted, keys, self._actions.outer, probe)
 
     def _read_masks(self, masks: MaskReader, infos: Mapping[str, Any], ended: np.ndarray | None) -> ArrayDict:
-        raw = infos.get(INFO_KEY)
-        present = np.asarray(infos.get(f"_{INFO_KEY}", np.full(self.n_envs, raw is not None)))
+        present = self._has_mask(infos)
         excused = ended if ended is not None else np.zeros(self.n_envs, np.bool_)
         if missing := np.flatnonzero(~present & ~excused).tolist():
             raise EnvError("the action mask is missing from info", owner=f"environment {missing[0]}, {self._where()}")
+        return self._all_masks(masks, infos, present)
+
+    def _has_mask(self, infos: Mapping[str, Any]) -> np.ndarray:
+        """(N,) which rows have a mask in `infos`, as Gymnasium's batches say beside it."""
+        return np.asarray(infos.get(f"_{INFO_KEY}", np.full(self.n_envs, infos.get(INFO_KEY) is not None)))
+
+    def _all_masks(self, masks: MaskReader, infos: Mapping[str, Any], present: np.ndarray) -> ArrayDict:
+        """The masks of all rows, all ones where a row has none."""
         allowed = masks.all_allowed((self.n_envs,))
+        raw = infos.get(INFO_KEY)
         if raw is None:
             return allowed
         rows = masks.split(_rows(raw, allowed), (self.n_envs,))
