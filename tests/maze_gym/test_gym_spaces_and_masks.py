@@ -245,6 +245,26 @@ def test_a_last_info_without_a_mask_allows_everything(mode):
     assert lowest > 0
 
 
+@pytest.mark.parametrize("forgets", [False, True])
+def test_masks_by_head_of_rows_that_begin_anew_come_from_their_reset(forgets):
+    heads = spaces.Dict(go=spaces.Discrete(3), turn=spaces.Discrete(4))
+    makers = [partial(Staggered, first, heads) for first in (1, 2)]
+    batch = SyncVectorEnv(makers, autoreset_mode=AutoresetMode.DISABLED)
+    envs = NativeVectorEnv(batch)
+    envs.reset([[1], [2]])
+    actions = {"0": {"go": np.zeros(2, np.int64), "turn": np.zeros(2, np.int64)}}
+    envs.step(actions)
+    if forgets:
+        batch.envs[0].source = "nowhere"
+        with pytest.raises(EnvError, match="mask is missing") as caught:
+            envs.step(actions)
+        assert "environment 0" in caught.value.render()
+        return
+    observation = envs.step(actions).groups["0"].observation
+    assert observation["go_mask"].tolist() == [[0, 1, 1], [1, 1, 0]]
+    assert observation["turn_mask"].tolist() == [[0, 1, 1, 1], [1, 1, 0, 1]]
+
+
 def test_several_heads_have_a_mask_each():
     env = GymEnv(Masked("info", spaces.MultiDiscrete([2, 3])))
     assert env.reset()[0]["action_mask"].tolist() == [0, 1, 0, 1, 1]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
@@ -126,7 +126,6 @@ class NativeVectorEnv:
         self._agent_id = np.zeros(self.n_envs, np.int64)
         self._ended = np.zeros(self.n_envs, np.bool_)
         self._any_ended = False
-        self._mask_rows: ArrayDict = {}
         self._partial_resets = PartialResets("environments")
         self._seed: Any = None  # a list of seeds is more than the annotation of VectorEnv.reset admits
         self._ticks = 0
@@ -147,8 +146,7 @@ class NativeVectorEnv:
         self._check_shapes(observation)
         self._any_ended = False
         if self._masks is not None:
-            self._mask_rows = self._read_masks(self._masks, infos, None)
-            observation.update(self._mask_rows)
+            observation.update(self._read_masks(self._masks, infos, np.zeros(self.n_envs, np.bool_)))
         elif self._refuses_masks:
             refuse_unread_mask(infos, self._actions.outer)
         flags = np.zeros((2, self.n_envs), np.bool_)
@@ -193,11 +191,15 @@ class NativeVectorEnv:
     ) -> Tick:
         ended = self._ended
         final = self._final_rows(observation, infos) if self._any_ended else {}
+        begun: Mapping[str, Any] | None = None
         if self._any_ended and self._mode is AutoresetMode.DISABLED:
-            observation, infos = self._reset_ended(observation, infos)
+            observation, begun = self._reset_ended(observation)
         if self._masks is not None:
-            self._mask_rows = self._read_masks(self._masks, infos, ended)
-            observation.update(self._mask_rows)
+            masks = self._read_masks(self._masks, infos if begun is None or INFO_KEY in infos else begun, ended)
+            if begun is not None:
+                for key, array in self._read_masks(self._masks, begun, ~ended).items():
+                    masks[key][ended] = array[ended]
+            observation.update(masks)
         tick = self._tick(observation, reward, terminated, truncated)
         if final:
             tick.final_observation[FLAT_KEY] = FinalObservation(ended.nonzero()[0], final)
@@ -221,21 +223,15 @@ class NativeVectorEnv:
             final.update({key: array[rows] for key, array in masks.items()})
         return final
 
-    def _reset_ended(self, before: ArrayDict, infos: Mapping[str, Any]) -> tuple[ArrayDict, Mapping[str, Any]]:
+    def _reset_ended(self, before: ArrayDict) -> tuple[ArrayDict, Mapping[str, Any]]:
         def reset() -> tuple[ArrayDict, Any]:
             raw, reset_infos = of_reset(self.env.reset(options={"reset_mask": self._ended.copy()}))
             return self._observations.decode(raw), reset_infos
 
         try:
-            observation, reset_infos = self._partial_resets.watch(reset, self._ended, lambda: before, itemgetter(0))
+            return self._partial_resets.watch(reset, self._ended, lambda: before, itemgetter(0))
         except Exception as error:
             self._raise(error, "reset of the environments that ended")
-        if self._masks is not None and INFO_KEY in infos and INFO_KEY in reset_infos:
-            merged = np.array(infos[INFO_KEY])
-            merged[self._ended] = np.asarray(reset_infos[INFO_KEY])[self._ended]
-            others = {name: value for name, value in reset_infos.items() if name != f"_{INFO_KEY}"}
-            reset_infos = {**others, INFO_KEY: merged}
-        return observation, reset_infos
 
     def _find_masks(self, wanted: str, keys: Mapping[str, Any]) -> MaskReader | None:
         def probe() -> Mapping[str, Any]:
@@ -252,9 +248,9 @@ class NativeVectorEnv:
             )
         return find_mask_reader(None, wanted, keys, self._actions.outer, probe)
 
-    def _read_masks(self, masks: MaskReader, infos: Mapping[str, Any], ended: np.ndarray | None) -> ArrayDict:
+    def _read_masks(self, masks: MaskReader, infos: Mapping[str, Any], excused: np.ndarray) -> ArrayDict:
+        """The masks of all rows; those that are excused need none, and allow everything without."""
         present = self._has_mask(infos)
-        excused = ended if ended is not None else np.zeros(self.n_envs, np.bool_)
         if missing := np.flatnonzero(~present & ~excused).tolist():
             raise EnvError("the action mask is missing from info", owner=f"environment {missing[0]}, {self._where()}")
         return self._all_masks(masks, infos, present)
@@ -291,7 +287,7 @@ class NativeVectorEnv:
     def _where(self) -> str:
         return f"native vector environment, seed {self._seed}, step {self._ticks} since reset"
 
-    def _raise(self, error: Exception, phase: str) -> Any:
+    def _raise(self, error: Exception, phase: str) -> NoReturn:
         seed = self._seed[0] if isinstance(self._seed, list) else self._seed
         if isinstance(error, MazeError):
             if isinstance(error, EnvError):
