@@ -537,6 +537,28 @@ def test_a_gymnasium_environment_of_a_team_is_a_game(rewards):
         assert inner.taken == [(1, 0), (1, 1), (1, 0)]
 
 
+@pytest.mark.parametrize("rewards", ["team", "own"])
+def test_a_single_reward_is_shared_by_those_that_are_in_the_game(rewards):
+    class Parting(Pair):
+        """Pays the team 1 a step; the second agent is out after the second of four."""
+
+        def step(self, action):
+            seen = super().step(action)[0]
+            return seen, 1.0, [False, self.time >= 2], [self.time == 4, False], {}
+
+    env = PettingZooEnv(as_turns(Parting()), PettingZooOptions(id="", rewards=rewards))
+    env.reset(seed=0)
+    paid, agents, over = [], [], False
+    while not over:
+        agents.append(env.actor_id().step_key)
+        _, reward, terminated, truncated, _ = env.step({"action": np.int64(0)})
+        paid.append(reward)
+        over = terminated or truncated
+    assert sum(paid) == 4.0
+    if rewards == "own":
+        assert own_returns(env.get_actor_rewards(), agents) == {"agent_0": 3.0, "agent_1": 1.0}
+
+
 def test_a_team_is_named_by_its_gymnasium_id():
     gymnasium.register("maze-test/Pair-v0", entry_point=Pair)
     try:

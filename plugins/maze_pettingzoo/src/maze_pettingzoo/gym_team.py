@@ -21,8 +21,8 @@ from maze_pettingzoo.seats import MASK, OWNER
 class GymTeam(ParallelEnv):  # type: ignore[misc]
     """All agents act at once, as agent_0, agent_1, …
 
-    A single reward is that of the team: each agent gets an equal share. The episode ends for all at once, unless the
-    environment says of each agent whether it is out.
+    A single reward is that of the team: each agent that is in the game gets an equal share. The episode ends for all
+    at once, unless the environment says of each agent whether it is out.
 
     Args:
         env: with Tuple spaces; closed with this game.
@@ -72,11 +72,9 @@ class GymTeam(ParallelEnv):  # type: ignore[misc]
         self._last.update(actions)
         taken = tuple(self._last[agent] for agent in self.possible_agents)
         observations, rewards, terminated, truncated, info = self._env.step(taken)
-        n = len(self.possible_agents)
-        shares = rewards if _is_list(rewards) else [float(rewards) / n] * n
         results = (
             self._by_agent(observations),
-            {agent: float(share) for agent, share in self._by_agent(shares).items()},
+            self._shares(rewards),
             self._by_agent(self._flags(terminated)),
             self._by_agent(self._flags(truncated)),
             self._infos(info),
@@ -95,6 +93,11 @@ class GymTeam(ParallelEnv):  # type: ignore[misc]
     def _by_agent(self, entries: Sequence[Any]) -> dict[str, Any]:
         every = dict(zip(self.possible_agents, entries, strict=True))
         return {agent: every[agent] for agent in self.agents}
+
+    def _shares(self, rewards: Any) -> dict[str, float]:
+        if _is_list(rewards):
+            return {agent: float(reward) for agent, reward in self._by_agent(rewards).items()}
+        return dict.fromkeys(self.agents, float(rewards) / len(self.agents))
 
     def _flags(self, flags: Any) -> list[bool]:
         return [bool(flag) for flag in flags] if _is_list(flags) else [bool(flags)] * len(self.possible_agents)
