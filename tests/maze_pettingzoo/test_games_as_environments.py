@@ -251,6 +251,52 @@ def test_agents_that_are_out_are_stepped_over():
     assert game.taken[0] == {"runner_0": 1, "runner_1": 1, "runner_2": 1}  # its actions start at 1
 
 
+class Coming(Leaving):
+    """In each round those are in the game whom the plan names; it is over with the plan."""
+
+    def __init__(self, *plan):
+        super().__init__()
+        self.plan = [[f"runner_{number}" for number in numbers] for numbers in plan]
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed, options)
+        self.agents = list(self.plan[0])
+        return self._seen(), {agent: {} for agent in self.agents}
+
+    def step(self, actions):
+        assert list(actions) == self.agents
+        self.round += 1
+        is_over = self.round == len(self.plan)
+        following = [] if is_over else self.plan[self.round]
+        every = list(dict.fromkeys([*self.agents, *following]))
+        out = {agent: agent not in following for agent in every}
+        self.agents = every
+        seen = self._seen()
+        self.agents = list(following)
+        return seen, dict.fromkeys(every, 1.0), out, dict.fromkeys(every, False), {agent: {} for agent in every}
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        (["0", "01", "01", "0", "0"], [(0, []), (0, []), (1, []), (0, []), (1, [1]), (0, []), (0, [])]),
+        (["01", "12", "2", "2"], [(0, []), (1, [0]), (1, []), (2, [1]), (2, []), (2, [])]),
+        (["01", "0", "01", "0"], [(0, []), (1, [1]), (0, []), (0, []), (1, [1]), (0, [])]),
+    ],
+    ids=["joins and dies", "one after the other", "comes back"],
+)
+def test_agents_that_join_are_departed_when_they_leave_and_not_before(plan, expected):
+    env = PettingZooEnv(as_turns(Coming(*plan)), PettingZooOptions(id="", rewards="team"))
+    env.reset(seed=0)
+    found, over = [], False
+    while not over:
+        acted = env.actor_id().agent_id
+        _, _, over, _, _ = env.step({"action": np.int64(0)})
+        left = [actor.agent_id for actor in env.departed_actors()]
+        found.append((acted, sorted(left + [acted] * env.is_actor_done())))
+    assert found == expected
+
+
 def test_own_rewards_of_agents_that_leave_at_different_times():
     env = build(Leaving)
     env.reset(seed=0)

@@ -143,11 +143,11 @@ class PettingZooEnv:
     def _begin(self, seed: int | None, options: dict[str, Any] | None) -> None:
         self.game.reset(seed=seed, options=options)
         self._ledger = Ledger()
-        self._present = self._learners
         self._terminated = self._truncated = self._over = self._actor_done = False
         self._flat_step_end = True
         self._paid = 0.0
         self._pass_turns()
+        self._present = self._learners.intersection(self._access.read.agents)
 
     def _pass_turns(self) -> None:
         """Pay whoever's turn comes, step over agents that are out, play random ones, until a learner decides.
@@ -174,12 +174,13 @@ class PettingZooEnv:
         self._observation = self._look(self._agent)
 
     def _note_departures(self, acted: str) -> None:
-        """Who was out when its turn came, which is when the game pays it for the last time."""
-        gone = self._present.difference(self._access.read.agents)
-        if not gone:
+        """Who was out when its turn came, which is when the game pays it for the last time; agents may also join."""
+        present = self._learners.intersection(self._access.read.agents)
+        if present == self._present:
             self._actor_done, self._departed = False, ()
             return
-        self._present -= gone
+        gone = self._present - present
+        self._present = present
         self._actor_done = acted in gone
         self._departed = tuple(seat.actor for agent, seat in self._seats.items() if agent in gone and agent != acted)
 
