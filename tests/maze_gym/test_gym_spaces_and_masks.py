@@ -340,6 +340,30 @@ def test_classes_factories_and_instances_serve_as_well():
         make_env(GymOptions(id="builtins:dict"))
 
 
+class Painted(Echo):
+    """Writes into what it was built with."""
+
+    def __init__(self, canvas, palette=()):
+        super().__init__()
+        canvas["rows"][0].append(1)
+        self.canvas, self.palette = canvas, palette
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_every_environment_has_lists_and_tables_of_its_own(registered):
+    given = {"canvas": {"rows": [[0]]}, "palette": np.zeros(3)}
+    if registered:
+        gymnasium.register("Painted-v0", entry_point=Painted)
+    try:
+        options = GymOptions(id="Painted-v0" if registered else Painted, kwargs=given)
+        inner = [make_env(options).env.unwrapped for _ in range(2)]
+    finally:
+        gymnasium.registry.pop("Painted-v0", None)
+    assert [env.canvas for env in inner] == [{"rows": [[0, 1]]}] * 2
+    assert given["canvas"] == {"rows": [[0]]}
+    assert all(env.palette is given["palette"] for env in inner)
+
+
 class InfoMasked(Echo):
     """Gives one mask in `info`, from a step on."""
 

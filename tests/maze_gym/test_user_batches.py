@@ -249,6 +249,20 @@ def test_batched_last_observations_of_too_few_rows_are_refused():
         assert words in caught.value.render()
 
 
+def test_a_batch_has_lists_and_tables_of_its_own():
+    given = {"mode": "DISABLED", "layout": [[0]]}
+
+    class Writing(Countdown):
+        def __init__(self, num_envs, layout, **kwargs):
+            super().__init__(num_envs, **kwargs)
+            layout[0].append(1)
+            self.layout = layout
+
+    batches = [make_vector_env(2, GymVectorOptions(entry=Writing, kwargs=given)) for _ in range(2)]
+    assert [batch.env.layout for batch in batches] == [[[0, 1]]] * 2
+    assert given["layout"] == [[0]]
+
+
 def play(batch, n_steps=12):
     batch.reset([[1]] * batch.n_envs)
     for _ in range(n_steps):

@@ -356,6 +356,20 @@ def test_a_game_given_as_an_instance_is_copied():
     assert not hasattr(game, "taken"), "a reset of a copy reached the game that was given"
 
 
+def test_every_game_has_lists_and_tables_of_its_own():
+    given = {"board": [[0]]}
+
+    class Board(Leaving):
+        def __init__(self, board):
+            super().__init__()
+            board[0].append(1)
+            self.board = board
+
+    games = [build(Board, kwargs=given).game.unwrapped for _ in range(2)]
+    assert [game.board for game in games] == [[[0, 1]]] * 2
+    assert given == {"board": [[0]]}
+
+
 def test_games_made_by_factories_are_adapted():
     kernel = Kernel.installed()
     tables = {"name": "game", "trainer": {"use": "ppo"}}

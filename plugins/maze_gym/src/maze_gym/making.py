@@ -6,7 +6,7 @@ import copy
 import difflib
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import gymnasium
@@ -37,7 +37,7 @@ def make_gym_env(options: GymOptions) -> gymnasium.Env[Any, Any]:
     if isinstance(source, gymnasium.Env):
         env: Any = _copied(source)
     else:
-        env = source(**_keyword_arguments(options))
+        env = source(**keyword_arguments(options))
     if not isinstance(env, gymnasium.Env):
         raise EnvError(
             "what should make a Gymnasium environment made something else",
@@ -114,7 +114,7 @@ def _registered(env_id: str, options: GymOptions) -> gymnasium.Env[Any, Any]:
             env_id,
             max_episode_steps=options.max_episode_steps,
             disable_env_checker=True,
-            **_keyword_arguments(options),
+            **keyword_arguments(options),
         )
     except (gym_error.DependencyNotInstalled, ModuleNotFoundError) as error:
         raise RequestError(
@@ -136,8 +136,23 @@ def _registered(env_id: str, options: GymOptions) -> gymnasium.Env[Any, Any]:
         ) from error
 
 
-def _keyword_arguments(options: GymOptions) -> dict[str, Any]:
-    return {**options.kwargs, **prepare_drawing(options.render_mode)}
+def keyword_arguments(options: GymOptions) -> dict[str, Any]:
+    """What an environment is built with."""
+    return {**own_arguments(options.kwargs), **prepare_drawing(options.render_mode)}
+
+
+def own_arguments(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments with lists and tables of their own, since an environment may write into them."""
+    return {name: _own(value) for name, value in kwargs.items()}
+
+
+def _own(value: Any) -> Any:
+    """Lists, tuples and dicts anew; other objects, which come from Python, as they are."""
+    if type(value) is dict:
+        return {key: _own(part) for key, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_own(part) for part in value)
+    return value
 
 
 def _imported(name: str) -> Any:

@@ -18,7 +18,7 @@ from gymnasium import error as gym_error
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
-from maze_gym.making import make_gym_env, require_spec
+from maze_gym.making import keyword_arguments, make_gym_env, require_spec
 from maze_gym.masks import (
     INFO_KEY,
     MaskReader,
@@ -33,7 +33,6 @@ from maze_gym.space_adapter import SpaceAdapter
 from maze_kernel.contracts.env import FLAT_KEY, PolicyKey
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
-from maze_runtime.env.display import prepare_drawing
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.env.partial_reset import PartialResets
 from maze_runtime.env.tracebacks import ALONE, user_traceback
@@ -46,7 +45,7 @@ def make_vector_env(n_envs: int, options: GymOptions) -> NativeVectorEnv | None:
     spec = require_spec(options.id)
     if spec.vector_entry_point is None or spec.additional_wrappers:
         return None
-    kwargs = {**options.kwargs, **prepare_drawing(options.render_mode)}
+    kwargs = keyword_arguments(options)
     if options.max_episode_steps is not None:
         kwargs["max_episode_steps"] = options.max_episode_steps
     try:

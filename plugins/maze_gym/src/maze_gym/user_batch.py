@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from maze_gym.env import GymEnv
+from maze_gym.making import own_arguments
 from maze_gym.native_vector import NativeVectorEnv, autoreset_mode
 from maze_gym.options import GymVectorOptions
 from maze_gym.returned import final_observation, has_row_each, of_reset, of_step, require_row_each
@@ -38,7 +39,7 @@ def make_env(options: GymVectorOptions) -> GymEnv:
 def make_batch(n_envs: int, options: GymVectorOptions) -> VectorEnv[Any, Any, Any]:
     """What the entry makes; raises as `make_vector_env` does."""
     entry: Any = imported_entry(options.entry, OWNER) if isinstance(options.entry, str) else options.entry
-    env = entry(num_envs=n_envs, **options.kwargs)
+    env = entry(num_envs=n_envs, **own_arguments(options.kwargs))
     if not isinstance(env, VectorEnv):
         raise EnvError(
             "the entry makes no batch of environments",
