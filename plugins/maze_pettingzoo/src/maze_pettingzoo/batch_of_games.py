@@ -182,9 +182,18 @@ class FirstGame(ParallelEnv):  # type: ignore[misc]
 
     def _first_infos(self, infos: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         return {
-            agent: {name: np.asarray(value)[0] for name, value in infos.get(agent, {}).items() if name != "final_obs"}
+            agent: {name: _first(value) for name, value in infos.get(agent, {}).items() if name != "final_obs"}
             for agent in self.possible_agents
         }
+
+
+def _first(value: Any) -> Any:
+    """Of the first game; of masks by head, or by dimension, each."""
+    if isinstance(value, Mapping):
+        return {name: _first(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)) and value and np.ndim(value[0]) == 2:
+        return [_first(part) for part in value]
+    return np.asarray(value)[0]
 
 
 def _flag(flags: Any, agent: str) -> bool:

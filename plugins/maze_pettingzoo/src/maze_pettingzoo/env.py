@@ -11,7 +11,8 @@ from maze_kernel.contracts.env import Action, ActorID, Observation
 from maze_kernel.errors import EnvError
 from maze_pettingzoo.credit import Ledger
 from maze_pettingzoo.options import PettingZooOptions
-from maze_pettingzoo.seats import MASK, OWNER, structured_spaces, take_seats
+from maze_pettingzoo.random_actions import sampled
+from maze_pettingzoo.seats import OWNER, structured_spaces, take_seats
 
 _MAX_GAMES = 100
 """Games in a row that may be over before anyone decides."""
@@ -187,7 +188,7 @@ class PettingZooEnv:
     def _is_decision(self, agent: str) -> bool:
         """Whether an agent has a choice; if so it is the one who decides next."""
         observation = self._look(agent)
-        if MASK in observation and not observation[MASK].any():
+        if not self._seats[agent].may_choose(observation):
             return False
         self._agent, self._observation = agent, observation
         return True
@@ -195,10 +196,12 @@ class PettingZooEnv:
     def _random_action(self, agent: str) -> Any:
         raw, _, _, _, info = self._access.read.last()
         seat = self._seats[agent]
+        observation = seat.observation(raw, info)
+        if seat.mask_keys and seat.may_choose(observation):
+            return seat.action(sampled(seat.actions.outer, seat.masks_by_head(observation), self._rng))
         space = self.game.action_space(agent)
         space.seed(int(self._rng.integers(2**31)))
-        mask = seat.observation(raw, info).get(MASK)
-        return space.sample() if mask is None or not mask.any() else space.sample(mask)
+        return space.sample()
 
     def _look(self, agent: str) -> Observation:
         game = self._access.read

@@ -15,7 +15,8 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from maze_kernel.errors import EnvError
-from maze_pettingzoo.seats import MASK, OWNER
+from maze_pettingzoo.agent_masks import MASK
+from maze_pettingzoo.seats import OWNER
 
 
 class GymTeam(ParallelEnv):  # type: ignore[misc]

@@ -10,13 +10,14 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
+from maze_gym.masks import head_sizes
 from maze_gym.space_adapter import SpaceAdapter
 from maze_kernel.contracts.env import Action, ActorID, Observation, StructuredSpaces
 from maze_kernel.errors import RequestError
+from maze_pettingzoo.agent_masks import MASK, AgentMasks, masks_like, split_observation
 from maze_pettingzoo.options import PettingZooOptions
 
 OWNER = "maze-pettingzoo"
-MASK = "action_mask"
 
 
 @attrs.frozen
@@ -26,25 +27,41 @@ class Seat:
     Attributes:
         actor: its policy key, and its number among the agents of that key.
         order: its place among all agents.
-        mask_in_info: the game gives the action mask in `info`.
+        masks: reads those masks that are more than an observation; None: there are none.
+        mask_keys: the observations that are masks.
     """
 
     actor: ActorID
     order: int
     observations: SpaceAdapter
     actions: SpaceAdapter
-    mask_in_info: bool
+    masks: AgentMasks | None
+    mask_keys: tuple[str, ...]
     observation_space: spaces.Dict
 
-    def observation(self, raw: Any, info: Mapping[str, Any]) -> Observation:
-        """What the game shows the agent, in Maze's form."""
+    def observation(self, raw: Any, info: Mapping[str, Any], lead: tuple[int, ...] = ()) -> Observation:
+        """What the game shows the agent, in Maze's form; of a batch of games with `lead` = (N,)."""
         observation = self.observations.decode(raw)
-        if self.mask_in_info:
-            mask = info.get(MASK)
-            observation[MASK] = np.ones(self.observation_space[MASK].shape, np.int8) if mask is None else mask
-        if MASK in observation:
+        if self.masks is not None:
+            self.masks.add_to(observation, raw, info, lead)
+        elif MASK in observation:
             observation[MASK] = np.asarray(observation[MASK], np.int8)
         return observation
+
+    def may_choose(self, observation: Observation) -> bool:
+        """Whether masks allow anything at all."""
+        for key in self.mask_keys:
+            if np.asarray(observation[key]).any():
+                return True
+        return not self.mask_keys
+
+    def masks_by_head(self, observation: Observation) -> dict[str, np.ndarray]:
+        """The masks in an observation; `action_mask` is that of the only head that can have one."""
+        heads = head_sizes(self.actions.outer)
+        named = {f"{head}_mask": head for head in heads}
+        if len(heads) == 1:
+            named.setdefault(MASK, next(iter(heads)))
+        return {named[key]: observation[key] for key in self.mask_keys if key in named}
 
     def action(self, action: Action) -> Any:
         """An action in the game's form."""
@@ -102,14 +119,27 @@ def structured_spaces(seats: Mapping[str, Seat]) -> StructuredSpaces:
 
 
 def _seat(game: Any, agent: str, actor: ActorID, order: int) -> Seat:
-    observations = SpaceAdapter(game.observation_space(agent), "observation")
     actions = SpaceAdapter(game.action_space(agent), "action")
+    seen, mask_space = split_observation(game.observation_space(agent), actions.outer)
+    observations = SpaceAdapter(seen, "observation")
     leaves = dict(observations.outer.spaces)
-    in_info = MASK not in leaves and game.infos.get(agent, {}).get(MASK) is not None
-    if MASK in leaves or in_info:
-        shape = np.shape(game.infos[agent][MASK]) if in_info else leaves[MASK].shape
-        leaves[MASK] = spaces.MultiBinary(int(np.prod(shape)))
-    return Seat(actor, order, observations, actions, in_info, spaces.Dict(leaves))
+    keys, masks = _mask_keys(leaves, actions.outer), None
+    if mask_space is not None:
+        masks = masks_like(mask_space.sample(), actions.outer, in_info=False)
+    elif not keys and (example := game.infos.get(agent, {}).get(MASK)) is not None:
+        masks = masks_like(example, actions.outer, in_info=True)
+    if MASK in leaves:
+        leaves[MASK] = spaces.MultiBinary(int(np.prod(leaves[MASK].shape)))
+    if masks is not None:
+        leaves.update(masks.spaces)
+        keys = tuple(masks.spaces)
+    return Seat(actor, order, observations, actions, masks, keys, spaces.Dict(leaves))
+
+
+def _mask_keys(leaves: Mapping[str, spaces.Space[Any]], action_space: spaces.Dict) -> tuple[str, ...]:
+    """The observations that are masks by name and size."""
+    bits = {f"{head}_mask": size for head, size in head_sizes(action_space).items()}
+    return tuple(key for key, space in leaves.items() if key == MASK or bits.get(key) == np.prod(space.shape or ()))
 
 
 def _policy_keys(game: Any, agents: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from maze_pettingzoo.batch_of_games import BatchOfGames, ByAgent, FirstGame, mak
 from maze_pettingzoo.credit import own_rewards
 from maze_pettingzoo.options import PettingZooOptions, PettingZooVectorOptions
 from maze_pettingzoo.returned import of_games_reset, of_games_step
-from maze_pettingzoo.seats import MASK, OWNER, Seat, structured_spaces, take_seats
+from maze_pettingzoo.seats import OWNER, Seat, structured_spaces, take_seats
 from maze_runtime.env.partial_reset import PartialResets
 from maze_runtime.env.tracebacks import ALONE, user_traceback
 
@@ -257,16 +257,8 @@ class _Turn:
         self.agent, self.seat = agent, seat
         self.key, agent_id = seat.actor
         self.agent_ids = np.full(n_envs, agent_id, np.int64)
-        self._n_envs = n_envs
+        self._lead = (n_envs,)
 
     def observation(self, raw: Any, info: Mapping[str, Any]) -> ArrayDict:
         """What the batch shows the agent, in Maze's form: name to (N, …)."""
-        seat = self.seat
-        observation: ArrayDict = seat.observations.decode(raw)
-        if seat.mask_in_info:
-            mask = info.get(MASK)
-            shape = (self._n_envs, *(seat.observation_space[MASK].shape or ()))
-            observation[MASK] = np.ones(shape, np.int8) if mask is None else np.asarray(mask).reshape(shape)
-        if MASK in observation:
-            observation[MASK] = np.asarray(observation[MASK], np.int8)
-        return observation
+        return self.seat.observation(raw, info, self._lead)
