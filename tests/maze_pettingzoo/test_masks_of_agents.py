@@ -10,6 +10,7 @@ from gymnasium.vector.utils import batch_space, iterate
 from pettingzoo import ParallelEnv
 
 from maze_kernel.contracts.model import PolicyContext
+from maze_kernel.errors import EnvError
 from maze_pettingzoo.batch_of_games import make_env
 from maze_pettingzoo.env import PettingZooEnv
 from maze_pettingzoo.making import as_turns
@@ -54,6 +55,7 @@ FORMS = {
     "tuple": (spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)]), (TWO, THREE), lambda action: both(*action)),
 }
 """An action space, a mask, and which actions it allows."""
+BOX = spaces.Box(-1, 1, (2,)), TWO, lambda action: True
 N_ALLOWED = {"bits": 4, "dict, one of its heads": 4, "dict with a box": 60}
 """Different actions of 60; two unless it is said."""
 
@@ -74,7 +76,7 @@ class Choosing(ParallelEnv):
 
     def __init__(self, form, place="info", begins=AGENTS, agents=AGENTS):
         self.possible_agents, self.begins = list(agents), begins
-        self.actions, self.mask, self.is_allowed = FORMS[form]
+        self.actions, self.mask, self.is_allowed = FORMS[form] if form != "box" else BOX
         self.place = place
 
     def observation_space(self, agent):
@@ -134,6 +136,48 @@ def test_random_agents_take_all_that_is_allowed(form):
     env = PettingZooEnv(as_turns(Choosing(form)), PettingZooOptions(id="", random_agents=("p_1",)))
     env.reset(seed=0)
     assert len({str(env._random_action("p_1")) for _ in range(60)}) == N_ALLOWED.get(form, 2)
+
+
+@pytest.mark.parametrize("agents", [AGENTS, ["first", "second"]], ids=["one policy", "two policies"])
+@pytest.mark.parametrize("form", FORMS)
+def test_an_agent_that_joins_later_has_the_masks_of_those_before(form, agents):
+    env = PettingZooEnv(as_turns(Choosing(form, begins=agents[:1], agents=agents)))
+    joined = env._seats[agents[1]]
+    if agents == AGENTS:
+        assert joined.observation_space == env._seats["p_0"].observation_space
+    assert len(play(env)) == 3
+
+
+class Late(Choosing):
+    """Who is in `late` has masks from time 2 on only."""
+
+    def __init__(self, form, late, **kwargs):
+        super().__init__(form, **kwargs)
+        self.late, self.is_allowed = late, lambda action: True
+
+    def infos(self):
+        return {agent: {} if agent in self.late and self.time < 2 else info for agent, info in super().infos().items()}
+
+
+@pytest.mark.parametrize(
+    ("game", "step", "words"),
+    [
+        (Late("numbers", AGENTS), 4, ["agent 0 of policy 'p'", "was not there at the first reset", "with ones"]),
+        (Late("bits", ["b"], begins=["a"], agents=["a", "b"]), None, []),
+        (Late("dict", ["a"], begins=["a"], agents=["a", "b"]), 2, ["agent 0 of policy 'a'", "was not there"]),
+        (Choosing("box"), 0, ["fits no action head", "a Box cannot be masked"]),
+    ],
+    ids=["later", "joins later", "only who joins", "box"],
+)
+def test_a_mask_that_nobody_reads_is_refused(game, step, words):
+    env = PettingZooEnv(as_turns(game), PettingZooOptions(id="", rewards="team"))
+    if not words:
+        play(env)
+        return
+    with pytest.raises(EnvError) as caught:
+        play(env)
+    assert all(word in caught.value.render() for word in words), caught.value.render()
+    assert f"step {step}" in caught.value.render()
 
 
 class ManyChoosing:

@@ -5,7 +5,7 @@ A mask in the observation that fits the agent's only discrete head is an observa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -13,7 +13,8 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_gym.masks import MaskReader, head_sizes
-from maze_kernel.contracts.env import Observation
+from maze_kernel.contracts.env import ActorID, Observation
+from maze_kernel.errors import EnvError
 
 MASK = "action_mask"
 
@@ -56,8 +57,33 @@ class AgentMasks:
             observation.update(self.reader.split(mask, lead))
 
 
+def examples_in_info(game: Any, agents: Sequence[str], keys: Mapping[str, str]) -> dict[str, Any]:
+    """By agent a mask like those to come in `info`, as a game shows it after its reset; None has one of every head.
+
+    An agent that joins later has one if anybody has: that of an agent with the same actions, of its own policy first,
+    or else one of every head.
+
+    Args:
+        game: just reset.
+        agents: all possible ones.
+        keys: their policies.
+    """
+    given = {agent: mask for agent in agents if (mask := game.infos.get(agent, {}).get(MASK)) is not None}
+    examples = dict(given)
+    for agent in agents:
+        if given and agent not in game.agents:
+            examples[agent] = _of_one_alike(game, agent, given, keys)
+    return examples
+
+
+def _of_one_alike(game: Any, agent: str, given: Mapping[str, Any], keys: Mapping[str, str]) -> Any:
+    alike = [other for other in given if game.action_space(other) == game.action_space(agent)]
+    alike.sort(key=lambda other: keys[other] != keys[agent])
+    return given[alike[0]] if alike else None
+
+
 def masks_like(example: Any, action_space: spaces.Dict, in_info: bool) -> AgentMasks | None:
-    """What reads masks of the form of an example; None where no head can be masked.
+    """What reads masks of the form of an example, or of every head where that is None; None: none can be masked.
 
     Raises:
         EnvError: the example fits no head.
@@ -65,7 +91,8 @@ def masks_like(example: Any, action_space: spaces.Dict, in_info: bool) -> AgentM
     sizes = head_sizes(action_space)
     if not sizes:
         return None
-    reader = MaskReader(sizes, None, example)
+    every = {head: np.ones(size, np.int8) for head, size in sizes.items()}
+    reader = MaskReader(sizes, None, every if example is None else example)
     only = reader.heads[0] if len(reader.heads) == len(sizes) == 1 else ""
     return AgentMasks(reader, in_info, (f"{only}_mask", sizes.get(only, -1)))
 
@@ -81,3 +108,22 @@ def split_observation(
     if mask.shape == sizes:  # the bits of an only head
         return space, None
     return spaces.Dict({key: child for key, child in space.spaces.items() if key != MASK}), mask
+
+
+def refuse_unread_mask(info: Mapping[str, Any], actor: ActorID, action_space: spaces.Dict) -> None:
+    """Refuse a mask in `info` that nobody reads, rather than let an agent take forbidden actions.
+
+    Raises:
+        EnvError: `info["action_mask"]` is there.
+    """
+    if info[MASK] is None:
+        return
+    can_be_masked = bool(head_sizes(action_space))
+    late = "give it from the reset on, with ones where all is allowed; for an agent that joins, to those there before"
+    raise EnvError(
+        f"info[{MASK!r}] holds a mask of agent {actor.agent_id} of policy {actor.step_key!r} that "
+        + ("was not there at the first reset" if can_be_masked else "fits no action head"),
+        received=f"the action space {action_space}",
+        expected="a mask from the first reset on, of a Discrete, MultiDiscrete or MultiBinary action",
+        help=late if can_be_masked else "leave it away: a Box cannot be masked",
+    )

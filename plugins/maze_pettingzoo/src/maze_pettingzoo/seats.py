@@ -14,7 +14,14 @@ from maze_gym.masks import head_sizes
 from maze_gym.space_adapter import SpaceAdapter
 from maze_kernel.contracts.env import Action, ActorID, Observation, StructuredSpaces
 from maze_kernel.errors import RequestError
-from maze_pettingzoo.agent_masks import MASK, AgentMasks, masks_like, split_observation
+from maze_pettingzoo.agent_masks import (
+    MASK,
+    AgentMasks,
+    examples_in_info,
+    masks_like,
+    refuse_unread_mask,
+    split_observation,
+)
 from maze_pettingzoo.options import PettingZooOptions
 
 OWNER = "maze-pettingzoo"
@@ -46,6 +53,8 @@ class Seat:
             self.masks.add_to(observation, raw, info, lead)
         elif MASK in observation:
             observation[MASK] = np.asarray(observation[MASK], np.int8)
+        elif MASK in info and not self.mask_keys:
+            refuse_unread_mask(info, self.actor, self.actions.outer)
         return observation
 
     def may_choose(self, observation: Observation) -> bool:
@@ -81,11 +90,12 @@ def take_seats(game: Any, options: PettingZooOptions) -> dict[str, Seat]:
     seats: dict[str, Seat] = {}
     counts: dict[str, int] = {}
     keys = _policy_keys(game, agents, options.policies)
+    examples = examples_in_info(game, agents, keys)
     for order, agent in enumerate(agents):
         key = keys[agent]
         actor = ActorID(key, counts.get(key, 0))
         counts[key] = actor.agent_id + 1
-        seats[agent] = _seat(game, agent, actor, order)
+        seats[agent] = _seat(game, agent, actor, order, examples)
     return seats
 
 
@@ -118,7 +128,7 @@ def structured_spaces(seats: Mapping[str, Seat]) -> StructuredSpaces:
     )
 
 
-def _seat(game: Any, agent: str, actor: ActorID, order: int) -> Seat:
+def _seat(game: Any, agent: str, actor: ActorID, order: int, examples: Mapping[str, Any]) -> Seat:
     actions = SpaceAdapter(game.action_space(agent), "action")
     seen, mask_space = split_observation(game.observation_space(agent), actions.outer)
     observations = SpaceAdapter(seen, "observation")
@@ -126,8 +136,8 @@ def _seat(game: Any, agent: str, actor: ActorID, order: int) -> Seat:
     keys, masks = _mask_keys(leaves, actions.outer), None
     if mask_space is not None:
         masks = masks_like(mask_space.sample(), actions.outer, in_info=False)
-    elif not keys and (example := game.infos.get(agent, {}).get(MASK)) is not None:
-        masks = masks_like(example, actions.outer, in_info=True)
+    elif not keys and agent in examples:
+        masks = masks_like(examples[agent], actions.outer, in_info=True)
     if MASK in leaves:
         leaves[MASK] = spaces.MultiBinary(int(np.prod(leaves[MASK].shape)))
     if masks is not None:
