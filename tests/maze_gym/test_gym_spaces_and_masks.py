@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import OrderEnforcing, RecordEpisodeStatistics, TimeLimit
 
 from maze_gym.env import GymEnv, make_env
 from maze_gym.masks import MaskReader
@@ -338,6 +339,63 @@ def test_classes_factories_and_instances_serve_as_well():
     assert make_env(GymOptions(id="gymnasium.envs.classic_control:PendulumEnv")).reset(seed=1)
     with pytest.raises(EnvError, match="made something else"):
         make_env(GymOptions(id="builtins:dict"))
+
+
+class Endless(Echo):
+    def step(self, action):
+        return (*super().step(action)[:2], False, False, {})
+
+
+def limited():
+    return TimeLimit(Endless(), 4)
+
+
+def wrapped():
+    return RecordEpisodeStatistics(OrderEnforcing(limited()))
+
+
+def limited_twice():
+    return TimeLimit(RecordEpisodeStatistics(limited()), 3)
+
+
+def registered():
+    return gymnasium.make("Endless-v0")
+
+
+@pytest.fixture
+def endless():
+    gymnasium.register("Endless-v0", entry_point=Endless, max_episode_steps=4)
+    gymnasium.register("Wrapped-v0", entry_point=wrapped, max_episode_steps=4)
+    yield
+    del gymnasium.registry["Endless-v0"], gymnasium.registry["Wrapped-v0"]
+
+
+@pytest.mark.parametrize("n_steps", [2, 6, None])
+@pytest.mark.parametrize(
+    "source",
+    ["Endless-v0", "Wrapped-v0", Endless, limited, wrapped, limited_twice, registered, "instance", "wrapped instance"],
+)
+@pytest.mark.usefixtures("endless")
+def test_a_limit_takes_the_place_of_the_one_around_the_environment(source, n_steps):
+    source = {"instance": limited(), "wrapped instance": wrapped()}.get(source, source)
+    env = make_env(GymOptions(id=source, max_episode_steps=n_steps))
+    env.reset(seed=0)
+    steps = 1
+    while steps < 9 and not env.step({"action": 0})[3]:
+        steps += 1
+    assert steps == (n_steps or {Endless: 9, limited_twice: 3}.get(source, 4))
+
+
+def test_other_wrappers_stay_where_a_limit_is_replaced():
+    env = make_env(GymOptions(id=wrapped, max_episode_steps=6)).env
+    kinds = []
+    while isinstance(env, gymnasium.Wrapper):
+        kinds.append(type(env))
+        env = env.env
+    assert kinds == [RecordEpisodeStatistics, OrderEnforcing, TimeLimit]
+    given = wrapped()
+    make_env(GymOptions(id=given, max_episode_steps=6))
+    assert given.env.env._max_episode_steps == 4
 
 
 class Painted(Echo):

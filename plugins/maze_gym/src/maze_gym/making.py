@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import gymnasium
 from gymnasium import error as gym_error
 from gymnasium.utils import EzPickle
+from gymnasium.wrappers import TimeLimit
 
 from maze_gym.known_packages import how_to_get
 from maze_gym.mujoco_warnings import say_mujoco_warnings_once
@@ -32,10 +33,11 @@ def make_gym_env(options: GymOptions) -> gymnasium.Env[Any, Any]:
     source: Any = options.id
     if isinstance(source, str) and source not in gymnasium.registry:
         source = _imported(source)
+    env: Any
     if isinstance(source, str):
-        return _registered(source, options)
-    if isinstance(source, gymnasium.Env):
-        env: Any = _copied(source)
+        env = _registered(source, options)
+    elif isinstance(source, gymnasium.Env):
+        env = _copied(source)
     else:
         env = source(**keyword_arguments(options))
     if not isinstance(env, gymnasium.Env):
@@ -46,10 +48,24 @@ def make_gym_env(options: GymOptions) -> gymnasium.Env[Any, Any]:
             owner=OWNER,
             help='give a StructuredEnv directly: [env] use = "my_package.module:make_env"',
         )
-    if options.max_episode_steps is not None:
-        return gymnasium.wrappers.TimeLimit(env, options.max_episode_steps)
-    result: gymnasium.Env[Any, Any] = env
-    return result
+    if options.max_episode_steps is None:
+        result: gymnasium.Env[Any, Any] = env
+        return result
+    limited = _with_limit(env, options.max_episode_steps)
+    return TimeLimit(env, options.max_episode_steps) if limited is None else limited
+
+
+def _with_limit(env: gymnasium.Env[Any, Any], max_episode_steps: int) -> gymnasium.Env[Any, Any] | None:
+    """The environment with this limit where it has a `TimeLimit`, between the same wrappers; None where it has none."""
+    if not isinstance(env, gymnasium.Wrapper):
+        return None
+    inner = _with_limit(env.env, max_episode_steps)
+    if type(env) is TimeLimit:
+        return TimeLimit(env.env, max_episode_steps) if inner is None else inner
+    if inner is None:
+        return None
+    env.env = inner
+    return env
 
 
 def _copied(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:

@@ -19,7 +19,7 @@ class GymOptions:
     kwargs: Mapping[str, Any] = attrs.field(factory=dict)
     """Keyword arguments of the environment, as in `gymnasium.make(id, **kwargs)`."""
     max_episode_steps: int | None = attrs.field(default=None, validator=optional(at_least(1)))
-    """Steps after which an episode is truncated, in place of the environment's own limit; unset keeps that limit."""
+    """Steps after which an episode is truncated, in place of the limit that its id or a wrapper `TimeLimit` around it sets; a limit that the environment counts itself still holds. Unset changes nothing."""  # noqa: E501
     render_mode: str | None = None
     """How the environment draws itself: "rgb_array" for videos, "human" for a window; unset does not draw."""
     action_mask: Literal["auto", "observation", "info", "method", "none"] = "auto"
