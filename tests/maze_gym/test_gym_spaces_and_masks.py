@@ -141,6 +141,25 @@ def test_integers_with_too_many_choices_are_refused(space):
         SpaceAdapter(space, "action")
 
 
+@pytest.mark.parametrize("space", [spaces.Dict(), spaces.Tuple([]), spaces.Dict(a=spaces.Dict())], ids=str)
+def test_spaces_without_a_part_are_refused_by_name(space):
+    for name, remedy in (("observation", "Box(0, 1, (1,))"), ("action", "Discrete(1)")):
+        env = Echo()
+        setattr(env, f"{name}_space", space)
+        with pytest.raises(SpaceError, match=f"the {name} space has no part") as caught:
+            GymEnv(env)
+        assert remedy in caught.value.render()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_actions_have_the_dtype_of_their_space(dtype):
+    env = GymEnv(Echo(action_space=spaces.Dict(a=spaces.Box(-1, 1, (2,), dtype), b=spaces.Box(-1, 1, (), dtype))))
+    env.reset(seed=0)
+    for value in (0.1, -1.0, 1.0):
+        env.step({"a": np.full(2, value, np.float32), "b": np.float32(value)})
+        assert [part.dtype for part in env.env.last_action.values()] == [dtype] * 2
+
+
 def test_two_keys_with_one_name_are_refused():
     space = spaces.Dict({"a_b": spaces.Discrete(2), "a": spaces.Dict(b=spaces.Discrete(3))})
     with pytest.raises(SpaceError, match="'a_b'"):

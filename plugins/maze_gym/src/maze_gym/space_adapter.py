@@ -52,7 +52,7 @@ class SpaceAdapter:
         encoded_key, decoded_key: the only key, where its value is handed on as it is; None: ask `encode` and `decode`.
 
     Raises:
-        SpaceError: a part of the space has no fixed array form or too many choices, or two parts get the same key.
+        SpaceError: the space has no part, one without fixed array form or with too many choices, or two of one key.
     """
 
     def __init__(self, inner: spaces.Space[Any], name: str, padding: Padding | None = None) -> None:
@@ -60,6 +60,15 @@ class SpaceAdapter:
         convert = _action_conversion if name == "action" else _leaf_conversion
         self.leaves = tuple(_leaves(inner, name, (), convert, padding))
         keys = [leaf.key for leaf in self.leaves]
+        if not keys:
+            raise SpaceError(
+                f"the {name} space has no part",
+                received=str(inner),
+                owner="maze-gym",
+                help="without anything to see, show a constant: Box(0, 1, (1,))"
+                if name == "observation"
+                else "where there is nothing to choose, give one choice: Discrete(1)",
+            )
         if repeated := sorted({key for key in keys if keys.count(key) > 1}):
             raise SpaceError(
                 f"two parts of the {name} space are both called {repeated[0]!r} after flattening",
@@ -133,9 +142,11 @@ def _leaves(
 
 
 def _action_conversion(space: spaces.Space[Any], name: str) -> Conversion:
-    if isinstance(space, spaces.Box) and not np.issubdtype(space.dtype, np.floating):
-        return _integers_conversion(space, name)
-    return _leaf_conversion(space, name)
+    if not isinstance(space, spaces.Box) or space.dtype in (np.float32, np.float64):
+        return _leaf_conversion(space, name)
+    if np.issubdtype(space.dtype, np.floating):
+        return space, None, lambda value: np.asarray(value, dtype=space.dtype)
+    return _integers_conversion(space, name)
 
 
 def _leaf_conversion(space: spaces.Space[Any], name: str) -> Conversion:
