@@ -151,6 +151,27 @@ def test_a_batch_whose_observations_have_the_wrong_shape_after_the_reset():
     assert caught.value.seed == 1
 
 
+@pytest.mark.parametrize(
+    ("later", "words"),
+    [
+        ((ROWS[:, :1], ZEROS, NO, NO, {}), ["the batched observation 'observation' does not fit", "shape (2, 1)"]),
+        ((ROWS[:1], ZEROS, NO, NO, {}), ["the batched observation 'observation' does not fit", "shape (1, 2)"]),
+        ((ROWS, 1.0, NO, NO, {}), ["the batched reward is not one number an environment", "shape ()"]),
+        ((ROWS, ZEROS, NO[:1], NO, {}), ["the batched terminated is not one number an environment", "shape (1,)"]),
+        ((ROWS, ZEROS, NO, {}), ["its step raised ValueError", "expected 5, got 4"]),
+    ],
+)
+def test_a_batch_that_changes_what_it_returns_after_its_first_step(later, words):
+    batch = make_vector_env(2, GymVectorOptions(entry=SloppyBatch))
+    batch.reset([[1], [2]])
+    batch.step({"0": {"action": np.zeros(2, np.int64)}})
+    batch.env.at_step = later
+    with pytest.raises(EnvError) as caught:
+        batch.step({"0": {"action": np.zeros(2, np.int64)}})
+    for word in (*words, "seed 1, step 2 since reset"):
+        assert word in str(caught.value)
+
+
 def test_a_batch_without_the_space_of_one():
     class Bare(VectorEnv):
         def __init__(self, num_envs):

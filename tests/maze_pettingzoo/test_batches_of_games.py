@@ -81,6 +81,8 @@ class Sums:
             return self.seen(), rewards, cut, {}
         if self.breaks == "unpaid":
             return self.seen(), {"left_0": rewards["left_0"]}, ended, cut, self.infos()
+        if self.breaks == "later" and self.calls == 2:
+            rewards["right"] = 1.0
         if self.breaks == "sums":
             return self.seen(), {agent: reward.sum() for agent, reward in rewards.items()}, ended, cut, self.infos()
         if self.breaks == "no info":
@@ -96,7 +98,7 @@ class Sums:
         return self.seen(), rewards, ended, cut, infos or self.infos()
 
     def seen(self):
-        wide = 2 if self.breaks == "shape" else 1
+        wide = 2 if self.breaks == "shape" or (self.breaks == "wide" and self.calls == 2) else 1
         return {
             agent: {"round": np.repeat(self.round[:, None], wide, 1).astype(float), "lane": self.lane.copy()}
             for agent in AGENTS
@@ -293,6 +295,8 @@ def test_what_is_no_batch_of_games_is_refused(name, more, error, words):
         ("values", "DISABLED", ["4 values", "seed 4", "step 1"]),
         ("unpaid", "DISABLED", ["rewards", "those of left_0", "those of left_0, left_1, right"]),
         ("sums", "DISABLED", ["reward of left_0", "shape ()", "shape (2,)"]),
+        ("later", "DISABLED", ["reward of right", "shape ()", "shape (2,)", "step 2"]),
+        ("wide", "DISABLED", ["left_0's batched observation 'round'", "(2, 2)", "(2, 1)", "step 2"]),
         ("no info", "DISABLED", ["info", "not a dict"]),
         ("blind", "DISABLED", ["observations", "a list"]),
         ("forgets", "SAME_STEP", ["final_obs", "left_0", "DISABLED"]),

@@ -121,6 +121,8 @@ class NativeVectorEnv:
         self._refuses_masks = action_mask == "auto" and not mask_in_observation(keys, self._actions.outer)
         mask_spaces = self._masks.spaces if self._masks is not None else {}
         self.structured_spaces = flat_spaces(spaces.Dict({**keys, **mask_spaces}), self._actions.outer)
+        self._shapes = {leaf.key: (self.n_envs, *(leaf.outer.shape or ())) for leaf in self._observations.leaves}
+        self._rows = (self.n_envs,)
         self._env_index = np.arange(self.n_envs)
         self._agent_id = np.zeros(self.n_envs, np.int64)
         self._ended = np.zeros(self.n_envs, np.bool_)
@@ -156,14 +158,16 @@ class NativeVectorEnv:
         self._ticks += 1
         try:
             result = self.env.step(self._actions.encode(actions[FLAT_KEY]))
-            if self._ticks == 1:  # what fits once fits always
+            if self._ticks == 1:
+                self._check_step(result)
+            raw, reward, terminated, truncated, infos = result
+            observation = self._observations.decode(raw)
+            reward = np.array(reward, np.float32)
+            terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
+            if not self._fits(observation, reward, terminated, truncated):
                 self._check_step(result)
         except Exception as error:
             self._raise(error, "step")
-        raw, reward, terminated, truncated, infos = result
-        observation = self._observations.decode(raw)
-        reward = np.array(reward, np.float32)
-        terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
         if self._any_ended and self._mode is AutoresetMode.NEXT_STEP:
             void = self._ended
             reward[void], terminated[void], truncated[void] = 0.0, False, False
@@ -267,18 +271,22 @@ class NativeVectorEnv:
         rows = masks.split(_rows(raw, allowed), (self.n_envs,))
         return {key: np.where(present[:, None], array, allowed[key]) for key, array in rows.items()}
 
+    def _fits(self, observation: ArrayDict, reward: Any, terminated: Any, truncated: Any) -> bool:
+        """Whether shapes are those of the batch: a glance at each step. `_check_step` says what does not fit."""
+        shapes = {key: getattr(array, "shape", None) for key, array in observation.items()}
+        return shapes == self._shapes and reward.shape == terminated.shape == truncated.shape == self._rows
+
     def _check_step(self, result: Any) -> None:
         raw, reward, terminated, truncated, _ = of_step(result)
         self._check_shapes(self._observations.decode(raw))
         require_row_each(self.n_envs, reward=reward, terminated=terminated, truncated=truncated)
 
     def _check_shapes(self, observation: ArrayDict) -> None:
-        for leaf in self._observations.leaves:
-            expected = (self.n_envs, *(leaf.outer.shape or ()))
-            if np.shape(observation[leaf.key]) != expected:
+        for key, expected in self._shapes.items():
+            if np.shape(observation[key]) != expected:
                 raise EnvError(
-                    f"the batched observation {leaf.key!r} does not fit its space",
-                    received=f"shape {np.shape(observation[leaf.key])}",
+                    f"the batched observation {key!r} does not fit its space",
+                    received=f"shape {np.shape(observation[key])}",
                     expected=f"shape {expected}",
                     owner=self._where(),
                 )

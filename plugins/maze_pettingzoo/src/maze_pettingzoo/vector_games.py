@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from maze_gym.native_vector import autoreset_mode
+from maze_gym.returned import require_row_each
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
@@ -81,8 +82,6 @@ class VectorGames:
         self._paid.clear()
         self._first_round[:] = 0
         self._seen, self._infos = self._asked("reset", lambda: self._reset(seed=self._seed))
-        for turn in self._turns:
-            self._check_shapes(turn, self._seen, self._infos)
         return self._tick()
 
     def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
@@ -129,14 +128,15 @@ class VectorGames:
     def _step_batch(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What each agent is paid, (agents, N); whose episodes are over; which of those were cut."""
         result = self.batch.step(self._taken)
-        if self._rounds == 1:  # what fits once fits always
-            seen, *_, infos = of_games_step(result, self._agents, self.n_envs)
-            for turn in self._turns:
-                self._check_shapes(turn, seen, infos)
+        if self._rounds == 1:
+            of_games_step(result, self._agents, self.n_envs)
         self._seen, rewards, terminated, truncated, self._infos = result
         paid = np.empty((len(self._turns), self.n_envs))
         for row, turn in zip(paid, self._turns, strict=True):
-            row[:] = rewards[turn.agent]
+            reward = rewards[turn.agent]
+            if np.shape(reward) != row.shape:
+                require_row_each(self.n_envs, **{f"reward of {turn.agent}": reward})
+            row[:] = reward
         ended, cut = self._of_all(terminated), self._of_all(truncated)
         over = np.atleast_2d(ended | cut)
         if unlike := np.flatnonzero((over != over[0]).any(axis=0)).tolist():
@@ -195,6 +195,7 @@ class VectorGames:
                 )
             raw, infos = infos[FINAL], {}
         observation = turn.observation(raw, infos)
+        self._check_shapes(turn, observation)
         return FinalObservation(
             rows, {name: array[rows] for name, array in observation.items()}, turn.agent_ids[: len(rows)]
         )
@@ -213,20 +214,19 @@ class VectorGames:
         turn = self._turns[self._next]
         try:
             observation = turn.observation(self._seen[turn.agent], self._infos.get(turn.agent, {}))
+            self._check_shapes(turn, observation)
         except Exception as error:
             self._raise(error, f"observation of {turn.agent}")
         group = Group(self._env_index, turn.agent_ids, observation)
         nothing = np.zeros(self.n_envs, np.float32)
         return Tick({turn.key: group}, nothing, self._never.copy(), self._never.copy(), self._never)
 
-    def _check_shapes(self, turn: _Turn, by_agent: ByAgent, infos: Mapping[str, Any]) -> None:
-        seen = turn.observation(by_agent[turn.agent], infos.get(turn.agent, {}))
-        for name, space in turn.seat.observation_space.spaces.items():
-            expected = (self.n_envs, *(space.shape or ()))
-            if np.shape(seen[name]) != expected:
+    def _check_shapes(self, turn: _Turn, observation: ArrayDict) -> None:
+        for name, expected in turn.shapes.items():
+            if np.shape(observation[name]) != expected:
                 raise EnvError(
                     f"{turn.agent}'s batched observation {name!r} does not fit its space",
-                    received=f"shape {np.shape(seen[name])}",
+                    received=f"shape {np.shape(observation[name])}",
                     expected=f"shape {expected}",
                     owner=self._where(),
                 )
@@ -258,6 +258,8 @@ class _Turn:
         self.key, agent_id = seat.actor
         self.agent_ids = np.full(n_envs, agent_id, np.int64)
         self._lead = (n_envs,)
+        spaces_ = seat.observation_space.spaces
+        self.shapes = {name: (n_envs, *(space.shape or ())) for name, space in spaces_.items()}
 
     def observation(self, raw: Any, info: Mapping[str, Any]) -> ArrayDict:
         """What the batch shows the agent, in Maze's form: name to (N, …)."""
