@@ -56,7 +56,8 @@ class BatchOfGames(Protocol):
     ) -> tuple[ByAgent, Mapping[str, Any]]:
         """Begin all games, or the rows `options["reset_mask"]`, (N,) bool: observations by agent, (N, …), and infos.
 
-        Masks of discrete actions are `infos[agent]["action_mask"]`, (N, choices), or in the observation.
+        Masks of discrete actions are `infos[agent]["action_mask"]`, (N, choices) or a dict of such by head, or in the
+        observation.
         """
         ...
 
