@@ -223,3 +223,27 @@ def test_a_folder_that_is_no_run_is_refused_before_anything_is_created(run, tmp_
         run("second", "ppo", initialize_from=tmp_path / "nowhere")
     assert "initialize_from" in caught.value.what
     assert not (tmp_path / "second").exists()
+
+
+STILL = {"n_epochs": 1, "epoch_length": 1, "batch_size": 8, "initial_buffer_size": 8, "lr": 1e-12}
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("use", ["sac", "td3", "dqn"])
+def test_target_networks_begin_with_the_weights_that_were_taken_over(kernel, tmp_path, use, compiled):
+    trainer = {"use": use, **STILL, "compile": compiled}
+
+    def go(run_dir, **tables):
+        env = CARTPOLE if use == "dqn" else {"use": "gym", "id": "Pendulum-v1"}
+        data = {"name": "run", "env": env, "trainer": trainer, "model": {"use": "auto", "hidden_units": [8]}} | tables
+        data |= {"evaluation": {"n_episodes": 0}, "loggers": [{"use": "csv"}]}
+        return train(experiment_from_mapping(data, kernel=kernel), kernel, run_dir=tmp_path / run_dir, verbosity=-1)
+
+    second = go("second", seed=5, initialize_from=str(go("first", seed=1).run_dir))
+    target = CheckpointStore(second.run_dir).load_named("last").trainer["update"]["target"]
+    own = second.model.state_dict()
+    if use == "sac":
+        own = {"all": torch.cat([own[key].flatten() for key in own if key.startswith("critics.")])}
+        target = {"all": target}
+    for key, tensor in target.items():
+        torch.testing.assert_close(tensor, own[key], rtol=0, atol=1e-6, msg=key)

@@ -48,7 +48,7 @@ class TrainerContext:
         spaces: of the wrapped environment.
         n_envs: environments a training batch.
         make_vector_env: a new training batch (the caller closes it); `reset` it with seeds from `seeds`.
-        make_model: a freshly initialised model; same weights for the same run seed.
+        make_model: a new model; same weights for the same run seed, or those of `initialize_from` where they fit.
         make_policy: (model, seed) -> what `model.make_policy` gives, inside the trainer's `policy_wrapper` if it has
             one. A trainer that steers exploration calls the model's and puts the wrapper around it by `wrap_policy`.
         make_workers: the experiment's worker pool.

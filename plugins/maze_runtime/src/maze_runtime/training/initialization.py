@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from maze_kernel.components import TrainerComponent
 from maze_kernel.errors import MazeError, PluginError, RequestError
 from maze_runtime.models.activations import activations_of
@@ -15,7 +17,8 @@ from maze_runtime.training.checkpoint import Checkpoint
 from maze_runtime.training.checkpoint_store import CheckpointStore
 
 if TYPE_CHECKING:
-    from maze_kernel.contracts.trainer import Trainer
+    from maze_kernel.contracts.model import ActorCritic
+    from maze_kernel.contracts.trainer import TrainerContext
     from maze_runtime.run.assembly import Assembly
 
 _SHOWN = 4
@@ -38,38 +41,70 @@ def open_source(run: Path | str) -> tuple[StoredRun, Checkpoint]:
         raise
 
 
-def initialize_from(run: Path | str, trainer: Trainer, assembly: Assembly) -> list[str]:
-    """Take over the weights of another run's best checkpoint that fit by name and shape, and its wrapper statistics.
+class Initialization:
+    """Starts a run from another one's best checkpoint: weights that fit by name and shape, and wrapper statistics.
 
-    At least one weight matrix of the policy must fit, for a bias alone is nothing learnt. The critic is left out where
-    the other trainer trains none.
-
-    Returns:
-        What to tell the user: what was taken over, and what was not.
+    Args:
+        run: directory of the other one.
+        assembly: of the run that starts.
 
     Raises:
-        RequestError: no weight of the policy fits, some stand before another activation, or it is no run directory.
+        RequestError: `run` is no run directory.
         CheckpointError: it has no whole checkpoint.
     """
-    stored, checkpoint = open_source(run)
-    model: Any = trainer.model
-    own: Mapping[str, Any] = model.state_dict()
-    policy = set(model.policy_state_dict()) if hasattr(model, "policy_state_dict") else set(own)
-    has_critic = _trains_a_critic(stored, assembly)
-    theirs = {name: tensor for name, tensor in checkpoint.model.items() if has_critic or name in policy}
-    fitting = {name: tensor for name, tensor in theirs.items() if name in own and own[name].shape == tensor.shape}
-    if not any(tensor.dim() > 1 for name, tensor in fitting.items() if name in policy):
-        raise _nothing_fits(run, {name: own[name] for name in own if name in policy}, checkpoint.model)
-    _check_activations(run, checkpoint.activations, activations_of(model), fitting)
-    model.load_state_dict(fitting, strict=False)
-    lines = [f"initialised from epoch {checkpoint.epoch} of {run} ({_trainer_of(stored)})"]
-    lines.append(_report("policy", [name for name in own if name in policy], fitting))
-    critic = [name for name in own if name not in policy]
-    if critic and not has_critic:
-        lines.append(f"critic: new, because {_trainer_of(stored)} trains none")
-    elif critic:
-        lines.append(_report("critic", critic, fitting))
-    return lines + _initialize_transforms(stored, checkpoint, assembly)
+
+    def __init__(self, run: Path | str, assembly: Assembly) -> None:
+        self._run = run
+        self._assembly = assembly
+        self._stored, self._checkpoint = open_source(run)
+        self._lines: list[str] = []
+
+    def context(self, context: TrainerContext) -> TrainerContext:
+        """What the trainer is built from, with models that have the weights: whatever it copies of them has, too."""
+        return attrs.evolve(context, make_model=lambda: self._filled(context.make_model()))
+
+    def finish(self, model: ActorCritic) -> list[str]:
+        """Take over the statistics of wrappers, and the weights where the trainer made its model by itself.
+
+        Args:
+            model: the trainer's.
+
+        Returns:
+            What to tell the user: what was taken over, and what was not.
+
+        Raises:
+            RequestError: as `_filled`, or the weights learnt from other observations than the run would show them.
+        """
+        if not self._lines:
+            self._filled(model)
+        return self._lines + _initialize_transforms(self._stored, self._checkpoint, self._assembly)
+
+    def _filled(self, model: Any) -> Any:
+        """The same model; at least one weight matrix of its policy must fit, for a bias alone is nothing learnt.
+
+        The critic is left out where the other trainer trains none.
+
+        Raises:
+            RequestError: no weight of the policy fits, or some stand before another activation.
+        """
+        stored, checkpoint = self._stored, self._checkpoint
+        own: Mapping[str, Any] = model.state_dict()
+        policy = set(model.policy_state_dict()) if hasattr(model, "policy_state_dict") else set(own)
+        has_critic = _trains_a_critic(stored, self._assembly)
+        theirs = {name: tensor for name, tensor in checkpoint.model.items() if has_critic or name in policy}
+        fitting = {name: tensor for name, tensor in theirs.items() if name in own and own[name].shape == tensor.shape}
+        if not any(tensor.dim() > 1 for name, tensor in fitting.items() if name in policy):
+            raise _nothing_fits(self._run, {name: own[name] for name in own if name in policy}, checkpoint.model)
+        _check_activations(self._run, checkpoint.activations, activations_of(model), fitting)
+        model.load_state_dict(fitting, strict=False)
+        self._lines = [f"initialised from epoch {checkpoint.epoch} of {self._run} ({_trainer_of(stored)})"]
+        self._lines.append(_report("policy", [name for name in own if name in policy], fitting))
+        critic = [name for name in own if name not in policy]
+        if critic and not has_critic:
+            self._lines.append(f"critic: new, because {_trainer_of(stored)} trains none")
+        elif critic:
+            self._lines.append(_report("critic", critic, fitting))
+        return model
 
 
 def _trainer_of(stored: StoredRun) -> str:

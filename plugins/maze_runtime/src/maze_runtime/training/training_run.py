@@ -27,7 +27,7 @@ from maze_runtime.training.callbacks import CallbackContext, Callbacks, named_ca
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.evaluation import Evaluators
-from maze_runtime.training.initialization import initialize_from
+from maze_runtime.training.initialization import Initialization
 from maze_runtime.training.interruption import Interruption
 from maze_runtime.training.loop import Loop
 from maze_runtime.training.metric import MEAN_REWARD, Metric
@@ -184,8 +184,9 @@ class TrainingRun:
 
     def _prepare(self, checkpoint: Checkpoint | None) -> Loop:
         assembly = self._assembly
-        trainer: Trainer = assembly.make_trainer(assembly.trainer_context(self._progress))
-        self._stack.callback(trainer.close)
+        source = assembly.experiment.initialize_from if checkpoint is None else None
+        initialization = Initialization(source, assembly) if source else None
+        trainer = self._make_trainer(initialization)
         self._add_loggers(trainer, checkpoint.epoch if checkpoint else 0)
         for note in assembly.notes_of_batches():
             self._loggers.message(note)
@@ -200,9 +201,8 @@ class TrainingRun:
             store.drop_after(0)
         if self._resumption is not None:
             note_resumption(self.path, assembly.loaded.resolved, self._resumption)
-        if checkpoint is None and assembly.experiment.initialize_from:
-            for line in initialize_from(assembly.experiment.initialize_from, trainer, assembly):
-                self._loggers.message(line)
+        for line in initialization.finish(trainer.model) if initialization else ():
+            self._loggers.message(line)
         if checkpoint is None:
             if chosen := assembly.notes_of_defaults():
                 self._loggers.message(f"{', '.join(chosen)} (wrappers = [] switches it off)")
@@ -225,6 +225,12 @@ class TrainingRun:
         if checkpoint is not None:
             loop.restore_callbacks(checkpoint.callbacks)
         return loop
+
+    def _make_trainer(self, initialization: Initialization | None) -> Trainer:
+        context = self._assembly.trainer_context(self._progress)
+        trainer = self._assembly.make_trainer(initialization.context(context) if initialization else context)
+        self._stack.callback(trainer.close)
+        return trainer
 
     def _add_loggers(self, trainer: Trainer, epoch: int) -> None:
         """Those of the experiment, which are told what selects the best model: only the trainer knows."""
