@@ -278,6 +278,26 @@ def test_a_misspelt_option_is_found_before_the_run():
         small(callbacks=[{"use": "stop-at", "value": 1.0, "tims": 2}])
 
 
+@pytest.mark.parametrize("tag", ["train_BaseEnvEvents/reward/mean", "-train_BaseEnvEvents/episode_length/median"])
+def test_a_statistic_of_training_episodes_waits_until_one_ends(tmp_path, tag):
+    """None does in the first epoch: CartPole takes more than eight steps to fall."""
+    evaluation, stop = {"n_episodes": 1, "metric": tag}, {"use": "stop-at", "value": -1e9, "metric": tag.lstrip("-")}
+    tables = {"evaluation": evaluation, "checkpoint": {"every_epochs": 1}}
+    assert run(tmp_path / "a", {**stop, "value": 1e9}, "reduce-on-plateau", **tables).best_metric is None
+    tables["checkpoint"] = {"every_epochs": 100}
+    result = run(tmp_path / "b", {**stop, "times": 2}, trainer={**PPO["trainer"], "n_epochs": 12}, **tables)
+    assert result.best_metric > 8
+    assert (result.outcome.status, result.epochs > 1) == ("stopped early", True)
+
+
+def test_a_resumed_run_knows_the_statistics_that_it_has_had(tmp_path):
+    tables = {"evaluation": {"n_episodes": 1, "metric": "train_BaseEnvEvents/reward/mean"}}
+    run(tmp_path / "a", trainer={**PPO["trainer"], "n_epochs": 12}, checkpoint={"every_epochs": 12}, **tables)
+    loop = CheckpointStore(tmp_path / "a").load(12).loop
+    assert {"BaseEnvEvents/reward/mean", "train_BaseEnvEvents/reward/mean"} <= set(loop.known_statistics)
+    assert resume(tmp_path / "a", n_epochs=13).epochs == 13
+
+
 class Judged:
     """A run whose evaluations get better in some epochs only."""
 

@@ -334,3 +334,21 @@ def test_a_metric_knows_whose_it_is():
     for text in (f"hrad/{REWARD}", "hard/BaseEnvEvents/rewrd/mean"):
         with pytest.raises(RequestError, match="no statistic is called"):
             Metric.parse(text, ["hard"]).check_name()
+
+
+def test_what_did_not_happen_in_an_epoch_is_no_misspelt_statistic():
+    fell, counted = Metric("WalkerEvents/falls/sum"), {"BaseEnvEvents/episode_count": 0, "OwnEvents/loss": 1.0}
+    evaluation = {REWARD: 1.0}
+    assert fell.of({}, evaluation, known=[fell.name]) is None
+    assert Metric(f"eval_{fell.tag}").of({}, evaluation, known=[fell.name]) is None
+    for tag in (f"train_{REWARD}", "train_WalkerEvents/falls/sum", "train_BaseEnvEvents/kpi/mean/speed"):
+        assert Metric(tag).of(counted, evaluation) is None
+        with pytest.raises(RequestError, match="no statistic is called"):
+            Metric(tag).of({**counted, "BaseEnvEvents/episode_count": 1}, evaluation)
+        assert Metric(tag).of({**counted, "BaseEnvEvents/episode_count": 1}, evaluation, known=[tag]) is None
+    for tag in (fell.tag, "train_OwnEvents/los", "train_BaseEnvEvents/rewrd/mean"):
+        with pytest.raises(RequestError, match="no statistic is called"):
+            Metric(tag).of(counted, evaluation)
+    with pytest.raises(RequestError, match="no statistic is called") as caught:
+        Metric("train_BaseEnvEvents/rewrd/mean").check_name()
+    assert f"train_{REWARD}" in caught.value.nearest

@@ -197,7 +197,7 @@ class SweepDriver:
         if begins:
             run.reports = [known for known in run.reports if known[0] <= report.epoch]
         for one in (*report.earlier, report):
-            value = value_of(self._sweep, one)
+            value = value_of(self._sweep, one, is_known=bool(run.reports))
             if value is not None and one.epoch > (run.reports[-1][0] if run.reports else 0):
                 run.reports.append((one.epoch, one.env_steps, value))
 

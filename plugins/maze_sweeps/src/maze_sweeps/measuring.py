@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from maze_sweeps.sweep_reading import LoadedSweep
 
 
-def value_of(sweep: LoadedSweep, report: RunReport) -> float | None:
-    """The value that a report has; None where nothing was evaluated.
+def value_of(sweep: LoadedSweep, report: RunReport, is_known: bool = False) -> float | None:
+    """The value that a report has; None where nothing was evaluated, or nothing happened that it tells of.
+
+    Args:
+        is_known: an earlier report had one.
 
     Raises:
         RequestError: something was, and there is no such statistic.
@@ -24,7 +27,7 @@ def value_of(sweep: LoadedSweep, report: RunReport) -> float | None:
     if not report.evaluation and not sweep.metric.of_training:
         return None
     try:
-        return sweep.metric.of(report.train, report.evaluation or None)
+        return sweep.metric.of(report.train, report.evaluation or None, (sweep.metric.name,) if is_known else ())
     except RequestError:
         raise no_such_metric(sweep, report) from None
 

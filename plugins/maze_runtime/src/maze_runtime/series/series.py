@@ -312,7 +312,7 @@ class _Series:
         report = self._latest.get(result.seed)
         if report is None:
             return [str(result.seed), result.status, "", "", ""]
-        value = self.metric.of(report.train, report.evaluation or None) if report.train else None
+        value = self.metric.find(report.train, report.evaluation or None) if report.train else None
         return [
             str(result.seed),
             result.status,

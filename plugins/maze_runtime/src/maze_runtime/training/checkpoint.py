@@ -48,6 +48,8 @@ class LoopState:
     evaluation_events: list[str] = attrs.field(factory=list)
     evaluators_events: dict[str, list[str]] = attrs.field(factory=dict)
     """The same of evaluators with a name."""
+    known_statistics: list[str] = attrs.field(factory=list)
+    """See `metric.known_names`: one that is missing in an epoch is none that there is not."""
 
 
 @attrs.frozen(kw_only=True)

@@ -22,6 +22,7 @@ from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.batch_factory import wrap_batch
 from maze_runtime.run.env_factory import EnvFactory
 from maze_runtime.run.evaluators import MAIN, EvaluationSide, evaluators_of, load_statistics
+from maze_runtime.training.metric import known_names
 from maze_runtime.workers.repeatable import result_or_again
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, WorkerPool
     from maze_runtime.models.acting_copy import ActingCopy
     from maze_runtime.rollout.episodes import EpisodeResult
+    from maze_runtime.training.checkpoint import LoopState
     from maze_runtime.training.metric import Metric
 
 
@@ -143,6 +145,7 @@ class Evaluators:
     def __init__(self, assembly: Assembly, pool: WorkerPool | None = None) -> None:
         options = evaluators_of(assembly.experiment)
         self._parts = {name: Evaluator(assembly, pool, name) for name, own in options.items() if own.n_episodes}
+        self._known: dict[str, None] = {}
 
     def due(self, epoch: int, last: bool) -> tuple[str, ...]:
         """Who evaluates after an epoch; everybody after the last one."""
@@ -159,22 +162,30 @@ class Evaluators:
     def value(self, metric: Metric, train: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> float | None:
         """A metric's value this epoch; None in an epoch without it. Without its evaluator that of training is taken.
 
+        An epoch lacks what did not happen in it: a name that `remember` was given is known all the same.
+
         Raises:
             RequestError: its evaluator took part, and there is no such statistic.
         """
         if metric.evaluator not in self._parts:
             return metric.of(train, None)
-        return metric.of(train, evaluation) if evaluation or metric.of_training else None
+        return metric.of(train, evaluation, self._known) if evaluation or metric.of_training else None
 
-    def event_orders(self) -> dict[str, Any]:
+    def remember(self, train: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> None:
+        """Learn the names of an epoch's statistics."""
+        self._known |= dict.fromkeys(known_names(train, evaluation or ()))
+
+    def loop_state(self) -> dict[str, Any]:
         """What a checkpoint's `LoopState` keeps of them."""
         orders = {name: list(one.events.order) for name, one in self._parts.items()}
-        return {"evaluation_events": orders.pop(MAIN, []), "evaluators_events": orders}
+        main = orders.pop(MAIN, [])
+        return {"evaluation_events": main, "evaluators_events": orders, "known_statistics": list(self._known)}
 
-    def load_event_orders(self, main: Sequence[str], others: Mapping[str, Sequence[str]]) -> None:
-        """Restore what `event_orders` returned."""
+    def load_loop_state(self, state: LoopState) -> None:
+        """Restore what `loop_state` returned."""
         for name, one in self._parts.items():
-            one.events.order = list(main if name == MAIN else others.get(name, ()))
+            one.events.order = list(state.evaluation_events if name == MAIN else state.evaluators_events.get(name, ()))
+        self._known = dict.fromkeys(state.known_statistics)
 
     def close(self) -> None:
         """Close the evaluation environments."""

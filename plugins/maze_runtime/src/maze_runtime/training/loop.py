@@ -76,7 +76,7 @@ class Loop:
         self._divergence = DivergenceWatch(loggers.message)
         self._segment = SegmentWatch(loggers.message)
         assembly.training_events.order = list(self.state.training_events)
-        evaluators.load_event_orders(self.state.evaluation_events, self.state.evaluators_events)
+        evaluators.load_loop_state(self.state)
 
     def run(self, interruption: Interruption) -> Outcome:
         """Train until a budget is used up, patience ends, or a signal arrives, which waits for one update at most.
@@ -173,6 +173,7 @@ class Loop:
         return self.evaluators.evaluate(due, self.trainer.model)
 
     def _select(self, train: Statistics, evaluation: Statistics | None) -> bool:
+        self.evaluators.remember(train, evaluation)
         value = self.evaluators.value(self.metric, train, evaluation)
         if value is None:
             return False
@@ -247,7 +248,7 @@ class Loop:
             self.state,
             wall_seconds=self._seconds(),
             training_events=list(self.assembly.training_events.order),
-            **self.evaluators.event_orders(),
+            **self.evaluators.loop_state(),
         )
         trainer = _copied(self.trainer.state_dict())
         return Checkpoint(**of_all, loop=loop, trainer=trainer, callbacks=_copied(self._callback_states()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -29,6 +29,15 @@ EPISODE_TAGS = (
     EPISODE_COUNT,
 )
 """What every evaluation measures, and so what `[evaluation] metric` may always name."""
+
+_OF_REWARDS = ("mean", "std", "min", "max", "median")
+TRAINING_TAGS = (
+    *EPISODE_TAGS,
+    *(f"BaseEnvEvents/raw_reward/{name}" for name in _OF_REWARDS),
+    "BaseEnvEvents/total_step_count",
+    "BaseEnvEvents/total_episode_count",
+)
+"""What epochs of training may measure of every environment."""
 
 
 @attrs.frozen
@@ -74,6 +83,12 @@ class Metric:
         """Whether every epoch has it, evaluated or not."""
         return self.tag.startswith("train_")
 
+    @property
+    def name(self) -> str:
+        """Of the statistic, as `known_names` has it."""
+        bare = self.tag.removeprefix("eval_")
+        return bare if "Events/" in bare else self.tag
+
     def is_better(self, value: float, best: float | None) -> bool:
         """Whether a value is finite and beats the best so far."""
         if not np.isfinite(value) or best is None:
@@ -90,13 +105,32 @@ class Metric:
         if (is_base and tag not in EPISODE_TAGS) or is_unknown:
             known = [f"{name}/{base}" for name in self.evaluators for base in EPISODE_TAGS]
             raise unknown_metric(self.tag, [*EPISODE_TAGS, *known])
+        if self._is_unknown_in_training():
+            raise unknown_metric(self.tag, [f"train_{base}" for base in TRAINING_TAGS])
 
-    def of(self, train: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> float | None:
-        """The value this epoch; None in an epoch without it, as where its evaluator took no part in the evaluation.
+    def of(
+        self, train: Mapping[str, Any], evaluation: Mapping[str, Any] | None, known: Container[str] = ()
+    ) -> float | None:
+        """The value this epoch; None in an epoch without it.
+
+        Such an epoch is one whose evaluation its evaluator took no part in, one of training in which no episode ended,
+        and any in which what the statistic tells of did not happen.
+
+        Args:
+            known: names of statistics that the run has had, see `known_names`.
 
         Raises:
             RequestError: its evaluator took part and there is no such statistic.
         """
+        value = self.find(train, evaluation)
+        if value is not None or evaluation is None or self.name in known:
+            return value
+        if self._waits_for_an_episode(train) or not (self.of_training or self.measured_in(evaluation)):
+            return None
+        raise unknown_metric(self.tag, known_names(train, evaluation))
+
+    def find(self, train: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> float | None:
+        """The value this epoch; None in an epoch without it, and where there is no such statistic."""
         if evaluation is not None and not self.measured_in(evaluation) and not self.of_training:
             return None
         prefix, _, bare = self.tag.partition("_")
@@ -105,15 +139,30 @@ class Metric:
             value = None if source is None else source.get(bare)
         else:
             value = _as_evaluated(train, self.tag) if evaluation is None else evaluation.get(self.tag)
-        if value is None and evaluation is not None:
-            raise unknown_metric(self.tag, [*evaluation, *(f"train_{tag}" for tag in train)])
         return None if value is None else float(value)
+
+    def _waits_for_an_episode(self, train: Mapping[str, Any]) -> bool:
+        """Whether it may be a statistic of episodes, of which none ended in this epoch of training."""
+        if not self.of_training or train.get(EPISODE_COUNT) != 0 or self._is_unknown_in_training():
+            return False
+        owner = self.tag.removeprefix("train_").partition("/")[0]
+        return owner == "BaseEnvEvents" or not any(tag.startswith(f"{owner}/") for tag in train)
+
+    def _is_unknown_in_training(self) -> bool:
+        bare = self.tag.removeprefix("train_")
+        is_base = bare.startswith("BaseEnvEvents/") and not bare.startswith("BaseEnvEvents/kpi/")
+        return self.of_training and is_base and bare not in TRAINING_TAGS
 
 
 def _as_evaluated(train: Mapping[str, Any], tag: str) -> Any:
     """A training statistic in an evaluation's place: of rewards what environments paid, before wrappers shaped them."""
     paid = tag.replace("BaseEnvEvents/reward/", "BaseEnvEvents/raw_reward/")
     return train.get(paid, train.get(tag))
+
+
+def known_names(train: Iterable[str], evaluation: Iterable[str]) -> list[str]:
+    """Tags of an epoch's statistics in the words of metrics: those of training have a prefix."""
+    return [*evaluation, *(f"train_{tag}" for tag in train)]
 
 
 def unknown_metric(tag: str, known: Sequence[str]) -> Exception:
