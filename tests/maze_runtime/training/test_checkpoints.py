@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from maze_kernel.errors import CheckpointError, FormatError, NonFiniteError
+from maze_kernel.errors import CheckpointError, FormatError, MazeWarning, NonFiniteError
 from maze_runtime.run.storage import TEMPORARY_PREFIX, Storage
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
 from maze_runtime.training.checkpoint_store import CheckpointStore
@@ -123,7 +123,38 @@ def test_a_damaged_checkpoint_is_passed_over_and_reported(tmp_path, name, damage
     newest, skipped = store.load_newest()
     assert newest.epoch == 2
     assert "epoch-000004" in skipped[0]
-    assert store.load_named("last").epoch == 2
+    with pytest.warns(MazeWarning, match=r'"last" cannot be used: .*epoch-000004.*epoch-000002, the newest whole one'):
+        assert store.load_named("last").epoch == 2
+
+
+def was_best(epoch, best_epoch):
+    loop = LoopState(epoch=epoch, best_epoch=best_epoch, best_metric=10.0 * best_epoch, stale_evaluations=1)
+    return attrs.evolve(checkpoint(epoch), loop=loop)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "missing"])
+def test_a_damaged_best_checkpoint_gives_way_to_the_one_that_was_best_before(tmp_path, damage):
+    store = CheckpointStore(tmp_path, keep=9)
+    for epoch, best_epoch in ((1, 1), (2, 1), (3, 3), (4, 3), (5, 3)):
+        store.save(was_best(epoch, best_epoch), best_epoch=best_epoch)
+    assert store.with_whole_best(newest := store.load(5)) == (newest, [])
+    for lost, best_epoch in ((3, 1), (1, None)):
+        folder = store.folder / f"epoch-{lost:06d}"
+        (folder / "model.safetensors").write_bytes(b"")
+        if damage == "missing":
+            shutil.rmtree(folder)
+        with pytest.warns(MazeWarning, match=rf"epoch-{lost:06d}.*epoch-000005, the newest whole one, is taken"):
+            assert store.load_named("best").epoch == 5
+        whole, (line,) = store.with_whole_best(store.load(5))
+        assert f"epoch-{lost:06d}" in line
+        assert (whole.loop.best_epoch, whole.loop.best_metric) == (best_epoch, best_epoch and 10.0 * best_epoch)
+        assert whole.loop.stale_evaluations == (1 if best_epoch else 0)
+        store.go_on_from(5, best_epoch)
+        assert store.pointed("best") == best_epoch
+        if best_epoch:
+            store.save(was_best(5, best_epoch), best_epoch=best_epoch)
+    assert "the next evaluation is the best so far" in line
+    assert store.load_named("best").epoch == 5
 
 
 def test_a_checkpoint_comes_back_field_by_field(tmp_path):

@@ -125,6 +125,20 @@ def test_a_run_without_a_whole_checkpoint_says_which_it_passed_over(toy):
     assert result_of(run_dir, 4) == whole
 
 
+def test_a_resumed_run_whose_best_checkpoint_is_damaged_says_so_and_has_another(toy):
+    run_dir = toy.train("a", "trainer.n_epochs=4", "checkpoint.every_epochs=1", "checkpoint.keep=9").run_dir
+    store = CheckpointStore(run_dir)
+    loop = store.load(4).loop
+    damaged = store.pointed("best")
+    for epoch in range(damaged, 4):  # what was the best of all cannot be the last one here
+        (run_dir / f"checkpoints/epoch-{epoch:06d}/model.safetensors").write_bytes(b"")
+    assert damaged == loop.best_epoch < 4
+    toy.resume("a", "trainer.n_epochs=5")
+    log = (run_dir / "log.txt").read_text()
+    assert f"the best checkpoint is lost: {store.folder}/epoch-{damaged:06d}" in log
+    assert store.load_named("best").epoch == store.pointed("best") != damaged
+
+
 def test_a_run_whose_checkpoint_cannot_be_restored_is_left_as_it_is(toy, monkeypatch):
     run_dir = toy.train("a", "trainer.n_epochs=2", CHANGES[1]).run_dir
     record = (run_dir / "run.json").read_bytes()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from maze_kernel.cli.tables import print_table
+from maze_kernel.errors import CheckpointError
 from maze_runtime.commands.runs import newest_run
+
+if TYPE_CHECKING:
+    from maze_runtime.training.checkpoint_store import CheckpointStore
 
 
 def show(
@@ -40,6 +45,16 @@ def show(
         ("plugins", ", ".join(f"{plugin.name} {plugin.version}".strip() for plugin in record.plugins)),
     ]
     print_table(("", ""), rows)
+    _warn_of_damage(store)
+
+
+def _warn_of_damage(store: CheckpointStore) -> None:
+    if not store.epochs():
+        return
+    try:
+        store.load_named("best")  # warns where another one is taken
+    except CheckpointError as error:
+        print(f"warning: {error.what}", file=sys.stderr)
 
 
 def _last_note(run: Path) -> str:

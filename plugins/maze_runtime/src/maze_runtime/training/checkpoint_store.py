@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from pathlib import Path
 
-from maze_kernel.errors import CheckpointError, FormatError
+import attrs
+
+from maze_kernel.errors import CheckpointError, FormatError, MazeWarning
 from maze_runtime.run.storage import TEMPORARY_PREFIX, Storage, point_to, remove_leftovers
 from maze_runtime.training.checkpoint import (
     Checkpoint,
+    LoopState,
     checkpoint_files,
     is_resumable,
     read_checkpoint,
@@ -108,27 +112,74 @@ class CheckpointStore:
         return None, skipped
 
     def load_named(self, name: str) -> Checkpoint:
-        """Read "best", "last" or "epoch-000040"; "best" falls back to "last", "last" to the newest whole one."""
+        """Read "best", "last" or "epoch-000040"; the newest whole one in place of a best or last one that is not.
+
+        A damaged one is warned of, with what is read in its place.
+        """
         match = _NAME.fullmatch(name)
         if match:
             return self.load(int(match.group(1)))
         if name not in ("best", "last"):
             raise CheckpointError(f"no checkpoint {name!r}", expected="best, last or epoch-NNNNNN")
+        try:
+            checkpoint, damage = self._load_pointed(name), ""
+        except FormatError:
+            raise
+        except CheckpointError as error:
+            checkpoint, damage = None, error.what
+        if checkpoint is None:
+            checkpoint, _ = self.load_newest()
+        if checkpoint is None:
+            raise CheckpointError(f"no whole checkpoint in {self.folder}", help="train the run first")
+        if damage:
+            instead = f"{checkpoint_name(checkpoint.epoch)}, the newest whole one, is taken in its place"
+            warnings.warn(f'the checkpoint "{name}" cannot be used: {damage}; {instead}', MazeWarning, stacklevel=2)
+        return checkpoint
+
+    def _load_pointed(self, name: str) -> Checkpoint | None:
+        """What "best" or "last" points to; None where there is no such pointer."""
         folder = self.folder / name
         if folder.is_dir() and not folder.is_symlink():  # a copy of the run, made where there are no links
             return read_checkpoint(folder)
         epoch = self.pointed(name)
-        if epoch is not None:
+        return None if epoch is None else self.load(epoch)
+
+    def with_whole_best(self, checkpoint: Checkpoint) -> tuple[Checkpoint, list[str]]:
+        """The checkpoint that a run goes on from, with a best one that is whole, and a line where it had another.
+
+        In the place of a damaged one comes the newest before it that was the best when it was saved: of others nobody
+        knows how good they are. Without one the best is chosen anew.
+        """
+        loop = checkpoint.loop
+        if loop is None or loop.best_epoch in (None, checkpoint.epoch):
+            return checkpoint, []
+        try:
+            self.load(loop.best_epoch)
+            return checkpoint, []
+        except FormatError:
+            raise
+        except CheckpointError as error:
+            damage = error.what
+        other = self._newest_that_was_best(before=checkpoint.epoch)
+        if other is None:
+            told = "no other one is known to have been the best: the next evaluation is the best so far"
+            loop = attrs.evolve(loop, best_epoch=None, best_metric=None, stale_evaluations=0)
+        else:
+            told = f"{checkpoint_name(other.epoch)} is the best now, with {other.best_metric:.6g}"
+            loop = attrs.evolve(loop, best_epoch=other.epoch, best_metric=other.best_metric)
+        return attrs.evolve(checkpoint, loop=loop), [f"the best checkpoint is lost: {damage}; {told}"]
+
+    def _newest_that_was_best(self, before: int) -> LoopState | None:
+        for epoch in reversed([epoch for epoch in self.epochs() if epoch < before]):
             try:
-                return self.load(epoch)
+                loop = self.load(epoch).loop
             except FormatError:
                 raise
             except CheckpointError:
-                pass  # the newest whole one is taken in its place
-        checkpoint, _ = self.load_newest()
-        if checkpoint is None:
-            raise CheckpointError(f"no whole checkpoint in {self.folder}", help="train the run first")
-        return checkpoint
+                continue
+            if loop is not None and loop.best_epoch == epoch:
+                return loop
+        return None
 
     def drop_after(self, epoch: int) -> None:
         """Remove folders of later epochs: damaged ones, and best weights of epochs that will run again."""
@@ -139,13 +190,15 @@ class CheckpointStore:
     def go_on_from(self, epoch: int, best_epoch: int | None) -> None:
         """Remove folders of later epochs and let "last" and "best" be what they are at this one.
 
-        A crash between writing a checkpoint and pointing to it leaves them behind.
+        A crash between writing a checkpoint and pointing to it leaves them behind. Without a best epoch, no "best".
 
         Raises:
             CheckpointError: the disk refused.
         """
         try:
             self.drop_after(epoch)
+            if best_epoch is None and self.pointed("best") is not None:
+                self.storage.remove(self.folder / "best")
             self._point(epoch, best_epoch)
         except OSError as error:
             raise CheckpointError(f"the pointers to the checkpoints could not be written: {error}") from error

@@ -97,7 +97,9 @@ class Initialization:
             raise _nothing_fits(self._run, {name: own[name] for name in own if name in policy}, checkpoint.model)
         _check_activations(self._run, checkpoint.activations, activations_of(model), fitting)
         model.load_state_dict(fitting, strict=False)
-        self._lines = [f"initialised from epoch {checkpoint.epoch} of {self._run} ({_trainer_of(stored)})"]
+        best = CheckpointStore(stored.path).pointed("best")
+        damaged = "" if best in (None, checkpoint.epoch) else f"; its best checkpoint, epoch {best}, is damaged"
+        self._lines = [f"initialised from epoch {checkpoint.epoch} of {self._run} ({_trainer_of(stored)}){damaged}"]
         self._lines.append(_report("policy", [name for name in own if name in policy], fitting))
         critic = [name for name in own if name not in policy]
         if critic and not has_critic:

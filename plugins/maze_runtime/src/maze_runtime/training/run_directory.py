@@ -69,6 +69,8 @@ def run_directory(assembly: Assembly, run_dir: Path | None, resume: Path | None,
         has = "no whole checkpoint" if notes else "no checkpoint yet"
         note = f"the run has {has}: training starts at the beginning"
     else:
+        checkpoint, of_best = store.with_whole_best(checkpoint)
+        notes += of_best
         note = f"resumed from epoch {checkpoint.epoch}"
     resumption = Resumption(epoch=checkpoint.epoch if checkpoint else 0, overrides=assembly.loaded.overrides)
     return RunDirectory(stored.path, checkpoint, (*notes, note), resumption)
