@@ -65,6 +65,11 @@ def advance_all(actor, report):
     return reports
 
 
+def kill(actor):
+    """What its process held is given back, and nothing is saved."""
+    actor._run._stack.close()
+
+
 def test_a_run_that_goes_on_says_what_it_has_measured(task):
     from maze_runtime.series.run_actor import RunActor
 
@@ -75,6 +80,7 @@ def test_a_run_that_goes_on_says_what_it_has_measured(task):
     killed.begin(task())
     for _ in range(2):
         killed.advance()
+    kill(killed)
     again = advance_all(actor := RunActor(None), actor.begin(task()))
     assert [report.epoch for report in again] == [2, 3]
     assert [report.epoch for report in again[0].earlier] == [1, 2]
@@ -92,6 +98,7 @@ def test_epochs_after_the_checkpoint_are_measured_again(task):
     killed = RunActor(None)
     killed.begin(task())
     killed.advance()  # nothing is saved before the second epoch
+    kill(killed)
     with task().run_dir.joinpath("evaluations.jsonl").open("a") as file:
         file.write('{"epoch": 2, "env_st')
     again = advance_all(actor := RunActor(None), actor.begin(task()))

@@ -1,16 +1,26 @@
 """Runs that are killed before their first checkpoint, starts that fail, and runs that are replaced."""
 
+import errno
+import fcntl
 import itertools
 import json
 import math
+import os
+import signal
+import socket
+import subprocess
+import sys
 
 import pytest
 
-from maze_kernel.errors import CheckpointError, EnvError, RequestError
+from maze_kernel.errors import CheckpointError, EnvError, MazeWarning, RequestError
+from maze_runtime.run.directory import open_run
+from maze_runtime.run.folder_lock import FolderLock
 from maze_runtime.run.storage import Storage
 from maze_runtime.training import training_run
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.train import train
+from maze_runtime.training.training_run import TrainingRun
 
 OPERATIONS = ("make_directory", "write_bytes", "rename", "sync_directory", "symlink", "remove")
 
@@ -265,3 +275,62 @@ def test_an_option_that_a_run_lacks_may_not_have_another_value_than_its_default(
     with pytest.raises(RequestError) as refused:
         train(toy.load(["trainer.n_epochs=2", change], **CLIPPED), toy.kernel, resume=toy.folder / "a")
     assert refused.value.received == ".".join(map(str, path))
+
+
+# One process at a time
+
+
+def test_a_run_that_is_trained_is_neither_resumed_nor_replaced_by_another_process(toy):
+    path = toy.folder / "a"
+    with TrainingRun(toy.load(["trainer.n_epochs=3"]), toy.kernel, run_dir=path, verbosity=-1) as run:
+        run.advance()
+        before = sorted(path.rglob("*"))
+        for again in (lambda: toy.resume("a"), lambda: toy.train("a", overwrite=True)):
+            with pytest.raises(RequestError, match=r"the run in .* is being trained already") as caught:
+                again()
+            assert caught.value.received == f"process {os.getpid()} on {socket.gethostname()}"
+        assert sorted(path.rglob("*")) == before
+        assert open_run(path).name == "toy"  # who reads asks for no lock
+        while run.advance() is None:
+            pass
+    assert toy.resume("a", "trainer.n_epochs=4").epochs == 4
+    toy.train("a", overwrite=True)
+
+
+def test_a_folder_that_is_no_run_gets_no_lock(toy):
+    (toy.folder / "a").mkdir()
+    (toy.folder / "a" / "thesis.tex").write_text("precious")
+    for overwrite in (False, True):
+        with pytest.raises(RequestError):
+            toy.train("a", overwrite=overwrite)
+    assert [entry.name for entry in (toy.folder / "a").iterdir()] == ["thesis.tex"]
+
+
+def test_a_child_that_outlives_its_parent_keeps_no_lock(tmp_path):
+    code = f"""
+import os, pathlib, time
+from maze_runtime.run.folder_lock import FolderLock
+lock = FolderLock(pathlib.Path({str(tmp_path)!r}), "run")
+if os.fork() == 0:
+    print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        child = int(parent.stdout.readline())
+        with pytest.raises(RequestError, match="being trained already") as caught:
+            FolderLock(tmp_path, "run")
+        assert f"process {parent.pid} " in caught.value.received
+        parent.kill()
+        parent.wait()
+    os.kill(child, 0)  # is there
+    FolderLock(tmp_path, "run").release()
+    os.kill(child, signal.SIGKILL)
+
+
+def test_where_there_are_no_locks_training_goes_on_with_a_warning(toy, monkeypatch):
+    def refuse(*_arguments):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.warns(MazeWarning, match="cannot be locked .*No locks available.*see to it"):
+        assert toy.train("a", "trainer.n_epochs=1").epochs == 1

@@ -8,13 +8,9 @@ lock               process and host that train it
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +19,7 @@ import attrs
 from maze_kernel.config.resolved import to_toml
 from maze_kernel.errors import ExperimentError, FormatError, RequestError
 from maze_runtime.run.directory import encode_json_lenient, new_path
+from maze_runtime.run.folder_lock import FolderLock
 from maze_runtime.run.storage import Storage, remove_leftovers, replace_file, replace_json
 from maze_sweeps.base_experiment import BaseExperiment, base_of_file
 from maze_sweeps.sweep_reading import STORED_EXPERIMENT, LoadedSweep, load_sweep
@@ -31,27 +28,13 @@ FORMAT = 1
 _STORAGE = Storage()
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Be the only one that trains a sweep.
+def locked(folder: Path) -> FolderLock:
+    """Be the only one that trains a sweep, in a `with` block.
 
     Raises:
         RequestError: another process trains it.
     """
-    with (folder / "lock").open("a+", encoding="utf-8") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            stream.seek(0)
-            raise RequestError(
-                f"the sweep in {folder} is being trained already",
-                received=stream.read().strip() or "by an unknown process",
-                help="wait until it ends, or stop it; what it has done is kept",
-            ) from None
-        with suppress(OSError):  # on a full disk nobody learns who holds the lock
-            os.truncate(stream.fileno(), 0)
-            os.write(stream.fileno(), f"process {os.getpid()} on {socket.gethostname()}\n".encode())
-        yield
+    return FolderLock(folder, "sweep")
 
 
 def create_folder(sweep: LoadedSweep, out: Path | None) -> Path:

@@ -6,12 +6,14 @@ import json
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from maze_kernel.errors import CheckpointError, FormatError, RequestError
+from maze_runtime.run.folder_lock import LOCK, FolderLock
 from maze_runtime.run.provenance import Provenance, provenance
 from maze_runtime.run.storage import TEMPORARY_PREFIX, Storage, remove_leftovers, replace_file, replace_json
 from maze_runtime.run.stored_data import from_data, to_data
@@ -68,8 +70,8 @@ class StoredRun:
 
 def create_run_directory(
     loaded: LoadedExperiment, kernel: Kernel, *, out: Path | None = None, overwrite: bool = False
-) -> Path:
-    """A new run directory, `runs/<name>/<UTC time>-<4 hex>/` or `out`, with what describes the run.
+) -> FolderLock:
+    """A new run directory, `runs/<name>/<UTC time>-<4 hex>/` or `out`, with what describes the run; locked.
 
     What a start that was killed left there under temporary names is no content.
 
@@ -77,30 +79,44 @@ def create_run_directory(
         overwrite: remove the run in `out` first, if there is one.
 
     Raises:
-        RequestError: `out` exists and is not empty, cannot be created, or is to be overwritten and is no run.
+        RequestError: `out` exists and is not empty, is being trained, cannot be created, or is to be overwritten and
+            is no run.
     """
     path = Path(out) if out is not None else new_path(Path("runs"), loaded.experiment.name)
     try:
         if overwrite and path.is_dir():
-            _remove_run(path)
-        if path.exists() and not is_unused(path):
-            raise RequestError(
-                f"the run directory {path} exists and is not empty",
-                help=f"name another one, replace it with --overwrite, or continue it with: maze train --resume {path}",
-            )
+            _check_run(path)
+        elif path.exists() and not is_unused(path):
+            raise _occupied(path)
         path.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(path)
-        # `run.json` makes the folder a run and comes first: whatever happens next, the run can be resumed.
-        replace_json(Storage(), path / "run.json", to_data(_record(loaded, kernel)))
-        write_experiment(path, loaded)
+        with ExitStack() as stack:
+            lock = stack.enter_context(FolderLock(path, "run"))
+            if overwrite:
+                _remove_run(path)
+            elif not is_unused(path):  # somebody was faster
+                raise _occupied(path)
+            remove_leftovers(path)
+            # `run.json` makes the folder a run and comes first: whatever happens next, the run can be resumed.
+            replace_json(Storage(), path / "run.json", to_data(_record(loaded, kernel)))
+            write_experiment(path, loaded)
+            stack.pop_all()
     except OSError as error:
         raise RequestError(f"the run directory {path} cannot be created: {error}") from error
-    return path
+    return lock
+
+
+def _occupied(path: Path) -> RequestError:
+    return RequestError(
+        f"the run directory {path} exists and is not empty",
+        help=f"name another one, replace it with --overwrite, or continue it with: maze train --resume {path}",
+    )
 
 
 def is_unused(path: Path) -> bool:
     """Whether a folder holds nothing, or only what a start left that was killed before it was a run."""
-    return path.is_dir() and all(entry.name.startswith(TEMPORARY_PREFIX) for entry in path.iterdir())
+    return path.is_dir() and all(
+        entry.name.startswith(TEMPORARY_PREFIX) or entry.name == LOCK for entry in path.iterdir()
+    )
 
 
 def write_experiment(path: Path, loaded: LoadedExperiment) -> None:
@@ -150,17 +166,21 @@ def note_resumption(path: Path, experiment: Mapping[str, Any], resumption: Resum
     replace_json(Storage(), path / "run.json", to_data(record))
 
 
-def _remove_run(path: Path) -> None:
-    """Empty the folder of a run; `run.json`, which says that it is one, goes last."""
+def _check_run(path: Path) -> None:
     if not is_unused(path) and not (path / "run.json").is_file():
         raise RequestError(
             f"{path} is no run directory and is not overwritten",
             received="a folder with other files and no run.json",
             help="name another folder, or remove this one yourself",
         )
+
+
+def _remove_run(path: Path) -> None:
+    """Empty the folder of a run but for its lock; `run.json`, which says that it is one, goes last."""
     storage = Storage()
     for entry in sorted(path.iterdir(), key=lambda entry: entry.name == "run.json"):
-        storage.remove(entry)
+        if entry.name != LOCK:
+            storage.remove(entry)
 
 
 def clean_run_directory(path: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import attrs
@@ -10,12 +11,14 @@ from maze_kernel.errors import RequestError
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.directory import (
     Resumption,
+    StoredRun,
     clean_run_directory,
     create_run_directory,
     is_unused,
     open_run,
     write_experiment,
 )
+from maze_runtime.run.folder_lock import FolderLock
 from maze_runtime.training.checkpoint import Checkpoint
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.initialization import open_source
@@ -27,6 +30,7 @@ class RunDirectory:
     """Where a run is written, and what it goes on from.
 
     Attributes:
+        lock: keeps other processes from training there; to be released when training is over.
         checkpoint: the newest one of a run that goes on; None: training starts at the beginning.
         notes: what is to be said about it.
         resumption: of a run that goes on: for `note_resumption`, once its checkpoint is restored. Until then
@@ -34,6 +38,7 @@ class RunDirectory:
     """
 
     path: Path
+    lock: FolderLock
     checkpoint: Checkpoint | None = None
     notes: tuple[str, ...] = ()
     resumption: Resumption | None = None
@@ -51,15 +56,25 @@ def run_directory(assembly: Assembly, run_dir: Path | None, resume: Path | None,
         MazeError: nothing was created or replaced.
     """
     if resume is None:
-        return RunDirectory(_new_directory(assembly, run_dir, overwrite))
+        lock = _new_directory(assembly, run_dir, overwrite)
+        return RunDirectory(lock.folder, lock)
     if run_dir is not None or overwrite:
         received = "--overwrite" if overwrite else f"--out {run_dir}"
         raise RequestError("a resumed run stays in its directory", received=received, help="leave it away")
     if is_unused(resume):
-        path = _new_directory(assembly, resume, overwrite=False)
-        return RunDirectory(path, notes=("the run was stopped before it began: training starts at the beginning",))
+        lock = _new_directory(assembly, resume, overwrite=False)
+        note = "the run was stopped before it began: training starts at the beginning"
+        return RunDirectory(lock.folder, lock, notes=(note,))
     stored = open_run(resume)
     check_compatible(stored.resolved, assembly.loaded)
+    with ExitStack() as stack:
+        lock = stack.enter_context(FolderLock(stored.path, "run"))
+        directory = _directory_to_go_on_in(assembly, stored, lock)
+        stack.pop_all()
+    return directory
+
+
+def _directory_to_go_on_in(assembly: Assembly, stored: StoredRun, lock: FolderLock) -> RunDirectory:
     clean_run_directory(stored.path)
     store = CheckpointStore(stored.path)
     store.clean()
@@ -73,10 +88,10 @@ def run_directory(assembly: Assembly, run_dir: Path | None, resume: Path | None,
         notes += of_best
         note = f"resumed from epoch {checkpoint.epoch}"
     resumption = Resumption(epoch=checkpoint.epoch if checkpoint else 0, overrides=assembly.loaded.overrides)
-    return RunDirectory(stored.path, checkpoint, (*notes, note), resumption)
+    return RunDirectory(stored.path, lock, checkpoint, (*notes, note), resumption)
 
 
-def _new_directory(assembly: Assembly, run_dir: Path | None, overwrite: bool) -> Path:
+def _new_directory(assembly: Assembly, run_dir: Path | None, overwrite: bool) -> FolderLock:
     """What does not fit is refused before anything is created or replaced."""
     source = assembly.experiment.initialize_from
     if source:

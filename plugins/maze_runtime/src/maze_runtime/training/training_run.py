@@ -99,7 +99,9 @@ class TrainingRun:
         self._assembly = Assembly(loaded, kernel)
         _check_place(self._assembly, run_dir or resume or Path("runs"))
         self._assembly.check_mode()
+        self._stack = ExitStack()
         directory = run_directory(self._assembly, run_dir, resume, overwrite)
+        self._stack.callback(directory.lock.release)
         self._assembly.run_dir = self.path = directory.path
         self._checkpoint, self._notes, self._resumption = directory.checkpoint, directory.notes, directory.resumption
         self._is_new = resume is None
@@ -109,7 +111,6 @@ class TrainingRun:
         on_run_dir(self.path)
         self._verbosity = verbosity
         self._loggers = FanOut(extra_loggers, self.path / "log.txt")
-        self._stack = ExitStack()
         self.interruption = Interruption(silent=verbosity < 0)
         self.outcome: Outcome | None = None
 

@@ -1,0 +1,90 @@
+"""A lock on a folder, so that one process at a time trains there. Who only reads asks for none."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import warnings
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+from maze_kernel.errors import MazeWarning, RequestError
+
+LOCK = "lock"
+"""The file that is locked; it holds the process and the machine that did it last."""
+
+
+class FolderLock:
+    """Held until `release`, or until its process ends, however that comes; processes forked from it do not hold it.
+
+    Where the file system knows no locks, or has no room for the file, a warning says so.
+
+    Args:
+        folder: is there.
+        what: is trained in it, for the message: "run", "sweep".
+
+    Raises:
+        RequestError: another process holds it, or somebody else in this one.
+    """
+
+    def __init__(self, folder: Path, what: str) -> None:
+        self.folder = folder
+        self._stream: TextIO | None = None
+        try:
+            self._stream = (folder / LOCK).open("a+", encoding="utf-8")
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise self._refused(what) from None
+        except OSError as error:
+            self._forget()
+            told = f"{folder} cannot be locked ({error}): see to it that no other process trains there"
+            warnings.warn(told, MazeWarning, stacklevel=2)
+            return
+        with suppress(OSError):  # on a full disk nobody learns who holds the lock
+            os.truncate(self._stream.fileno(), 0)
+            os.write(self._stream.fileno(), f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        _forget_in_children(self)
+
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Let others train there."""
+        if self._stream is not None:
+            fcntl.flock(self._stream, fcntl.LOCK_UN)
+            self._forget()
+
+    def _refused(self, what: str) -> RequestError:
+        assert self._stream is not None
+        self._stream.seek(0)
+        holder = self._stream.read().strip()
+        self._forget()
+        return RequestError(
+            f"the {what} in {self.folder} is being trained already",
+            received=holder or "by an unknown process",
+            help="wait until it ends, or stop it; what it has done is kept",
+        )
+
+    def _forget(self) -> None:
+        """Close the file; the lock stays with the process that took it."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+
+def _forget_in_children(lock: FolderLock) -> None:
+    """A child that outlives its parent would keep the folder locked."""
+    of_parent = weakref.ref(lock)
+
+    def forget() -> None:
+        own = of_parent()
+        if own is not None:
+            own._forget()
+
+    os.register_at_fork(after_in_child=forget)
