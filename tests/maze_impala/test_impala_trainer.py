@@ -5,6 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -181,6 +182,16 @@ def test_burn_in_trains_the_critic_alone(make_trainer):
     trainer.train_epoch()
     after = trainer.model.state_dict()
     assert any(not torch.equal(after[name], before[name]) for name in before if "policies" in name)
+
+
+def test_a_policy_is_moved_by_the_learning_rate_once_the_burn_in_ends(make_trainer):
+    trainer = make_trainer(trainer={"epoch_length": 20, "lr": 1e-3, "critic_burn_in_epochs": 1})
+    trainer.train_epoch()
+    before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+    trainer.options = attrs.evolve(trainer.options, epoch_length=1)
+    trainer.train_epoch()
+    moved = [(tensor - before[name]).abs().max() for name, tensor in trainer.model.state_dict().items()]
+    assert float(max(moved)) == pytest.approx(1e-3, rel=0.01)
 
 
 def test_the_learning_rate_follows_its_schedule(make_trainer):

@@ -100,6 +100,23 @@ def test_burn_in_trains_the_critic_alone(make_trainer):
     )
 
 
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda options: options["use"])
+def test_a_policy_is_moved_by_the_learning_rate_once_the_burn_in_ends(make_trainer, algorithm, compiled):
+    """Adam's first step is as long as the learning rate, for every weight with a gradient."""
+    options = {**algorithm, "epoch_length": 30, "lr": 1e-3, "critic_burn_in_epochs": 1, "compile": compiled}
+    if algorithm["use"] == "ppo":
+        options |= {"n_optimization_epochs": 1, "batch_size": 1000}
+    trainer = make_trainer(trainer=options)
+    trainer.train_epoch()
+    before = weights(trainer).clone()
+    trainer.options = attrs.evolve(trainer.options, epoch_length=1)
+    trainer.start_segment(1)
+    trainer.train_epoch()
+    assert float((weights(trainer) - before).abs().max()) == pytest.approx(1e-3, rel=0.01)
+    assert float(trainer.state_dict()["optimizer"]["n_steps"]) == 1.0
+
+
 def test_target_kl_stops_the_passes(make_trainer):
     calls = []
     for target_kl in (0.0, 1e-9):

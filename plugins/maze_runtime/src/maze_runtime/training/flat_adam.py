@@ -143,6 +143,11 @@ class FlatAdam:
 
         return update
 
+    def begin_anew(self) -> None:
+        """Forget moments and step count, as before the first step."""
+        for tensor in (self.first_moment, self.second_moment, self.n_steps):
+            tensor.zero_()
+
     def state_dict(self) -> dict[str, Any]:
         """Moments and step count, copies."""
         return {

@@ -149,6 +149,10 @@ class GradientStep:
         seconds, self._compilation.seconds = self._compilation.seconds, 0.0
         return seconds
 
+    def begin_anew(self) -> None:
+        """Let Adam forget its moments and step count, because the loss is another one from now on."""
+        self.adam.begin_anew()
+
     def state_dict(self) -> dict[str, Any]:
         """Moments and step count, copies."""
         return self.adam.state_dict()
