@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -37,7 +38,10 @@ def run(folder, *callbacks, **tables):
 
 
 def resume(folder, *callbacks, n_epochs):
-    loaded = stored_experiment(folder, overrides=[f"trainer.n_epochs={n_epochs}"])
+    """`callbacks` that are texts are overrides."""
+    overrides = [one for one in callbacks if isinstance(one, str)]
+    callbacks = [one for one in callbacks if not isinstance(one, str)]
+    loaded = stored_experiment(folder, overrides=[f"trainer.n_epochs={n_epochs}", *overrides])
     return train(loaded, loaded.kernel, resume=folder, callbacks=callbacks, verbosity=-1)
 
 
@@ -257,8 +261,42 @@ def test_the_experiment_selects_callbacks(tmp_path):
     result = run(tmp_path / "a", callbacks=callbacks)
     assert (result.outcome.status, result.epochs) == ("stopped early", 3)
     assert result.outcome.reason.startswith("stop-at: BaseEnvEvents/reward/mean is ")
+
+
+def test_a_run_that_a_callback_stopped_goes_on_once_the_callback_is_another_or_none(tmp_path):
+    stop = {"use": "stop-at", "value": 1.0, "times": 3}
+    run(tmp_path / "a", callbacks=[stop])
+    saved = (tmp_path / "a/checkpoints/epoch-000003/state.json").read_bytes()
+    again = resume(tmp_path / "a", n_epochs=9)
+    assert (again.outcome.status, again.epochs) == ("stopped early", 3)
+    assert (tmp_path / "a/checkpoints/epoch-000003/state.json").read_bytes() == saved
+    log = (tmp_path / "a/log.txt").read_text()
+    assert "the run had stopped early: stop-at: BaseEnvEvents/reward/mean is " in log
+    assert "; change that callback or leave it away, and resume it again to go on" in log
     # The count goes on where it was.
-    assert resume(tmp_path / "a", n_epochs=9).epochs == 4
+    other = 'callbacks=[{use = "stop-at", value = 1.0, times = 5}]'
+    assert resume(tmp_path / "a", other, n_epochs=9).epochs == 5
+    assert resume(tmp_path / "a", n_epochs=9).epochs == 5
+    assert resume(tmp_path / "a", "callbacks=[]", n_epochs=6).epochs == 6
+
+
+class StopsWhenSaved:
+    """Of an experiment that imports it by path."""
+
+    def __init__(self, _context):
+        self.folders = []
+
+    def on_checkpoint(self, run, folder):
+        self.folders.append(folder)
+        run.stop("it is saved")
+
+
+def test_one_that_stopped_a_run_when_it_was_saved_does_so_for_a_resumed_one_too(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "own_callbacks", sys.modules[__name__])
+    loaded = small(callbacks=[{"use": "own_callbacks:StopsWhenSaved"}])
+    assert train(loaded, loaded.kernel, run_dir=tmp_path / "a", verbosity=-1).epochs == 2
+    again = train(loaded, loaded.kernel, resume=tmp_path / "a", verbosity=-1)
+    assert (again.outcome.status, again.epochs) == ("stopped early", 2)
 
 
 def test_it_stops_at_any_statistic_in_either_direction(tmp_path):

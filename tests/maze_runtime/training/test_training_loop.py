@@ -219,6 +219,19 @@ def test_an_occupied_directory_is_refused(toy):
         toy.train("a")
 
 
+def test_a_run_that_is_out_of_patience_ends_at_once_when_it_is_resumed_until_it_has_more(toy):
+    changes = ("trainer.n_epochs=9", "trainer.patience=2", 'evaluation.metric="-train_ToyEvents/epoch"')
+    first = toy.train("a", *changes)  # the first epoch stays the best one
+    assert (first.outcome.status, first.epochs) == ("stopped early", 3)
+    for _ in range(2):
+        again = toy.resume("a")
+        assert (again.outcome, again.epochs) == (first.outcome, 3)
+    log = (first.run_dir / "log.txt").read_text()
+    assert "the run had stopped early: no better evaluation in 2; raise trainer.patience, which is 2 (0 is" in log
+    assert toy.resume("a", "trainer.patience=3").epochs == 4
+    assert toy.resume("a", "trainer.patience=0").outcome.status == "done"
+
+
 def test_initialize_from_takes_what_fits_and_names_the_rest(toy):
     first = toy.train("a", "trainer.n_epochs=2")
     tables = {"model": {"use": "toy-model", "padding": 9}, "initialize_from": str(first.run_dir)}

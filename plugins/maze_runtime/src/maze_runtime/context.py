@@ -176,7 +176,7 @@ class RunContext:
         seeds: Sequence[int] | None = None,
         n_parallel: int | None = None,
     ) -> TrainingResult | SeriesResult:
-        """Train, or go on training where the last call ended.
+        """Train, or go on training where the last call ended. A run that is out of patience trains no further.
 
         With seeds the experiment is trained once with each of them, in a folder with one run directory a seed, as
         `maze train --seeds` does. The context itself stays untrained; `RunContext.load` opens any of the runs.

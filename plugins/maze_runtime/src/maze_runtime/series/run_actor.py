@@ -79,8 +79,6 @@ class RunActor:
         where |= {"max_seconds": task.max_seconds, "verbosity": -1, "extra_loggers": [log]}
         run = TrainingRun(task.loaded, task.loaded.kernel, **where)
         self._run = run.__enter__()
-        if run.out_of_patience:  # and nobody has heard of it
-            run.stop("stopped early", run.out_of_patience)
         earlier = tuple(RunReport(**line) for line in log.go_on_from(run.epoch))
         return attrs.evolve(self._report(), earlier=earlier)
 

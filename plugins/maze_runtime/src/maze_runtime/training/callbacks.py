@@ -84,6 +84,11 @@ class Callbacks:
     def __bool__(self) -> bool:
         return bool(self._callbacks)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of the experiment first, in the order of its tables."""
+        return tuple(self._callbacks)
+
     def call(self, method: str, run: RunInProgress, *arguments: Any) -> None:
         """Call a method of every callback that has it.
 

@@ -30,6 +30,19 @@ FORMAT = 1
 _FILES = ("model.safetensors", "trainer.safetensors", "state.json")
 
 
+@attrs.frozen(kw_only=True)
+class EarlyStop:
+    """What a callback of the experiment ended a run with.
+
+    Attributes:
+        reason: in words.
+        callback: the table that selects it, as JSON: a resumed run that still has it has nothing left to train.
+    """
+
+    reason: str
+    callback: str
+
+
 @attrs.define(kw_only=True)
 class LoopState:
     """The epoch loop's own counters."""
@@ -48,6 +61,8 @@ class LoopState:
     evaluation_events: list[str] = attrs.field(factory=list)
     evaluators_events: dict[str, list[str]] = attrs.field(factory=dict)
     """The same of evaluators with a name."""
+    early_stop: EarlyStop | None = None
+    """None where no callback stopped the run, or one that was given from Python, which is asked anew."""
     known_statistics: list[str] = attrs.field(factory=list)
     """See `metric.known_names`: one that is missing in an epoch is none that there is not."""
 

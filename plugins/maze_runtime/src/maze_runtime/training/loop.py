@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.training.budget import Budget
 from maze_runtime.training.callbacks import Callbacks
-from maze_runtime.training.checkpoint import Checkpoint, LoopState, require_finite_weights
+from maze_runtime.training.checkpoint import Checkpoint, EarlyStop, LoopState, require_finite_weights
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.divergence import DivergenceWatch
 from maze_runtime.training.epoch_beginning import EpochBeginning
@@ -95,8 +96,34 @@ class Loop:
         reason = self._exhausted()
         if reason is not None:
             return self._outcome("done", reason)
+        early, way_on = self._stopped_before()
+        if early is not None:
+            self.loggers.message(f"the run had stopped early: {early}; {way_on}, and resume it again to go on")
+            return self._outcome("stopped early", early)
+        self.state.early_stop = None
         self._start_segment()
         return None
+
+    def _stopped_before(self) -> tuple[str | None, str]:
+        """Why a run that is resumed has nothing left to train, and what would change that; None where it has."""
+        reason = self.budget.out_of_patience(self.state)
+        if reason is not None:
+            return reason, f"raise trainer.patience, which is {self.budget.patience} (0 is no limit)"
+        stop = self.state.early_stop
+        if stop is not None and stop.callback in self._callback_tables().values():
+            return stop.reason, "change that callback or leave it away"
+        return None, ""
+
+    def _callback_tables(self) -> dict[str, str]:
+        """The tables of the experiment's callbacks as JSON, by the name of the callback."""
+        tables = self.assembly.loaded.resolved.get("callbacks") or ()
+        as_json = (json.dumps(table, sort_keys=True, default=repr) for table in tables)
+        return dict(zip(self.callbacks.names, as_json, strict=False))
+
+    def _early_stop(self) -> EarlyStop | None:
+        """What a resumed run is to know of a callback that ends this one."""
+        reason, callback = self.seen.stop_reason, self._callback_tables().get(self.seen.stopped_by)
+        return None if reason is None or callback is None else EarlyStop(reason=reason, callback=callback)
 
     def advance(self, interruption: Interruption) -> Outcome | None:
         """Train one epoch, evaluate, select, log and save; the outcome if it was the last one.
@@ -128,7 +155,10 @@ class Loop:
         Raises:
             CheckpointError: it could not be written.
         """
-        if self._saved_epoch != self.state.epoch:
+        early = self._early_stop()
+        is_saved = self._saved_epoch == self.state.epoch and self.state.early_stop == early
+        self.state.early_stop = early
+        if not is_saved:
             self._save()
         return self._outcome(status, reason)
 

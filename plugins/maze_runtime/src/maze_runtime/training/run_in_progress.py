@@ -47,6 +47,7 @@ class RunInProgress:
         run_dir: the run directory.
         caller: name of the callback that is running.
         stop_reason: why a callback stops the run; None while none does.
+        stopped_by: name of that callback.
         changed: schedules that callbacks have changed, as plain data by option; saved with the run.
     """
 
@@ -55,6 +56,7 @@ class RunInProgress:
         self.run_dir = run_dir
         self.caller = ""
         self.stop_reason: str | None = None
+        self.stopped_by = ""
         self.changed: dict[str, Any] = {}
 
     @property
@@ -126,7 +128,8 @@ class RunInProgress:
         Args:
             reason: for the loggers and the result.
         """
-        self.stop_reason = self.stop_reason or f"{self.caller}: {reason}"
+        if self.stop_reason is None:
+            self.stop_reason, self.stopped_by = f"{self.caller}: {reason}", self.caller
 
     def option(self, name: str) -> float | Schedule:
         """A schedule of the trainer as it is now, a number or a `Schedule`.

@@ -158,11 +158,6 @@ class TrainingRun:
         return self._loop.state.epoch
 
     @property
-    def out_of_patience(self) -> str | None:
-        """Why training would have stopped early after the last epoch; None where it would go on."""
-        return self._loop.budget.out_of_patience(self._loop.state)
-
-    @property
     def model(self) -> Any:
         """With the weights as they are now."""
         return self._loop.trainer.model
