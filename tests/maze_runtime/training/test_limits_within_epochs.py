@@ -1,11 +1,15 @@
 """`max_env_steps` and `--max-seconds` end the running epoch at its next update, and what was learnt is kept."""
 
+import shutil
+
 import pytest
 
+from maze_es.options import AdamOptions, ESOptions
 from maze_kernel.config.load import experiment_from_mapping
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.loop import Loop
 from maze_runtime.training.resume import stored_experiment
+from maze_runtime.training.schedules import Schedule, moving_schedules
 from maze_runtime.training.train import train
 
 LIMIT = 3
@@ -81,3 +85,33 @@ def test_a_run_that_is_given_more_steps_goes_on(trained, kernel):
     loaded = stored_experiment(first.run_dir, kernel=kernel, overrides=["trainer.max_env_steps=150"])
     second = train(loaded, kernel, resume=first.run_dir, verbosity=-1)
     assert (first.env_steps, second.env_steps, second.epochs) == (112, 160, 2)
+
+
+def test_schedules_that_nothing_ends_are_warned_of_with_the_value_that_they_keep(trained, tmp_path, monkeypatch):
+    def warning():
+        log = (tmp_path / "run" / "log.txt").read_text()
+        shutil.rmtree(tmp_path / "run")
+        return "".join(line for line in log.splitlines() if "schedules run over" in line)
+
+    clock = Clock()
+    monkeypatch.setattr(Loop, "_seconds", lambda _self: clock.seconds)
+    moving = {"lr": {"start": 1e-3, "end": 0.0}, "epoch_length": 20, "max_env_steps": 0}
+    trained("dqn", {**moving, "n_epochs": 0}, max_seconds=LIMIT, extra_loggers=[clock])
+    assert "epsilon stays 1" in (line := warning())
+    assert "lr stays 0.001" in line
+    assert line.endswith("set trainer.n_epochs or trainer.max_env_steps, or give a number")
+    trained("dqn", {**moving, "n_epochs": 1})
+    assert not warning()
+    trained("dqn", {**moving, "n_epochs": 0, "max_env_steps": 50})
+    assert not warning()
+    clock.seconds = 0
+    trained("ppo", {"n_epochs": 0, "max_env_steps": 0, "epoch_length": 2}, max_seconds=LIMIT, extra_loggers=[clock])
+    assert not warning()
+
+
+def test_schedules_in_tables_of_options_are_found():
+    falling, level = Schedule(start=0.1, end=0.05), Schedule(start=0.1, end=0.1)
+    assert moving_schedules(ESOptions(noise_stddev=level, optimizer=AdamOptions(step_size=falling))) == {
+        "optimizer.step_size": falling
+    }
+    assert moving_schedules(ESOptions()) == {}

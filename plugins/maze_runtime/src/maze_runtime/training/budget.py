@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from maze_runtime.training.checkpoint import LoopState
+from maze_runtime.training.schedules import moving_schedules
 
 
 @attrs.frozen(kw_only=True)
@@ -38,6 +39,18 @@ class Budget:
             *([_counted(self.patience, "evaluation") + " without a better one"] if self.patience else []),
         ]
         return f"training ends after {', or '.join(limits)}" if limits else "training ends when it is interrupted"
+
+    def note_of_schedules(self, options: Any) -> str | None:
+        """That schedules stay where they start because nothing says when they end; None where none does."""
+        schedules = moving_schedules(options)
+        if not schedules or self.n_epochs or self.max_env_steps:
+            return None
+        stay = ", ".join(f"{name} stays {schedule.start:g}" for name, schedule in schedules.items())
+        budgets = [f"trainer.{name}" for name in ("n_epochs", "max_env_steps") if hasattr(options, name)]
+        return (
+            f"warning: schedules run over epochs or environment steps, and this run has no limit of either: {stay}; set"
+            f" {' or '.join(budgets) or 'a budget'}, or give a number"
+        )
 
     def exhausted(self, state: LoopState, env_steps: int, seconds: float) -> str | None:
         """Why training is over before the next epoch, or None."""

@@ -45,6 +45,18 @@ def scheduled_value(value: float | Schedule, fraction: float) -> float:
     return value.end + (value.start - value.end) * weight
 
 
+def moving_schedules(options: Any, path: str = "") -> dict[str, Schedule]:
+    """The schedules among a trainer's options and those of tables in them that do not end where they start, by name."""
+    if isinstance(options, Schedule):
+        return {path: options} if options.start != options.end else {}
+    if not attrs.has(type(options)):
+        return {}
+    found: dict[str, Schedule] = {}
+    for attribute in attrs.fields(type(options)):
+        found |= moving_schedules(getattr(options, attribute.name), f"{path}.{attribute.name}".lstrip("."))
+    return found
+
+
 def budget_fraction(*, epoch: float, n_epochs: int, env_steps: int = 0, max_env_steps: int = 0) -> float:
     """How much of the budget is used: the larger share of epochs and of environment steps; 0 without a budget.
 

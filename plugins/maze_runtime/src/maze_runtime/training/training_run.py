@@ -217,6 +217,8 @@ class TrainingRun:
             state=state,
         )
         self._loggers.message(f"trainer {assembly.experiment.trainer.use}: {loop.budget.described()}")
+        if of_schedules := loop.budget.note_of_schedules(trainer.options):
+            self._loggers.message(of_schedules)
         loop.callbacks = self._callbacks(loop.metric)
         if checkpoint is not None:
             loop.restore_callbacks(checkpoint.callbacks)
