@@ -1,4 +1,5 @@
 import io
+import os
 import tomllib
 from collections import Counter
 
@@ -143,6 +144,20 @@ def test_half_an_event_at_the_end_is_dropped(tmp_path):
     logger.write(record(3, 3.0))
     logger.close(Outcome(status="done", reason="all epochs"))
     assert sorted(e.value for e in read(tmp_path).Scalars("train_BaseEnvEvents/reward/mean")) == [1.0, 2.0, 3.0]
+
+
+def test_copied_files_keep_their_order_whatever_their_times_are(tmp_path):
+    """Copies have the times of the copying, which may come in any order."""
+    for resumed_epoch in (0, 2):
+        logger = TensorBoardLogger(context(tmp_path, resumed_epoch), TensorBoardOptions())
+        for epoch in (resumed_epoch + 1, resumed_epoch + 2):
+            logger.write(record(epoch, float(epoch)))
+        logger.close(Outcome(status="interrupted", reason="by SIGINT"))
+    first, second = sorted((tmp_path / "tensorboard").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    os.utime(first, (2e9, 2e9))
+    os.utime(second, (1e9, 1e9))
+    TensorBoardLogger(context(tmp_path, 4), TensorBoardOptions()).close(Outcome(status="done", reason="all epochs"))
+    assert [e.value for e in read(tmp_path).Scalars("train_BaseEnvEvents/reward/mean")] == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_the_contract_of_loggers_is_kept(tmp_path):

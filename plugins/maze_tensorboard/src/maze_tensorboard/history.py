@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ def keep_until(folder: Path, last_epoch: int, epoch_tag: str) -> int | None:
     Returns:
         Where the last epoch that was kept stands on the horizontal axis; None where none was.
     """
-    files = sorted(folder.glob(_PATTERN), key=lambda path: path.stat().st_mtime_ns)
+    files = sorted(folder.glob(_PATTERN), key=lambda path: _beginning(path, epoch_tag))
     if not files:
         return None
     step = None
@@ -37,6 +38,17 @@ def keep_until(folder: Path, last_epoch: int, epoch_tag: str) -> int | None:
     for path in files[1:]:
         path.unlink()
     return step
+
+
+def _beginning(path: Path, epoch_tag: str) -> tuple[float, float]:
+    """The first epoch of a file and when it was begun, which copies of it keep; file times are those of the copy."""
+    begun = math.inf
+    for event in _events(path):
+        begun = min(begun, event.wall_time)
+        epoch = _epoch(event, epoch_tag)
+        if epoch is not None:
+            return epoch, begun
+    return math.inf, begun
 
 
 def _kept_events(files: list[Path], last_epoch: int, epoch_tag: str) -> Iterator[Any]:
