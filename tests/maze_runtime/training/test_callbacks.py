@@ -149,6 +149,16 @@ def test_one_may_stop_the_run_when_a_checkpoint_was_written(tmp_path):
     assert result.outcome.reason.endswith("epoch-000002")
 
 
+def test_nothing_that_is_trained_changes_when_a_checkpoint_was_written(tmp_path):
+    class Halving:
+        def on_checkpoint(self, run, folder):
+            run.set_option("lr", run.option("lr") / 2)
+
+    with pytest.raises(ComponentError, match="Halving failed in on_checkpoint: lr cannot change") as caught:
+        run(tmp_path / "a", Halving())
+    assert "on_epoch" in caught.value.help
+
+
 def test_one_changes_the_learning_rate_and_a_resumed_run_keeps_it(tmp_path):
     def halve(run):
         if run.epoch == 2:

@@ -56,7 +56,7 @@ class Callback:
         """After each epoch, its evaluation and the loggers, before it is saved."""
 
     def on_checkpoint(self, run: RunInProgress, folder: Path) -> None:
-        """After a checkpoint was written.
+        """After a checkpoint was written; what changes here is not in it, so schedules cannot.
 
         Args:
             run: as it is now.
@@ -98,8 +98,9 @@ class Callbacks:
         for name, callback in self._callbacks.items():
             function = getattr(callback, method, None)
             if function is not None:
-                run.caller = name
+                run.caller, run.method = name, method
                 _guarded(name, method, function, run, *arguments)
+                run.method = ""
 
     def state_dict(self) -> dict[str, Any]:
         """What callbacks remember, by name; those that remember nothing are left out.

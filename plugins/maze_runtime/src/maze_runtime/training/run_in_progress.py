@@ -46,6 +46,7 @@ class RunInProgress:
     Attributes:
         run_dir: the run directory.
         caller: name of the callback that is running.
+        method: of it; empty where none is.
         stop_reason: why a callback stops the run; None while none does.
         stopped_by: name of that callback.
         changed: schedules that callbacks have changed, as plain data by option; saved with the run.
@@ -55,6 +56,7 @@ class RunInProgress:
         self._loop = loop
         self.run_dir = run_dir
         self.caller = ""
+        self.method = ""
         self.stop_reason: str | None = None
         self.stopped_by = ""
         self.changed: dict[str, Any] = {}
@@ -150,8 +152,15 @@ class RunInProgress:
             value: a number, or a schedule over the budget of the whole run.
 
         Raises:
-            RequestError: the trainer has no schedule of that name, or refuses the value.
+            RequestError: the trainer has no schedule of that name, or refuses the value; or a checkpoint was just
+                written, and a run that goes on from it would not know.
         """
+        if self.method == "on_checkpoint":
+            raise RequestError(
+                f"{name} cannot change in on_checkpoint: a run that goes on from that checkpoint would not know of it",
+                received=f"set_option({name!r}, {value!r})",
+                help="change it in on_epoch, which comes before an epoch is saved",
+            )
         trainer = self._loop.trainer
         _require_schedule(trainer.options, name)
         try:
