@@ -1,5 +1,7 @@
 import csv
+import errno
 import json
+import os
 
 import numpy as np
 import pytest
@@ -7,8 +9,9 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 
-from maze_kernel.errors import NonFiniteError, RequestError
+from maze_kernel.errors import CheckpointError, NonFiniteError, RequestError
 from maze_runtime.run.directory import open_run
+from maze_runtime.run.storage import Storage
 from maze_runtime.training.checkpoint_store import CheckpointStore
 
 
@@ -210,6 +213,35 @@ def test_a_broken_logger_cannot_stop_a_run(toy):
     assert log.count("BrokenLogger failed in write") == 1
     assert "no space left for statistics" in log
     assert {epoch for epoch, *_ in rows(result.run_dir, "train")} == {1, 2, 3}
+
+
+def test_a_logger_whose_files_the_disk_refuses_cannot_stop_a_resume(toy, monkeypatch):
+    def refuse(*_arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    run_dir = toy.train("a", "trainer.n_epochs=2").run_dir
+    with monkeypatch.context() as full:
+        full.setattr("maze_csv.logger._drop_later_rows", refuse)
+        assert toy.resume("a", "trainer.n_epochs=4").epochs == 4
+    log = (run_dir / "log.txt").read_text()
+    assert log.count("logger csv could not be built and is left out: OSError: [Errno 28] No space left") == 1
+    assert "logger failures: csv 1" in log
+    assert {epoch for epoch, *_ in rows(run_dir, "train")} == {1, 2}
+
+
+def test_a_resume_that_cannot_be_noted_is_refused_in_words(toy, monkeypatch):
+    def refuse(*_arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    run_dir = toy.train("a", "trainer.n_epochs=2").run_dir
+    record = (run_dir / "run.json").read_bytes()
+    with monkeypatch.context() as full:
+        full.setattr(Storage, "write_bytes", refuse)
+        with pytest.raises(CheckpointError, match=r"run\.json could not be written.*No space left") as caught:
+            toy.resume("a", "trainer.n_epochs=4")
+    assert "free some disk space" in caught.value.help
+    assert (run_dir / "run.json").read_bytes() == record
+    assert toy.resume("a", "trainer.n_epochs=4").epochs == 4
 
 
 def test_an_occupied_directory_is_refused(toy):

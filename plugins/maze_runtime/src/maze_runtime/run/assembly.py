@@ -18,7 +18,7 @@ from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.model import ActorCritic, ModelContext, Policy
 from maze_kernel.contracts.trainer import Trainer, TrainerContext
 from maze_kernel.contracts.transform import Transform
-from maze_kernel.errors import MazeError
+from maze_kernel.errors import ComponentError, MazeError
 from maze_kernel.selection import Selection
 from maze_runtime.env.batching import require_dicts
 from maze_runtime.events.aggregation import EpochAggregator
@@ -327,13 +327,26 @@ class Assembly:
             error.location = error.location or selection.places.get(error.option or "")
             raise
 
-    def make_loggers(self, context: LoggerContext) -> list[Logger]:
-        """The experiment's loggers; without a `[[loggers]]` table every installed default one."""
+    def make_loggers(self, context: LoggerContext) -> tuple[list[Logger], dict[str, OSError]]:
+        """The experiment's loggers; without a `[[loggers]]` table every installed default one.
+
+        Returns:
+            The loggers, and the names of those that could not be built because a file was refused, with the reason.
+        """
         selections: Sequence[Selection] = self.experiment.loggers
         if not selections:
             entries = self.kernel.catalog.default("logger")
             selections = [select(self.kernel, "logger", entry.component.name) for entry in entries]
-        return [self.kernel.catalog.build(selection, context) for selection in selections]
+        loggers: list[Logger] = []
+        refused: dict[str, OSError] = {}
+        for selection in selections:
+            try:
+                loggers.append(self.kernel.catalog.build(selection, context))
+            except ComponentError as error:
+                if not isinstance(error.__cause__, OSError):
+                    raise
+                refused[selection.use] = error.__cause__
+        return loggers, refused
 
     def batch_factory(self, *, training: bool = True, in_worker: bool = False) -> BatchFactory:
         """What builds batches in the experiment's mode.

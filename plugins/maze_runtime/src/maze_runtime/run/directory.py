@@ -160,10 +160,18 @@ def open_run(path: Path | str) -> StoredRun:
 
 
 def note_resumption(path: Path, experiment: Mapping[str, Any], resumption: Resumption) -> None:
-    """Write down in `run.json` that the run goes on, and with which experiment; atomically."""
+    """Write down in `run.json` that the run goes on, and with which experiment; atomically.
+
+    Raises:
+        CheckpointError: the disk refused.
+    """
     record = open_run(path).record
     record = attrs.evolve(record, experiment=experiment, resumed=(*record.resumed, resumption))
-    replace_json(Storage(), path / "run.json", to_data(record))
+    try:
+        replace_json(Storage(), path / "run.json", to_data(record))
+    except OSError as error:
+        told = f"run.json could not be written: {error}"
+        raise CheckpointError(told, received=str(path), help="free some disk space; the run is as it was") from error
 
 
 def _check_run(path: Path) -> None:

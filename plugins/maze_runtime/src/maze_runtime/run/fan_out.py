@@ -26,9 +26,16 @@ class FanOut:
         self._last_progress = 0.0
         self.failures: dict[str, int] = {}
 
-    def add(self, loggers: Sequence[Logger]) -> None:
-        """Put loggers before those that are there."""
+    def add(self, loggers: Sequence[Logger], refused: Mapping[str, OSError]) -> None:
+        """Put loggers before those that are there.
+
+        Args:
+            refused: the names of further ones that could not be built, and why.
+        """
         self._loggers[:0] = loggers
+        for name, error in refused.items():
+            self._count(name)
+            self.message(f"logger {name} could not be built and is left out: {type(error).__name__}: {error}")
 
     def write(self, record: EpochRecord) -> None:
         """One epoch to every logger."""

@@ -233,7 +233,7 @@ class TrainingRun:
     def _add_loggers(self, trainer: Trainer, epoch: int) -> None:
         """Those of the experiment, which are told what selects the best model: only the trainer knows."""
         context = _logger_context(self._assembly, self.path, epoch, self._verbosity, trainer)
-        self._loggers.add(self._assembly.make_loggers(context))
+        self._loggers.add(*self._assembly.make_loggers(context))
         for note in self._notes:
             self._loggers.message(note)
 
