@@ -187,16 +187,7 @@ class TrainingRun:
         for note in assembly.notes_of_batches():
             self._loggers.message(note)
         store = CheckpointStore(self.path, keep=assembly.experiment.checkpoint.keep)
-        state = LoopState()
-        if checkpoint is not None:
-            state = restore(checkpoint, trainer, assembly)
-            # What a crash kept from being written with the checkpoint.
-            store.go_on_from(state.epoch, state.best_epoch)
-            save_normalization(store, assembly)
-        else:
-            store.drop_after(0)
-        if self._resumption is not None:
-            note_resumption(self.path, assembly.loaded.resolved, self._resumption)
+        state = self._restored(checkpoint, trainer, store)
         for line in initialization.finish(trainer.model) if initialization else ():
             self._loggers.message(line)
         if checkpoint is None:
@@ -229,6 +220,20 @@ class TrainingRun:
         trainer = self._assembly.make_trainer(initialization.context(context) if initialization else context)
         self._stack.callback(trainer.close)
         return trainer
+
+    def _restored(self, checkpoint: Checkpoint | None, trainer: Trainer, store: CheckpointStore) -> LoopState:
+        """The loop's counters, of a new run zero; what it goes on from is made whole, and noted."""
+        state = LoopState()
+        if checkpoint is not None:
+            state = restore(checkpoint, trainer, self._assembly)
+            # What a crash kept from being written with the checkpoint.
+            store.go_on_from(state.epoch, state.best_epoch)
+            save_normalization(store, self._assembly)
+        else:
+            store.drop_after(0)
+        if self._resumption is not None:
+            note_resumption(self.path, self._assembly.loaded.resolved, self._resumption)
+        return state
 
     def _add_loggers(self, trainer: Trainer, epoch: int) -> None:
         """Those of the experiment, which are told what selects the best model: only the trainer knows."""
