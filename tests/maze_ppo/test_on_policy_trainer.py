@@ -102,6 +102,24 @@ def test_burn_in_trains_the_critic_alone(make_trainer):
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda options: options["use"])
+def test_burn_in_leaves_layers_that_policy_and_critic_share_as_they_are(make_trainer, algorithm, compiled):
+    model = {"use": "concat", "blocks": {"seen": {"use": "dense", "hidden_units": [8]}}}
+    model |= {"hidden": {"use": "dense", "hidden_units": [8]}, "critic": {"share_embedding": True}}
+    options = {**algorithm, "critic_burn_in_epochs": 2, "compile": compiled}
+    trainer = make_trainer(trainer=options, model=model)
+    before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+    policy = trainer.model.policy_state_dict().keys()
+    assert any("shared" in name for name in policy)
+    for epoch, is_held in enumerate((True, True, False)):
+        trainer.start_segment(epoch)
+        trainer.train_epoch()
+        changed = {name for name, own in trainer.model.state_dict().items() if not torch.equal(own, before[name])}
+        assert changed - policy
+        assert bool(changed & policy) != is_held
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda options: options["use"])
 def test_a_policy_is_moved_by_the_learning_rate_once_the_burn_in_ends(make_trainer, algorithm, compiled):
     """Adam's first step is as long as the learning rate, for every weight with a gradient."""
     options = {**algorithm, "epoch_length": 30, "lr": 1e-3, "critic_burn_in_epochs": 1, "compile": compiled}

@@ -18,11 +18,12 @@ from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.models.network_policy import require_sampling
+from maze_runtime.training.burn_in import begin_epoch
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
 from maze_runtime.training.gradient_norms import actor_critic_parts
 from maze_runtime.training.gradient_step import GradientStep
-from maze_runtime.training.loss_terms import is_first_after_burn_in, loss_coefficients
+from maze_runtime.training.loss_terms import loss_coefficients
 from maze_runtime.training.non_finite import non_finite_update
 from maze_runtime.training.step_statistics import StepStatistics, names_by_key
 
@@ -77,8 +78,7 @@ class ImpalaTrainer:
         lags: list[np.ndarray] = []
         steps_before = self.env_steps
         n_rows = self.options.n_rollout_steps * self.options.actors_batch_size
-        if is_first_after_burn_in(self.options, self._counters.epoch):
-            self._gradient_step.begin_anew()
+        begin_epoch(self._gradient_step, self.model, self.options, self._counters.epoch)
         with threads_for(len(self._gradient_step.flat.data), n_rows):
             for index in self._counters.updates(self.options.epoch_length):
                 part_of_epoch = index / self.options.epoch_length

@@ -22,11 +22,12 @@ from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.models.same_operations import runs_same_operations
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
+from maze_runtime.training.burn_in import begin_epoch
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
 from maze_runtime.training.gradient_norms import actor_critic_parts
 from maze_runtime.training.gradient_step import GradientStep
-from maze_runtime.training.loss_terms import is_first_after_burn_in, loss_coefficients
+from maze_runtime.training.loss_terms import loss_coefficients
 from maze_runtime.training.non_finite import non_finite_update
 from maze_runtime.training.step_statistics import StepStatistics, names_by_key
 
@@ -153,8 +154,7 @@ class OnPolicyTrainer:
         self._timer = EpochTimer()
         statistics: list[Tensor] = []
         steps_before = self.env_steps
-        if is_first_after_burn_in(self.options, self._counters.epoch):
-            self._gradient_step.begin_anew()
+        begin_epoch(self._gradient_step, self.model, self.options, self._counters.epoch)
         with threads_for(len(self._gradient_step.flat.data), self._rows_a_step()):
             for index in self._counters.updates(self.options.epoch_length):
                 self._update_index = index

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import warnings
@@ -13,6 +12,11 @@ from typing import TextIO
 
 from maze_kernel.errors import MazeWarning, RequestError
 
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
+
 LOCK = "lock"
 """The file that is locked; it holds the process and the machine that did it last."""
 
@@ -20,7 +24,7 @@ LOCK = "lock"
 class FolderLock:
     """Held until `release`, or until its process ends, however that comes; processes forked from it do not hold it.
 
-    Where the file system knows no locks, or has no room for the file, a warning says so.
+    Where the file system knows no locks, or has no room for the file, a warning says so. On Windows nothing is locked.
 
     Args:
         folder: is there.
@@ -33,6 +37,8 @@ class FolderLock:
     def __init__(self, folder: Path, what: str) -> None:
         self.folder = folder
         self._stream: TextIO | None = None
+        if fcntl is None:
+            return
         try:
             self._stream = (folder / LOCK).open("a+", encoding="utf-8")
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,7 +52,7 @@ class FolderLock:
         with suppress(OSError):  # on a full disk nobody learns who holds the lock
             os.truncate(self._stream.fileno(), 0)
             os.write(self._stream.fileno(), f"process {os.getpid()} on {socket.gethostname()}\n".encode())
-        _forget_in_children(self)
+        _HELD.add(self)
 
     def __enter__(self) -> FolderLock:
         return self
@@ -78,13 +84,13 @@ class FolderLock:
             self._stream = None
 
 
-def _forget_in_children(lock: FolderLock) -> None:
-    """A child that outlives its parent would keep the folder locked."""
-    of_parent = weakref.ref(lock)
+_HELD: weakref.WeakSet[FolderLock] = weakref.WeakSet()
 
-    def forget() -> None:
-        own = of_parent()
-        if own is not None:
-            own._forget()
 
-    os.register_at_fork(after_in_child=forget)
+def _forget_all() -> None:
+    for lock in list(_HELD):
+        lock._forget()
+
+
+if fcntl is not None:  # a child that outlives its parent would keep the folder locked
+    os.register_at_fork(after_in_child=_forget_all)

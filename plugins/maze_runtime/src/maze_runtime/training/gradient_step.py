@@ -86,6 +86,7 @@ class GradientStep:
         self._model = model
         self._recorded = RecordedGradient(model, loss, self.flat) if recorded else None
         self._learning_rate = math.nan
+        self._held: list[tuple[slice, Tensor]] = []
         run = self._compiled_step() if compiled else self._eager_step
         self._run = captured_update(run, [model], [self.flat], self._compilation, recorded=recorded)
 
@@ -103,7 +104,10 @@ class GradientStep:
             self._learning_rate = learning_rate
             self.adam.learning_rate.fill_(learning_rate)
         with subnormal_numbers_are_zero():
-            return self._run(*inputs)
+            statistics = self._run(*inputs)
+        for part, weights in self._held:
+            self.flat.data[part].copy_(weights)
+        return statistics
 
     def _eager_step(self, *inputs: Any) -> Tensor:
         statistics = self._recorded_statistics(inputs)
@@ -148,6 +152,10 @@ class GradientStep:
             return 0.0
         seconds, self._compilation.seconds = self._compilation.seconds, 0.0
         return seconds
+
+    def hold(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Leave these as they are from the next step on, and all others to the steps again."""
+        self._held = [(part, self.flat.data[part].clone()) for part in self.flat.slices_of(parameters)]
 
     def begin_anew(self) -> None:
         """Let Adam forget its moments and step count, because the loss is another one from now on."""

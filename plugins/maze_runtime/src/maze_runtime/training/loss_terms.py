@@ -23,20 +23,6 @@ def loss_coefficients(options: Any, epoch: int, device: torch.device) -> Tensor:
     return torch.tensor(weights, device=device)
 
 
-def is_first_after_burn_in(options: Any, epoch: int) -> bool:
-    """Whether the epoch that begins is the first one that trains the policy, after some that trained the critic alone.
-
-    The optimiser begins anew then: it has counted the steps of the burn-in for the policy, too, whose moments are zero,
-    and would no longer correct these for how few gradients they hold: the first steps would be three times the learning
-    rate, away from what the policy was before.
-
-    Args:
-        options: as `loss_coefficients`.
-        epoch: epochs done.
-    """
-    return bool(0 < options.critic_burn_in_epochs == epoch)
-
-
 def weighted_loss(coefficients: Tensor, terms: Tensor) -> Tensor:
     """The loss of an actor-critic, (), from policy loss, value loss and entropy, (3,)."""
     # L = c_pi L_pi + c_v L_value − c_e H
