@@ -11,6 +11,7 @@ from maze_kernel.config.load import select
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.model import ModelContext
 from maze_kernel.errors import MazeError, RequestError, SpaceError
+from maze_perception.block import BlockError
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.masking import MASKED_LOGIT
@@ -189,6 +190,37 @@ def test_concat_maps_observations_to_blocks(make_model):
     observation = observe(structured)
     arrays = model.numpy_logits("0")({name: part.numpy() for name, part in observation.items()})
     np.testing.assert_allclose(arrays["action"], model.logits("0", observation)["action"].detach(), atol=1e-5)
+
+
+def dense(units):
+    return {"use": "dense", "hidden_units": [units]}
+
+
+def test_blocks_whose_names_would_be_one_are_two(make_model):
+    structured = flat({"a": VECTOR, "a_b": VECTOR}, {"action": DISCRETE})
+    table = {"use": "concat", "blocks": {"b_c": dense(3), "c": dense(5)}, "modalities": {"a": "b_c", "a_b": "c"}}
+    model = make_model(structured, table)
+    policy = model.policies["key_0"]
+    assert policy.order == ("a_b_c", "a_b_c_2", "concatenation", "action_logits")
+    assert policy.shapes["model/concatenation"] == (3 + 5,)
+    shared = make_model(structured, {**table, "critic": {"share_embedding": "c"}}).shared["key_0"]
+    assert shared.order == ("a_b_c_2",)
+    assert shared.in_shapes == {"a_b": (4,)}
+
+
+@pytest.mark.parametrize("name", ["hidden", "value", "action_logits"])
+def test_a_block_in_inputs_with_the_name_of_a_layer_behind_it_is_refused(make_model, name):
+    structured = flat({"a": VECTOR, "b": VECTOR}, {"action": DISCRETE})
+    table = {"use": "concat", "inputs": {name: ["a", "b"]}, "blocks": {name: {"use": "concatenation"}}}
+    with pytest.raises(BlockError, match=f"two blocks of the model are called '{name}'"):
+        make_model(structured, {**table, "hidden": dense(4)})
+
+
+def test_what_is_shared_is_not_taken_for_a_layer_of_its_name(make_model):
+    structured = flat({"a": VECTOR, "b": VECTOR}, {"action": DISCRETE})
+    table = {"use": "concat", "inputs": {"value": ["a", "b"]}, "blocks": {"value": {"use": "concatenation"}}}
+    with pytest.raises(BlockError, match="'value'"):
+        make_model(structured, {**table, "critic": {"share_embedding": "value"}})
 
 
 def test_the_critic_can_share_the_embedding_or_have_its_own_size(make_model):

@@ -32,6 +32,7 @@ class GraphBuilder:
         self.given = frozenset(given)
         self.shapes: dict[str, Shape] = dict(inputs)
         self._init = init
+        self._names: set[str] = set()
         self._blocks: dict[str, nn.Module] = {}
         self._producers: dict[str, str] = {}
 
@@ -44,8 +45,16 @@ class GraphBuilder:
         """Build a block with one output and return that output's key; a block may carry state besides.
 
         Raises:
+            BlockError: there is a block of that name already.
             MazeError: the block cannot be built for its inputs; names the block and who gives the inputs.
         """
+        if name in self._names:
+            raise BlockError(
+                f"two blocks of the model are called {name!r}",
+                expected="a name of its own for each; layers behind the blocks of [model.blocks] have fixed names",
+                help=f"give the block {name!r} in [model.blocks], or the observation it is named by, another name",
+            )
+        self._names.add(name)
         if name in self.given:
             return out_key
         in_shapes = [self.shapes[key] for key in in_keys]
@@ -124,6 +133,7 @@ class GraphBuilder:
         inputs = {**self.inputs, **{key: self.shapes[key] for key in tensors}}
         rest = GraphBuilder(inputs, self._init, shared.order)
         rest._blocks = {name: block for name, block in self._blocks.items() if name not in shared.order}
+        rest._names = self._names
         rest._producers, rest.shapes = self._producers, self.shapes
         return self.build(tensors), rest, GraphBuilder(inputs, self._init, shared.order)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain, count
 from typing import Any
 
 import attrs
@@ -115,7 +116,8 @@ class _ConcatTemplate:
             return [name]
         if name in self.options.inputs:
             return [name]
-        found = [f"{one}_{name}" for one in unwired(features, self.options) if block_of(one, self.options) == name]
+        blocks = block_names(features, self.options)
+        found = [block for one, block in blocks.items() if block_of(one, self.options) == name]
         if not found:
             raise _unknown(
                 f"[model.critic] share_embedding names the block {name!r}", {*self.options.blocks, *FIXED_BLOCKS}
@@ -151,7 +153,7 @@ class _ConcatTemplate:
         blocks, hidden = {**self.options.blocks, **critic.blocks}, critic.hidden or self.options.hidden
         if hidden is not None:
             return self._body(graph, features, blocks, hidden, extra=(action,))
-        used = [name for name in unwired(features, self.options) if block_of(name, self.options) != IGNORE]
+        used = block_names(features, self.options)
         joined = {name: self._join(graph, name, action) for name in used if len(graph.shapes[name]) == 1}
         if used and not joined:
             raise RequestError(
@@ -178,11 +180,9 @@ class _ConcatTemplate:
     ) -> str:
         """Blocks, concatenation with `extra`, hidden, recurrence; `inputs` names what a block reads instead."""
         latents = add_wired(graph, features, blocks, self.options.inputs, self._builder)
-        for name in unwired(features, self.options):
-            modality = block_of(name, self.options)
-            if modality != IGNORE:
-                block, source = f"{name}_{modality}", (inputs or {}).get(name, name)
-                latents.append(graph.add(block, self._builder(blocks[modality]), (source,), f"model/{block}"))
+        for name, block in block_names(features, self.options).items():
+            build, source = self._builder(blocks[block_of(name, self.options)]), (inputs or {}).get(name, name)
+            latents.append(graph.add(block, build, (source,), f"model/{block}"))
         if not latents:
             raise RequestError("[model.modalities] ignores every observation", help="leave one to learn from")
         latents += extra
@@ -229,6 +229,23 @@ def unwired(features: Iterable[str], options: ConcatOptions) -> list[str]:
     """Observations with a block of their own: not among `inputs`, or named in `modalities` besides."""
     wired = wired_observations(options.inputs) - set(options.modalities)
     return [name for name in features if name.partition("@")[0] not in wired]
+
+
+def block_names(features: Iterable[str], options: ConcatOptions) -> dict[str, str]:
+    """What the graph calls the block of each observation that has one of its own: `observation_block`, with a number
+    behind it where another block has that name.
+    """
+    suffixes = {"".join(name.partition("@")[1:]) for name in features}
+    taken = {block + suffix for block in options.inputs for suffix in suffixes}
+    names: dict[str, str] = {}
+    for feature in unwired(features, options):
+        block = block_of(feature, options)
+        if block != IGNORE:
+            name = f"{feature}_{block}"
+            numbered = (f"{name}_{number}" for number in count(2))
+            names[feature] = next(free for free in chain([name], numbered) if free not in taken)
+            taken.add(names[feature])
+    return names
 
 
 def block_of(name: str, options: ConcatOptions) -> str:
