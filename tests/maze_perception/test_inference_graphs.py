@@ -56,6 +56,19 @@ def test_unused_blocks_leave_no_parameters():
     assert set(only({"position": torch.zeros(1, 3)})) == {"p"}
 
 
+def test_blocks_whose_names_differ_in_dots_alone_are_all_registered():
+    names = ["a.b", "a-b", "a.b-", "c.d"]
+    blocks = {name: dense("position", f"out {name}") for name in names}
+    joined = InferenceBlock(blocks, INPUTS, list(reversed([f"out {name}" for name in names])))
+    assert {name: joined.blocks[f"{name}_block"] for name in ("a-b", "c-d")} == {
+        "a-b": blocks["a-b"],
+        "c-d": blocks["c.d"],
+    }
+    assert sum(p.numel() for p in joined.parameters()) == len(names) * (3 * 4 + 4)
+    again = InferenceBlock(blocks, INPUTS, [f"out {name}" for name in names])
+    assert joined.state_dict().keys() == again.state_dict().keys()
+
+
 def test_outputs_can_be_renamed():
     result = InferenceBlock(graph(), INPUTS, {"action": "logits"})(inputs())
     assert list(result) == ["action"]

@@ -80,6 +80,18 @@ def test_the_shared_critic_is_one_network_that_knows_who_decides(build):
     assert not torch.allclose(at_cut, at_select)
 
 
+def test_policy_keys_whose_names_differ_in_dots_alone_have_networks_of_their_own(build):
+    keys = ("a.b", "a-b")
+    same = StructuredSpaces(
+        observation={key: spaces.Dict(x=box(3)) for key in keys},
+        action={key: spaces.Dict(act=spaces.Discrete(2)) for key in keys},
+        agent_counts=dict.fromkeys(keys, 1),
+    )
+    model = build({"use": "auto"}, same)
+    assert len(model.policies) == len(keys)
+    assert len(list(model.policies.parameters())) == len(keys) * 6
+
+
 def test_the_shared_critic_runs_once_for_all_policy_keys(build):
     model = build({"use": "auto"})
     calls = []

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from maze_kernel.contracts.networks import BlockNode
 from maze_perception.block import BlockError, Mirror, Shape, TensorDict, infer_out_shapes
 from maze_runtime.models.graph_building import count_parameters
+from maze_runtime.models.module_names import module_names
 from maze_runtime.models.recurrence import NEXT_STATE, STATE
 from maze_runtime.models.same_operations import runs_same_operations, same_operations
 from maze_runtime.native.dense import DenseLayer, DenseStack
@@ -45,7 +46,8 @@ class InferenceBlock(nn.Module):
         order = _execution_order(blocks, producers, inputs, renamed.values())
         states = [key for name in order for key in blocks[name].out_keys if key.startswith(NEXT_STATE)]
         renamed |= {key: key for key in states}
-        self.blocks = nn.ModuleDict({_module_name(name): blocks[name] for name in order})
+        named = zip(module_names(order), order, strict=True)
+        self.blocks = nn.ModuleDict({f"{module}_block": blocks[name] for module, name in named})
         self.order = tuple(order)
         self._in_order: tuple[Any, ...] = tuple(blocks[name] for name in order)
         self._outputs = tuple(renamed.items())
@@ -224,10 +226,6 @@ def _node(name: str, block: Any) -> BlockNode:
         out_keys=block.out_keys,
         n_parameters=count_parameters(block),
     )
-
-
-def _module_name(name: str) -> str:
-    return name.replace(".", "-") + "_block"
 
 
 def _producers(blocks: Mapping[str, Any], inputs: Mapping[str, Shape]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from maze_runtime.models.action_distribution import ProductDistribution, native_
 from maze_runtime.models.action_value_critic import ActionValueCritic
 from maze_runtime.models.agent_networks import AgentNetworks, mirror_by_agent
 from maze_runtime.models.graph_building import count_parameters, graph_of
+from maze_runtime.models.module_names import module_names
 from maze_runtime.models.native_evaluation import NativeEvaluation
 from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.models.observation_encoding import ObservationEncoder
@@ -81,7 +82,8 @@ class StructuredActorCritic(nn.Module):
         self.distributions = one_where_alike(distributions)
         self._encoders = {key: parts.encoder for key, parts in networks.items()}
         # ModuleDict refuses dots and the names of its own methods, so its keys get a prefix.
-        named = [(f"key_{key.replace('.', '-')}", parts) for key, parts in networks.items()]
+        names = [f"key_{name}" for name in module_names(list(networks))]
+        named = list(zip(names, networks.values(), strict=True))
         # Plain dicts beside the registered ones: reading a ModuleDict costs microseconds a call.
         self._shared = {key: parts.shared for key, parts in networks.items() if parts.shared is not None}
         self._policy = {key: parts.policy for key, parts in networks.items()}
