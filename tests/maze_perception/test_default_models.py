@@ -12,7 +12,7 @@ import maze_distributions.plugin
 import maze_perception.plugin
 from maze_kernel.config.load import select
 from maze_kernel.contracts.model import ModelContext
-from maze_kernel.errors import PluginError, RequestError
+from maze_kernel.errors import PluginError, RequestError, SpaceError
 from maze_kernel.loader import Kernel
 from maze_perception.models.modalities import modalities_of
 from maze_runtime.env.flat import flat_spaces
@@ -128,6 +128,18 @@ def test_default_models_value_actions_too(action):
     encoded = None if isinstance(action, spaces.Discrete) else torch.zeros(2, 2)
     values = model.action_value_critic("0")(inputs, encoded)
     assert values.shape == ((2, 2, 3) if encoded is None else (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("observation", "critic", "words"),
+    [
+        ({"x": box(2), "taken_action": box(3)}, "state-action", "'taken_action', as Q networks call the action"),
+        ({"p@1": box(5, 3)}, "state-value", "'p@1' has an @ in its name"),
+    ],
+)
+def test_observations_with_names_that_models_use_themselves_are_refused(observation, critic, words):
+    with pytest.raises(SpaceError, match=words):
+        model_of(observation, action={"action": box(2)}, critic=critic)
 
 
 def logits_of(model, observation):

@@ -80,6 +80,17 @@ def test_the_shared_critic_is_one_network_that_knows_who_decides(build):
     assert not torch.allclose(at_cut, at_select)
 
 
+def test_the_shared_critic_reads_an_observation_called_policy_key(build):
+    named = StructuredSpaces(
+        observation={"a": spaces.Dict(policy_key=box(3)), "b": spaces.Dict(x=box(2))},
+        action={key: spaces.Dict(go=spaces.Discrete(2)) for key in "ab"},
+        agent_counts={"a": 1, "b": 1},
+    )
+    model = build({"use": "auto"}, named)
+    zeros, ones = ({"policy_key": fill((4, 3))} for fill in (torch.zeros, torch.ones))
+    assert not torch.allclose(model.value("a", zeros), model.value("a", ones))
+
+
 def test_policy_keys_whose_names_differ_in_dots_alone_have_networks_of_their_own(build):
     keys = ("a.b", "a-b")
     same = StructuredSpaces(

@@ -23,7 +23,7 @@ from maze_perception.models.masks import action_distributions, find_masks
 from maze_perception.options import LinearOutputOptions
 from maze_runtime.models.action_distribution import ProductDistribution
 from maze_runtime.models.action_encoding import ActionEncoder
-from maze_runtime.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
+from maze_runtime.models.action_value_critic import TAKEN_ACTION, ActionValueCritic, with_taken_action
 from maze_runtime.models.actor_critic import KeyNetworks, StructuredActorCritic
 from maze_runtime.models.agent_networks import AgentNetworks
 from maze_runtime.models.distribution_rule import DistributionRule
@@ -252,7 +252,7 @@ def _shared_twins(spaces_: StructuredSpaces, template: Template) -> dict[PolicyK
     layout = SharedLayout.of(actions)
 
     def network() -> InferenceBlock:
-        graph = GraphBuilder({**encoder.shapes, TAKEN_ACTION: (layout.n_columns,)}, template.init)
+        graph = GraphBuilder(with_taken_action(encoder.shapes, layout.n_columns), template.init)
         latent = template.action_value_body(graph, observation, tuple(observation.spaces), TAKEN_ACTION)
         value = add_linear(graph, "value", graph.require_vector(latent), layout.n_outputs, VALUE_HEAD_GAIN)
         return graph.build({"value": value})
@@ -294,7 +294,7 @@ def twin_q_networks(
         shapes, n_values, together = encoder.shapes, action_encoder.n_choices, ()
         add_body = partial(template.critic_body, observation=observation, features=features)
     else:
-        shapes, n_values = {**encoder.shapes, TAKEN_ACTION: (action_encoder.size,)}, 1
+        shapes, n_values = with_taken_action(encoder.shapes, action_encoder.size), 1
         together = template.twins_share(observation, features)
         add_body = partial(template.action_value_body, observation=observation, features=features, action=TAKEN_ACTION)
 

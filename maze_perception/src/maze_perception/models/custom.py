@@ -37,7 +37,7 @@ from maze_perception.models.user_network import UserNetwork
 from maze_perception.options import AutoOptions, CustomOptions, DefaultStackOptions, NetworkOptions
 from maze_runtime.models.action_distribution import ProductDistribution
 from maze_runtime.models.action_encoding import ActionEncoder
-from maze_runtime.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
+from maze_runtime.models.action_value_critic import ActionValueCritic, with_taken_action
 from maze_runtime.models.actor_critic import KeyNetworks, StructuredActorCritic
 from maze_runtime.models.observation_encoding import ObservationEncoder
 
@@ -161,7 +161,7 @@ class _Parts:
         if self.network is None:
             return twin_q_networks(self.encoder, encoded, self.observation, self.features, self.template)
         _refuse_one_module_for_twins(self.network)
-        inputs = self.shapes if encoded.is_enumerable else {**self.shapes, TAKEN_ACTION: (encoded.size,)}
+        inputs = self.shapes if encoded.is_enumerable else with_taken_action(self.shapes, encoded.size)
         n_values = encoded.n_choices if encoded.is_enumerable else 1
         twins = [_critic(self.network, inputs, n_values) for _ in range(N_TWINS)]
         return ActionValueCritic(self.encoder, encoded, twins)

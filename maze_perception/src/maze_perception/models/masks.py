@@ -1,4 +1,4 @@
-"""Which observation masks which action head, and whether the head's distribution obeys it."""
+"""Which observation masks which action head, whether the head's distribution obeys it, and names that mislead."""
 
 from __future__ import annotations
 
@@ -47,11 +47,12 @@ def action_distributions(
     """The distributions of all policy keys.
 
     Raises:
-        SpaceError: an observation looks like the mask of a head and has the name of none, or the distribution of a
-            masked head does not obey it; and what `make_action_distribution` raises.
+        SpaceError: an observation looks like the mask of a head and has the name of none, or has an @ in its name, or
+            the distribution of a masked head does not obey it; and what `make_action_distribution` raises.
     """
     spaces_, rules = context.spaces, tuple(rules)
-    _check_names(spaces_)
+    _refuse_at_signs(spaces_)
+    _refuse_misspelt_masks(spaces_)
     made = {key: make_action_distribution(space, context.catalog, rules) for key, space in spaces_.action.items()}
     for key, space in spaces_.action.items():
         for head in find_masks(spaces_.observation[key], space):
@@ -59,7 +60,19 @@ def action_distributions(
     return made
 
 
-def _check_names(spaces_: StructuredSpaces) -> None:
+def _refuse_at_signs(spaces_: StructuredSpaces) -> None:
+    """Refuse an @ in the name of an observation: networks that policy keys share call their inputs `name@key`."""
+    for name in sorted({name for observation in spaces_.observation.values() for name in observation.spaces}):
+        if "@" in name:
+            raise SpaceError(
+                f"the observation {name!r} has an @ in its name, which models keep for names of their own",
+                expected="another name",
+                owner=OWNER,
+                help="rename it in the environment, or in a wrapper around it",
+            )
+
+
+def _refuse_misspelt_masks(spaces_: StructuredSpaces) -> None:
     """Refuse an observation `…_mask` with one bit a choice of a head that nothing masks, as a mask that is misspelt."""
     heads = {head for action in spaces_.action.values() for head in action.spaces}
     for key, observation in spaces_.observation.items():

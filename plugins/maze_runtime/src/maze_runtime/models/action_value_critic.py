@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from maze_kernel.errors import SpaceError
 from maze_runtime.models.action_encoding import ActionEncoder
 from maze_runtime.models.observation_encoding import ObservationEncoder
 from maze_runtime.models.same_operations import same_operations
 
 TensorDict = dict[str, Tensor]
+Shape = tuple[int, ...]
 
 TAKEN_ACTION = "taken_action"
 """Name under which a Q network reads the encoded action, beside the observation."""
+
+
+def with_taken_action(shapes: Mapping[str, Shape], n_columns: int) -> dict[str, Shape]:
+    """The inputs of a Q network that reads the action: encoded observations (name to shape) and the encoded action.
+
+    Raises:
+        SpaceError: an observation is called as the action is.
+    """
+    if TAKEN_ACTION in shapes:
+        raise SpaceError(
+            f"an observation is called {TAKEN_ACTION!r}, as Q networks call the action that they value",
+            received=", ".join(map(repr, shapes)),
+            expected="another name",
+            owner="maze-runtime",
+            help="rename it in the environment, or in a wrapper around it",
+        )
+    return {**shapes, TAKEN_ACTION: (n_columns,)}
 
 
 @same_operations

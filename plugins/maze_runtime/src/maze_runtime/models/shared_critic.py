@@ -14,8 +14,8 @@ from maze_runtime.models.same_operations import same_operations
 TensorDict = dict[str, Tensor]
 Shape = tuple[int, ...]
 
-WHO = "policy_key"
-"""The input that says whose turn it is: a one-hot of the policy key."""
+WHO = "@policy_key"
+"""The input that says whose turn it is: a one-hot of the policy key. No observation may have an @ in its name."""
 
 
 @attrs.frozen
