@@ -27,15 +27,14 @@ def wrong_type(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any
         expected, help_ = "a string, number, boolean, list or table", "write it as a string"
     else:
         expected, help_ = expected_text(annotation, scope), _how_to_write(value, annotation, scope) or scope.help
-    reader.problems.add(
-        scope.path,
-        "{path} has the wrong type",
-        at_value=True,
-        received=show_value(value),
-        expected=expected,
-        owner=scope.owner,
-        help=help_,
-    )
+    return wrong_value("has the wrong type", value, expected, scope, reader, help=help_)
+
+
+def wrong_value(what: str, value: Any, expected: str | None, scope: Scope, reader: Reader, **details: Any) -> Any:
+    """Record what is wrong with a value; returns INVALID."""
+    details = {"owner": scope.owner, "help": scope.help, **details}
+    received = show_value(value)
+    reader.problems.add(scope.path, f"{{path}} {what}", at_value=True, received=received, expected=expected, **details)
     return INVALID
 
 
@@ -43,10 +42,9 @@ def _how_to_write(value: Any, annotation: Any, scope: Scope) -> str | None:
     """A spelling of the same value in the type that is wanted, where it is obvious."""
     members = f.union_members(annotation) or (f.strip_annotated(annotation)[0],)
     if isinstance(value, str):
-        wanted = {bool: ("true", "false")}
-        if bool in members and value in wanted[bool]:
-            return f"write {value} without quotes"
-        if (int in members or float in members) and _is_number(value, integral=float not in members):
+        is_boolean = bool in members and value in ("true", "false")
+        is_number = (int in members or float in members) and _is_number(value, integral=float not in members)
+        if is_boolean or is_number:
             return f"write {value} without quotes"
     if type(value) is float and int in members and value.is_integer() and abs(value) < 2**53:
         return f"write {int(value)}"
@@ -109,10 +107,9 @@ def missing_key(field: f.OptionField, scope: Scope, reader: Reader) -> None:
         help_ = f"add a table [{field.name}] with use = {toml_name(next(iter(reader.choices(kind)), None))}"
     else:
         help_ = f"add {field.name} = ... {table}"
-    path = scope.path
     reader.problems.add(
-        path,
-        f"{show_path((*path, field.name))} is missing",
+        scope.path,
+        f"{show_path((*scope.path, field.name))} is missing",
         expected=f.show_bounded_type(field.annotation, expected),
         owner=scope.owner,
         help=help_,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -153,12 +152,4 @@ def inline_toml(value: Any) -> str:
         return "{ " + ", ".join(f"{key} = {inline_toml(item)}" for key, item in value.items()) + " }" if value else "{}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(inline_toml(item) for item in value) + "]"
-    if isinstance(value, float):
-        return _number(value)
     return f.show_literal(value)
-
-
-def _number(value: float) -> str:
-    if not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return repr(value)

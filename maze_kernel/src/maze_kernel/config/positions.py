@@ -6,6 +6,8 @@ accepted, so it looks only for where things begin and end; it judges nothing and
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import attrs
 import tomli
 
@@ -141,31 +143,25 @@ class _Scanner:
         return Span(start, self.position)
 
     def _array(self, path: KeyPath) -> None:
-        self.position += 1
-        index = 0
-        while True:
-            self._skip_blank()
-            if self.text[self.position] == "]":
-                self.position += 1
-                return
-            if self.text[self.position] == ",":
-                self.position += 1
-                continue
+        for index, _ in enumerate(self._elements("]")):
             value = self._value((*path, index))
             self.places[(*path, index)] = Place(value, value)
-            index += 1
 
     def _inline_table(self, path: KeyPath) -> None:
+        for _ in self._elements("}"):
+            self._pair(path)
+
+    def _elements(self, closing: str) -> Iterator[None]:
+        """Stops at the beginning of every element, which the caller walks over."""
         self.position += 1
-        while True:
-            self._skip_blank()
-            if self.text[self.position] == "}":
-                self.position += 1
-                return
+        self._skip_blank()
+        while self.text[self.position] != closing:
             if self.text[self.position] == ",":
                 self.position += 1
-                continue
-            self._pair(path)
+            else:
+                yield
+            self._skip_blank()
+        self.position += 1
 
     def _string(self) -> None:
         quote = self.text[self.position]

@@ -10,7 +10,6 @@ from typing import Any
 from maze_kernel.catalog import nearest
 from maze_kernel.config import complaints
 from maze_kernel.config import fields as f
-from maze_kernel.config.problems import show_value
 from maze_kernel.config.reading import INVALID, Reader, Scope
 from maze_kernel.errors import RequestError
 
@@ -45,20 +44,11 @@ def structure_literal(value: Any, annotation: Any, scope: Scope, reader: Reader)
     for choice, result in choices.items():
         if type(choice) is type(value) and choice == value:
             return result
-    words = [choice for choice in choices if isinstance(choice, str)]
     if not any(type(choice) is type(value) for choice in choices):
         return complaints.wrong_type(value, annotation, scope, reader)
-    reader.problems.add(
-        scope.path,
-        "{path} is not one of its values",
-        at_value=True,
-        received=show_value(value),
-        expected=f.show_type(annotation),
-        owner=scope.owner,
-        nearest=nearest(value, words) if isinstance(value, str) else (),
-        help=scope.help,
-    )
-    return INVALID
+    near = nearest(value, [choice for choice in choices if isinstance(choice, str)]) if isinstance(value, str) else ()
+    expected = f.show_type(annotation)
+    return complaints.wrong_value("is not one of its values", value, expected, scope, reader, nearest=near)
 
 
 def checked_text(value: str, scope: Scope, reader: Reader) -> Any:
@@ -76,27 +66,10 @@ def checked_text(value: str, scope: Scope, reader: Reader) -> Any:
 def checked_number(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
     """The number, unless it is too large for 64 bits, or not finite where it must be."""
     if type(value) is int and value not in _INT64:
-        reader.problems.add(
-            scope.path,
-            "{path} is too large",
-            at_value=True,
-            received=show_value(value),
-            expected="an integer of at most 64 bits",
-            owner=scope.owner,
-            help=scope.help,
-        )
-        return INVALID
+        return complaints.wrong_value("is too large", value, "an integer of at most 64 bits", scope, reader)
     if type(value) is float and not math.isfinite(value) and not scope.non_finite:
-        reader.problems.add(
-            scope.path,
-            "{path} is not a finite number",
-            at_value=True,
-            received=show_value(value),
-            expected=complaints.expected_text(annotation, scope),
-            owner=scope.owner,
-            help=scope.help,
-        )
-        return INVALID
+        expected = complaints.expected_text(annotation, scope)
+        return complaints.wrong_value("is not a finite number", value, expected, scope, reader)
     return value
 
 

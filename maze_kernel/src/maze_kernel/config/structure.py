@@ -217,16 +217,8 @@ def _structure_list(value: Any, annotation: Any, items: Any, scope: Scope, reade
         return complaints.wrong_type(value, annotation, scope, reader)
     item_type, fixed = items
     if fixed is not None and len(fixed) != len(value):
-        reader.problems.add(
-            scope.path,
-            "{path} has the wrong length",
-            at_value=True,
-            received=show_value(value),
-            expected=f"{len(fixed)} elements: {f.show_type(annotation)}",
-            owner=scope.owner,
-            help=scope.help,
-        )
-        return INVALID
+        expected = f"{len(fixed)} elements: {f.show_type(annotation)}"
+        return complaints.wrong_value("has the wrong length", value, expected, scope, reader)
     types = fixed if fixed is not None else (item_type,) * len(value)
     inner = [
         structure(item, member, attrs.evolve(scope.at(index), bounds=None), reader)
