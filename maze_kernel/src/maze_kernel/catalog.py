@@ -82,15 +82,18 @@ class Catalog:
             PluginError: there is none, or several different ones. It names the nearest names, the plugins that
                 collide, and plugins that failed or are disabled and could have given it.
         """
+        entries = self.named(use, kind)
+        if not entries:
+            raise self._missing(kind, use, location)
+        if len(entries) > 1:
+            raise _collision(entries, location)
+        return entries[0]
+
+    def named(self, use: str, kind: str | None = None) -> list[CatalogEntry]:
+        """What `use` may mean among the components of one kind, or of all."""
         prefix, colon, name = use.rpartition(":")
         entries = [entry for entry in self.entries(kind) if entry.component.name == name]
-        if colon:
-            entries = [entry for entry in entries if _is_called(entry.plugin, prefix)]
-        if not entries:
-            raise self._missing(kind, use, prefix, location)
-        if len(entries) > 1:
-            raise _collision(kind, name, entries, location)
-        return entries[0]
+        return [entry for entry in entries if _is_called(entry.plugin, prefix)] if colon else entries
 
     def options_class(self, entry: CatalogEntry) -> type | None:
         """The attrs class of a component's options; None where its target's keyword-only parameters are the options.
@@ -153,7 +156,8 @@ class Catalog:
             )
         return found[0]
 
-    def _missing(self, kind: str, use: str, prefix: str, location: Location | None) -> PluginError:
+    def _missing(self, kind: str, use: str, location: Location | None) -> PluginError:
+        prefix = use.rpartition(":")[0]
         owners = [plugin for plugin in self.plugins if prefix and _is_called(plugin, prefix)]
         for plugin in owners:
             if plugin.status != "active":
@@ -212,9 +216,9 @@ def nearest(word: str, names: Iterable[str], n_names: int = 3) -> tuple[str, ...
     """Up to `n_names` names that are spelt like a word, closest first."""
     from difflib import SequenceMatcher  # only errors need it
 
-    wanted, scored = _fold(word[:60]), []
+    wanted, scored = fold(word[:60]), []
     for name in dict.fromkeys(names):
-        other = _fold(name)
+        other = fold(name)
         score = SequenceMatcher(None, wanted, other).ratio()
         if len(wanted) >= 2 and (other.startswith(wanted) or wanted.startswith(other)):
             score = max(score, 0.75)
@@ -257,7 +261,8 @@ def _collapse(plugins: tuple[PluginRecord, ...]) -> tuple[CatalogEntry, ...]:
     )
 
 
-def _collision(kind: str, name: str, entries: list[CatalogEntry], location: Location | None) -> PluginError:
+def _collision(entries: list[CatalogEntry], location: Location | None) -> PluginError:
+    kind, name = entries[0].component.kind, entries[0].component.name
     plugin_names = {entry.plugin.name for entry in entries}
     spellings = [
         entry.qualified_name if len(plugin_names) == len(entries) else f"{entry.plugin.distribution}:{name}"
@@ -272,10 +277,11 @@ def _collision(kind: str, name: str, entries: list[CatalogEntry], location: Loca
 
 
 def _is_called(plugin: PluginRecord, name: str) -> bool:
-    return _fold(name) in (_fold(plugin.name), _fold(plugin.distribution))
+    return fold(name) in (fold(plugin.name), fold(plugin.distribution))
 
 
-def _fold(name: str) -> str:
+def fold(name: str) -> str:
+    """The spelling of a plugin's name that all its spellings share."""
     return re.sub(r"[-_.\s]+", "-", name).lower()
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 import pluggy
 
-from maze_kernel.catalog import Catalog, PluginRecord, nearest
+from maze_kernel.catalog import Catalog, PluginRecord, fold, nearest
 from maze_kernel.components import COMPONENT_TYPES, PLUGIN_API, Component
 from maze_kernel.containment import contained
 from maze_kernel.errors import MazeError
@@ -72,10 +72,10 @@ class Kernel:
             load: Python files to load as plugins, as `[plugins] load` names them.
             report: whether failures and side effects get a line on standard error.
         """
-        unwanted = {_normalise(name) for name in disable}
+        unwanted = {fold(name) for name in disable}
         records = []
         for source in (*find_plugins(), *(find_file(path) for path in load)):
-            if {_normalise(source.name), _normalise(source.distribution)} & unwanted:
+            if {fold(source.name), fold(source.distribution)} & unwanted:
                 records.append(_record(source, status="disabled"))
             else:
                 records.append(load_plugin(source))
@@ -100,7 +100,7 @@ def find_plugins() -> tuple[PluginSource, ...]:
     for point in entry_points(group=ENTRY_POINT_GROUP):
         name, version = ("?", "?") if point.dist is None else (point.dist.name, point.dist.version)
         source = PluginSource(
-            name=point.name, distribution=_normalise(name), version=version, value=point.value, load=point.load
+            name=point.name, distribution=fold(name), version=version, value=point.value, load=point.load
         )
         found.setdefault((source.distribution, source.name, source.value), source)
     return tuple(found[key] for key in sorted(found))
@@ -269,7 +269,3 @@ def _report(record: PluginRecord) -> None:
         print(f"maze: plugin {record.name} ({record}) failed to load: {record.cause}", file=sys.stderr)
     for note in record.notes:
         print(f"maze: plugin {record.name} ({record}) {note}", file=sys.stderr)
-
-
-def _normalise(name: str) -> str:
-    return name.replace("_", "-").lower()

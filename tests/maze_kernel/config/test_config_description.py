@@ -14,7 +14,7 @@ import tomli
 from toy_experiment import FULL
 
 from maze_kernel.components import TrainerComponent
-from maze_kernel.config import describe, load_experiment, schema, to_toml
+from maze_kernel.config import describe, experiment_from_mapping, load_experiment, schema, to_toml
 from maze_kernel.config.description import options_of
 from maze_kernel.config.experiment import Experiment
 from maze_kernel.config.fields import is_options_class, union_members
@@ -149,6 +149,15 @@ MISTAKES = [
 @pytest.mark.parametrize(("path", "value"), MISTAKES, ids=[".".join(map(str, path)) for path, _ in MISTAKES])
 def test_mistakes_are_seen_in_an_editor(validator, path, value):
     assert not validator.is_valid(with_value(path, value))
+
+
+@pytest.mark.parametrize("use", ["toy_plugin:toy", "toy-plugin:toy", "Toy_plugin:toy"])
+def test_the_schema_knows_the_spellings_of_a_plugin_that_the_kernel_takes(kernel, validator, minimal, use):
+    written = {**tomli.loads(minimal), "trainer": {"use": use}}
+    assert experiment_from_mapping(written, kernel=kernel).experiment.trainer.use == use
+    assert validator.is_valid(written)
+    written["trainer"]["nonsense"] = 3
+    assert not validator.is_valid(written)
 
 
 @pytest.mark.parametrize("path", [("env", "use"), ("trainer", "use")])

@@ -65,6 +65,12 @@ def test_what_the_file_says_wins(load):
     assert loaded.experiment.vector.n_envs == 7
 
 
+@pytest.mark.parametrize("use", ["toy", "toy_plugin:toy", "toy-plugin:toy", "Toy-Plugin:toy"])
+def test_a_table_is_completed_however_it_spells_the_component(load, use):
+    loaded = load(f'preset = "quick"\n{HEAD}[trainer]\nuse = "{use}"\ngamma = 0.25\n')
+    assert (trainer(loaded)["n_epochs"], trainer(loaded)["gamma"]) == (3, 0.25)
+
+
 def test_another_component_of_the_file_keeps_nothing_of_the_presets(load):
     loaded = load(f'preset = "quick"\n{HEAD}[trainer]\nuse = "toy-two"\n')
     assert trainer(loaded)["use"] == "toy-two"

@@ -52,7 +52,14 @@ def factors():
 
 
 @pytest.mark.parametrize(
-    "trainer", ["scaling", {"use": "scaling"}, select(Kernel.of(toy_plugin, Scaling()), "trainer", "scaling")]
+    "trainer",
+    [
+        "scaling",
+        {"use": "scaling"},
+        {"use": "Scaling:scaling"},
+        {"use": "scaling:scaling"},
+        select(Kernel.of(toy_plugin, Scaling()), "trainer", "scaling"),
+    ],
 )
 def test_a_trainer_gives_what_nobody_said(factors, trainer):
     assert factors(trainer) == [2.0]

@@ -20,7 +20,7 @@ from maze_kernel.errors import Location, MazeError, RequestError
 
 KERNEL_OWNER = f"maze-kernel {__version__}"
 
-_IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
 @attrs.frozen
@@ -51,7 +51,7 @@ class Choices:
         Raises:
             RequestError: nothing has that name, or it cannot be imported.
         """
-        if _IMPORT_PATH.fullmatch(use) and not self.catalog.names_plugin(use):
+        if IMPORT_PATH.fullmatch(use) and not self.catalog.names_plugin(use):
             return self._imported(kind, use, location)
         entry = self.catalog.find(kind, use, location=location)
         file = entry.plugin.distribution
@@ -70,7 +70,7 @@ class Choices:
             RequestError: naming the text.
         """
         typed_now = location is not None and location.file == COMMAND_LINE
-        if self.import_paths or typed_now or not _IMPORT_PATH.fullmatch(text) or self.catalog.names_plugin(text):
+        if self.import_paths or typed_now or not IMPORT_PATH.fullmatch(text) or self.catalog.names_plugin(text):
             return
         raise RequestError(
             f"{text} names code to import, which is not done for a file inside a run directory",

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import attrs
 
+from maze_kernel.catalog import fold
 from maze_kernel.components import COMPONENT_TYPES, CommandComponent, PresetComponent, load_attribute
 from maze_kernel.config import fields as f
 from maze_kernel.config.bounds import schema_by
-from maze_kernel.config.choices import Choices, fields_of_entry
+from maze_kernel.config.choices import IMPORT_PATH, Choices, fields_of_entry
 from maze_kernel.config.documentation import Texts, texts_of_class, texts_of_target
 from maze_kernel.config.experiment import Experiment
 from maze_kernel.config.resolved import plain
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from maze_kernel.loader import Kernel
 
 Schema = dict[str, Any]
-
-_IMPORT_PATH = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 
 
 def schema(kernel: Kernel) -> Schema:
@@ -169,21 +168,22 @@ class SchemaBuilder:
         names = [entry.component.name for entry in entries]
         default = Choices(self.catalog).default(kind)
         branches: list[Schema] = []
-        spellings = list(taken)
+        spellings: list[Schema] = [{"enum": list(taken)}] if taken else []
         for entry in entries:
             name = entry.component.name
             uses = [entry.qualified_name] if names.count(name) > 1 else [name, entry.qualified_name]
-            spellings += uses
+            use: Schema = {"anyOf": [{"enum": uses}, {"pattern": _qualified(entry)}]}
+            spellings.append(use)
             definition = _definition_name(f"{kind}.{entry.qualified_name}{'' if inline is _USE else f'.{inline.key}'}")
-            self.definitions[definition] = self._component(entry, uses, inline)
+            self.definitions[definition] = self._component(entry, use, inline)
             if name == default:
                 self.definitions[definition]["required"].remove("use")
             branches.append({"$ref": f"#/$defs/{definition}"})
         return [*branches, _imported(kind, spellings, inline)]
 
-    def _component(self, entry: Any, uses: list[str], inline: _Inline) -> Schema:
+    def _component(self, entry: Any, use: Schema, inline: _Inline) -> Schema:
         component = entry.component
-        use: Schema = {"enum": uses, "description": f"{component.summary} ({entry.plugin})".strip()}
+        use = {**use, "description": f"{component.summary} ({entry.plugin})".strip()}
         try:
             fields = fields_of_entry(self.catalog, entry)
             cls = fields.options_class
@@ -198,14 +198,25 @@ def _definition_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", ".", text)
 
 
-def _imported(kind: str, spellings: list[str], inline: _Inline) -> Schema:
+def _qualified(entry: Any) -> str:
+    """The pattern of a component's name behind any spelling of its plugin's, all of which `fold` makes one."""
+
+    def spelt(name: str) -> str:
+        dashes = "[-_.\\s]+"
+        return "".join(dashes if c == "-" else f"[{c}{c.upper()}]" if c.isalpha() else re.escape(c) for c in fold(name))
+
+    owners = dict.fromkeys(map(spelt, (entry.plugin.name, entry.plugin.distribution)))
+    return f"^({'|'.join(owners)}):{entry.component.name}$"
+
+
+def _imported(kind: str, spellings: list[Schema], inline: _Inline) -> Schema:
     use: Schema = {
         "type": "string",
-        "pattern": _IMPORT_PATH,
+        "pattern": f"^{IMPORT_PATH.pattern}$",
         "description": f'Any importable {kind}: "package.module:Class"; its keyword-only parameters are the options.',
     }
     if spellings:
-        use["not"] = {"enum": spellings}
+        use["not"] = {"anyOf": spellings}
     return {"type": "object", "properties": {**inline.beside, inline.key: use}, "required": [inline.key]}
 
 

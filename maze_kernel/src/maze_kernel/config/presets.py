@@ -32,7 +32,7 @@ def lay_presets(data: Mapping[str, Any], names: Any, catalog: Catalog, problems:
         try:
             entry = catalog.find("preset", str(name))
             owner = f'preset "{entry.component.name}" of {entry.plugin}'
-            data = _lay_beneath(data, preset_table(catalog, entry), owner, problems.origin.beneath)
+            data = _lay_beneath(catalog, data, preset_table(catalog, entry), owner, problems.origin.beneath)
         except RequestError as error:
             error.location = problems.origin.value(("preset",))
             problems.add_error(("preset",), error)
@@ -43,19 +43,22 @@ def lay_trainer_defaults(data: Mapping[str, Any], catalog: Catalog, problems: Pr
     """The data on top of what its trainer's own defaults are meant for: environments, wrappers, networks."""
     selected, presets = data.get("trainer"), [entry.component.name for entry in catalog.entries("preset")]
     use = selected.get("use") if isinstance(selected, Mapping) else getattr(selected, "use", selected)
-    for entry in catalog.entries("trainer"):
+    for entry in catalog.named(use, "trainer") if isinstance(use, str) else ():
         record: Any = entry.component
-        if use not in (record.name, entry.qualified_name):
-            continue
         below = {} if record.n_envs is None else {"vector": {"n_envs": record.n_envs}}
-        data = _lay_beneath(data, below, f"trainer {use!r}", problems.origin.beneath)
+        data = _lay_beneath(catalog, data, below, f"trainer {use!r}", problems.origin.beneath)
         if record.preset in presets:
             data = lay_presets(data, record.preset, catalog, problems)
     return dict(data)
 
 
 def _lay_beneath(
-    data: Mapping[str, Any], below: Mapping[str, Any], owner: str, owners: dict[KeyPath, str], at: KeyPath = ()
+    catalog: Catalog,
+    data: Mapping[str, Any],
+    below: Mapping[str, Any],
+    owner: str,
+    owners: dict[KeyPath, str],
+    at: KeyPath = (),
 ) -> dict[str, Any]:
     """The data with the keys of `below` that they lack; a table that selects another component stays alone."""
     result = dict(data)
@@ -63,6 +66,15 @@ def _lay_beneath(
         own = result.get(key)
         if key not in result:
             result[key], owners[*at, key] = copy.deepcopy(value), owner
-        elif isinstance(own, Mapping) and isinstance(value, Mapping) and own.get("use") in (None, value.get("use")):
-            result[key] = _lay_beneath(own, value, owner, owners, (*at, key))
+        elif isinstance(own, Mapping) and isinstance(value, Mapping) and _agree(catalog, own, value):
+            result[key] = _lay_beneath(catalog, own, value, owner, owners, (*at, key))
     return result
+
+
+def _agree(catalog: Catalog, own: Mapping[str, Any], below: Mapping[str, Any]) -> bool:
+    """Whether a table selects nothing, or the component that the one beneath it selects, however it is spelt."""
+    uses = own.get("use"), below.get("use")
+    if uses[0] is None or uses[0] == uses[1]:
+        return True
+    first, second = (catalog.named(use) if isinstance(use, str) else [] for use in uses)
+    return any(entry in second for entry in first)

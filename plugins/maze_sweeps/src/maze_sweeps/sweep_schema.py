@@ -132,7 +132,9 @@ class _Space:
         if "items" in setting:
             kind = setting["items"].get("$ref", "").rpartition("/")[2]
             elements = {
-                component["properties"]["use"]["enum"][0]: _table(_ENTRY, self._branch(kind), _named(component, _ENTRY))
+                component["properties"]["use"]["anyOf"][0]["enum"][0]: _table(
+                    _ENTRY, self._branch(kind), _named(component, _ENTRY)
+                )
                 for component in self._components(setting["items"])
             }
             return _table(_ENTRY, named=elements)
@@ -170,7 +172,7 @@ class _Space:
     def _components(self, schema: Schema) -> Iterator[Schema]:
         for member in self._resolved(schema).get("oneOf", []):
             component = self._resolved(member)
-            if "enum" in component["properties"].get("use", {}):
+            if "anyOf" in component["properties"].get("use", {}):
                 yield component
 
     def _resolved(self, schema: Schema) -> Schema:
