@@ -5,14 +5,14 @@ Nothing here imports a plugin; loading is `loader.py`. A target is resolved when
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, overload
 
 import attrs
 
-from maze_kernel.components import COMPONENT_TYPES, Component, load_attribute
+from maze_kernel.components import COMPONENT_TYPES, Component, fold, load_attribute
 from maze_kernel.errors import ComponentError, Location, MazeError, PluginError
+from maze_kernel.plugin_files import show_target
 from maze_kernel.selection import Selection
 
 _WORDS = {"vector": "vector mode", "workers": "worker pool"}
@@ -99,12 +99,20 @@ class Catalog:
         """The attrs class of a component's options; None where its target's keyword-only parameters are the options.
 
         Raises:
-            PluginError: the class cannot be imported.
+            PluginError: the class cannot be imported, or is none of attrs.
         """
         if entry.component.options is None:
             return None
         owner = f"{entry.plugin} ({entry.component.kind} {entry.component.name!r})"
-        return _resolve(entry.component.options, "options class", owner)  # type: ignore[no-any-return]
+        found = _resolve(entry.component.options, "options class", owner)
+        if isinstance(found, type) and attrs.has(found):
+            return found
+        raise PluginError(
+            f"the options class {show_target(entry.component.options)!r} is no class of attrs",
+            expected="a class decorated with @attrs.frozen(kw_only=True)",
+            owner=owner,
+            help="decorate it, or leave it out of the record: keyword-only parameters of the target are options, too",
+        )
 
     def load(self, entry: CatalogEntry) -> Any:
         """A component's target, imported.
@@ -244,7 +252,7 @@ def _resolve(target: str, role: str, owner: str) -> Any:
         raise
     except (Exception, SystemExit) as error:
         raise PluginError(
-            f"the {role} {target!r} cannot be imported: {type(error).__name__}: {error}",
+            f"the {role} {show_target(target)!r} cannot be imported: {type(error).__name__}: {error}",
             owner=owner,
             help="install what it imports, or correct the plugin's component record",
         ) from error
@@ -278,11 +286,6 @@ def _collision(entries: list[CatalogEntry], location: Location | None) -> Plugin
 
 def _is_called(plugin: PluginRecord, name: str) -> bool:
     return fold(name) in (fold(plugin.name), fold(plugin.distribution))
-
-
-def fold(name: str) -> str:
-    """The spelling of a plugin's name that all its spellings share."""
-    return re.sub(r"[-_.\s]+", "-", name).lower()
 
 
 def _excuse(plugin: PluginRecord) -> str:

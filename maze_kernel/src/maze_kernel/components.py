@@ -35,6 +35,11 @@ def _check_target(_instance: object, attribute: attrs.Attribute[str], value: obj
         raise ValueError(f"{attribute.name} {value!r} is not 'package.module:attribute'")
 
 
+def fold(name: str) -> str:
+    """The spelling of a plugin's name that all its spellings share."""
+    return re.sub(r"[-_.\s]+", "-", name).lower()
+
+
 def load_attribute(target: str) -> Any:
     """Import `"package.module:attribute"` and return the attribute.
 

@@ -20,8 +20,8 @@ from typing import Any
 import attrs
 import pluggy
 
-from maze_kernel.catalog import Catalog, PluginRecord, fold, nearest
-from maze_kernel.components import COMPONENT_TYPES, PLUGIN_API, Component
+from maze_kernel.catalog import Catalog, PluginRecord, nearest
+from maze_kernel.components import COMPONENT_TYPES, PLUGIN_API, Component, fold
 from maze_kernel.containment import contained
 from maze_kernel.errors import MazeError
 from maze_kernel.hookspecs import PROJECT_NAME, MazeHooks

@@ -1,6 +1,7 @@
 """What `maze describe` and `maze schema` say."""
 
 import copy
+import dataclasses
 import itertools
 import json
 import subprocess
@@ -11,6 +12,7 @@ import attrs
 import jsonschema
 import pytest
 import tomli
+import toy_plugin
 from toy_experiment import FULL
 
 from maze_kernel.components import TrainerComponent
@@ -18,7 +20,7 @@ from maze_kernel.config import describe, experiment_from_mapping, load_experimen
 from maze_kernel.config.description import options_of
 from maze_kernel.config.experiment import Experiment
 from maze_kernel.config.fields import is_options_class, union_members
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.hookspecs import hookimpl
 from maze_kernel.loader import Kernel
 
@@ -195,6 +197,24 @@ def test_a_component_that_cannot_be_read_does_not_spoil_the_schema():
     assert "cannot be imported" in json.dumps(made)
     data = {"name": "x", "env": {"use": "a:b"}, "trainer": {"use": "gone", "anything": 1}}
     assert jsonschema.Draft202012Validator(made).is_valid(data)
+
+
+def test_an_options_class_that_is_none_of_attrs_is_named_and_spoils_nothing():
+    broken = SimpleNamespace(__name__="half_broken", MAZE_PLUGIN_API=1)
+    options = f"{__name__}:DataclassOptions"
+    broken.maze_trainers = hookimpl(lambda: [TrainerComponent(name="odd", target="toy_targets:build", options=options)])
+    kernel = Kernel.of(broken, toy_plugin)
+    assert "no class of attrs" in json.dumps(schema(kernel))
+    assert describe(kernel, "trainer", "toy").options
+    with pytest.raises(PluginError) as caught:
+        describe(kernel, "trainer", "odd")
+    assert "DataclassOptions" in caught.value.what
+    assert caught.value.owner == "half_broken (trainer 'odd')"
+
+
+@dataclasses.dataclass(frozen=True)
+class DataclassOptions:
+    bound: int = 1
 
 
 def every_place(data, path=()):

@@ -9,7 +9,9 @@ import sys
 import pytest
 
 from maze_kernel.components import load_attribute
-from maze_kernel.errors import PluginError
+from maze_kernel.config.load import select
+from maze_kernel.config.resolved import plain
+from maze_kernel.errors import MazeError, PluginError
 from maze_kernel.loader import Kernel
 
 SOURCE = """
@@ -98,6 +100,40 @@ def test_a_worker_process_resolves_the_target_and_unpickles_the_class(tmp_path, 
     with multiprocessing.get_context(method).Pool(1) as pool:
         assert pool.apply(load_attribute, (target,)).factor == 3.0
         assert pool.apply(getattr, (shipped, "factor")) == 3.0
+
+
+LATE = """
+from __future__ import annotations
+from typing import TYPE_CHECKING
+import attrs
+from maze_kernel import hookimpl
+from maze_kernel.components import WrapperComponent
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MAZE_PLUGIN_API = 1
+
+@attrs.frozen(kw_only=True)
+class Options:
+    factors: Sequence[float] = (0.5, 1.0)
+
+@hookimpl
+def maze_wrappers():
+    yield WrapperComponent(name="late", target="late:Options", options="late:Options")
+"""
+
+
+def test_options_whose_annotations_mean_nothing_at_run_time_are_written_out(tmp_path):
+    (tmp_path / "late.py").write_text(LATE)
+    kernel = Kernel.installed(load=[tmp_path / "late.py"], report=False)
+    assert plain(select(kernel, "wrapper", {"use": "late"})) == {"use": "late", "factors": [0.5, 1.0]}
+
+
+def test_an_options_class_of_a_file_is_called_by_the_files_stem(tmp_path):
+    (tmp_path / "late.py").write_text(LATE.replace("@attrs.frozen(kw_only=True)", ""))
+    kernel = Kernel.installed(load=[tmp_path / "late.py"], report=False)
+    with pytest.raises(MazeError, match="the options class 'late:Options' is no class of attrs"):
+        select(kernel, "wrapper", {"use": "late"})
 
 
 def test_a_file_that_is_missing_or_broken_is_contained(tmp_path, capfd):

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import attrs
 
-from maze_kernel.catalog import fold
-from maze_kernel.components import COMPONENT_TYPES, CommandComponent, PresetComponent, load_attribute
+from maze_kernel.components import COMPONENT_TYPES, CommandComponent, PresetComponent, fold, load_attribute
 from maze_kernel.config import fields as f
 from maze_kernel.config.bounds import schema_by
 from maze_kernel.config.choices import IMPORT_PATH, Choices, fields_of_entry

@@ -45,24 +45,22 @@ def _converter() -> Converter:
     """From attrs classes to tables; never changed after it is made."""
     from cattrs import Converter
 
-    converter = Converter(unstruct_collection_overrides={tuple: list}, use_alias=True)
+    converter = Converter(unstruct_collection_overrides={tuple: list})
     converter.register_unstructure_hook(PurePath, str)
+    converter.register_unstructure_hook_func(attrs.has, partial(_table, converter))
     converter.register_unstructure_hook(
         Selection, lambda selection: {"use": selection.use, **converter.unstructure(selection.options)}
     )
-    converter.register_unstructure_hook_func(_is_inline, partial(_inline_table, converter))
     return converter
 
 
-def _is_inline(kind: Any) -> bool:
-    return attrs.has(kind) and inline_field(fields_of_class(kind)) is not None
-
-
-def _inline_table(converter: Converter, table: Any) -> dict[str, Any]:
+def _table(converter: Converter, table: Any) -> dict[str, Any]:
+    """An instance of an options class; cattrs itself would need every annotation to mean something at run time."""
     fields = fields_of_class(type(table))
     data = {field.name: converter.unstructure(getattr(table, field.attribute.name)) for field in fields.fields}
     inline = inline_field(fields)
-    assert inline is not None
+    if inline is None:
+        return data
     selected = getattr(table, inline.attribute.name)
     if selected is None:
         return {**data, inline.name: inline.inline}

@@ -37,6 +37,13 @@ def path_of(name: str) -> Path | None:
         return None
 
 
+def show_target(target: str) -> str:
+    """A target as a record names it: in a plugin file by the stem of that, not by its module."""
+    module, _, attribute = target.partition(":")
+    file = path_of(module)
+    return target if file is None else f"{file.stem}:{attribute}"
+
+
 class PluginFileFinder:
     """Finds modules named by `module_name` and nothing else."""
 
