@@ -1,5 +1,6 @@
 """Exit codes, and what the user sees when a command ends early."""
 
+import importlib
 import io
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from maze_kernel.cli import guard
 from maze_kernel.errors import ComponentError, EnvError, ExperimentError, Location, RequestError, WorkerError
+from maze_kernel.plugin_files import module_name
 
 
 def invoke(function, *arguments):
@@ -50,6 +52,16 @@ def test_foreign_exceptions_show_traceback_and_phase():
     assert "ZeroDivisionError: boom" in done.stderr
     assert done.stderr.rstrip().splitlines()[-1].startswith("error: ZeroDivisionError in ")
     assert done.stderr.rstrip().endswith("during maze test")
+
+
+@pytest.mark.parametrize("as_plugin", [True, False])
+def test_an_exception_in_a_file_of_the_user_names_that_file(tmp_path, monkeypatch, as_plugin):
+    file = tmp_path / "my_parts.py"
+    file.write_text("import json\ndef fail():\n    json.loads('no')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module(module_name(file) if as_plugin else "my_parts")
+    done = invoke(lambda: module.fail())
+    assert done.stderr.rstrip().endswith(f"error: JSONDecodeError in {file}, fail during maze test")
 
 
 def test_an_exception_inside_a_component_shows_its_traceback_plugin_and_phase():

@@ -6,10 +6,12 @@ from. A reader that closes the pipe (`maze list-plugins | head -1`) is no failur
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
 import sys
+import sysconfig
 import traceback as tracebacks
 from collections.abc import Callable
 from types import FrameType
@@ -18,6 +20,8 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EnvError, ExperimentError, MazeError
+from maze_kernel.loader import find_plugins
+from maze_kernel.plugin_files import path_of
 
 TRACEBACK = inspect.Parameter(
     "traceback",
@@ -133,31 +137,37 @@ def _style(line: str) -> str:
 
 
 def _origin(error: BaseException) -> str:
-    """Where a foreign exception came from: the distribution and the function of the innermost frame that is a plugin's.
+    """Where a foreign exception came from: the innermost frame that is a plugin's or the user's own.
 
-    Frames of the standard library and of numerical libraries say little; the innermost one that belongs to a
-    distribution with a `maze.plugins` entry point is named, else the innermost of the kernel, else the last.
+    Frames of the standard library and of libraries say little. A plugin is a distribution with a `maze.plugins` entry
+    point; where there is no such frame, the innermost of the kernel is named, else the last.
     """
     frames = [frame for frame, _ in tracebacks.walk_tb(error.__traceback__)]
-    owners = _plugin_packages()
+    owners = {source.value.partition(":")[0].partition(".")[0]: source for source in find_plugins()}
     for frame in reversed(frames):
         package = _module(frame).partition(".")[0]
+        if _is_users(frame, package):
+            return f"{frame.f_code.co_filename}, {frame.f_code.co_qualname}"
         if package in owners and package != "maze_kernel":
-            return f"plugin {owners[package]}, {_place(frame)}"
+            return f"plugin {owners[package].distribution} {owners[package].version}, {_place(frame)}"
     for frame in reversed(frames):
         if _module(frame).startswith("maze_kernel"):
             return _place(frame)
     return _place(frames[-1]) if frames else "an unknown place"
 
 
-def _plugin_packages() -> dict[str, str]:
-    from importlib.metadata import entry_points
+def _is_users(frame: FrameType, package: str) -> bool:
+    """Whether a frame is of a plugin file, or of a module that is neither installed nor Python's."""
+    from importlib import metadata  # only errors need it
 
-    return {
-        point.value.partition(":")[0].partition(".")[0]: f"{point.dist.name} {point.dist.version}"
-        for point in entry_points(group="maze.plugins")
-        if point.dist is not None
-    }
+    file = frame.f_code.co_filename
+    if path_of(_module(frame)) is not None:
+        return True
+    if file.startswith(("<", sysconfig.get_path("stdlib"))) or "site-packages" in file or "dist-packages" in file:
+        return False
+    with contextlib.suppress(metadata.PackageNotFoundError, ValueError):
+        return not metadata.version(package)
+    return True
 
 
 def _module(frame: FrameType) -> str:
