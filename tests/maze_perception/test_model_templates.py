@@ -394,6 +394,27 @@ def test_distributions_are_chosen_by_space_then_by_head(make_model):
     assert type(heads["first"]).__name__ == "DiagonalGaussian"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"distributions": [{"use": "beta", "action": "forse"}]}, {"action_frequencies": {"forse": [0.5, 0.5]}}],
+)
+@pytest.mark.parametrize("table", [{"use": "auto"}, CONCAT])
+def test_a_head_that_no_policy_key_has_is_refused(make_model, table, options):
+    with pytest.raises(RequestError, match="names the action head 'forse', which does not exist") as caught:
+        make_model(flat({"observation": VECTOR}, MIXED_ACTION), {**table, **options})
+    assert caught.value.nearest[0] == "force"
+
+
+def test_a_head_of_one_policy_key_may_be_named_for_all(make_model):
+    structured = StructuredSpaces(
+        observation={key: spaces.Dict(x=VECTOR) for key in "ab"},
+        action={"a": spaces.Dict(go=DISCRETE), "b": spaces.Dict(push=spaces.Box(-1.0, 1.0, (2,)))},
+        agent_counts={"a": 1, "b": 1},
+    )
+    named = {"distributions": [{"use": "beta", "action": "push"}], "action_frequencies": {"go": [0.2, 0.3, 0.5]}}
+    assert make_model(structured, {"use": "auto", **named}).distributions["b"].heads["push"]
+
+
 def test_several_policy_keys_have_networks_of_their_own(make_model):
     structured = StructuredSpaces(
         observation={"select": spaces.Dict(x=VECTOR), "cut.it": spaces.Dict(y=spaces.Discrete(4))},

@@ -18,7 +18,7 @@ from maze_perception.blocks.dense import LinearOutput
 from maze_perception.blocks.general import ActionMasking
 from maze_perception.graph import GraphBuilder
 from maze_perception.inference import InferenceBlock
-from maze_perception.models.head_bias import head_biases
+from maze_perception.models.head_bias import check_heads, head_biases
 from maze_perception.models.masks import action_distributions, find_masks
 from maze_perception.options import LinearOutputOptions
 from maze_runtime.models.action_distribution import ProductDistribution
@@ -96,6 +96,7 @@ def assemble(context: ModelContext, template: Template, rules: Iterable[Distribu
     """The actor-critic of a template; its initial weights depend on `context.seed` only."""
     spaces_ = context.spaces
     distributions = action_distributions(context, rules)
+    check_heads(spaces_, template.action_frequencies)
     n_agents = _separate_agents(spaces_, template.separate_agent_nets)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(context.seed)

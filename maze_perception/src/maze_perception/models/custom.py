@@ -31,7 +31,7 @@ from maze_perception.models.assembly import (
     twin_q_networks,
 )
 from maze_perception.models.auto import AutoTemplate, check_sequences, chosen_for
-from maze_perception.models.head_bias import head_biases
+from maze_perception.models.head_bias import check_heads, head_biases
 from maze_perception.models.masks import action_distributions
 from maze_perception.models.user_network import UserNetwork
 from maze_perception.options import AutoOptions, CustomOptions, DefaultStackOptions, NetworkOptions
@@ -53,6 +53,7 @@ def make_custom_model(context: ModelContext, options: CustomOptions) -> Structur
     _check_keys(spaces_.policy_keys, options)
     check_sequences(context, options.default.sequences)
     distributions = action_distributions(context, options.distributions)
+    check_heads(spaces_, options.default.action_frequencies)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(context.seed)
         networks = {key: _key_networks(context, options, key, own) for key, own in distributions.items()}

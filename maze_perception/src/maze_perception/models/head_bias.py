@@ -10,7 +10,9 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.errors import RequestError
+from maze_perception.models.masks import require_head
 
 
 def head_biases(action: spaces.Dict, frequencies: Mapping[str, Sequence[float]]) -> dict[str, Tensor]:
@@ -29,6 +31,16 @@ def head_biases(action: spaces.Dict, frequencies: Mapping[str, Sequence[float]])
         for head, space in action.spaces.items()
         if head in frequencies
     }
+
+
+def check_heads(spaces_: StructuredSpaces, frequencies: Mapping[str, Sequence[float]]) -> None:
+    """Refuse frequencies of a head that no policy key has.
+
+    Raises:
+        RequestError: names the head, and those that are spelt like it.
+    """
+    for head in frequencies:
+        require_head(spaces_, head, "[model] action_frequencies")
 
 
 def head_bias(head: str, space: spaces.Space[Any], frequencies: Sequence[float]) -> Tensor:

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from maze_kernel.catalog import nearest
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import ModelContext
-from maze_kernel.errors import SpaceError
+from maze_kernel.errors import Location, RequestError, SpaceError
 from maze_runtime.models.action_distribution import ProductDistribution, make_action_distribution
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masked_choices import n_choices, require_obeys_masks
@@ -47,10 +47,14 @@ def action_distributions(
     """The distributions of all policy keys.
 
     Raises:
+        RequestError: a rule names a head that no policy key has.
         SpaceError: an observation looks like the mask of a head and has the name of none, or has an @ in its name, or
             the distribution of a masked head does not obey it; and what `make_action_distribution` raises.
     """
     spaces_, rules = context.spaces, tuple(rules)
+    for rule in rules:
+        if rule.action is not None:
+            require_head(spaces_, rule.action, "[[model.distributions]]", rule.use.location)
     _refuse_at_signs(spaces_)
     _refuse_misspelt_masks(spaces_)
     made = {key: make_action_distribution(space, context.catalog, rules) for key, space in spaces_.action.items()}
@@ -58,6 +62,24 @@ def action_distributions(
         for head in find_masks(spaces_.observation[key], space):
             require_obeys_masks(head, space[head], made[key].heads[head])
     return made
+
+
+def require_head(spaces_: StructuredSpaces, head: str, table: str, location: Location | None = None) -> None:
+    """Refuse a table that names an action head which no policy key has.
+
+    Raises:
+        RequestError: with the nearest names.
+    """
+    heads = sorted({name for action in spaces_.action.values() for name in action.spaces})
+    if head not in heads:
+        near = nearest(head, heads)
+        raise RequestError(
+            f"{table} names the action head {head!r}, which does not exist",
+            location=location,
+            expected=None if near else f"one of {', '.join(heads)}",
+            nearest=near,
+            owner=OWNER,
+        )
 
 
 def _refuse_at_signs(spaces_: StructuredSpaces) -> None:
