@@ -73,7 +73,7 @@ class Catalog:
     def names_plugin(self, use: str) -> bool:
         """Whether `use` is written "plugin:name" with a plugin that was found, and so is no import path."""
         prefix, colon, _ = use.partition(":")
-        return bool(colon) and any(_is_called(plugin, prefix) for plugin in self.plugins)
+        return bool(colon) and any(is_called(plugin, prefix) for plugin in self.plugins)
 
     def find(self, kind: str, use: str, *, location: Location | None = None) -> CatalogEntry:
         """The component called `use`: "ppo", or "maze-ppo:ppo" to say whose.
@@ -93,7 +93,7 @@ class Catalog:
         """What `use` may mean among the components of one kind, or of all."""
         prefix, colon, name = use.rpartition(":")
         entries = [entry for entry in self.entries(kind) if entry.component.name == name]
-        return [entry for entry in entries if _is_called(entry.plugin, prefix)] if colon else entries
+        return [entry for entry in entries if is_called(entry.plugin, prefix)] if colon else entries
 
     def options_class(self, entry: CatalogEntry) -> type | None:
         """The attrs class of a component's options; None where its target's keyword-only parameters are the options.
@@ -166,14 +166,15 @@ class Catalog:
 
     def _missing(self, kind: str, use: str, location: Location | None) -> PluginError:
         prefix = use.rpartition(":")[0]
-        owners = [plugin for plugin in self.plugins if prefix and _is_called(plugin, prefix)]
+        owners = [plugin for plugin in self.plugins if prefix and is_called(plugin, prefix)]
         for plugin in owners:
             if plugin.status != "active":
+                take_out = f"take {plugin.name!r} out of `[plugins] disable`"
                 return PluginError(
                     f"{kind} {use!r} is not available: {_excuse(plugin)}",
                     location=location,
                     owner=str(plugin),
-                    help=_remedy(plugin),
+                    help=take_out if plugin.status == "disabled" else f"repair {plugin}, or select another component",
                 )
         names = [entry.qualified_name if prefix else entry.component.name for entry in self.entries(kind)]
         near = nearest(use, names)
@@ -276,15 +277,17 @@ def _collision(entries: list[CatalogEntry], location: Location | None) -> Plugin
         entry.qualified_name if len(plugin_names) == len(entries) else f"{entry.plugin.distribution}:{name}"
         for entry in entries
     ]
+    written = "maze {}" if kind == "command" else "use = {!r}"
     return PluginError(
         f"{len(entries)} plugins provide a {kind} called {name!r}, so none of them is chosen",
         location=location,
         received=", ".join(str(entry.plugin) for entry in entries),
-        help=f"say whose: use = {' or '.join(repr(spelling) for spelling in spellings)}",
+        help=f"say whose: {' or '.join(map(written.format, spellings))}",
     )
 
 
-def _is_called(plugin: PluginRecord, name: str) -> bool:
+def is_called(plugin: PluginRecord, name: str) -> bool:
+    """Whether a name is, in any spelling, that of a plugin or of its distribution."""
     return fold(name) in (fold(plugin.name), fold(plugin.distribution))
 
 
@@ -292,9 +295,3 @@ def _excuse(plugin: PluginRecord) -> str:
     if plugin.status == "disabled":
         return f"plugin {plugin.name} is disabled"
     return f"plugin {plugin.name} failed to load: {plugin.cause}"
-
-
-def _remedy(plugin: PluginRecord) -> str:
-    if plugin.status == "disabled":
-        return f"take {plugin.name!r} out of `[plugins] disable`"
-    return f"repair or reinstall {plugin}, or select another component"

@@ -76,4 +76,5 @@ def test_two_plugins_with_one_command_are_told_apart():
     done = CliRunner().invoke(app, ["check", "x.toml"])
     assert done.exit_code == 2
     assert "2 plugins provide a command called 'check'" in done.stderr
+    assert "say whose: maze Others:check or maze maze_kernel.builtin:check" in done.stderr
     assert "Others:check" in CliRunner().invoke(app, ["--help"]).stdout

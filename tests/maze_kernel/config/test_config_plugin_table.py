@@ -1,12 +1,13 @@
 """`[plugins]`: require, disable and load."""
 
 import textwrap
+import warnings
 
 import pytest
 
 from maze_kernel.catalog import PluginRecord
 from maze_kernel.config import load_experiment
-from maze_kernel.errors import ExperimentError
+from maze_kernel.errors import ExperimentError, MazeWarning
 from maze_kernel.loader import Kernel
 
 
@@ -90,10 +91,20 @@ def test_a_disabled_plugin_is_named(tmp_path):
     assert "my_plugin" in problems[0].help
 
 
+@pytest.mark.parametrize(("name", "hint"), [("toy_plugin", None), ("Toy-Plugin", None), ("toy_plugin2", "toy_plugin")])
+def test_a_name_to_disable_that_no_plugin_has_is_warned_of(load, minimal, name, hint):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert load(f'{minimal}\n[plugins]\ndisable = ["{name}"]\n').experiment.plugins.disable == (name,)
+    said = [str(warning.message) for warning in caught if warning.category is MazeWarning]
+    wanted = [f"[plugins] disable names {name}, which is not installed; did you mean {hint}?"]
+    assert said == (wanted if hint else [])
+
+
 REQUIRED = {
     "toy_plugin": None,
     "toy-plugin >=0": None,
-    "nowhere >=1": "this experiment requires nowhere, which is not installed",
+    "nowhere >=1": "this experiment requires nowhere, and no plugin of that name is installed",
     ">=3": '">=3" does not name a distribution',
     "a b c": '"a b c" does not name a distribution',
 }

@@ -43,7 +43,7 @@ def test_of_two_different_ones_neither_wins_and_both_spellings_are_offered():
         kernel.catalog.find("wrapper", "w")
     assert "maze-one" in error.value.received
     assert "maze-two" in error.value.received
-    assert "'maze-one:w' or 'maze-two:w'" in error.value.help
+    assert "use = 'maze-one:w' or use = 'maze-two:w'" in error.value.help
     assert kernel.catalog.find("wrapper", "maze-two:w").component.target == "b:B"
 
 

@@ -79,9 +79,9 @@ class PluginOptions:
     """Which plugins this experiment needs or leaves out."""
 
     require: tuple[str, ...] = ()
-    """Distributions that must be installed, with a version range if wanted: "maze-ppo >=0.1,<0.2"."""
+    """Distributions with plugins that must be installed, with a version range if wanted: "maze-ppo >=0.1,<0.2"."""
     disable: tuple[str, ...] = ()
-    """Plugins not to load."""
+    """Plugins not to load; of a name that no plugin has, the run warns."""
     load: tuple[str, ...] = ()
     """Python files beside this one that are loaded as plugins; no packaging needed."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_kernel.catalog import nearest
+from maze_kernel.catalog import is_called, nearest
 from maze_kernel.config.choices import KERNEL_OWNER
 from maze_kernel.config.experiment import PluginOptions
 from maze_kernel.config.fields import fields_of_class
@@ -15,13 +16,12 @@ from maze_kernel.config.problems import Problems
 from maze_kernel.config.reading import INVALID, Reader, Scope
 from maze_kernel.config.source import files_beside
 from maze_kernel.config.structure import structure
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import MazeWarning, RequestError
 
 if TYPE_CHECKING:
     from maze_kernel.loader import Kernel
 
 _STATUS = {"failed": "failed to load", "disabled": "is disabled"}
-_HELP = "maze list-plugins shows what is installed"
 
 
 def read_plugin_table(data: Mapping[str, Any], problems: Problems) -> PluginOptions:
@@ -75,7 +75,12 @@ def plugin_files(plugins: PluginOptions, folder: Path | None, problems: Problems
 
 
 def check_required(plugins: PluginOptions, kernel: Kernel, problems: Problems) -> None:
-    """Every distribution of `require` is installed, loaded, and of a version in its range."""
+    """Every distribution of `require` is installed, loaded, and of a version in its range; warns of unknown others."""
+    for name in plugins.disable:
+        if not any(is_called(record, name) for record in kernel.plugins):
+            near = nearest(name, [record.name for record in kernel.plugins])
+            hint = f"; did you mean {', '.join(near)}?" if near else ""
+            warnings.warn(f"[plugins] disable names {name}, which is not installed{hint}", MazeWarning, stacklevel=2)
     for index, text in enumerate(plugins.require):
         path: KeyPath = ("plugins", "require", index)
         try:
@@ -87,7 +92,6 @@ def check_required(plugins: PluginOptions, kernel: Kernel, problems: Problems) -
 
 def _check_requirement(text: str, kernel: Kernel) -> None:
     from packaging.requirements import InvalidRequirement, Requirement
-    from packaging.utils import canonicalize_name
 
     try:
         requirement = Requirement(text)
@@ -99,16 +103,15 @@ def _check_requirement(text: str, kernel: Kernel) -> None:
             owner=KERNEL_OWNER,
             help="write the range as in a requirements file",
         ) from None
-    wanted = canonicalize_name(requirement.name)
-    records = [r for r in kernel.plugins if wanted in (canonicalize_name(r.distribution), canonicalize_name(r.name))]
+    records = [record for record in kernel.plugins if is_called(record, requirement.name)]
     if not records:
         names = {record.distribution for record in kernel.plugins}
         raise RequestError(
-            f"this experiment requires {requirement.name}, which is not installed",
+            f"this experiment requires {requirement.name}, and no plugin of that name is installed",
             expected=text,
             owner=KERNEL_OWNER,
             nearest=nearest(requirement.name, sorted(names)),
-            help=f'pip install "{text}"',
+            help=f'pip install "{text}" if it is a plugin; other packages are not looked for',
         )
     record = records[0]
     if record.status != "active":
@@ -116,7 +119,7 @@ def _check_requirement(text: str, kernel: Kernel) -> None:
             f"this experiment requires {requirement.name}, which {_STATUS[record.status]}",
             received=record.cause,
             owner=f"{record.distribution} {record.version}",
-            help=_HELP,
+            help="maze list-plugins shows what is installed",
         )
     if record.version and not requirement.specifier.contains(record.version, prereleases=True):
         raise RequestError(
