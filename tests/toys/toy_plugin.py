@@ -6,6 +6,7 @@ Loaded as a plugin file, so that it exists in worker processes and in runs of th
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -42,6 +43,8 @@ def maze_trainers():
 @hookimpl
 def maze_loggers():
     yield LoggerComponent(name="broken-logger", target="toy_plugin:BrokenLogger")
+    yield LoggerComponent(name="leaving-logger", target="toy_plugin:LeavingLogger")
+    yield LoggerComponent(name="mute-logger", target="toy_plugin:MuteLogger")
 
 
 @hookimpl
@@ -200,3 +203,16 @@ class BrokenLogger:
 
     def write(self, record):
         raise OSError("no space left for statistics")
+
+
+class LeavingLogger:
+    def __init__(self, context):
+        pass
+
+    def write(self, record):
+        sys.exit("enough of it")
+
+
+class MuteLogger:
+    def __init__(self, context):
+        pass

@@ -242,7 +242,7 @@ def _call(target: Any, owner: str, phase: str, /, *args: Any, **options: Any) ->
     except MazeError as error:
         error.owner = error.owner or owner
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ComponentError(f"{phase} failed: {type(error).__name__}: {error}", phase=phase, owner=owner) from error
 
 

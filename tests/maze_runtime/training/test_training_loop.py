@@ -206,12 +206,15 @@ def test_the_batch_that_was_not_finite_is_kept(toy):
     assert str(path) in caught.value.help
 
 
-def test_a_broken_logger_cannot_stop_a_run(toy):
-    tables = {"loggers": [{"use": "broken-logger"}, {"use": "csv"}]}
+@pytest.mark.parametrize(
+    ("use", "said"), [("broken-logger", "no space left for statistics"), ("leaving-logger", "SystemExit: enough of it")]
+)
+def test_a_broken_logger_cannot_stop_a_run(toy, use, said):
+    tables = {"loggers": [{"use": use}, {"use": "csv"}]}
     result = toy.train("a", "trainer.n_epochs=3", tables=tables)
     log = (result.run_dir / "log.txt").read_text()
-    assert log.count("BrokenLogger failed in write") == 1
-    assert "no space left for statistics" in log
+    assert log.count("Logger failed in write") == 1
+    assert said in log
     assert {epoch for epoch, *_ in rows(result.run_dir, "train")} == {1, 2, 3}
 
 
@@ -242,6 +245,11 @@ def test_a_resume_that_cannot_be_noted_is_refused_in_words(toy, monkeypatch):
     assert "free some disk space" in caught.value.help
     assert (run_dir / "run.json").read_bytes() == record
     assert toy.resume("a", "trainer.n_epochs=4").epochs == 4
+
+
+def test_a_logger_that_cannot_write_is_refused(toy):
+    with pytest.raises(RequestError, match="logger 'mute-logger' has no method `write`"):
+        toy.train("a", tables={"loggers": [{"use": "mute-logger"}]})
 
 
 def test_an_occupied_directory_is_refused(toy):

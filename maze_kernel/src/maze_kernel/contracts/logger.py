@@ -1,7 +1,7 @@
 """What a logger plugin receives: the statistics of each epoch, progress in between, and the outcome.
 
-All methods but `write` are optional. A logger that raises is warned about once and left out; training goes on. One that
-raises in `networks` misses only those.
+All methods but `write` are optional. A logger that raises, or calls `sys.exit`, is warned about once and left out;
+training goes on. One that raises in `networks` misses only those.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.rollout.batch_notes import HasNotes
 from maze_runtime.run.batch_factory import BatchFactory, native_form, wrap_batch
 from maze_runtime.run.env_factory import EnvFactory, adapters_of, is_transform
+from maze_runtime.run.fan_out import writing
 from maze_runtime.run.placing import placed
 from maze_runtime.run.pools import make_pool, with_count
 from maze_runtime.run.seeding import SeedTree
@@ -332,6 +333,9 @@ class Assembly:
 
         Returns:
             The loggers, and the names of those that could not be built because a file was refused, with the reason.
+
+        Raises:
+            RequestError: one cannot write.
         """
         selections: Sequence[Selection] = self.experiment.loggers
         if not selections:
@@ -341,7 +345,7 @@ class Assembly:
         refused: dict[str, OSError] = {}
         for selection in selections:
             try:
-                loggers.append(self.kernel.catalog.build(selection, context))
+                loggers.append(writing(self.kernel.catalog.build(selection, context), selection))
             except ComponentError as error:
                 if not isinstance(error.__cause__, OSError):
                     raise

@@ -9,8 +9,28 @@ from typing import Any
 
 from maze_kernel.contracts.logger import EpochRecord, Logger, Outcome, Progress
 from maze_kernel.contracts.networks import NetworkGraph
+from maze_kernel.errors import RequestError
+from maze_kernel.selection import Selection
 
 _PROGRESS_INTERVAL_SECONDS = 0.1
+
+
+def writing(logger: Any, selection: Selection) -> Logger:
+    """The logger, if it can write.
+
+    Raises:
+        RequestError: it has no method `write`, the only one that every logger needs.
+    """
+    if not callable(getattr(logger, "write", None)):
+        raise RequestError(
+            f"logger {selection.use!r} has no method `write`, so statistics would be lost",
+            location=selection.location,
+            received=type(logger).__qualname__,
+            expected="write(record), called with the EpochRecord of every epoch",
+            owner=selection.owner,
+            help="correct its class, or take it out of [[loggers]]",
+        )
+    return logger  # type: ignore[no-any-return]
 
 
 class FanOut:
@@ -83,7 +103,7 @@ class FanOut:
                 continue
             try:
                 function(argument)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self._count(type(logger).__name__)
                 if leave_out:
                     self._loggers.remove(logger)
