@@ -128,6 +128,12 @@ def hooks_page() -> str:
     pages = [
         "# Hooks\n",
         "What a plugin can provide. Each hook takes no argument and returns an iterable of records.\n",
+        "The examples are one module, `my_plugin.py`, that begins so:\n",
+        "```python\nimport maze_kernel.components as c\nfrom maze_kernel import hookimpl\n\nMAZE_PLUGIN_API = 1\n```\n",
+        "Those of `maze_distributions`, `maze_trainers` and `maze_models` are outlines: they load, and would not "
+        "train. [Write a distribution](../how-to/write-a-distribution.md) and [write a trainer]"
+        "(../how-to/write-a-trainer.md) have whole ones; before you write a model, see "
+        "[use a network of your own](../how-to/use-a-network-of-your-own.md).\n",
     ]
     for name, hook in vars(MazeHooks).items():
         if name.startswith("maze_"):

@@ -3,9 +3,9 @@
 A plugin is a module named by an entry point in the group `maze.plugins`. It states the plugin API it was written
 for and implements any of the hooks below; each takes no argument and returns an iterable of component records.
 
-Every hook below has a working example; it is written as one module `my_plugin` for brevity, with `c` for
-`maze_kernel.components`. In earnest only targets name modules that need torch or gymnasium: every `maze` command
-imports this one and that of the options classes.
+Every hook below has an example, that of trainers, models and distributions in outline; it is written as one module
+`my_plugin` for brevity, with `c` for `maze_kernel.components`. In earnest only targets name modules that need torch or
+gymnasium: every `maze` command imports this one and that of the options classes.
 """
 
 from __future__ import annotations

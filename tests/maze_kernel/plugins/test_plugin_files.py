@@ -163,6 +163,16 @@ def test_the_help_of_a_wrong_option_names_a_command_that_shows_the_options(tmp_p
     assert "4.0" in shown.stdout
 
 
+def test_a_file_that_imports_its_neighbour_is_described(tmp_path, maze, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "neighbour_of_mine.py").write_text("FACTOR = 0.5\n")
+    source = SOURCE.replace("import attrs", "import attrs, neighbour_of_mine", 1).format(factor=0.5)
+    (tmp_path / "my_wrappers.py").write_text(source)
+    done = maze("describe", "wrapper", "mine", "--load", str(tmp_path / "my_wrappers.py"))
+    assert done.exit_code == 0, done.stderr
+    assert "factor" in done.stdout
+
+
 def test_a_class_in_the_working_directory_is_described(tmp_path, maze, monkeypatch):
     (tmp_path / "beside_the_file.py").write_text("class Thing:\n    def __init__(self, env, *, width: int = 7): ...\n")
     monkeypatch.chdir(tmp_path)

@@ -32,8 +32,9 @@ def describe(
     """Describe a component and its options, or the networks of an experiment as Mermaid text."""
     from maze_kernel.loader import Kernel
 
+    folders = [Path.cwd(), *(file.resolve().parent for file in load or ())]
+    sys.path += dict.fromkeys(map(str, folders))  # last, so that they hide nothing
     kernel = Kernel.installed(load=load or ())
-    sys.path.append(str(Path.cwd()))  # last, so that it hides nothing
     if kind == "model" and name is not None and (name.endswith(".toml") or Path(name).is_file()):
         show_networks = kernel.catalog.load(find_command(kernel.catalog, "networks"))
         show_networks(Path(name), as_json=as_json)
