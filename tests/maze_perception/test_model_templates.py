@@ -550,6 +550,13 @@ def test_wrong_inputs_say_what_is_wrong(make_model, inputs, words):
         assert word in caught.value.render()
 
 
+def test_a_mask_of_an_action_in_inputs_is_said_to_be_one(make_model):
+    structured = flat({"x": VECTOR, "action_mask": spaces.MultiBinary(3)}, {"action": DISCRETE})
+    table = {"use": "concat", "inputs": {"both": ["x", "action_mask"]}, "blocks": {"both": {"use": "concatenation"}}}
+    with pytest.raises(RequestError, match="'action_mask', the mask of the action head 'action'"):
+        make_model(structured, table)
+
+
 def test_wired_observations_reach_q_networks_through_hidden(kernel):
     structured = flat(WIRED_SPACES, {"action": VECTOR})
     context = ModelContext(spaces=structured, catalog=kernel.catalog, critic="state-action")

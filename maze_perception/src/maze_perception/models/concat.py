@@ -9,14 +9,14 @@ from typing import Any
 import attrs
 from gymnasium import spaces
 
-from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import ModelContext
 from maze_kernel.errors import RequestError
 from maze_kernel.selection import Selection
 from maze_perception.blocks.combining import RepeatToMatch
 from maze_perception.blocks.general import Concatenation
 from maze_perception.graph import BuildBlock, GraphBuilder
-from maze_perception.models.assembly import assemble
+from maze_perception.models.assembly import assemble, find_inputs
 from maze_perception.models.precision import with_precision
 from maze_perception.models.wiring import add_wired, check_wiring, wired_observations
 from maze_perception.options import ConcatenationOptions, ConcatOptions, RepeatToMatchOptions
@@ -292,10 +292,25 @@ def _check_names(context: ModelContext, options: ConcatOptions) -> None:
                 help='add a table [model.blocks.feature] with use = "dense"',
             )
         check_wiring(own.inputs, own.blocks, {name for space in spaces_.values() for name in space.spaces})
+        _refuse_masks(own, context.spaces)
     blocks = {block for key in context.spaces.policy_keys for block in options_of(options, key).blocks}
     for block in options.critic.blocks:
         if block not in blocks:
             raise _unknown(f"[model.critic.blocks] names the block {block!r}", blocks)
+
+
+def _refuse_masks(options: ConcatOptions, spaces_: StructuredSpaces) -> None:
+    """Refuse `[model.inputs]` that name the mask of an action head, which goes to the logits alone."""
+    inputs = [find_inputs(spaces_.observation[key], action) for key, action in spaces_.action.items()]
+    read = {name for _, features, _ in inputs for name in features}
+    for head, mask in ((head, mask) for masks, _, _ in inputs for head, mask in masks.items()):
+        if mask in wired_observations(options.inputs) - read:
+            raise RequestError(
+                f"[model.inputs] names {mask!r}, the mask of the action head {head!r}, which networks do not read",
+                expected=f"some of {', '.join(sorted(read))}",
+                owner="maze-perception",
+                help="take it out; a copy of it under another name can be read",
+            )
 
 
 def _check_modalities(
