@@ -8,13 +8,14 @@ from maze_kernel.contracts.env import Action, Observation, PolicyKey, Structured
 from maze_runtime.env.wrapper import EnvWrapper
 from maze_wrappers.counted_lives import number_in
 from maze_wrappers.given_actions import copied, given_actions
+from maze_wrappers.left_out import leave_out
 from maze_wrappers.options import FirstActionsOptions
 
 _OWNER = "maze-wrappers: first-actions"
 
 
 class FirstActions(EnvWrapper):
-    """Takes the given actions after every reset; they are no part of the episode.
+    """Takes the given actions after every reset; they are no part of the episode, nor are their events.
 
     Should the episode end meanwhile, the environment is reset again and goes on with the next of them. With `key` it
     takes them after each lost life as well; there they belong to the step that lost it, their rewards to its reward.
@@ -36,6 +37,7 @@ class FirstActions(EnvWrapper):
         observation, info = self.env.reset(seed=seed, options=options)
         for actions in self._actions:
             observation, _, terminated, truncated, info = self.env.step(self._chosen(actions))
+            leave_out(self.env)
             if terminated or truncated:
                 observation, info = self.env.reset(options=options)
         self._lives = self._lives_in(info)

@@ -15,6 +15,7 @@ from maze_runtime.env.single import batch_of_one
 from maze_runtime.env.wrapper import EnvWrapper
 from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_wrappers.given_actions import copied, given_actions
+from maze_wrappers.left_out import leave_out
 from maze_wrappers.options import RandomResetOptions
 
 MOST_EPISODES = 1000
@@ -22,7 +23,7 @@ MOST_EPISODES = 1000
 
 
 class RandomReset(EnvWrapper):
-    """Takes a random number of random flat steps after every reset, which are no part of the episode.
+    """Takes a random number of random flat steps after every reset, which are no part of the episode, nor are events.
 
     Masks are respected. With `noop` that action is taken in place of random ones. Should the episode end meanwhile, the
     environment is reset again and skipping begins anew.
@@ -54,6 +55,8 @@ class RandomReset(EnvWrapper):
         while left:
             observation, ended, info = self._skip(observation)
             left -= self.env.is_flat_step_end()
+            if ended or left == 0:
+                leave_out(self.env)
             if ended:
                 n_episodes += 1
                 if n_episodes == MOST_EPISODES:

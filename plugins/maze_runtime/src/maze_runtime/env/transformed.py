@@ -41,14 +41,14 @@ class TransformedEnv(EnvWrapper):
         is_shaped = any(inner.changes("reward") for inner in self.transforms[:-1])
         self._tells_raw = training and transform.changes("reward") and not is_shaped
         self._raw: list[float] = []
-        self._paid = 0.0
+        self._paid, self._is_over = 0.0, False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode."""
         observation, info = self.env.reset(seed=seed, options=options)
-        self._paid = 0.0
+        self._paid, self._is_over = 0.0, False
         key = self.env.actor_id().step_key
         if self.transform.training:
             self.transform.observe_reset({key: batch_of_one(observation)}, 1)
@@ -70,6 +70,7 @@ class TransformedEnv(EnvWrapper):
             self._paid += float(array)
             if terminated or truncated:
                 self._raw.append(self._paid)
+                self._is_over = True
         outer_reward = float(self.transform.reward(array) if self._shapes_reward else array)
         outer = self.transform.observation(key, observation)
         if self._memory is not None:
@@ -106,7 +107,10 @@ class TransformedEnv(EnvWrapper):
         return (sum(self._raw), len(self._raw)) if self._tells_raw else raw_reward_of(self.env)
 
     def discard_episode(self) -> None:
-        """Forget the statistics of the unfinished episode; `reset` lets the transform forget its own."""
+        """Forget the statistics of the episode since `reset`, which lets the transform forget its own."""
+        if self._is_over and self._raw:
+            self._raw.pop()
+        self._paid, self._is_over = 0.0, False
         source = self._inner_statistics()
         if source is not None:
             source.discard_episode()
