@@ -294,7 +294,7 @@ def test_options_of_the_other_optimizer_are_refused(kernel):
 
 
 def test_noise_that_would_vanish_is_refused(make_trainer):
-    with pytest.raises(MazeError, match=r"noise_stddev' must be > 0 from start to end: 0.1 to 0.0"):
+    with pytest.raises(MazeError, match=r"noise_stddev' must be > 0.0: 0.1 to 0.0"):
         make_trainer(trainer={"noise_stddev": {"start": 0.1}})
 
 

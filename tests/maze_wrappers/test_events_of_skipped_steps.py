@@ -1,4 +1,4 @@
-"""Steps that wrappers take behind a reset are no part of the episode: neither are their events, nor episodes in between."""
+"""Steps that wrappers take behind a reset are no part of the episode, nor are their events."""
 
 import numpy as np
 import pytest

@@ -19,15 +19,15 @@ from maze_runtime.models.action_distribution import ProductDistribution
 TensorDict = dict[str, Tensor]
 
 
-def squared_error(mean: Tensor, target: Tensor, half_width: Tensor) -> Tensor:
-    """Sum over dimensions of ((mean − target) / half width)², (B,).
+def squared_error(mode: Tensor, target: Tensor, half_width: Tensor) -> Tensor:
+    """Sum over dimensions of ((mode − target) / half width)², (B,).
 
     Args:
-        mean: (B, ...).
+        mode: (B, ...), the action that is played without sampling.
         target: (B, ...).
         half_width: (...) or (); of each dimension, 1 where it is not bounded on both sides.
     """
-    return ((mean - target) / half_width).square().flatten(1).sum(-1)
+    return ((mode - target) / half_width).square().flatten(1).sum(-1)
 
 
 def weighted_mean(values: Tensor, weight: Tensor | None) -> Tensor:

@@ -18,7 +18,7 @@ def head_metrics(
 
     "accuracy": 1 where the likeliest action is the recorded one; "rank": place of the recorded action among the
     options by likelihood, 1 the likeliest; "top_K_accuracy": 1 where the rank is at most K, for more than K options;
-    "binary_accuracy": the part of the bits that agree; "mean_abs_deviation": of the distribution's mean from the
+    "binary_accuracy": the part of the bits that agree; "mean_abs_deviation": of the distribution's mode from the
     recorded action, mean over dimensions, in the units of the action. MultiDiscrete: means over the dimensions.
 
     Args:

@@ -85,7 +85,7 @@ class BCOptions:
     max_grad_norm: float = attrs.field(default=0.0, validator=at_least(0.0))
     """Global gradient norm is cut to this; 0: off."""
     loss: Literal["auto", "mse"] = "auto"
-    """"auto": negative log-likelihood of the recorded action under the head's own distribution; "mse": for Box heads the squared error of the distribution's mean, bounded dimensions scaled to -1 ... 1."""  # noqa: E501
+    """"auto": negative log-likelihood of the recorded action under the head's own distribution; "mse": for Box heads the squared error of the action that is played without sampling, the distribution's mode, bounded dimensions scaled to -1 ... 1."""  # noqa: E501
     entropy_coef: float = attrs.field(default=0.0, validator=at_least(0.0))
     """Weight of the entropy bonus, which keeps the policy from becoming too sure."""
     top_k: tuple[int, ...] = attrs.field(default=(5,), validator=_each_positive)

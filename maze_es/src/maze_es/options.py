@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import attrs
 
 from maze_kernel.selection import Selection
 from maze_kernel.validators import above, all_of, at_least, below
 from maze_runtime.training.optimizer_options import OptimizerOptions
-from maze_runtime.training.schedules import Schedule, positive_rate
+from maze_runtime.training.schedules import Schedule, positive_rate, throughout
 from maze_runtime.training.spellings import SPELLINGS
-
-
-def _stays_positive(_instance: object, attribute: attrs.Attribute[Any], value: float | Schedule) -> None:
-    if isinstance(value, Schedule) and min(value.start, value.end) <= 0:
-        raise ValueError(f"'{attribute.name}' must be > 0 from start to end: {value.start} to {value.end}")
 
 
 @attrs.frozen(kw_only=True)
@@ -106,7 +101,7 @@ class ESOptions:
     """What turns gradients into updates: a table with `use = "adam"`, "sgd" or an import path such as "torch.optim:RMSprop", and the options of that."""  # noqa: E501
     l2_penalty: float = attrs.field(default=0.0, validator=at_least(0.0))
     """Weight decay: this times the weights is subtracted from the gradient of the fitness."""
-    noise_stddev: float | Schedule = attrs.field(default=0.05, validator=[positive_rate, _stays_positive])
+    noise_stddev: float | Schedule = attrs.field(default=0.05, validator=throughout(above(0.0)))
     """Standard deviation of the perturbations, the same for every weight: a number, or a schedule over the run's budget."""  # noqa: E501
     policy_wrapper: Annotated[Selection, "policy-wrapper"] | None = None
     """Rules around the policy, in training, evaluation, rollouts and deployment: a table with `use`, the import path "package.module:Class" of what takes a policy and returns one, and its options."""  # noqa: E501

@@ -1,16 +1,19 @@
 """What trainers are put together from: counters, schedules over the budget, timing, the error of an update."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
 
+from maze_dqn.options import DQNOptions
 from maze_ppo.options import PPOOptions
 from maze_runtime.training.budget import Budget
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
 from maze_runtime.training.non_finite import non_finite_update
 from maze_runtime.training.schedules import Schedule
+from maze_td3.options import TD3Options
 
 
 @pytest.mark.parametrize(("epoch", "env_steps", "rate"), [(0, 0, 1.0), (5, 0, 0.5), (5, 75, 0.25), (20, 500, 0.0)])
@@ -18,6 +21,28 @@ def test_a_schedule_follows_whichever_budget_is_used_up_first(epoch, env_steps, 
     counters = Counters(PPOOptions(n_epochs=10, max_env_steps=100), lambda _progress: None)
     counters.load_state_dict({"epoch": epoch, "env_steps": env_steps, "optimizer": {}})
     assert counters.scheduled(Schedule(start=1.0)) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "said"),
+    [
+        (
+            PPOOptions,
+            {"lr": Schedule(start=-1e-3, end=-1e-3)},
+            "> 0 at its start and >= 0 at its end: -0.001 to -0.001",
+        ),
+        (PPOOptions, {"lr": Schedule(start=1e-3, end=-1e-3)}, "0.001 to -0.001"),
+        (PPOOptions, {"lr": 0.0}, "'lr' must be > 0: 0.0"),
+        (DQNOptions, {"epsilon": 1.5}, "'epsilon' must be >= 0.0 and <= 1.0: 1.5"),
+        (DQNOptions, {"epsilon": Schedule(start=1.0, end=-0.1)}, "1.0 to -0.1"),
+        (DQNOptions, {"importance_exponent": Schedule(start=4.0, end=1.0)}, "4.0 to 1.0"),
+        (TD3Options, {"exploration_noise": -0.1}, "'exploration_noise' must be >= 0.0: -0.1"),
+    ],
+)
+def test_both_ends_of_a_schedule_are_checked_as_a_number_is(options, arguments, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        options(**arguments)
+    options(lr=Schedule(start=1e-3, end=0.0))
 
 
 def test_a_schedule_moves_within_an_epoch():

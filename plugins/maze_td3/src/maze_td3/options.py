@@ -6,7 +6,7 @@ import attrs
 
 from maze_kernel.validators import above, all_of, at_least, at_most, below, between
 from maze_runtime.training.loop_options import LoopOptions
-from maze_runtime.training.schedules import Schedule, positive_rate
+from maze_runtime.training.schedules import Schedule, positive_rate, throughout
 
 
 @attrs.frozen(kw_only=True)
@@ -41,7 +41,7 @@ class TD3Options(LoopOptions):
     """Standard deviation of the noise on the target policy's actions, in half widths of a bounded action; 0: none."""
     target_noise_clip: float = attrs.field(default=0.5, validator=at_least(0.0))
     """That noise is cut to this, likewise."""
-    exploration_noise: float | Schedule = 0.1
+    exploration_noise: float | Schedule = attrs.field(default=0.1, validator=throughout(at_least(0.0)))
     """Standard deviation of the noise on actions that are played, in half widths of a bounded action: a number, or a schedule over the run's budget."""  # noqa: E501
     exploration_correlation: float = attrs.field(default=0.0, validator=all_of(at_least(0.0), below(1.0)))
     """Correlation of that noise in two decisions of an actor one after the other, 0 to below 1; 0.85 is the Ornstein-Uhlenbeck process of DDPG. Lillicrap et al. 2016, section 7."""  # noqa: E501

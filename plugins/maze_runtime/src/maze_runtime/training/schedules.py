@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal
 
 import attrs
 
-from maze_kernel.validators import one_of
+from maze_kernel.validators import Condition, one_of
 
 
 @attrs.frozen(kw_only=True)
@@ -23,9 +24,25 @@ class Schedule:
 
 
 def positive_rate(_instance: Any, attribute: Any, value: float | Schedule) -> None:
-    """Validator of a learning rate: a number above 0, or a schedule."""
-    if not isinstance(value, Schedule) and value <= 0:
-        raise ValueError(f"'{attribute.name}' must be > 0: {value}")
+    """Validator of a learning rate: a number above 0, or a schedule that begins above it and ends there or above."""
+    if not isinstance(value, Schedule):
+        if value <= 0:
+            raise ValueError(f"'{attribute.name}' must be > 0: {value}")
+    elif value.start <= 0 or value.end < 0:
+        raise ValueError(
+            f"'{attribute.name}' must be > 0 at its start and >= 0 at its end: {value.start} to {value.end}"
+        )
+
+
+def throughout(condition: Condition) -> Callable[[Any, Any, float | Schedule], None]:
+    """Validator of a number, or of a schedule at its start and its end, and so in between."""
+
+    def validate(_instance: Any, attribute: Any, value: float | Schedule) -> None:
+        ends = (value.start, value.end) if isinstance(value, Schedule) else (value,)
+        if not all(map(condition.holds, ends)):
+            raise ValueError(f"'{attribute.name}' must be {condition.expected}: {' to '.join(map(str, ends))}")
+
+    return validate
 
 
 def scheduled_value(value: float | Schedule, fraction: float) -> float:
