@@ -104,6 +104,23 @@ def test_lives_that_nobody_counts_are_refused(kernel):
     assert refusal.value.option == "key"
 
 
+class Quiet(Game):
+    """Says nothing at its reset, as Maze environments do."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset()[0], {}
+
+
+def test_lives_are_counted_from_the_first_step_where_a_reset_says_nothing(kernel):
+    env = wrapped(kernel, "life-loss", env=Quiet())
+    env.reset(seed=0)
+    assert [env.step({"action": 0})[2] for _ in range(3)] == [False, False, True]
+    env = wrapped(kernel, "life-loss", env=Quiet(), key="hearts")
+    env.reset()
+    with pytest.raises(RequestError, match="counts no lives"):
+        env.step({"action": 0})
+
+
 def test_lives_count_in_training_only():
     from maze_wrappers.options import LifeLossOptions
 

@@ -28,3 +28,12 @@ def number_in(info: Mapping[str, Any], key: str, owner: str) -> int:
         owner=owner,
         help="name the number in info that falls with each loss, or leave the wrapper away",
     )
+
+
+def first_number_in(info: Mapping[str, Any], key: str, owner: str) -> int | None:
+    """The same of a reset; None where its info is empty, as that of a Maze environment: then the first step tells.
+
+    Raises:
+        RequestError: `info` says something else.
+    """
+    return number_in(info, key, owner) if info else None

@@ -6,7 +6,7 @@ from typing import Any
 
 from maze_kernel.contracts.env import Action, Observation, PolicyKey, StructuredEnv
 from maze_runtime.env.wrapper import EnvWrapper
-from maze_wrappers.counted_lives import number_in
+from maze_wrappers.counted_lives import first_number_in, number_in
 from maze_wrappers.given_actions import copied, given_actions
 from maze_wrappers.left_out import leave_out
 from maze_wrappers.options import FirstActionsOptions
@@ -28,7 +28,7 @@ class FirstActions(EnvWrapper):
         super().__init__(env)
         self.options = options
         self._actions = [given_actions(env.structured_spaces, action, "actions", _OWNER) for action in options.actions]
-        self._lives = 0
+        self._lives: int | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -40,7 +40,7 @@ class FirstActions(EnvWrapper):
             leave_out(self.env)
             if terminated or truncated:
                 observation, info = self.env.reset(options=options)
-        self._lives = self._lives_in(info)
+        self._lives = first_number_in(info, self.options.key, _OWNER) if self.options.key else None
         return observation, info
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -49,7 +49,7 @@ class FirstActions(EnvWrapper):
         if not self.options.key or not self.env.is_flat_step_end() or terminated or truncated:
             return observation, reward, terminated, truncated, info
         before, self._lives = self._lives, self._lives_in(info)
-        for actions in self._actions if self._lives < before else ():
+        for actions in self._actions if before is not None and self._lives < before else ():
             observation, paid, terminated, truncated, info = self.env.step(self._chosen(actions))
             reward += paid
             if terminated or truncated:
@@ -66,4 +66,4 @@ class FirstActions(EnvWrapper):
         return copied(actions[self.env.actor_id().step_key])
 
     def _lives_in(self, info: dict[str, Any]) -> int:
-        return number_in(info, self.options.key, _OWNER) if self.options.key else 0
+        return number_in(info, self.options.key, _OWNER)

@@ -8,7 +8,7 @@ import numpy as np
 
 from maze_kernel.contracts.env import Action, Observation, StructuredEnv
 from maze_runtime.env.wrapper import EnvWrapper
-from maze_wrappers.counted_lives import number_in
+from maze_wrappers.counted_lives import first_number_in, number_in
 from maze_wrappers.options import LifeLossOptions
 
 _OWNER = "maze-wrappers: life-loss"
@@ -21,13 +21,13 @@ class LifeLoss(EnvWrapper):
     al., "Human-level control through deep reinforcement learning", 2015, Methods.
 
     Raises:
-        RequestError: from `reset`, where `info` holds no such number.
+        RequestError: from `reset`, where `info` holds no such number, or from `step`, where that of the reset is empty.
     """
 
     def __init__(self, env: StructuredEnv, options: LifeLossOptions) -> None:
         super().__init__(env)
         self.options = options
-        self._lives = 0
+        self._lives: int | None = None
         self._left: tuple[Observation, dict[str, Any]] | None = None
         """Observation and info of a game that goes on."""
 
@@ -39,7 +39,7 @@ class LifeLoss(EnvWrapper):
         if left is not None and seed is None and options is None:
             return left
         observation, info = self.env.reset(seed=seed, options=options)
-        self._lives = number_in(info, self.options.key, _OWNER)
+        self._lives = first_number_in(info, self.options.key, _OWNER)
         return observation, info
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -47,7 +47,7 @@ class LifeLoss(EnvWrapper):
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self.env.is_flat_step_end() and not (terminated or truncated):
             lives = number_in(info, self.options.key, _OWNER)
-            terminated, self._lives = lives < self._lives, lives
+            terminated, self._lives = self._lives is not None and lives < self._lives, lives
             if terminated and self.options.go_on:
                 self._left = ({name: np.copy(value)[()] for name, value in observation.items()}, info)
         return observation, reward, terminated, truncated, info
