@@ -334,3 +334,13 @@ def test_where_there_are_no_locks_training_goes_on_with_a_warning(toy, monkeypat
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.warns(MazeWarning, match="cannot be locked .*No locks available.*see to it"):
         assert toy.train("a", "trainer.n_epochs=1").epochs == 1
+
+
+def test_a_resume_says_which_settings_are_others_than_before(toy):
+    run_dir = toy.train("a", "trainer.n_epochs=2", "checkpoint.every_epochs=7").run_dir
+    train(toy.load(["trainer.n_epochs=3"]), toy.kernel, resume=run_dir)  # its file knows nothing of the first overrides
+    (note,) = (line for line in (run_dir / "log.txt").read_text().splitlines() if "other settings than before" in line)
+    assert "checkpoint.every_epochs (was 7, is 2)" in note
+    assert "trainer.n_epochs (was 2, is 3)" in note
+    toy.resume("a", "trainer.n_epochs=3")
+    assert (run_dir / "log.txt").read_text().count("other settings than before") == 1

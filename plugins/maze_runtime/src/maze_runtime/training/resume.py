@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -119,6 +120,21 @@ def check_compatible(stored: Mapping[str, Any], wanted: LoadedExperiment) -> Non
             help='start a new run with initialize_from = "RUN" to go on from its weights'
             + ("; without a FILE the run keeps its own networks" if keeps_networks else ""),
         )
+
+
+def note_of_changes(stored: Mapping[str, Any], wanted: LoadedExperiment) -> str:
+    """What may change and has, in words; "" for nothing. A file knows nothing of what `--set` began the run with."""
+    changed = [
+        f"{_dotted(found.path)} (was {_shown(stored, found.path)}, is {_shown(wanted.resolved, found.path)})"
+        for found in _differences(stored, wanted.resolved)
+        if _is_free(_dotted(found.path)) and not found.unsaid
+    ]
+    return f"other settings than before: {', '.join(changed)}" if changed else ""
+
+
+def _shown(data: Mapping[str, Any], path: _Path) -> str:
+    value = _value_at(data, path)
+    return "absent" if value is None else json.dumps(value, default=repr)[:60]
 
 
 def restore(checkpoint: Checkpoint, trainer: Trainer, assembly: Assembly) -> LoopState:

@@ -22,7 +22,7 @@ from maze_runtime.run.folder_lock import FolderLock
 from maze_runtime.training.checkpoint import Checkpoint
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.initialization import open_source
-from maze_runtime.training.resume import check_compatible
+from maze_runtime.training.resume import check_compatible, note_of_changes
 
 
 @attrs.frozen
@@ -87,6 +87,8 @@ def _directory_to_go_on_in(assembly: Assembly, stored: StoredRun, lock: FolderLo
         checkpoint, of_best = store.with_whole_best(checkpoint)
         notes += of_best
         note = f"resumed from epoch {checkpoint.epoch}"
+    if changes := note_of_changes(stored.resolved, assembly.loaded):
+        notes = [*notes, changes]
     resumption = Resumption(epoch=checkpoint.epoch if checkpoint else 0, overrides=assembly.loaded.overrides)
     return RunDirectory(stored.path, lock, checkpoint, (*notes, note), resumption)
 
