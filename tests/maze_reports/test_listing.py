@@ -12,6 +12,8 @@ from maze_reports.listing import list_runs
 from maze_reports.run_state import run_state
 from maze_reports.runs import open_runs
 
+STAMP = "2026-01-02T03:05:06Z"
+
 
 def test_real_runs_are_listed_with_state_and_values(maze, trained):
     done = maze("list-runs", trained, "--json")
@@ -88,8 +90,19 @@ def test_without_evaluation_rewards_are_what_the_environments_paid(make_run):
         ("done: all 6 epochs done", "done", "all 6 epochs done"),
         ("stopped early: no better evaluation in 15", "stopped early", "no better evaluation in 15"),
         ("interrupted: by SIGINT", "interrupted", "by SIGINT"),
-        ("done: all\nT logger failures: CsvLogger 1", "done", "all"),
-        ("interrupted: by SIGINT\nT resumed from epoch 3", "running", ""),
+        (f"done: all\n{STAMP} logger failures: CsvLogger 1", "done", "all"),
+        (f"interrupted: by SIGINT\n{STAMP} resumed from epoch 3", "running", ""),
+        (
+            "failed: it raised RuntimeError: crashed\ndone: flushed",
+            "failed",
+            "it raised RuntimeError: crashed\ndone: flushed",
+        ),
+        (
+            f"what failed:\nTraceback:\n  done: 1\n{STAMP} failed: it broke\n\nfor good",
+            "failed",
+            "it broke\n\nfor good",
+        ),
+        ("what failed:\nTraceback:\n  done: 1", "running", ""),
         ("", "running", ""),
     ],
 )

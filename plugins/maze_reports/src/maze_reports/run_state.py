@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,11 +10,12 @@ from pathlib import Path
 import attrs
 
 ENDS = ("done", "stopped early", "interrupted", "failed")
-"""What the line that ends a run begins with."""
+"""What the note that ends a run begins with."""
 STATES = ("running", *ENDS)
 QUIET_SECONDS = 600.0
 """A run that has written nothing for so long, and for `QUIET_EPOCHS` epochs, no longer runs."""
 QUIET_EPOCHS = 3.0
+_STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", re.MULTILINE)
 
 
 @attrs.frozen(kw_only=True)
@@ -49,15 +51,16 @@ def run_state(run: Path, seconds_an_epoch: float = 0.0) -> RunState:
 
 
 def _notes(log: Path) -> list[str]:
+    """What follows each time stamp; lines without one, as tracebacks have them, go on with the note before."""
     try:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    return [line.partition(" ")[2] for line in lines]
+    return [note.rstrip("\n") for note in _STAMP.split(text)[1:]]
 
 
 def _last_note(notes: Iterable[str]) -> str:
-    """Complaints of loggers may follow the line that ends a run."""
+    """Complaints of loggers may follow the note that ends a run."""
     said = [note for note in notes if not note.startswith("logger ")]
     return said[-1] if said else ""
 
