@@ -42,6 +42,7 @@ every_epochs = 1
 use = "csv"
 """
 SECONDS_ALLOWED = 120
+LOSS = "train_ValidationEvents/policy_loss"
 
 
 @pytest.fixture
@@ -191,6 +192,24 @@ def test_the_command(maze, file):
     assert sorted(path.name for path in Path("series").iterdir()) == ["seed-0", "seed-1", "seed-2", "series.json"]
     again = maze("train", "--resume", "series")
     assert again.exit_code == 0, again.output
+    assert again.stdout == done.stdout
+
+
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_the_trainer_may_say_what_selects_the_best_models(maze, file, tmp_path, parallel):
+    maze("rollout", file, "--policy", "random", "--episodes", "4", "--record-to", tmp_path / "played")
+    cloning = f'trainer={{use="bc", demonstrations={{path="{tmp_path / "played"}"}}, n_epochs=2}}'
+    done = maze("train", file, "--seeds", "0-1", "--parallel", parallel, "--out", "series", "--set", cloning)
+    assert done.exit_code == 0, done.output
+    losses = {
+        seed: min(float(row[-1]) for row in rows(Path(f"series/seed-{seed}")) if row[-2] == LOSS.removeprefix("train_"))
+        for seed in (0, 1)
+    }
+    for seed, loss in losses.items():
+        assert f"seed {seed}: done after epoch 2, best {LOSS} {loss:.6g}" in done.stderr
+    mean = sum(losses.values()) / 2
+    assert f"best {LOSS}, less is better: mean {mean:.6g} of 2 seeds" in done.stdout
+    again = maze("train", "--resume", "series", "--parallel", parallel)
     assert again.stdout == done.stdout
 
 

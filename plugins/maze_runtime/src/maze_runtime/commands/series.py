@@ -85,7 +85,8 @@ def _print(result: SeriesResult) -> None:
     else:
         narrow = ", which is narrow for so few seeds" if interval.is_narrow else ""
         spread = f"{interval.level:.0%} interval {interval.low:.6g} to {interval.high:.6g}{narrow}"
-    print(f"best {result.metric}: mean {scores.mean():.6g} of {len(scores)} seeds, {spread}")
+    goal = ", less is better" if result.minimize else ""
+    print(f"best {result.metric}{goal}: mean {scores.mean():.6g} of {len(scores)} seeds, {spread}")
 
 
 def _row(seed: SeedResult) -> list[str]:

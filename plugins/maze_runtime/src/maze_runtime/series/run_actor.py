@@ -16,6 +16,7 @@ from maze_runtime.series.evaluation_log import EvaluationLog, numbers_of
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
     from maze_kernel.contracts.workers import ActorContext
+    from maze_runtime.training.metric import Metric
     from maze_runtime.training.training_run import TrainingRun
 
 
@@ -44,6 +45,7 @@ class RunReport:
         wall_seconds: of the whole run, up to that epoch.
         train, evaluation: numbers of that epoch by tag; empty where nothing was trained or evaluated.
         outcome: how training ended; None where it goes on.
+        metric: what selects the best model; None in an earlier report.
         earlier: of a run that goes on, the reports there were up to where it does, in the first report only.
     """
 
@@ -53,6 +55,7 @@ class RunReport:
     train: Mapping[str, float] = attrs.field(factory=dict)
     evaluation: Mapping[str, float] = attrs.field(factory=dict)
     outcome: Outcome | None = None
+    metric: Metric | None = None
     earlier: tuple[RunReport, ...] = ()
 
 
@@ -129,4 +132,5 @@ class RunActor:
             train=numbers_of(record.train),
             evaluation=numbers_of(record.evaluation),
             outcome=run.outcome,
+            metric=run.metric,
         )

@@ -83,10 +83,12 @@ class SeriesResult:
 
     Attributes:
         metric: the statistic that selects the best model of each run.
+        minimize: whether less is better.
     """
 
     path: Path
     metric: str
+    minimize: bool = False
     seeds: tuple[SeedResult, ...]
 
     @property
@@ -214,7 +216,8 @@ def _train(
     with make_pool(selection) as pool, ParallelRuns(pool, min(pool.n_workers, len(seeds))) as runs:
         series = _Series(loaded, path, seeds, runs, options)
         series.train()
-    return SeriesResult(path=path, metric=series.metric.tag, seeds=tuple(series.results.values()))
+    metric, results = series.metric, tuple(series.results.values())
+    return SeriesResult(path=path, metric=metric.tag, minimize=metric.minimize, seeds=results)
 
 
 def _pool(loaded: LoadedExperiment, n_parallel: int | None, n_seeds: int) -> Selection | None:
@@ -238,7 +241,11 @@ def _check_room(workers: Selection, n_parallel: int) -> None:
 
 
 class _Series:
-    """Starts the next seed whenever a worker is free."""
+    """Starts the next seed whenever a worker is free.
+
+    Attributes:
+        metric: what selects the best models: as the experiment says, else as the trainer of the first run does.
+    """
 
     def __init__(
         self,
@@ -285,6 +292,7 @@ class _Series:
         report = event.report
         assert report is not None, "an event without an error has a report"
         self._latest[seed] = report
+        self.metric = report.metric or self.metric
         if report.outcome is not None:
             self._set(seed, status=report.outcome.status, report=report)
             self._say(f"seed {seed}: {report.outcome.status} after epoch {report.epoch}{self._best(report)}")

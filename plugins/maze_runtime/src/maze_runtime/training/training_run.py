@@ -148,6 +148,11 @@ class TrainingRun:
         return self._loop.record
 
     @property
+    def metric(self) -> Metric:
+        """What selects the best model: as the experiment says, else as the trainer does."""
+        return self._loop.metric
+
+    @property
     def env_steps(self) -> int:
         """Of the whole run, resumed parts included."""
         return self._loop.trainer.env_steps
