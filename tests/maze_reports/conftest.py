@@ -35,6 +35,18 @@ use = "csv"
 [[loggers]]
 use = "drawing"
 """
+CLONING = """
+[trainer]
+use = "bc"
+demonstrations = {{ path = "{folder}/played" }}
+n_epochs = 2
+
+[evaluation]
+n_episodes = 2
+
+[[loggers]]
+use = "csv"
+"""
 FAILING = '''
 import gymnasium
 
@@ -85,6 +97,25 @@ def trained(tmp_path_factory):
     finally:
         os.chdir(before)
     return folder
+
+
+@pytest.fixture(scope="session")
+def cloned(trained):
+    """A folder with two real runs of behavioural cloning, `seed-1` and `seed-2`, which steps no environment."""
+    from typer.testing import CliRunner
+
+    from maze_kernel.cli.app import make_app
+
+    folder = trained.parent / f"{trained.name}-cloned"
+    folder.mkdir()
+    (folder / "bc.toml").write_text(POLE.partition("[vector]")[0] + CLONING.format(folder=folder))
+    played = ("rollout", str(trained / "ppo-1"), "--episodes", "4", "--record-to", str(folder / "played"))
+    assert CliRunner().invoke(make_app(), played).exit_code == 0
+    for seed in ("1", "2"):
+        out = str(folder / "runs" / f"seed-{seed}")
+        done = CliRunner().invoke(make_app(), ["train", str(folder / "bc.toml"), "--out", out, "--set", f"seed={seed}"])
+        assert done.exit_code == 0, done.output
+    return folder / "runs"
 
 
 @pytest.fixture

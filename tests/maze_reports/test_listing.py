@@ -84,6 +84,36 @@ def test_without_evaluation_rewards_are_what_the_environments_paid(make_run):
     assert set(group.scores) == {50.0, 0.2}
 
 
+def test_the_trainer_may_have_said_what_selects_the_best_model(maze, cloned):
+    rows = json.loads(maze("list-runs", cloned, "--json").stdout)
+    for row in rows:
+        with open(f"{row['run']}/statistics/train.csv", newline="") as file:
+            lines = [line for line in csv.DictReader(file) if line["tag"] == "ValidationEvents/policy_loss"]
+        assert row["metric"] == "train_ValidationEvents/policy_loss"
+        assert row["best"] == min(float(line["value"]) for line in lines)
+        assert row["last"] == float(lines[-1]["value"])
+    done = maze("compare", cloned, "--x", "epoch")
+    assert "2 runs by ValidationEvents/policy_loss of training, less is better: last value" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("stored", "n_episodes", "shown"),
+    [
+        ("-train_ImitationEvents/policy_loss", 0, ("train_ImitationEvents/policy_loss", True, False)),
+        ("-BaseEnvEvents/reward/mean", 4, ("BaseEnvEvents/reward/mean", True, False)),
+        ("BaseEnvEvents/reward/mean", 0, ("train_BaseEnvEvents/reward/mean", False, True)),
+        ("", 0, ("train_BaseEnvEvents/reward/mean", False, True)),
+        (None, 4, ("BaseEnvEvents/reward/mean", False, False)),
+    ],
+)
+def test_what_selects_is_read_from_the_run_which_an_older_one_has_not_stored(make_run, stored, n_episodes, shown):
+    run = make_run("a", {10: 4.0}, evaluation={"n_episodes": n_episodes})
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(record if stored is None else {**record, "metric": stored}))
+    metric = open_runs([run])[0][0].metric
+    assert (str(metric), metric.minimize, metric.as_paid) == shown
+
+
 @pytest.mark.parametrize(
     ("log", "state", "reason"),
     [

@@ -7,7 +7,7 @@ import pytest
 
 from maze_kernel.config.resolved import plain
 from maze_kernel.errors import CheckpointError, FormatError
-from maze_runtime.run.directory import FORMAT, Resumption, RunRecord, note_resumption, open_run
+from maze_runtime.run.directory import FORMAT, Resumption, RunRecord, note_metric, note_resumption, open_run
 from maze_runtime.run.provenance import PluginOrigin, SourceTree
 from maze_runtime.run.stored_data import from_data, to_data
 from maze_runtime.training.checkpoint import LoopState
@@ -63,6 +63,16 @@ def test_resumptions_add_up(tmp_path):
     assert [entry.epoch for entry in record.resumed] == [2, 4]
     assert record.experiment == {"seed": 3}
     assert record.packages == RECORD.packages
+
+
+def test_what_selects_the_best_model_is_noted_and_stays_when_the_run_goes_on(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps(to_data(RECORD)))
+    note_metric(tmp_path, "-train_ImitationEvents/policy_loss")
+    note_resumption(tmp_path, {"seed": 3}, Resumption(epoch=4))
+    record = open_run(tmp_path).record
+    assert (record.metric, record.packages) == ("-train_ImitationEvents/policy_loss", RECORD.packages)
+    note_metric(tmp_path, "BaseEnvEvents/reward/mean")
+    assert open_run(tmp_path).record.metric == "BaseEnvEvents/reward/mean"
 
 
 def test_loop_counters_come_back_equal():

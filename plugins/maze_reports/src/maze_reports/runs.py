@@ -11,7 +11,7 @@ import attrs
 
 from maze_kernel.errors import MazeError
 from maze_reports.finding import find_runs
-from maze_reports.metric import RAW_REWARD, ChosenMetric
+from maze_reports.metric import MEAN_REWARD, RAW_REWARD, ChosenMetric
 from maze_reports.run_state import RunState, run_state
 from maze_reports.series import Series, SeriesTable, read_rows, statistics_folder, table_of
 from maze_reports.settings import Settings, flat_settings
@@ -72,12 +72,14 @@ class RunEntry:
 
     @property
     def metric(self) -> ChosenMetric:
-        """What it selects its best model by, as far as its experiment says so."""
+        """What it selects its best model by; of a run of an older version as far as its experiment says so."""
         evaluation = self.record.experiment.get("evaluation")
-        text = evaluation.get("metric") if isinstance(evaluation, Mapping) else None
-        chosen = ChosenMetric.parse(text) if isinstance(text, str) else ChosenMetric()
-        if text is None and isinstance(evaluation, Mapping) and evaluation.get("n_episodes") == 0:
-            return attrs.evolve(chosen, split="train", as_paid=True)
+        evaluation = evaluation if isinstance(evaluation, Mapping) else {}
+        named = evaluation.get("metric")
+        text = named if isinstance(named, str) else self.record.metric
+        chosen = ChosenMetric.parse(text) if text else ChosenMetric()
+        if named is None and evaluation.get("n_episodes") == 0:
+            return attrs.evolve(chosen, split="train", as_paid=chosen.tag == MEAN_REWARD and chosen.split == "eval")
         return chosen
 
     def series(self, metric: ChosenMetric) -> Series | None:

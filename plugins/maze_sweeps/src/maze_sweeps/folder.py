@@ -66,7 +66,7 @@ def write_record(path: Path, sweep: LoadedSweep, n_trials: int) -> None:
     record = {
         "format": FORMAT,
         "name": sweep.name,
-        "metric": ("-" if sweep.metric.minimize else "") + sweep.metric.tag,
+        "metric": sweep.metric.text,
         "objective": sweep.file.objective,
         "n_trials": n_trials,
         "seeds": list(sweep.file.search_seeds),

@@ -40,6 +40,7 @@ class RunRecord(Provenance):
 
     Attributes:
         experiment: plain data with every default filled in.
+        metric: what selects the best model, as `[evaluation] metric` spells it; empty where an older version wrote it.
     """
 
     format: int
@@ -49,6 +50,7 @@ class RunRecord(Provenance):
     overrides: tuple[str, ...]
     seeds: Mapping[str, int] = attrs.field(factory=dict)
     experiment: Mapping[str, Any]
+    metric: str = ""
     resumed: tuple[Resumption, ...] = ()
 
 
@@ -166,7 +168,21 @@ def note_resumption(path: Path, experiment: Mapping[str, Any], resumption: Resum
         CheckpointError: the disk refused.
     """
     record = open_run(path).record
-    record = attrs.evolve(record, experiment=experiment, resumed=(*record.resumed, resumption))
+    _write_record(path, attrs.evolve(record, experiment=experiment, resumed=(*record.resumed, resumption)))
+
+
+def note_metric(path: Path, metric: str) -> None:
+    """Write down in `run.json` what selects the best model, which may be the trainer's choice; atomically.
+
+    Raises:
+        CheckpointError: the disk refused.
+    """
+    record = open_run(path).record
+    if record.metric != metric:
+        _write_record(path, attrs.evolve(record, metric=metric))
+
+
+def _write_record(path: Path, record: RunRecord) -> None:
     try:
         replace_json(Storage(), path / "run.json", to_data(record))
     except OSError as error:

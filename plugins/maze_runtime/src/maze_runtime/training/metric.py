@@ -66,6 +66,11 @@ class Metric:
         return cls.parse(evaluation.metric or default, evaluation.evaluators)
 
     @property
+    def text(self) -> str:
+        """As `[evaluation] metric` spells it."""
+        return f"-{self.tag}" if self.minimize else self.tag
+
+    @property
     def evaluator(self) -> str:
         """Whose statistic it is, unless it is one of training."""
         return self._whose(self.tag.removeprefix("eval_"))

@@ -18,7 +18,7 @@ from maze_kernel.selection import read_option
 from maze_runtime.env.tracebacks import see_alone, traceback_of
 from maze_runtime.models.graph_building import named_graphs
 from maze_runtime.run.assembly import Assembly
-from maze_runtime.run.directory import note_resumption
+from maze_runtime.run.directory import note_metric, note_resumption
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.log_notes import LogNotes
 from maze_runtime.run.pools import KnowsLastingPlaces
@@ -174,6 +174,8 @@ class TrainingRun:
             MazeError: training failed; what was saved is whole.
         """
         if self.outcome is None:
+            if self.record is None:
+                note_metric(self.path, self.metric.text)
             self.outcome = self._loop.advance(self.interruption)
         return self.outcome
 
