@@ -209,10 +209,19 @@ def test_runs_without_statistics_say_which_logger_writes_them(make_run, maze):
     assert "csv logger" in done.stderr
 
 
-def test_runs_that_took_no_steps_are_compared_by_epochs(make_run, maze):
+def test_runs_that_took_no_steps_are_compared_by_epochs(make_run, maze, cloned):
     run = make_run("a", {0: 5.0})
-    assert "compare them with --x epoch" in maze("compare", run).stderr
-    assert maze("compare", run, "--x", "epoch").exit_code == 0
+    assert "compare them with --x epoch" in maze("compare", run, "--x", "env_steps").stderr
+    done = maze("compare", run, "--threshold", "4")
+    assert "4 reached, in epoch" in done.stdout
+    assert maze("compare", run, "--threshold", "4", "--x", "epoch").stdout == done.stdout
+    data = json.loads(maze("compare", cloned, "--json").stdout)
+    assert (data["x"], data["groups"][0]["curve"]["x"]) == ("epoch", [1.0, 2.0])
+
+
+def test_steps_are_the_axis_where_one_run_took_some(make_run, maze):
+    runs = (make_run("a", {0: 5.0}), make_run("b", {10: 5.0}))
+    assert json.loads(maze("compare", *runs, "--json").stdout)["x"] == "env_steps"
 
 
 def test_damaged_runs_are_left_out_aloud(pair, make_run, maze):

@@ -104,6 +104,13 @@ def test_the_report_of_several_real_runs_counts_the_failed_one(report, trained):
     assert "trainer.use" in [row[0] for row in table(text, "setting")]
 
 
+def test_the_report_of_runs_that_took_no_steps_draws_them_over_epochs(report, cloned):
+    text = report(cloned)
+    assert_self_contained(text)
+    assert "ValidationEvents/policy_loss over epochs" in text
+    assert "over environment steps" not in text
+
+
 def test_the_page_goes_beside_the_runs_unless_said_otherwise(maze, make_run):
     run = make_run("a", {10: 1.0})
     assert maze("report", "a").exit_code == 0

@@ -27,7 +27,13 @@ _Metric = Annotated[
     ),
 ]
 _By = Annotated[str | None, typer.Option("--by", metavar="KEY", help="Group by this setting alone, e.g. trainer.lr.")]
-_Axis = Annotated[str, typer.Option("--x", help="Axis of the curves: env_steps, wall_seconds or epoch.")]
+_Axis = Annotated[
+    str | None,
+    typer.Option(
+        "--x",
+        help="Axis of the curves: env_steps, wall_seconds or epoch; else env_steps, or epoch where there are none.",
+    ),
+]
 
 
 def list_runs(
@@ -51,7 +57,7 @@ def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN|FOLDER|SWEEP…", help="Runs, or folders that hold some.")],
     by: _By = None,
     metric: _Metric = None,
-    x: _Axis = "env_steps",
+    x: _Axis = None,
     final: Annotated[str, typer.Option("--final", help="The score of a run: last, best or auc.")] = "last",
     threshold: Annotated[
         float | None, typer.Option("--threshold", help="Say how long it takes to reach this value.")
@@ -75,7 +81,7 @@ def compare(
     options = CompareOptions(
         metric=metric,
         by=by,
-        x=_choice("--x", x, AXES),
+        x=None if x is None else _choice("--x", x, AXES),
         final=_choice("--final", final, FINALS),
         threshold=threshold,
         references=_references(references or ()),
@@ -102,14 +108,14 @@ def report(
     ] = None,
     by: _By = None,
     metric: _Metric = None,
-    x: _Axis = "env_steps",
+    x: _Axis = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Write one self-contained page: curves, numbers, networks, actions, settings, versions, how to repeat it."""
     from maze_reports.comparison import AXES, CompareOptions
     from maze_reports.report import report_page
 
-    options = CompareOptions(metric=metric, by=by, x=_choice("--x", x, AXES))
+    options = CompareOptions(metric=metric, by=by, x=None if x is None else _choice("--x", x, AXES))
     page = report_page(_opened(runs), options, sources=runs)
     out = runs[0] / "report.html" if out is None else out
     _write(out, page)
@@ -138,7 +144,7 @@ def _print(comparison: Comparison) -> None:
         print(f"\non {task}")
         print_table(output.GROUP_HEADER, output.group_rows(results))
         if comparison.options.threshold is not None:
-            print(f"\n{comparison.options.threshold:g} reached, in {comparison.options.x}")
+            print(f"\n{comparison.options.threshold:g} reached, in {comparison.x}")
             print_table(output.THRESHOLD_HEADER, output.threshold_rows(results))
         pairs = [pair for pair in comparison.improvements if pair.task == task]
         if pairs:

@@ -37,8 +37,8 @@ class CompareOptions:
     """The statistic, as in `[evaluation] metric`; None: the one by which the runs select their best models."""
     by: str | None = None
     """A setting whose value alone makes the groups, e.g. "trainer.lr"."""
-    x: str = attrs.field(default="env_steps", validator=one_of(AXES))
-    """The axis of the curves: "env_steps", "wall_seconds" or "epoch"."""
+    x: str | None = attrs.field(default=None, validator=attrs.validators.optional(one_of(AXES)))
+    """The axis of the curves: "env_steps", "wall_seconds" or "epoch"; None: steps, or epochs where no run took any."""
     final: str = attrs.field(default="last", validator=one_of(FINALS))
     """What counts as the score of a run: its last value, its best, or the area under its curve by its width."""
     threshold: float | None = None
@@ -99,6 +99,7 @@ class Comparison:
     """Everything that is said about a set of runs.
 
     Attributes:
+        x: the axis of the curves, one of `AXES`.
         aggregates: over all environments; empty without references for each of several.
         differences: settings in which groups differ, at most forty.
         n_differences: how many there are.
@@ -106,6 +107,7 @@ class Comparison:
 
     options: CompareOptions
     metric: ChosenMetric
+    x: str
     groups: tuple[GroupResult, ...]
     improvements: tuple[Improvement, ...]
     aggregates: tuple[Aggregate, ...]
@@ -131,9 +133,10 @@ def compare_runs(runs: Sequence[RunEntry], options: CompareOptions | None = None
     """
     options = options or CompareOptions()
     metric = chosen_metric(runs, options)
+    x = options.x or _default_axis(runs)
     groups = group_runs(runs, options.by)
     results = [
-        result for task in dict.fromkeys(g.task for g in groups) for result in _task(task, groups, metric, options)
+        result for task in dict.fromkeys(g.task for g in groups) for result in _task(task, groups, metric, x, options)
     ]
     _check_references(options, results)
     found, n_differences = differences([result.group for result in results])
@@ -145,6 +148,7 @@ def compare_runs(runs: Sequence[RunEntry], options: CompareOptions | None = None
     return Comparison(
         options=options,
         metric=metric,
+        x=x,
         groups=tuple(results),
         improvements=tuple(pairs),
         aggregates=tuple(together),
@@ -178,12 +182,19 @@ def measured(run: RunEntry, metric: ChosenMetric, x: str) -> tuple[np.ndarray, n
     return series.axis(x)[finite], series.value[finite]
 
 
-def _task(task: str, groups: Sequence[RunGroup], metric: ChosenMetric, options: CompareOptions) -> list[GroupResult]:
+def _default_axis(runs: Sequence[RunEntry]) -> str:
+    """Environment steps; epochs where no run took any, as those that learn from recorded episodes."""
+    return "env_steps" if any(run.n_env_steps for run in runs) else "epoch"
+
+
+def _task(
+    task: str, groups: Sequence[RunGroup], metric: ChosenMetric, x: str, options: CompareOptions
+) -> list[GroupResult]:
     """The groups on one environment: their curves share a grid, their areas a range."""
     own = [group for group in groups if group.task == task]
-    points = {run.path: measured(run, metric, options.x) for group in own for run in group.runs}
+    points = {run.path: measured(run, metric, x) for group in own for run in group.runs}
     axes = [axis for axis, _ in points.values() if len(axis)]
-    if axes and options.x == "env_steps" and not any(axis.any() for axis in axes):
+    if axes and x == "env_steps" and not any(axis.any() for axis in axes):
         raise RequestError(
             f"the runs on {task} took no environment steps",
             received="--x env_steps",

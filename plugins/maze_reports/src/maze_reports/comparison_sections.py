@@ -85,8 +85,8 @@ def _task_section(task: str, comparison: Comparison, colours: Colours) -> PageSe
         caption=f"{comparison.metric.described}",
         svg=line_chart(
             [_line(result, colours) for result in shown],
-            title=f"{comparison.metric.tag} over {AXES[comparison.options.x]}",
-            x_label=AXES[comparison.options.x],
+            title=f"{comparison.metric.tag} over {AXES[comparison.x]}",
+            x_label=AXES[comparison.x],
         ),
         legend=legend(colours, [result.group.label for result in results]) if len(colours) > 1 else (),
     )
@@ -110,7 +110,7 @@ def _tables(task: str, results: Sequence[GroupResult], comparison: Comparison) -
     tables = [PageTable(caption="Scores", header=GROUP_HEADER, rows=group_rows(results))]
     threshold = comparison.options.threshold
     if threshold is not None:
-        caption = f"{threshold:g} reached, in {AXES[comparison.options.x]}"
+        caption = f"{threshold:g} reached, in {AXES[comparison.x]}"
         tables.append(PageTable(caption=caption, header=THRESHOLD_HEADER, rows=threshold_rows(results)))
     pairs = [pair for pair in comparison.improvements if pair.task == task]
     if pairs:

@@ -29,7 +29,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
     return {
         "metric": str(comparison.metric),
         "minimize": comparison.metric.minimize,
-        "x": comparison.options.x,
+        "x": comparison.x,
         "final": comparison.options.final,
         "threshold": comparison.options.threshold,
         "groups": [_group(result) for result in comparison.groups],

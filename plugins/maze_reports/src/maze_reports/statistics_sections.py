@@ -92,7 +92,7 @@ def _curves(
         lines = [
             _line(run, label, tag, split, comparison, colours) for run, label in runs if tag in run.table.tags(split)
         ]
-        axis = AXES[comparison.options.x]
+        axis = AXES[comparison.x]
         figures.append(
             PageFigure(
                 caption=tag,
@@ -110,7 +110,7 @@ def _runs(comparison: Comparison) -> list[tuple[RunEntry, str]]:
 def _line(run: RunEntry, label: str, tag: str, split: str, comparison: Comparison, colours: Colours) -> Line:
     series = run.table.series(tag, split=split)
     finite = np.isfinite(series.value)
-    x, y = series.axis(comparison.options.x)[finite], series.value[finite]
+    x, y = series.axis(comparison.x)[finite], series.value[finite]
     return Line(label=f"{label}, seed {run.seed}", colour=colours[label], x=x, y=y, is_stepped=False)
 
 
