@@ -121,6 +121,31 @@ def test_a_run_named_twice_counts_once(maze, trained):
     assert sum(group["n"] for group in json.loads(done.stdout)["groups"]) == 4
 
 
+def test_runs_with_the_same_settings_and_seed_count_once_and_are_named(make_run, maze, tmp_path):
+    make_run("a", {10: 1.0}, seed=1)
+    make_run("b", {10: 2.0}, seed=2, end="failed: the disk is full")
+    make_run("c", {10: 2.0, 20: 4.0}, seed=2, name="again")
+    make_run("d", {10: 1.0}, seed=1, trainer={"use": "ppo", "lr": 0.1})
+    make_run("e", {10: 7.0}, seed=1, end="failed: longer, and not to its end")
+    done = maze("compare", ".")
+    assert "3 runs by" in done.stdout
+    assert "not counted in lr=0.001, with the settings and the seed of another run: b, e" in done.stdout
+    data = json.loads(maze("compare", ".", "--json").stdout)
+    group, other = data["groups"]
+    assert [(run["run"], run["score"]) for run in group["runs"]] == [("a", 1.0), ("c", 4.0)]
+    assert (group["n"], group["repeats"], other["repeats"]) == (2, ["b", "e"], [])
+    assert len(maze("compare", ".", "--csv").stdout.splitlines()) == 1 + 3
+    assert maze("compare", ".", "--html", "page.html").exit_code == 0
+    assert "Not counted in lr=0.001" in (tmp_path / "page.html").read_text()
+
+
+def test_grouped_by_a_setting_runs_with_other_settings_count_each(make_run, maze):
+    make_run("a", {10: 1.0}, trainer={"use": "ppo", "lr": 0.1, "gamma": 0.9})
+    make_run("b", {10: 1.0}, trainer={"use": "ppo", "lr": 0.1, "gamma": 0.8})
+    (group,) = json.loads(maze("compare", ".", "--by", "trainer.lr", "--json").stdout)["groups"]
+    assert (group["n"], group["repeats"], group["also_differ"]) == (2, [], ["trainer.gamma"])
+
+
 def test_statistics_of_training_can_be_compared(maze, trained):
     done = maze("compare", trained, "--metric", "train_BaseEnvEvents/reward/mean", "--x", "epoch", "--json")
     data = json.loads(done.stdout)
@@ -220,7 +245,7 @@ def test_runs_that_took_no_steps_are_compared_by_epochs(make_run, maze, cloned):
 
 
 def test_steps_are_the_axis_where_one_run_took_some(make_run, maze):
-    runs = (make_run("a", {0: 5.0}), make_run("b", {10: 5.0}))
+    runs = (make_run("a", {0: 5.0}), make_run("b", {10: 5.0}, seed=1))
     assert json.loads(maze("compare", *runs, "--json").stdout)["x"] == "env_steps"
 
 

@@ -244,6 +244,20 @@ def test_the_trials_of_a_sweep_are_groups_of_their_seeds(maze, sweep):
     }
 
 
+def test_trials_that_tried_the_same_are_one_group_of_as_many_runs_as_seeds(maze, sweep, make_run, tmp_path):
+    for number in (4, 5):
+        for seed in (1, 2):
+            path = sweep.relative_to(tmp_path) / "trials" / f"{number:04d}" / f"seed-{seed}"
+            make_run(path, {10: 10.0}, seed=seed, trainer={"use": "ppo", "lr": 1e-5})
+    groups = json.loads(maze("compare", "sweeps", "--json").stdout)["groups"]
+    assert {group["label"]: (group["n"], len(group["repeats"])) for group in groups} == {
+        "trials 0, 4, 5: lr=1e-05": (2, 4),
+        "trial 1: lr=0.01": (2, 0),
+        "trial 2: lr=0.001": (1, 0),
+        "trial 3: lr=0.1": (1, 0),
+    }
+
+
 def test_a_sweep_may_minimise_and_may_be_damaged(report, sweep):
     (sweep / "sweep.json").write_text(json.dumps({"format": 1, "metric": "-BaseEnvEvents/reward/mean"}))
     text = report("sweeps")

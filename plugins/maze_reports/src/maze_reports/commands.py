@@ -150,8 +150,17 @@ def _print(comparison: Comparison) -> None:
         if pairs:
             print()
             print_table(output.IMPROVEMENT_HEADER, output.improvement_rows(pairs))
+    _print_repeats(comparison)
     _print_together(comparison)
     _print_differences(comparison)
+
+
+def _print_repeats(comparison: Comparison) -> None:
+    from maze_reports import output
+
+    lines = [text for result in comparison.groups if (text := output.repeats_text(result))]
+    if lines:
+        print("\n" + "\n".join(lines))
 
 
 def _print_together(comparison: Comparison) -> None:

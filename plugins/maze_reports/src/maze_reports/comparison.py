@@ -133,8 +133,8 @@ def compare_runs(runs: Sequence[RunEntry], options: CompareOptions | None = None
     """
     options = options or CompareOptions()
     metric = chosen_metric(runs, options)
-    x = options.x or _default_axis(runs)
     groups = group_runs(runs, options.by)
+    x = options.x or _default_axis([run for group in groups for run in group.runs])
     results = [
         result for task in dict.fromkeys(g.task for g in groups) for result in _task(task, groups, metric, x, options)
     ]

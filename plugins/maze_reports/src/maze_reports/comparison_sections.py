@@ -19,6 +19,7 @@ from maze_reports.output import (
     group_rows,
     improvement_rows,
     n_text,
+    repeats_text,
     states_text,
     threshold_rows,
 )
@@ -100,7 +101,7 @@ def _task_section(task: str, comparison: Comparison, colours: Colours) -> PageSe
     )
     return PageSection(
         title=f"On {task}",
-        text=[_how_to_read(results)],
+        text=[_how_to_read(results), *_repeats(results)],
         figures=[curve, scores] if sum(result.n for result in results) > 1 else [curve],
         tables=_tables(task, results, comparison),
     )
@@ -117,6 +118,10 @@ def _tables(task: str, results: Sequence[GroupResult], comparison: Comparison) -
         caption = "Who is better, and how probably"
         tables.append(PageTable(caption=caption, header=IMPROVEMENT_HEADER, rows=improvement_rows(pairs)))
     return tables
+
+
+def _repeats(results: Sequence[GroupResult]) -> list[str]:
+    return [f"{text[0].upper()}{text[1:]}." for result in results if (text := repeats_text(result))]
 
 
 def _how_to_read(results: Sequence[GroupResult]) -> str:

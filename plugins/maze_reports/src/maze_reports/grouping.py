@@ -13,6 +13,7 @@ import attrs
 
 from maze_kernel.catalog import nearest
 from maze_kernel.errors import RequestError
+from maze_reports.run_state import FINISHED
 from maze_reports.runs import RunEntry
 from maze_reports.settings import (
     ABSENT,
@@ -31,6 +32,7 @@ NO_PART = ("name", "seed")
 TASK = "env"
 _MANY = 40
 """Differences shown; a comparison with more says how many there are."""
+_FEW_TRIALS = 3
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -42,6 +44,7 @@ class RunGroup:
         task: the environment.
         key: of the configuration, equal for equal ones.
         also_differ: settings in which its runs differ, besides seed and name; only with `--by`.
+        repeats: runs that are left out, as they have the settings and the seed of one of its runs.
     """
 
     label: str
@@ -49,6 +52,7 @@ class RunGroup:
     key: str
     runs: tuple[RunEntry, ...]
     also_differ: tuple[str, ...] = ()
+    repeats: tuple[RunEntry, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -80,18 +84,34 @@ def group_runs(runs: Sequence[RunEntry], by: str | None = None) -> list[RunGroup
         cells[key, task].append(run)
     tasks = _task_names(cells)
     labels = _labels(cells, setting)
-    return [
-        RunGroup(
+    same = (*NO_PART, *([setting] if setting else ()))
+    groups = []
+    for (key, task), members in cells.items():
+        counted = dict.fromkeys(_without_repeats(members))
+        group = RunGroup(
             label=labels[key],
             task=tasks[task],
             key=key,
-            runs=tuple(members),
-            also_differ=tuple(
-                differing([run.settings for run in members], (*NO_PART, *([setting] if setting else ())))
-            ),
+            runs=tuple(counted),
+            also_differ=tuple(differing([run.settings for run in members], same)),
+            repeats=tuple(run for run in members if run not in counted),
         )
-        for (key, task), members in cells.items()
-    ]
+        groups.append(group)
+    return groups
+
+
+def _without_repeats(runs: Sequence[RunEntry]) -> list[RunEntry]:
+    """Of runs with the same settings and the same seed one: a finished one, else the longest, else the first."""
+    found: dict[str, RunEntry] = {}
+    for run in runs:
+        key = str(run.path) if run.seed is None else settings_hash(run.settings, ("name",))
+        if key not in found or _progress(run) > _progress(found[key]):
+            found[key] = run
+    return list(found.values())
+
+
+def _progress(run: RunEntry) -> tuple[bool, int]:
+    return run.state.name in FINISHED, run.n_epochs
 
 
 def differences(groups: Sequence[RunGroup]) -> tuple[list[Difference], int]:
@@ -149,10 +169,20 @@ def _labels(cells: Mapping[tuple[str, str], list[RunEntry]], setting: str | None
     if len(alone) == len(set(alone.values())) == len(members):
         return alone
     labels = short_names([runs[0].settings for runs in members.values()], (*NO_PART, TASK))
-    trials = {key: {_trial(run) for run in runs} for key, runs in members.items()}
-    if all(len(found) == 1 and found != {None} for found in trials.values()):
-        labels = [f"trial {found.pop()}: {label}" for found, label in zip(trials.values(), labels, strict=True)]
+    trials = [_trials(runs) for runs in members.values()]
+    if all(trials):
+        labels = [f"{trial}: {label}" for trial, label in zip(trials, labels, strict=True)]
     return dict(zip(members, labels, strict=True))
+
+
+def _trials(runs: Sequence[RunEntry]) -> str:
+    """The trials that runs are of, such as "trial 3"; several where a search tried the same again; else nothing."""
+    numbers = {_trial(run) for run in runs}
+    known = sorted(number for number in numbers if number is not None)
+    if len(known) < len(numbers):
+        return ""
+    shown = [*map(str, known[:_FEW_TRIALS]), *(["…"] if len(known) > _FEW_TRIALS else [])]
+    return f"trial{'s' if len(known) > 1 else ''} {', '.join(shown)}"
 
 
 def _trial(run: RunEntry) -> int | None:

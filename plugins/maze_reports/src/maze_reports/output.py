@@ -144,6 +144,7 @@ def difference_table(comparison: Comparison) -> tuple[list[str], list[list[str]]
 
 
 _FEW_GROUPS = 6
+_FEW_REPEATS = 3
 
 THRESHOLD_HEADER = ("group", "reached by", "median at", "first … last")
 
@@ -177,6 +178,16 @@ def heading(comparison: Comparison) -> str:
     return f"{comparison.n_runs} {noun} by {comparison.metric.described}: {final}"
 
 
+def repeats_text(result: GroupResult) -> str:
+    """Which runs do not count, as others have their settings and seeds; empty where all do."""
+    repeats = result.group.repeats
+    if not repeats:
+        return ""
+    shown = ", ".join(str(run.path) for run in repeats[:_FEW_REPEATS])
+    left = f" and {len(repeats) - _FEW_REPEATS} more" if len(repeats) > _FEW_REPEATS else ""
+    return f"not counted in {result.group.label}, with the settings and the seed of another run: {shown}{left}"
+
+
 def _group(result: GroupResult) -> dict[str, Any]:
     return {
         "label": result.group.label,
@@ -185,6 +196,7 @@ def _group(result: GroupResult) -> dict[str, Any]:
         "n": result.n,
         "states": dict(result.states),
         "also_differ": list(result.group.also_differ),
+        "repeats": [str(run.path) for run in result.group.repeats],
         "iqm": result.iqm,
         "mean": result.mean,
         "iqm_interval": _interval(result.iqm_interval),

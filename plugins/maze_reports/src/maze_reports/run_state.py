@@ -11,6 +11,8 @@ import attrs
 
 ENDS = ("done", "stopped early", "interrupted", "failed")
 """What the note that ends a run begins with."""
+FINISHED = ("done", "stopped early")
+"""Of these the ones of runs that were trained to their end."""
 STATES = ("running", *ENDS)
 QUIET_SECONDS = 600.0
 """A run that has written nothing for so long, and for `QUIET_EPOCHS` epochs, no longer runs."""
