@@ -258,6 +258,33 @@ def test_trials_that_tried_the_same_are_one_group_of_as_many_runs_as_seeds(maze,
     }
 
 
+def test_seeds_that_confirm_a_trial_are_a_group_of_their_own(maze, sweep, make_run, tmp_path):
+    for seed in (3, 4, 5):
+        path = sweep.relative_to(tmp_path) / "confirm" / "0001" / f"seed-{seed}"
+        make_run(path, {10: 20.0 + seed}, seed=seed, trainer={"use": "ppo", "lr": 1e-2})
+    groups = {group["label"]: group for group in json.loads(maze("compare", "sweeps", "--json").stdout)["groups"]}
+    assert {label: (group["n"], group["mean"]) for label, group in groups.items()} == {
+        "trial 0: lr=1e-05": (2, 10.0),
+        "trial 1: lr=0.01": (2, 30.0),
+        "trial 1, confirmed: lr=0.01": (3, 24.0),
+        "trial 2: lr=0.001": (1, 5.0),
+        "trial 3: lr=0.1": (1, 0.0),
+    }
+    assert len({group["key"] for group in groups.values()}) == 5
+    (group,) = json.loads(maze("compare", "sweeps", "--by", "env", "--json").stdout)["groups"]
+    assert group["n"] == 9, "a setting alone makes the groups where one is named"
+
+
+def test_a_single_trial_and_its_confirmation_have_names_wherever_they_lie(maze, make_run):
+    make_run("sweep/trials/0007/seed-1", {10: 1.0}, seed=1)
+    make_run("sweep/confirm/0007/seed-2", {10: 2.0}, seed=2)
+    labels = [group["label"] for group in json.loads(maze("compare", "sweep", "--json").stdout)["groups"]]
+    assert sorted(labels) == ["trial 7", "trial 7, confirmed"]
+    make_run("again", {10: 3.0}, seed=3)
+    labels = [group["label"] for group in json.loads(maze("compare", "sweep", "again", "--json").stdout)["groups"]]
+    assert sorted(labels) == ["made", "made, confirmed"]
+
+
 def test_a_sweep_may_minimise_and_may_be_damaged(report, sweep):
     (sweep / "sweep.json").write_text(json.dumps({"format": 1, "metric": "-BaseEnvEvents/reward/mean"}))
     text = report("sweeps")

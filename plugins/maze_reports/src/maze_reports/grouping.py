@@ -1,7 +1,8 @@
 """Runs that differ in seed and name alone form a group; groups on the same environment can be compared.
 
 A *configuration* is an experiment without seed, name and environment, or the value of `--by KEY`. A *task* is an
-environment. A group holds the runs of one configuration on one task.
+environment. A group holds the runs of one configuration on one task; those with which a sweep confirms a trial are a
+group of their own, for the trial was chosen by what its other runs came to.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ TASK = "env"
 _MANY = 40
 """Differences shown; a comparison with more says how many there are."""
 _FEW_TRIALS = 3
+_CONFIRMED = ", confirmed"
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -42,7 +44,7 @@ class RunGroup:
     Attributes:
         label: of the configuration.
         task: the environment.
-        key: of the configuration, equal for equal ones.
+        key: of the configuration, equal for equal ones; that of runs which confirm it ends with `_CONFIRMED`.
         also_differ: settings in which its runs differ, besides seed and name; only with `--by`.
         repeats: runs that are left out, as they have the settings and the seed of one of its runs.
     """
@@ -80,7 +82,7 @@ def group_runs(runs: Sequence[RunEntry], by: str | None = None) -> list[RunGroup
     cells: dict[tuple[str, str], list[RunEntry]] = defaultdict(list)
     for run in runs:
         task = settings_hash({path: value for path, value in run.settings.items() if _is_task(path)})
-        key = settings_hash(run.settings, (*NO_PART, TASK)) if setting is None else setting_text(run.settings, setting)
+        key = _configuration(run) if setting is None else setting_text(run.settings, setting)
         cells[key, task].append(run)
     tasks = _task_names(cells)
     labels = _labels(cells, setting)
@@ -98,6 +100,11 @@ def group_runs(runs: Sequence[RunEntry], by: str | None = None) -> list[RunGroup
         )
         groups.append(group)
     return groups
+
+
+def _configuration(run: RunEntry) -> str:
+    key = settings_hash(run.settings, (*NO_PART, TASK))
+    return f"{key}{_CONFIRMED}" if _place(run)[0] == "confirm" else key
 
 
 def _without_repeats(runs: Sequence[RunEntry]) -> list[RunEntry]:
@@ -168,24 +175,38 @@ def _labels(cells: Mapping[tuple[str, str], list[RunEntry]], setting: str | None
     alone = {key: next(iter(given)) for key, given in names.items() if len(given) == 1}
     if len(alone) == len(set(alone.values())) == len(members):
         return alone
-    labels = short_names([runs[0].settings for runs in members.values()], (*NO_PART, TASK))
-    trials = [_trials(runs) for runs in members.values()]
-    if all(trials):
-        labels = [f"{trial}: {label}" for trial, label in zip(trials, labels, strict=True)]
-    return dict(zip(members, labels, strict=True))
+    return _labels_by_settings(members)
+
+
+def _labels_by_settings(members: Mapping[str, list[RunEntry]]) -> dict[str, str]:
+    """Key to the settings that tell a configuration from the others, after its trials where all are of a sweep."""
+    plain = {key.removesuffix(_CONFIRMED): runs[0] for key, runs in members.items()}
+    named = short_names([run.settings for run in plain.values()], (*NO_PART, TASK))
+    settings = dict(zip(plain, named, strict=True))
+    trials = {key: _trials(runs) for key, runs in members.items()}
+    labels = {}
+    for key in members:
+        confirmed = _CONFIRMED if key.endswith(_CONFIRMED) else ""
+        own = settings[key.removesuffix(_CONFIRMED)]
+        if all(trials.values()):
+            labels[key] = f"{trials[key]}{confirmed}{': ' if own else ''}{own}"
+        else:
+            labels[key] = f"{own or plain[key.removesuffix(_CONFIRMED)].record.name}{confirmed}"
+    return labels
 
 
 def _trials(runs: Sequence[RunEntry]) -> str:
     """The trials that runs are of, such as "trial 3"; several where a search tried the same again; else nothing."""
-    numbers = {_trial(run) for run in runs}
-    known = sorted(number for number in numbers if number is not None)
-    if len(known) < len(numbers):
+    places = [_place(run)[1] for run in runs]
+    if None in places:
         return ""
+    known = sorted({place for place in places if place is not None})
     shown = [*map(str, known[:_FEW_TRIALS]), *(["…"] if len(known) > _FEW_TRIALS else [])]
     return f"trial{'s' if len(known) > 1 else ''} {', '.join(shown)}"
 
 
-def _trial(run: RunEntry) -> int | None:
-    """The number of the trial of a sweep that a run belongs to: it lies in `trials/0007/`."""
+def _place(run: RunEntry) -> tuple[str, int | None]:
+    """The folder of a sweep that a run lies in, as `trials/0007/` or `confirm/0007/`, and the number of its trial."""
     folder = run.path.absolute().parent
-    return int(folder.name) if folder.parent.name == "trials" and folder.name.isdecimal() else None
+    kind = folder.parent.name
+    return (kind, int(folder.name)) if kind in ("trials", "confirm") and folder.name.isdecimal() else ("", None)

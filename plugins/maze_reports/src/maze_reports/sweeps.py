@@ -3,6 +3,7 @@
     sweep.json                 {"format": 1, "name": "lander", "metric": "BaseEnvEvents/reward/mean"}
     trials/0007/trial.json     {"number": 7, "status": "done", "parameters": {"trainer.lr": 0.001}, "value": 231.5}
     trials/0007/seed-1/        an ordinary run directory
+    confirm/0007/seed-4/       one that confirms the trial
 
 A minus before the metric means that less is better. `status` is "running", "done", "pruned" or "failed"; `parameters`
 maps settings to the values that were tried, without those that do not apply; `value` is missing while there is none.
