@@ -85,6 +85,19 @@ def test_halving_begins_at_a_hundredth_of_the_first_finished_trial(make_searcher
     assert max(reached) > 200
 
 
+def test_halving_takes_trials_to_be_as_long_as_the_first_one_was_in_epochs_too(make_searcher):
+    """Steps are epochs where no environment steps are taken: of 9 of them a trial may end after 1 and 3."""
+    searcher = make_searcher(SPACE, sampler="random", pruner="successive-halving")
+    reached = []
+    for number in range(10):
+        searcher.propose(number)
+        step = next((step for step in range(1, 10) if searcher.report(number, step, -float(number))), 9)
+        reached.append(step)
+        searcher.finish(number, "pruned" if step < 9 else "done", -float(number))
+    assert reached[0] == 9
+    assert set(reached) == {1, 9}
+
+
 @pytest.mark.parametrize("pruner", ["successive-halving", "hyperband"])
 def test_the_best_of_many_is_never_given_up(make_searcher, pruner):
     searcher = make_searcher(SPACE, sampler="random", pruner=pruner, min_resource=1000, reduction_factor=2)

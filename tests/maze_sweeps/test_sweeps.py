@@ -155,6 +155,23 @@ def test_a_searcher_hears_of_every_evaluation_of_the_first_seed(run):
     assert result.importances == {"trainer.lr": 1.0}
 
 
+def test_a_searcher_hears_of_epochs_where_no_environment_steps_are_taken(run, folder, maze):
+    played = maze("rollout", "small.toml", "--policy", "random", "--episodes", "4", "--record-to", "played")
+    assert played.exit_code == 0, played.output
+    text = (folder / "small.toml").read_text()
+    trainer = text[text.index("[trainer]") : text.index("[checkpoint]")]
+    cloning = f'[trainer]\nuse = "bc"\ndemonstrations = {{ path = "{folder / "played"}" }}\nn_epochs = 3\n\n'
+    change(folder, trainer, cloning)
+    loss = 'metric = "-train_ValidationEvents/policy_loss"\n'
+    result = run(f'n_trials = 2\n{loss}[searcher]\nuse = "scripted:Scribe"\n' + LR + INLINE)
+    for trial in result.trials:
+        assert [steps for _, steps, _ in trial.watched.reports] == [0, 0, 0]
+        reports = [row[2:] for row in told(result.path) if row[:2] == ("report", trial.number)]
+        assert reports == [(epoch, value) for epoch, _, value in trial.watched.reports]
+        assert [step for step, _ in reports] == [1, 2, 3]
+        assert [step for step, _ in trial.as_past().reports] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("pool", [INLINE, SUBPROCESS])
 def test_a_trial_that_is_given_up_stops_within_one_evaluation(run, folder, pool):
     change(folder, "n_epochs = 3", "n_epochs = 5")

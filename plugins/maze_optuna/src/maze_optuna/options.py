@@ -32,15 +32,15 @@ class OptunaOptions:
     population_size: int | None = attrs.field(default=None, validator=optional(at_least(2)))
     """Trials of a generation, of cma-es and nsga2; none: of cma-es 4 + 3 ln n for n numbers, of nsga2 20."""
     pruner: Literal["none", "median", "successive-halving", "hyperband"] = "none"
-    """Which trials are given up before their end: "none"; "median", worse than half of the finished ones after as many environment steps; "successive-halving", only the best part goes on at each of a few numbers of steps; "hyperband", successive halving that begins at different numbers of steps."""  # noqa: E501
+    """Which trials are given up before their end: "none"; "median", worse than half of the finished ones after as many steps, environment steps or, of a trainer that takes none, epochs; "successive-halving", only the best part goes on at each of a few numbers of steps; "hyperband", successive halving that begins at different numbers of steps."""  # noqa: E501
     n_unpruned_trials: int | None = attrs.field(default=None, validator=optional(at_least(1)))
     """Trials that must be finished before pruner median gives one up; none: 5."""
     n_warmup_steps: int | None = attrs.field(default=None, validator=optional(at_least(0)))
-    """Environment steps of a trial before pruner median gives it up; none: 0."""
+    """Steps of a trial before pruner median gives it up; none: 0."""
     reduction_factor: int | None = attrs.field(default=None, validator=optional(at_least(2)))
     """One trial in so many goes on, of pruners successive-halving and hyperband; none: 3."""
     min_resource: int | None = attrs.field(default=None, validator=optional(at_least(1)))
-    """Environment steps after which the same pruners decide for the first time; none: a hundredth of those of the first finished trial."""  # noqa: E501
+    """Steps after which the same pruners decide for the first time; none: a hundredth of those of the first finished trial."""  # noqa: E501
     storage: str = attrs.field(default="sqlite", validator=matches(r"sqlite|journal|[a-z0-9+]+://.*"))
     """Where the study is kept: "sqlite", study.db in the folder of the sweep; "journal", study.journal there, for network file systems; or the URL of a database, e.g. "postgresql://sweeps@host/optuna", without its password."""  # noqa: E501
 

@@ -1,4 +1,4 @@
-"""Pruners: which trials are given up. Steps are environment steps everywhere."""
+"""Pruners: which trials are given up. Steps are environment steps everywhere, or epochs where trainers take none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CurveMedianPruner(pruners.BasePruner):
 
     Args:
         n_unpruned_trials: finished trials before the first one is given up.
-        n_warmup_steps: environment steps of a trial before it is given up.
+        n_warmup_steps: steps of a trial before it is given up.
     """
 
     def __init__(self, n_unpruned_trials: int, n_warmup_steps: int) -> None:
@@ -53,27 +53,27 @@ def _value_at(trial: FrozenTrial, step: int) -> float:
     return reports[max(earlier)] if (earlier := [reported for reported in reports if reported <= step]) else math.nan
 
 
-def make_pruner(options: OptunaOptions, n_env_steps: int | None) -> pruners.BasePruner:
+def make_pruner(options: OptunaOptions, n_steps: int | None) -> pruners.BasePruner:
     """The pruner; one that needs to know how long trials are gives none up until then.
 
     Args:
         options: which one.
-        n_env_steps: how long trials are; None: not known yet.
+        n_steps: how long trials are; None: not known yet.
     """
     if options.pruner == "median":
         return CurveMedianPruner(options.n_unpruned_trials or _UNPRUNED_TRIALS, options.n_warmup_steps or 0)
     factor = options.reduction_factor or _REDUCTION_FACTOR
-    first = options.min_resource or (None if n_env_steps is None else max(1, n_env_steps // _RESOURCES))
+    first = options.min_resource or (None if n_steps is None else max(1, n_steps // _RESOURCES))
     if options.pruner == "successive-halving" and first is not None:
         return pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=factor)
-    if options.pruner == "hyperband" and first is not None and n_env_steps is not None:
-        longest = max(n_env_steps, first)
+    if options.pruner == "hyperband" and first is not None and n_steps is not None:
+        longest = max(n_steps, first)
         return pruners.HyperbandPruner(min_resource=first, max_resource=longest, reduction_factor=factor)
     return pruners.NopPruner()
 
 
 def first_length(study: Study) -> int | None:
-    """Environment steps of the trial that finished first; None: none has finished with a report.
+    """Steps of the trial that finished first; None: none has finished with a report.
 
     The first one, so that brackets stay the same whenever they are asked for.
     """

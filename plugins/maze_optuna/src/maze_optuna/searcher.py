@@ -25,7 +25,7 @@ from maze_sweeps.contract import PastTrial, SearchContext
 from maze_sweeps.space import Draw
 
 _GIVEN_UP = "maze_given_up"
-"""Attribute of a trial: after how many environment steps the pruner gave it up."""
+"""Attribute of a trial: after how many steps the pruner gave it up."""
 _TRIALS_FOR_IMPORTANCES = 10
 _STATES = {"done": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
 

@@ -47,7 +47,7 @@ class PastTrial:
     Attributes:
         state: one of `TRIAL_STATES`; a "running" one goes on from its checkpoint.
         value: what was told of it; None where it has none.
-        reports: environment steps and value of each report, in order.
+        reports: step and value of each report, in order, as `Searcher.report` is told.
     """
 
     number: int
@@ -73,9 +73,12 @@ class Searcher(Protocol):
         ...
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """The value of a trial after so many environment steps; True: give the trial up.
+        """The value of a trial after so many steps; True: give the trial up.
 
         Of several seeds only the first one is reported.
+
+        Args:
+            step: environment steps; epochs where the trainer takes none, as one does that learns from recordings.
         """
         ...
 

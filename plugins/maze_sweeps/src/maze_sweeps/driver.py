@@ -61,7 +61,7 @@ class SweepDriver:
         self._n_trials = n_trials
         self._progress = progress
         self.trials = {trial.number: trial for trial in trials}
-        self._told = {trial.number: max((r[1] for r in trial.watched.reports), default=-1) for trial in trials}
+        self._told = {trial.number: max((step for step, _ in trial.watched.curve), default=-1) for trial in trials}
         self._queue: deque[RunKey] = deque()
         self._beginning: set[RunKey] = set()
         self._loaded: dict[int, LoadedExperiment] = {}
@@ -204,10 +204,10 @@ class SweepDriver:
     def _gives_up(self, trial: SweepTrial) -> bool:
         """Tell the searcher what is new; whether it wants no more of it."""
         wants_no_more = False
-        for _, steps, value in trial.watched.reports:
-            if steps > self._told.get(trial.number, -1):
-                self._told[trial.number] = steps
-                wants_no_more = self._searcher.report(trial.number, steps, value)
+        for step, value in trial.watched.curve:
+            if step > self._told.get(trial.number, -1):
+                self._told[trial.number] = step
+                wants_no_more = self._searcher.report(trial.number, step, value)
         return wants_no_more
 
     def _ended(self, key: RunKey, report: RunReport) -> None:

@@ -57,6 +57,11 @@ class SeedRun:
         """Whether nothing more comes of it."""
         return self.state in ("done", "diverged", "failed")
 
+    @property
+    def curve(self) -> list[tuple[int, float]]:
+        """Step and value of each report, as a searcher is told: epochs where no environment steps are taken."""
+        return [(env_steps or epoch, value) for epoch, env_steps, value in self.reports]
+
     def value(self, which: str, minimize: bool) -> float | None:
         """The best or the last value; None where there is none that is finite.
 
@@ -107,7 +112,7 @@ class SweepTrial:
 
     def as_past(self) -> PastTrial:
         """What a searcher is told after a resume."""
-        reports = tuple((steps, value) for _, steps, value in self.watched.reports)
+        reports = tuple(self.watched.curve)
         return PastTrial(number=self.number, draw=self.draw, state=self.state, value=self.value, reports=reports)
 
 
