@@ -374,14 +374,16 @@ def test_what_is_no_run_is_not_exported(tmp_path):
     assert "nothing is trained in CartPole-v1" in done.stderr
 
 
-def test_a_policy_key_that_is_no_file_name_becomes_one(tmp_path):
+def test_policy_keys_that_are_no_file_names_become_some(tmp_path):
+    keys = ("team/a", "team-a", "b.c")
+
     class Team(FlatEnv):
         structured_spaces = StructuredSpaces(
-            observation=dict.fromkeys(("team/a", "b"), spaces.Dict(seen=spaces.Box(-1, 1, (2,), np.float32))),
-            action=dict.fromkeys(("team/a", "b"), spaces.Dict(choice=spaces.Discrete(2))),
-            agent_counts={"team/a": 1, "b": 1},
+            observation=dict.fromkeys(keys, spaces.Dict(seen=spaces.Box(-1, 1, (2,), np.float32))),
+            action=dict.fromkeys(keys, spaces.Dict(choice=spaces.Discrete(2))),
+            agent_counts=dict.fromkeys(keys, 1),
         )
 
     loaded = experiment(Team)
     written = export_checkpoint(loaded, loaded.kernel, checkpoint_of(loaded), tmp_path / "policy.pt2", "torch-export")
-    assert [file.path.name for file in written.files] == ["policy-team-a.pt2", "policy-b.pt2"]
+    assert [file.path.name for file in written.files] == ["policy-team-a.pt2", "policy-team-a-.pt2", "policy-b.c.pt2"]

@@ -373,6 +373,21 @@ def wrapped():
     return RecordEpisodeStatistics(OrderEnforcing(limited()))
 
 
+class Aside(gymnasium.Wrapper):
+    """Keeps what it wraps under a name of its own."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.inner = env
+
+    def step(self, action):
+        return self.inner.step(action)
+
+
+def aside():
+    return Aside(limited())
+
+
 def limited_twice():
     return TimeLimit(RecordEpisodeStatistics(limited()), 3)
 
@@ -392,7 +407,18 @@ def endless():
 @pytest.mark.parametrize("n_steps", [2, 6, None])
 @pytest.mark.parametrize(
     "source",
-    ["Endless-v0", "Wrapped-v0", Endless, limited, wrapped, limited_twice, registered, "instance", "wrapped instance"],
+    [
+        "Endless-v0",
+        "Wrapped-v0",
+        Endless,
+        limited,
+        wrapped,
+        aside,
+        limited_twice,
+        registered,
+        "instance",
+        "wrapped instance",
+    ],
 )
 @pytest.mark.usefixtures("endless")
 def test_a_limit_takes_the_place_of_the_one_around_the_environment(source, n_steps):

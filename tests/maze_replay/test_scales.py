@@ -232,6 +232,25 @@ def test_a_buffer_of_the_other_kind_is_not_restored(was_scaled):
         scaled_later.load_state_dict(old)
 
 
+@pytest.mark.parametrize("of_returns", [False, True])
+def test_rewards_of_an_older_buffer_become_what_is_stored_today(of_returns):
+    def transforms():
+        returns = [ReturnNormalization(ReturnNormalizationOptions())] if of_returns else []
+        return [normalisation(), clipping(), *returns]
+
+    saved, other = (played(pendulum, transforms(), n_steps).replay["0"] for n_steps in (40, 5))
+    state = saved.state_dict()
+    wanted = state["columns"]["reward"].copy()
+    older = {name: part for name, part in state.items() if name != "rewards_one_by_one"}
+    (raw,) = played(pendulum, [], 40).replay.values()
+    older["columns"] = {**state["columns"], "reward": raw.state_dict()["columns"]["reward"]}
+    assert not np.array_equal(older["columns"]["reward"], wanted)
+    other.load_state_dict(older)
+    np.testing.assert_array_equal(other.state_dict()["columns"]["reward"], wanted)
+    other.load_state_dict(state)
+    np.testing.assert_array_equal(other.state_dict()["columns"]["reward"], wanted)
+
+
 class InPlace:
     """Two environments that count steps in the arrays they showed before; nothing ends."""
 

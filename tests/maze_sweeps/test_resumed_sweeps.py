@@ -205,7 +205,7 @@ def drive(path, file, loaded):
 
 def holds(path, pid):
     """Whether a process has the sweep for itself."""
-    return (path / "sweep.json").exists() and f"process {pid} on" in (path / "lock").read_text()
+    return (path / "sweep.json").exists() and f"process {pid} on" in (path / ".maze-lock").read_text()
 
 
 @pytest.mark.slow

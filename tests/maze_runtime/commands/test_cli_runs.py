@@ -40,7 +40,9 @@ def experiment(tmp_path):
     ("arguments", "said"),
     [
         (["small.toml", "--checkpoint", "last"], "no trained policy plays"),
-        (["runs", "--policy", "random", "--checkpoint", "last"], "no trained policy plays"),
+        (["small.toml", "--policy", "random", "--checkpoint", "last"], "no trained policy plays"),
+        (["CartPole-v1", "--checkpoint", "last"], "no trained policy plays"),
+        (["runs/typo", "--checkpoint", "last"], "there is no run directory"),
         (["runs", "--replay", "rec", "--checkpoint", "last"], "--replay and --checkpoint exclude each other"),
         (["runs", "--replay", "rec", "--episodes", 2], "--replay and --episodes exclude each other"),
         (["runs", "--replay", "rec", "--seed", 0], "--replay and --seed exclude each other"),

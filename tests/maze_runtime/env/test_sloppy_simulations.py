@@ -1,5 +1,7 @@
 """A Maze environment whose parts do not do what they should says which part, and what to write instead."""
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -103,6 +105,11 @@ def test_steps(result, words):
 def test_kpis_that_are_no_dict():
     with pytest.raises(EnvError, match=r"Kpis.calculate_kpis did not return a dict"):
         play(Simulation(kpis=[None]))
+
+
+@pytest.mark.parametrize("value", [np.array(2.0), np.array([2.0]), Decimal("2.0"), [2], True])
+def test_a_kpi_may_be_whatever_a_reward_may_be(value):
+    play(Simulation(kpis=[{"last": value}]))
 
 
 @pytest.mark.parametrize("value", [None, "a", [1, 2], np.array([1.0, 2.0]), 1j])

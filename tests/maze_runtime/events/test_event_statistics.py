@@ -258,6 +258,7 @@ def test_all_episodes_of_an_epoch_count_and_a_warning_says_where_they_no_longer_
         epoch.add_episodes(recorder.drain())
         return len(epoch.reduce()["ShopEvents/weighed"])
 
+    assert play(2500) == 1000, "nobody has asked for them yet"
     assert play(2500) == 2500
     monkeypatch.setattr("maze_runtime.events.episode.MAX_EPISODES", 100)
     with pytest.warns(MazeWarning, match="make epochs shorter") as warned:

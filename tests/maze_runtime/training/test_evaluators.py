@@ -330,6 +330,8 @@ def test_a_metric_knows_whose_it_is():
     assert metric.of({}, {f"hard/{REWARD}": 2.0, REWARD: 3.0}) == 2.0
     assert Metric.parse(f"eval_hard/{REWARD}", ["hard"]).of({}, {f"hard/{REWARD}": 2.0}) == 2.0
     assert metric.of({}, {REWARD: 3.0}) is None
+    assert Metric.parse("train_Rides/people", []).of({"Rides/people": 4.0}, {REWARD: 3.0}) == 4.0
+    assert Metric.parse("train_Timing/env_steps_per_second", []).of({"Timing/env_steps_per_second": 5.0}, None) == 5.0
     assert Metric.parse(REWARD, ["hard"]).of({}, {f"hard/{REWARD}": 2.0}) is None
     for text in (f"hrad/{REWARD}", "hard/BaseEnvEvents/rewrd/mean"):
         with pytest.raises(RequestError, match="no statistic is called"):

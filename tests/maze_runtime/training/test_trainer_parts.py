@@ -29,10 +29,11 @@ def test_a_schedule_follows_whichever_budget_is_used_up_first(epoch, env_steps, 
         (
             PPOOptions,
             {"lr": Schedule(start=-1e-3, end=-1e-3)},
-            "> 0 at its start and >= 0 at its end: -0.001 to -0.001",
+            ">= 0 and not 0 throughout: -0.001 to -0.001",
         ),
         (PPOOptions, {"lr": Schedule(start=1e-3, end=-1e-3)}, "0.001 to -0.001"),
         (PPOOptions, {"lr": 0.0}, "'lr' must be > 0: 0.0"),
+        (PPOOptions, {"lr": Schedule(start=0.0, end=0.0)}, "0.0 to 0.0"),
         (DQNOptions, {"epsilon": 1.5}, "'epsilon' must be >= 0.0 and <= 1.0: 1.5"),
         (DQNOptions, {"epsilon": Schedule(start=1.0, end=-0.1)}, "1.0 to -0.1"),
         (DQNOptions, {"importance_exponent": Schedule(start=4.0, end=1.0)}, "4.0 to 1.0"),
@@ -43,6 +44,7 @@ def test_both_ends_of_a_schedule_are_checked_as_a_number_is(options, arguments, 
     with pytest.raises(ValueError, match=re.escape(said)):
         options(**arguments)
     options(lr=Schedule(start=1e-3, end=0.0))
+    options(lr=Schedule(start=0.0, end=1e-3))
 
 
 def test_a_schedule_moves_within_an_epoch():

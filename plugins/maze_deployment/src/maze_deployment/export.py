@@ -25,7 +25,7 @@ from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
 from maze_runtime.models.capabilities import RecurrentModel
-from maze_runtime.models.graph_building import in_file_name
+from maze_runtime.models.graph_building import file_names
 from maze_runtime.models.network_policy import require_sampling
 from maze_runtime.models.recurrence import BEGINS
 from maze_runtime.playing.players import load_weights, weights_of
@@ -137,9 +137,9 @@ def export_checkpoint(
         if hasattr(module, "prepare_for_export"):
             module.prepare_for_export()
     files = []
-    for key in inner.policy_keys:
+    for key, name in zip(inner.policy_keys, file_names(inner.policy_keys), strict=True):
         graph = PolicyGraph(model, key, transforms, heads=tuple(inner.action[key].spaces))
-        path = out if len(inner.policy_keys) == 1 else out.with_name(f"{out.stem}-{in_file_name(key)}{out.suffix}")
+        path = out if len(inner.policy_keys) == 1 else out.with_name(f"{out.stem}-{name}{out.suffix}")
         files.append(_write(graph, _Example.of(inner, graph, model, transforms), path, format_name))
     description = out.with_name(f"{out.name}.json")
     about = {"run": loaded.experiment.name, "epoch": checkpoint.epoch, "file_format": format_name}

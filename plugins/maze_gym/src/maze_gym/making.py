@@ -51,21 +51,19 @@ def make_gym_env(options: GymOptions) -> gymnasium.Env[Any, Any]:
     if options.max_episode_steps is None:
         result: gymnasium.Env[Any, Any] = env
         return result
-    limited = _with_limit(env, options.max_episode_steps)
-    return TimeLimit(env, options.max_episode_steps) if limited is None else limited
+    if _limit_inside(env, options.max_episode_steps):
+        return env
+    return TimeLimit(env, options.max_episode_steps)
 
 
-def _with_limit(env: gymnasium.Env[Any, Any], max_episode_steps: int) -> gymnasium.Env[Any, Any] | None:
-    """The environment with this limit where it has a `TimeLimit`, between the same wrappers; None where it has none."""
-    if not isinstance(env, gymnasium.Wrapper):
-        return None
-    inner = _with_limit(env.env, max_episode_steps)
-    if type(env) is TimeLimit:
-        return TimeLimit(env.env, max_episode_steps) if inner is None else inner
-    if inner is None:
-        return None
-    env.env = inner
-    return env
+def _limit_inside(env: gymnasium.Env[Any, Any], max_episode_steps: int) -> bool:
+    """Give every `TimeLimit` among the wrappers this limit; whether there is one."""
+    has_limit = False
+    while isinstance(env, gymnasium.Wrapper):
+        if type(env) is TimeLimit:
+            env._max_episode_steps, has_limit = max_episode_steps, True
+        env = env.env
+    return has_limit
 
 
 def _copied(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:

@@ -47,11 +47,13 @@ class ReplayBuffer:
     Attributes:
         seen_now: how drawn transitions look by now, see `ScalesOfNow`; None: as they were stored.
         reward_now: what stored rewards (B,) come to by now; None: to what they were.
+        older_reward: what rewards that older versions stored come to as they are stored today; None: to what they were.
     """
 
     def __init__(self, observation: spaces.Dict, action: spaces.Dict, n_rings: int, size: int) -> None:
         self.seen_now: Callable[[Transitions], Transitions] | None = None
         self.reward_now: RewardNow | None = None
+        self.older_reward: RewardNow | None = None
         self._spaces = observation, action
         self._undivided = n_rings, max(MIN_ROWS + n_older_of(observation), -(-size // n_rings))
         self.n_transitions = 0
@@ -279,6 +281,7 @@ class ReplayBuffer:
             "columns": columns,
             "stacks": stacks,
             "scaled_when_drawn": self.seen_now is not None,
+            "rewards_one_by_one": True,
             **{name: array.copy() for name, array in self._positions().items()},
         }
 
@@ -303,6 +306,8 @@ class ReplayBuffer:
         self._memory.valid[:, np.asarray(state["columns"]["valid"]).shape[1] :] = False  # of what was played before
         for name, array in self._positions().items():
             array[...] = np.asarray(state[name])
+        if self.older_reward is not None and "rewards_one_by_one" not in state:
+            self._memory.flat_reward[:] = self.older_reward(self._memory.flat_reward)
         self._count_anew()
 
     def _require_scales(self, scaled_when_drawn: bool) -> None:

@@ -59,7 +59,9 @@ class ScalesOfNow:
         self.layers = layers
         scales_rewards = [layer.scales_by_running_statistics and layer.shapes_reward for layer in layers]
         self.reward_layers = layers[scales_rewards.index(True) :] if any(scales_rewards) else []
-        self._shapes_stored = any(layer.shapes_reward for layer in layers[: len(layers) - len(self.reward_layers)])
+        self._shaping_stored = [
+            layer for layer in layers[: len(layers) - len(self.reward_layers)] if layer.shapes_reward
+        ]
         self.spaces: StructuredSpaces = vector_env.structured_spaces
         if layers:
             inside = layers[0].vector_env.structured_spaces
@@ -71,7 +73,8 @@ class ScalesOfNow:
         if self.layers:
             for key, buffer in replay.items():
                 buffer.seen_now = partial(self._seen_now, key)
-                buffer.reward_now = self._reward_now if self.reward_layers else None
+                buffer.reward_now = partial(_through, self.reward_layers) if self.reward_layers else None
+                buffer.older_reward = partial(_through, self._shaping_stored) if self._shaping_stored else None
 
     def begin(self) -> None:
         """The batch was reset."""
@@ -88,7 +91,7 @@ class ScalesOfNow:
         assert before is not None, "begin first"
         assert now is not None
         self._last = now
-        if self._shapes_stored:
+        if self._shaping_stored:
             paid = self.reward_layers[0].inner_tick if self.reward_layers else step.tick
             assert paid is not None
             now = attrs.evolve(now, reward=paid.reward, actor_rewards=paid.actor_rewards)
@@ -101,10 +104,11 @@ class ScalesOfNow:
             following = layer.outer_observation(policy_key, following)
         return attrs.evolve(transitions, observation=observation, next_observation=following)
 
-    def _reward_now(self, reward: np.ndarray) -> np.ndarray:
-        for layer in self.reward_layers:
-            reward = layer.outer_reward(reward)
-        return reward
+
+def _through(layers: list[TransformedVectorEnv], reward: np.ndarray) -> np.ndarray:
+    for layer in layers:
+        reward = layer.outer_reward(reward)
+    return reward
 
 
 def _layers_from_running_statistics(vector_env: VectorEnv) -> list[TransformedVectorEnv]:

@@ -3,7 +3,7 @@
 sweep.toml         the sweep's file, verbatim; what counts when it goes on
 sweep.json         name, metric, number of trials, seeds, where the files came from
 experiment.toml    what every trial is loaded from; the experiment's file, verbatim
-lock               process and host that train it
+.maze-lock         process and host that train it, while they do
 """
 
 from __future__ import annotations

@@ -83,12 +83,11 @@ def rollout(
     """Play episodes with a trained policy or another one."""
     from maze_runtime.playing.roll_out import RolloutOptions
 
-    _refuse_unread(
-        source, replayed, **{"--policy": policy, "--checkpoint": checkpoint, "--episodes": episodes, "--seed": seed}
-    )
+    _refuse_unread(replayed, **{"--policy": policy, "--checkpoint": checkpoint, "--episodes": episodes, "--seed": seed})
     of_experiment, of_policy = split_overrides(tuple(overrides or ()))
     named = "replay" if replayed else policy
     loaded, kernel, weights = what_to_play(source, experiment, named, checkpoint or "best", of_experiment)
+    _refuse_checkpoint(checkpoint, weights, source)
     name = loaded.experiment.name
     options = RolloutOptions(
         n_episodes=episodes or 10,
@@ -111,8 +110,8 @@ def rollout(
     return EXIT_FAILED if result.summary["n_failed"] else EXIT_DONE
 
 
-def _refuse_unread(source: Path, replayed: Path | None, **given: Any) -> None:
-    """Options that would change nothing: a recording has all of them, and only a run has checkpoints."""
+def _refuse_unread(replayed: Path | None, **given: Any) -> None:
+    """Options that would change nothing beside a recording, which has all of them."""
     named = [name for name, value in given.items() if value is not None]
     if replayed is not None and named:
         raise RequestError(
@@ -120,10 +119,13 @@ def _refuse_unread(source: Path, replayed: Path | None, **given: Any) -> None:
             expected="all episodes of the recording, with their seeds and actions",
             help="leave one out; the file of an episode plays that one",
         )
-    if given["--checkpoint"] is not None and (given["--policy"] is not None or not source.is_dir()):
+
+
+def _refuse_checkpoint(checkpoint: str | None, weights: Checkpoint | None, source: Path) -> None:
+    if checkpoint is not None and weights is None:
         raise RequestError(
             "--checkpoint names weights of a run, and no trained policy plays",
-            received=f"--checkpoint {given['--checkpoint']}",
+            received=f"--checkpoint {checkpoint}",
             help="leave it out" if source.is_dir() else "name the run directory instead of the experiment",
         )
 

@@ -19,6 +19,9 @@ from maze_runtime.events.pubsub import Pubsub
 MAX_EPISODES = 100_000
 """Finished episodes that are kept until somebody drains them, as training does once an epoch; no more than the last."""
 
+MAX_UNDRAINED = 1000
+"""So many until somebody has drained them once: who never does so needs none."""
+
 MAX_LOGS = 1000
 """Likewise of whole logs."""
 
@@ -26,8 +29,8 @@ MOST_RECORDS = 5000
 """Records that are kept before they are aggregated, where nobody needs the log of the whole episode."""
 
 FULL = (
-    f"{MAX_EPISODES:,} episodes of an environment ended in one epoch, and its event statistics leave out the first "
-    "from now on: make epochs shorter"
+    f"{MAX_EPISODES:,} episodes of an environment ended since its event statistics were drained last, and these leave "
+    "out the first from now on: in training make epochs shorter"
 )
 
 
@@ -48,7 +51,7 @@ class EpisodeRecorder:
         self._pubsub = pubsub
         self._kpi_calculator = kpi_calculator
         self._aggregator = EpisodeAggregator()
-        self._finished: deque[EpisodeStatistics] = deque(maxlen=MAX_EPISODES)
+        self._finished: deque[EpisodeStatistics] = deque(maxlen=MAX_UNDRAINED)
         self._first = 0
         self._has_steps = False
 
@@ -104,7 +107,7 @@ class EpisodeRecorder:
     def drain(self) -> list[EpisodeStatistics]:
         """The episodes finished since the last call, one entry each, be it empty."""
         finished = list(self._finished)
-        self._finished.clear()
+        self._finished = deque(maxlen=MAX_EPISODES)
         return finished
 
     def _add_kpis(self, calculator: KpiCalculator, last_maze_state: Any) -> None:
@@ -115,18 +118,17 @@ class EpisodeRecorder:
                 received=repr(kpis)[:200],
                 expected="a number for each KPI by its name, {} for none",
             )
+        event = BaseEnvEvents.kpi
         for name, value in kpis.items():
-            if not isinstance(value, (int, float, np.number, np.bool_)) or isinstance(value, np.complexfloating):
+            number = _number(value)
+            if number is None:
                 raise EnvError(
                     f"the KPI {name!r} of {type(calculator).__name__} is no number",
                     received=repr(value)[:200],
                     expected="a number for each KPI by its name",
                     help="leave a KPI out where an episode has none",
                 )
-        event = BaseEnvEvents.kpi
-        self.log.records += [
-            EventRecord(BaseEnvEvents, event, {"name": name, "value": value}) for name, value in kpis.items()
-        ]
+            self.log.records.append(EventRecord(BaseEnvEvents, event, {"name": name, "value": number}))
         self.log.ends[-1] = len(self.log.records)
 
     def _aggregate(self) -> None:
@@ -142,3 +144,14 @@ class EpisodeRecorder:
     def _clear(self) -> None:
         self._has_steps = False
         self._forget()
+
+
+def _number(value: Any) -> Any:
+    """The value if it is a number, or that in an array of one element; else None."""
+    if isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
+        return value
+    try:
+        array = np.empty(0) if value is None or isinstance(value, str) else np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        return None
+    return float(array.reshape(())) if array.size == 1 else None

@@ -20,12 +20,23 @@ def named_graphs(model: Any) -> dict[str, NetworkGraph]:
     graphs_of = getattr(model, "network_graphs", None)
     graphs: Sequence[NetworkGraph] = () if graphs_of is None else graphs_of()
     only_key = len({graph.policy_key for graph in graphs}) == 1
-    return {in_file_name(graph.role if only_key else f"{graph.role}-{graph.policy_key}"): graph for graph in graphs}
+    names = [graph.role if only_key else f"{graph.role}-{graph.policy_key}" for graph in graphs]
+    return dict(zip(file_names([name.replace(".", "-") for name in names]), graphs, strict=True))
 
 
-def in_file_name(words: str) -> str:
-    """The words, such as a policy key, without what a file's name cannot hold."""
-    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in words)
+def file_names(names: Sequence[str]) -> list[str]:
+    """Names, such as policy keys, without what a file's name cannot hold, each of them different from the others."""
+    found: list[str] = []
+    for name in names:
+        free = _in_file_name(name)
+        while free in found:
+            free += "-"
+        found.append(free)
+    return found
+
+
+def _in_file_name(words: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in words)
 
 
 def graph_of(

@@ -81,6 +81,7 @@ class SequentialVectorEnv:
             capability(env, ReportsStatistics)  # type: ignore[type-abstract]
             for env in self.envs
         ]
+        self.drain_batch_statistics()  # what is kept from now on is asked for
         self._rows = (FlatRows if self.structured_spaces.is_flat else StructuredRows)(
             self.n_envs, self.structured_spaces
         )

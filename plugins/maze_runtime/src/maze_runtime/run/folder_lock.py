@@ -17,8 +17,8 @@ try:
 except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
-LOCK = "lock"
-"""The file that is locked; it holds the process and the machine that did it last."""
+LOCK = ".maze-lock"
+"""The file that is locked; it holds the process and the machine that did it, as long as they do."""
 
 
 class FolderLock:
@@ -63,6 +63,8 @@ class FolderLock:
     def release(self) -> None:
         """Let others train there."""
         if self._stream is not None:
+            with suppress(OSError):
+                os.truncate(self._stream.fileno(), 0)
             fcntl.flock(self._stream, fcntl.LOCK_UN)
             self._forget()
 

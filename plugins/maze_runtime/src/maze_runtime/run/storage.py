@@ -82,6 +82,8 @@ def point_to(storage: Storage, link: Path, target: str) -> None:
     temporary.unlink(missing_ok=True)
     try:
         storage.symlink(temporary, target)
+        if link.is_dir() and not link.is_symlink():  # a copy that was made where there are no links
+            storage.remove(link)
         storage.rename(temporary, link)
     except OSError:
         temporary.unlink(missing_ok=True)

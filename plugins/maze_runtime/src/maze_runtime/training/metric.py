@@ -92,7 +92,7 @@ class Metric:
     def name(self) -> str:
         """Of the statistic, as `known_names` has it."""
         bare = self.tag.removeprefix("eval_")
-        return bare if "Events/" in bare else self.tag
+        return bare if "/" in bare else self.tag
 
     def is_better(self, value: float, best: float | None) -> bool:
         """Whether a value is finite and beats the best so far."""
@@ -139,7 +139,7 @@ class Metric:
         if evaluation is not None and not self.measured_in(evaluation) and not self.of_training:
             return None
         prefix, _, bare = self.tag.partition("_")
-        if prefix in ("train", "eval") and "Events/" in bare:
+        if prefix in ("train", "eval") and "/" in bare:
             source = train if prefix == "train" else evaluation
             value = None if source is None else source.get(bare)
         else:

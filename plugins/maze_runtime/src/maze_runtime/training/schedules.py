@@ -24,14 +24,12 @@ class Schedule:
 
 
 def positive_rate(_instance: Any, attribute: Any, value: float | Schedule) -> None:
-    """Validator of a learning rate: a number above 0, or a schedule that begins above it and ends there or above."""
+    """Validator of a learning rate: a number above 0, or a schedule that is never below it, and not always there."""
     if not isinstance(value, Schedule):
         if value <= 0:
             raise ValueError(f"'{attribute.name}' must be > 0: {value}")
-    elif value.start <= 0 or value.end < 0:
-        raise ValueError(
-            f"'{attribute.name}' must be > 0 at its start and >= 0 at its end: {value.start} to {value.end}"
-        )
+    elif min(value.start, value.end) < 0 or max(value.start, value.end) <= 0:
+        raise ValueError(f"'{attribute.name}' must be >= 0 and not 0 throughout: {value.start} to {value.end}")
 
 
 def throughout(condition: Condition) -> Callable[[Any, Any, float | Schedule], None]:
