@@ -219,7 +219,7 @@ def test_compiled_graphs_get_them_in_the_place_of_large_products():
     weights = [parameter.detach() for parameter in network().parameters()]
     traced = make_fx(update, tracing_mode="fake")(weights, batch(0))
     before = traced(weights, batch(0))
-    WideProducts(native=False, large=False, onednn=True)(traced.graph)
+    WideProducts(native=False, onednn=True)(traced.graph)
     traced.recompile()
     after = traced(weights, batch(0))
     assert products_of(lambda: traced(weights, batch(0))) == 2
@@ -230,7 +230,7 @@ def test_compiled_graphs_get_them_in_the_place_of_large_products():
 
 @pytest.mark.slow
 def test_compiled_updates_take_the_steps_of_eager_ones(monkeypatch):
-    for name in ("USES_ONEDNN", "NATIVE_TAKES_LARGE", "HAS_VECTORS"):
+    for name in ("USES_ONEDNN", "HAS_VECTORS"):
         monkeypatch.setattr(f"maze_runtime.training.compiled_update.{name}", True)
     options = {"epsilon": 1e-8, "max_grad_norm": 0.0}
     eager, compiled = (GradientStep(network(), loss, **options, compiled=one) for one in (False, True))

@@ -11,7 +11,7 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional
 
-from maze_runtime.models.processor import NATIVE_TAKES_LARGE
+from maze_runtime.models.processor import HAS_VECTORS
 from maze_runtime.native import convolutions
 from maze_runtime.native.by_name import shims_of
 from maze_runtime.native.convolutions import (
@@ -73,7 +73,7 @@ def turned(images):
 @pytest.fixture(scope="module")
 def library():
     built = build_library(SOURCE, calls_torch=True)
-    if built is None or not NATIVE_TAKES_LARGE:
+    if built is None or not HAS_VECTORS:
         pytest.skip("no compiler here, or another processor")
     return built
 

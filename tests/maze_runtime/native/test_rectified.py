@@ -9,7 +9,7 @@ from maze_blocks_conv.joint import NatureCNN
 from maze_blocks_conv.options import NatureCNNOptions, StridedConvolutionOptions
 from maze_blocks_conv.strided import StridedConvolution
 from maze_perception.blocks.image import ImageFeatures
-from maze_runtime.models.processor import NATIVE_TAKES_LARGE
+from maze_runtime.models.processor import HAS_VECTORS
 from maze_runtime.native import rectified
 from maze_runtime.native.convolutions import convolutions_library
 from maze_runtime.native.rectified import rectified_convolutions
@@ -18,7 +18,7 @@ from maze_runtime.native.rectified import rectified_convolutions
 @pytest.fixture
 def calls(monkeypatch):
     """How many convolutions were computed in C++."""
-    if convolutions_library() is None or not NATIVE_TAKES_LARGE:
+    if convolutions_library() is None or not HAS_VECTORS:
         pytest.skip("no compiler here, or another processor")
     counted = []
     run = rectified._convolved

@@ -34,9 +34,6 @@ _CAPABILITY = torch.backends.cpu.get_cpu_capability()
 HAS_VECTORS = _CAPABILITY in ("AVX2", "AVX512")
 """Whether the processor has vectors of 256 or 512 bits: `maze_runtime.native` is written for these."""
 
-NATIVE_TAKES_LARGE = HAS_VECTORS and "AuthenticAMD" in _PROCESSOR
-"""Whether `maze_runtime.native` takes large products on one thread, too, and convolutions, no slower than torch."""
-
 
 def _uses_onednn() -> bool:
     has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]

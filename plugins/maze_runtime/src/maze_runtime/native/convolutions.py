@@ -1,4 +1,4 @@
-"""Convolutions in C++ by minimal filtering, for compiled updates on AMD's processors with vectors of 256 or 512 bits.
+"""Convolutions in C++ by minimal filtering, for compiled updates on processors with vectors of 256 or 512 bits.
 
 oneDNN computes a convolution by all of its products, close to what the processor can do. Where neighbouring outputs
 share inputs, a half to three quarters of the products are not needed (Lavin and Gray 2016, "Fast Algorithms for

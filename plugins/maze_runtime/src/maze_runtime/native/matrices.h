@@ -18,6 +18,7 @@ constexpr long kColumns = kRegisters / 8;          // vectors of a row of a pane
 constexpr long kInner = kLanes == 16 ? 128 : 256;  // rows of it, which take 32 KiB, or 16
 constexpr long kTile = kRegisters * 3 / 4;         // vectors of a tile
 constexpr long kFew = 4;          // rows or columns of a result that is summed up within vectors
+constexpr long kSpread = 384;     // rows of the left matrix that are moved apart at once, 384 KiB at most
 constexpr long kCloseRows = 128;  // numbers from row to row; further apart they would push each other out of the cache
 
 struct Matrix {
@@ -120,27 +121,56 @@ void columns(const Matrix& left, const Matrix& right, const float* bias, const M
   rows<R, C>(left, as_it_is ? Panel{right.data, right.row_step} : Panel{packed, C * kLanes}, bias, out, first);
 }
 
+// left (M, K) times a row of panels, right (K, N): out = bias + left right, or out + left right where it is not the first.
+inline void by_row_of_panels(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out, bool first) {
+  constexpr long kWidth = kColumns * kLanes;
+  for (long n = 0; n < out.columns; n += kWidth) {
+    const long width = out.columns - n < kWidth ? out.columns - n : kWidth;
+    const Matrix panel{right.data + n * right.column_step, right.rows, width, right.row_step, right.column_step};
+    const Matrix to{out.data + n, out.rows, width, out.row_step, 1};
+    const float* added = bias == nullptr ? nullptr : bias + n;
+    switch ((width + kLanes - 1) / kLanes) {
+      case 1: columns<12, 1>(left, panel, added, to, first); break;
+      case 2: columns<kTile / 2, 2>(left, panel, added, to, first); break;
+      case 3: if constexpr (kColumns > 2) columns<kTile / 3, 3>(left, panel, added, to, first); break;
+      default: if constexpr (kColumns > 2) columns<kTile / 4, 4>(left, panel, added, to, first);
+    }
+  }
+}
+
+// Whether the numbers of a turned matrix that a tile reads push each other out of the nearest cache: those of kInner rows,
+// a multiple of 256 bytes apart. With half of the rows, which wider vectors have, that costs less than to move them.
+inline bool lies_in_few_places(const Matrix& left) {
+  return kLanes == 8 && left.row_step == 1 && left.column_step % 64 == 0;
+}
+
+// The same numbers, a step of an odd multiple of 32 bytes apart.
+inline Matrix spread(const Matrix& turned) {
+  static thread_local std::vector<Vector> numbers;
+  const long step = (turned.rows / kLanes | 1) * kLanes + 2 * kLanes;
+  numbers.resize(kInner * step / kLanes);
+  float* to = reinterpret_cast<float*>(numbers.data());
+  for (long k = 0; k < turned.columns; ++k)
+    for (long m = 0; m < turned.rows; m += kLanes)
+      store(to + k * step + m, load(turned.data + k * turned.column_step + m, turned.rows - m), kLanes);
+  return {to, turned.rows, turned.columns, 1, step};
+}
+
 // out = bias + left right, or out + left right where it adds. What is read of left between two rows of panels is little,
 // and stays in a cache while the panels pass.
 [[gnu::noinline]] inline void by_panels(const Matrix& left, const Matrix& right, const float* bias, const Matrix& out,
                                         bool adds = false) {
-  constexpr long kWidth = kColumns * kLanes;
+  const bool spreads = lies_in_few_places(left);
+  const long most_rows = spreads ? kSpread : left.rows;
   for (long k = 0; k < left.columns; k += kInner) {
     const long inner = left.columns - k < kInner ? left.columns - k : kInner;
-    const Matrix from{left.data + k * left.column_step, left.rows, inner, left.row_step, left.column_step};
-    const bool first = k == 0 && !adds;
-    for (long n = 0; n < out.columns; n += kWidth) {
-      const long width = out.columns - n < kWidth ? out.columns - n : kWidth;
-      const Matrix panel{right.data + k * right.row_step + n * right.column_step, inner, width, right.row_step,
-                         right.column_step};
-      const Matrix to{out.data + n, out.rows, width, out.row_step, 1};
-      const float* added = bias == nullptr ? nullptr : bias + n;
-      switch ((width + kLanes - 1) / kLanes) {
-        case 1: columns<12, 1>(from, panel, added, to, first); break;
-        case 2: columns<kTile / 2, 2>(from, panel, added, to, first); break;
-        case 3: if constexpr (kColumns > 2) columns<kTile / 3, 3>(from, panel, added, to, first); break;
-        default: if constexpr (kColumns > 2) columns<kTile / 4, 4>(from, panel, added, to, first);
-      }
+    const Matrix panels{right.data + k * right.row_step, inner, right.columns, right.row_step, right.column_step};
+    for (long m = 0; m < left.rows; m += most_rows) {
+      const long n_rows = left.rows - m < most_rows ? left.rows - m : most_rows;
+      const Matrix from{left.data + m * left.row_step + k * left.column_step, n_rows, inner, left.row_step,
+                        left.column_step};
+      const Matrix to{out.data + m * out.row_step, n_rows, out.columns, out.row_step, 1};
+      by_row_of_panels(spreads ? spread(from) : from, panels, bias, to, k == 0 && !adds);
     }
   }
 }

@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from maze_runtime.models.processor import NATIVE_TAKES_LARGE
+from maze_runtime.models.processor import HAS_VECTORS
 from maze_runtime.native.convolutions import ConvolutionSizes, convolutions_library, sizes_that_pay
 
 
@@ -35,7 +35,7 @@ def rectified_convolutions(layers: Iterable[nn.Conv2d], images: Tensor) -> Tenso
 
 def _can_be_native(images: Tensor) -> bool:
     return (
-        NATIVE_TAKES_LARGE
+        HAS_VECTORS
         and type(images) is Tensor
         and images.device.type == "cpu"
         and images.dtype == torch.float32

@@ -24,13 +24,11 @@ class WideProducts(CustomGraphPass):
 
     Args:
         native: `products.cpp` is there.
-        large: it takes large ones, too; see `NATIVE_TAKES_LARGE`.
         onednn: MKL serves large ones badly here; see `USES_ONEDNN`.
     """
 
-    def __init__(self, *, native: bool, large: bool, onednn: bool) -> None:
+    def __init__(self, *, native: bool, onednn: bool) -> None:
         self._native = native
-        self._large = large
         self._onednn = onednn
 
     def __call__(self, graph: Graph) -> None:
@@ -38,14 +36,14 @@ class WideProducts(CustomGraphPass):
         for node in list(graph.nodes):
             n_products = _multiply_adds(node)
             is_large = n_products >= FEWEST
-            if n_products and self._native and (not is_large or (self._large and _on_one_thread(n_products))):
+            if n_products and self._native and (not is_large or _on_one_thread(n_products)):
                 _call_native(graph, node)
             elif is_large and self._onednn:
                 _call_onednn(graph, node)
 
     def uuid(self) -> Any:
         """Tells what was compiled with this pass from other code in the cache on disk."""
-        limits, libraries = f"{FEWEST} {MOST} {torch.get_num_threads()}", f"{self._native} {self._large} {self._onednn}"
+        limits, libraries = f"{FEWEST} {MOST} {torch.get_num_threads()}", f"{self._native} {self._onednn}"
         return get_hash_for_files((__file__, graph_nodes.__file__), f"{limits} {libraries}")
 
 

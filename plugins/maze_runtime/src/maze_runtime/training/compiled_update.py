@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from maze_runtime.models.flat_parameters import FlatParameters
-from maze_runtime.models.processor import HAS_VECTORS, NATIVE_TAKES_LARGE, USES_ONEDNN
+from maze_runtime.models.processor import HAS_VECTORS, USES_ONEDNN
 from maze_runtime.training.direct_calls import Code, DirectCalls
 
 _NUMBERS = itertools.count()
@@ -77,8 +77,8 @@ def _native_options(*, has_filters: bool) -> dict[str, Any]:
     from maze_runtime.training.graph_nodes import InTurn
 
     of_products = native_products_shims()
-    of_convolutions = native_convolutions_shims() if has_filters and NATIVE_TAKES_LARGE else {}
-    products = WideProducts(native=bool(of_products), large=NATIVE_TAKES_LARGE, onednn=USES_ONEDNN)
+    of_convolutions = native_convolutions_shims() if has_filters else {}
+    products = WideProducts(native=bool(of_products), onednn=USES_ONEDNN)
     passes = InTurn([products, NativeConvolutions()] if of_convolutions else [products])
     # What built the products knows these vectors. Torch would load libraries in processes of their own to find that
     # out, for a second of every run. Not where the processor has tiles, too, which only newer compilers know.

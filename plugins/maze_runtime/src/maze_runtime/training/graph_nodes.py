@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.fx import Graph, Node
@@ -43,5 +44,8 @@ class InTurn(CustomGraphPass):
             own(graph)
 
     def uuid(self) -> Any:
-        """Tells what was compiled with these from other code in the cache on disk."""
-        return tuple(own.uuid() for own in self._passes)
+        """Tells what was compiled with these from other code in the cache on disk.
+
+        Torch keeps code for vectors of 512 bits there, and takes it where it has been told that they have 256.
+        """
+        return (torch.backends.cpu.get_cpu_capability(), *(own.uuid() for own in self._passes))
