@@ -16,6 +16,7 @@ from maze_runtime.native import products as native_products
 from maze_runtime.native.dense import products_library
 from maze_runtime.native.products import MOST, native_product, native_products_shims
 from maze_runtime.training.compiled_products import WideProducts
+from maze_runtime.training.graph_nodes import InTurn
 
 SIZES = [
     (1, 1, 1),
@@ -233,3 +234,12 @@ def test_code_with_and_without_them_is_told_apart(threads):
     kinds = [WideProducts(**own).uuid() for own in options]
     threads(2)
     assert len({*kinds, *(WideProducts(**own).uuid() for own in options)}) == 8
+
+
+def test_code_for_vectors_of_another_width_is_told_apart(monkeypatch):
+    passes = InTurn([WideProducts(native=True, onednn=False)])
+    found = set()
+    for capability in ("AVX2", "AVX512", "AVX512"):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda own=capability: own)
+        found.add(passes.uuid())
+    assert len(found) == 2
