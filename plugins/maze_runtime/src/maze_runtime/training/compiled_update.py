@@ -81,7 +81,6 @@ def _native_options(*, has_filters: bool) -> dict[str, Any]:
     products = WideProducts(native=bool(of_products), onednn=USES_ONEDNN)
     passes = InTurn([products, NativeConvolutions()] if of_convolutions else [products])
     # What built the products knows these vectors. Torch would load libraries in processes of their own to find that
-    # out, for a second of every run. Not where the processor has tiles, too, which only newer compilers know.
-    has_tiles = getattr(torch.cpu, "_is_amx_tile_supported", lambda: True)()
-    known = {"cpp.vec_isa_ok": True} if of_products and not has_tiles else {}
+    # out, for a second of every run or two. What only newer compilers know, such as tiles, it tries by itself.
+    known = {"cpp.vec_isa_ok": True} if of_products else {}
     return {**shims_option(of_products | of_convolutions), **known, "post_grad_custom_pre_pass": passes}
