@@ -1,8 +1,12 @@
 """Fine-tuning across algorithms: what `initialize_from` takes over, what it leaves, and what it says."""
 
+import sys
+
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.errors import RequestError
@@ -155,6 +159,50 @@ def test_a_normaliser_without_a_place_is_named(run):
     first = run("first", "ppo", wrappers=[NORMALIZATION])
     second = run("second", "ppo", initialize_from=first.run_dir, wrappers=[])
     assert "wrapper observation-normalization: not in this experiment" in log_of(second)
+
+
+class Place(gymnasium.Env):
+    """Ten steps of noise: `view` (n,), `near` (2,) and, if wanted, `smell` (1,)."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, n=1, smells=False):
+        shapes = {"view": (n,), "near": (2,), **({"smell": (1,)} if smells else {})}
+        self.observation_space = spaces.Dict({name: spaces.Box(-9.0, 9.0, shape) for name, shape in shapes.items()})
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.n_steps = 0
+        return self.look(), {}
+
+    def step(self, action):
+        self.n_steps += 1
+        return self.look(), 1.0, self.n_steps == 10, False, {}
+
+    def look(self):
+        return {
+            name: self.np_random.random(box.shape, np.float32) for name, box in self.observation_space.spaces.items()
+        }
+
+
+@pytest.fixture
+def run_in_place(run, monkeypatch):
+    """`run_in_place(name, kwargs, **tables)` -> the result of PPO in a `Place` of these arguments."""
+    monkeypatch.setitem(sys.modules, "places", sys.modules[__name__])
+    return lambda name, kwargs, **tables: run(
+        name, "ppo", env={"use": "gym", "id": "places:Place", "kwargs": kwargs}, wrappers=[NORMALIZATION], **tables
+    )
+
+
+def statistics_of(result):
+    return CheckpointStore(result.run_dir).load_named("last").transforms[0]["estimated"]
+
+
+def test_statistics_of_another_shape_are_not_taken_over(run_in_place):
+    first = run_in_place("first", {})
+    second = run_in_place("second", {"n": 3}, initialize_from=first.run_dir)
+    assert "its statistics do not fit: the saved statistics of 'view' do not fit its shape" in log_of(second)
+    assert statistics_of(second)["view"]["mean"].shape == (3,)
 
 
 def test_default_scaling_goes_on_and_is_refused_where_the_weights_never_saw_it(run):

@@ -247,6 +247,57 @@ def test_saved_statistics_go_on_bit_for_bit(n_steps):
         other.load_state_dict(state)
 
 
+def bound(shape, **options):
+    """A normaliser of x (*shape) that has seen twenty rows, or none with `n=0`."""
+    n = options.pop("n", 20)
+    transform = ObservationNormalization(ObservationNormalizationOptions(statistics="running", **options))
+    space = spaces.Dict(x=spaces.Box(-1e3, 1e3, shape), y=spaces.Box(-1.0, 1.0, (1, 1)))
+    transform.bind(flat_spaces(space, spaces.Dict(action=spaces.Discrete(2))))
+    if n:
+        rng = np.random.default_rng(0)
+        transform.observe_reset({"0": {"x": rng.normal(size=(n, *shape)), "y": rng.normal(size=(n, 1, 1))}}, n)
+    return transform
+
+
+@pytest.mark.parametrize("strategy", ["mean-zero-std-one", "range-zero-one"])
+@pytest.mark.parametrize(
+    ("saved", "axis", "wanted"),
+    [((1,), (0,), (3,)), ((), (0,), (3,)), ((3,), (0,), (2,)), ((2, 3), (0,), (3,)), ((1, 3), (0, 2), (3, 3))],
+)
+def test_saved_statistics_of_another_shape_are_refused_and_change_nothing(strategy, saved, axis, wanted):
+    state = bound(saved, strategy=strategy, axis=axis).state_dict()
+    other = bound(wanted, strategy=strategy, axis=axis)
+    before = json.dumps(other.state_dict(), default=np.ndarray.tolist)
+    with pytest.raises(RequestError, match="saved statistics of 'x' do not fit its shape") as caught:
+        other.load_state_dict({**state, "estimated": dict(reversed(state["estimated"].items()))})
+    assert caught.value.expected == str(wanted)
+    assert json.dumps(other.state_dict(), default=np.ndarray.tolist) == before
+
+
+def test_saved_statistics_are_looked_at_once_their_observation_is_known():
+    loaded = ObservationNormalization(ObservationNormalizationOptions(statistics="running"))
+    loaded.load_state_dict(bound((1,)).state_dict())
+    with pytest.raises(RequestError, match="do not fit its shape"):
+        loaded.bind(flat_spaces(spaces.Dict(x=spaces.Box(-1.0, 1.0, (3,))), spaces.Dict(action=spaces.Discrete(2))))
+
+
+@pytest.mark.parametrize("axis", [(), (0,), (1,), (0, 1, 2)])
+def test_saved_statistics_fit_whatever_their_axes(axis):
+    state = json.loads(json.dumps(bound((4, 3), axis=axis).state_dict(), default=np.ndarray.tolist))
+    again = bound((4, 3), axis=axis, n=0)
+    again.load_state_dict(state)
+    assert json.dumps(again.state_dict(), default=np.ndarray.tolist) == json.dumps(state)
+
+
+def test_statistics_of_a_file_that_stand_for_all_numbers_are_loaded_again(tmp_path):
+    file = tmp_path / "numbers.json"
+    file.write_text('{"x": {"mean": [2.0], "std": 4.0}, "y": {"mean": 0.0, "std": 1.0}}')
+    first, again = (bound((3,), n=0, statistics_from=str(file)) for _ in range(2))
+    assert first.take_stored_statistics()
+    again.load_state_dict(first.state_dict())
+    assert again.observation("0", {"x": np.full((1, 3), 6.0), "y": np.zeros((1, 1, 1))})["x"].tolist() == [[1.0] * 3]
+
+
 def test_options_that_name_nothing_are_refused():
     for options in (
         ObservationNormalizationOptions(exclude=("y",)),

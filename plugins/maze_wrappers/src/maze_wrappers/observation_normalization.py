@@ -24,6 +24,7 @@ from maze_wrappers.normalized_keys import (
 )
 from maze_wrappers.options import EVERY_OTHER, KeyNormalization, ObservationNormalizationOptions
 from maze_wrappers.running_statistics import RunningStatistics
+from maze_wrappers.saved_statistics import require_fitting
 from maze_wrappers.scalings import Affine, Scaling, can_export, scaling_of
 from maze_wrappers.stored_statistics import give_stored, read_stored
 
@@ -214,24 +215,27 @@ class ObservationNormalization(Transform):
         return {"estimated": estimated, "manual": manual}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned; values given by hand come from the options."""
+        """Restore what `state_dict` returned; values given by hand come from the options.
+
+        Raises:
+            RequestError: statistics are of another strategy, or of another shape; nothing has changed then.
+        """
+        for name, saved in state["estimated"].items():
+            self._require_fitting(name, self._running.get(name, self._empty(name)), saved)
         for name in [name for name in self._counted if name not in state["estimated"]]:
             kind: Any = type(self._running[name])
             self._running[name] = kind(self._running[name].axis)
             del self._counted[name]
             self._scalings.pop(name, None)
         for name, saved in state["estimated"].items():
-            running = self._running.setdefault(name, self._empty(name))
-            if saved.keys() != running.state_dict().keys():
-                raise RequestError(
-                    f"the saved statistics of {name!r} were made with the other strategy",
-                    received=", ".join(saved),
-                    owner=OWNER,
-                    help="keep the strategy of the run that saved them",
-                )
+            self._running.setdefault(name, self._empty(name))
             self._counting(name).load_state_dict(saved)
             self._estimated = True
         self._refresh()
+
+    def _require_fitting(self, name: str, running: RunningStatistics, saved: Mapping[str, Any]) -> None:
+        given = self.options.statistics_from is not None
+        require_fitting(running, name, saved, self._shapes.get(name), owner=OWNER, broadcasts=given)
 
     @property
     def _is_idle(self) -> bool:
@@ -273,6 +277,8 @@ class ObservationNormalization(Transform):
                 )
             if not (own.axis if own.axis is not None else self.options.axis):
                 running.axis = tuple(range(len(box.shape) + 1))
+            if running.count:  # loaded before the observations were known
+                self._require_fitting(name, running, running.state_dict())
             return
         for part in manual:
             if part.size not in (1, box.shape[-1] if box.shape else 1):

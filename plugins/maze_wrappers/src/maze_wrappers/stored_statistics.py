@@ -79,7 +79,7 @@ def give_stored(statistics: RunningStatistics, name: str, table: Mapping[str, An
             expected=", ".join(statistics.state_dict()),
         )
     for value in state.values():
-        if not _fits(value, shape):
+        if not fits_by_broadcast(np.shape(value), tuple(shape)):
             raise _refused(
                 f"the stored statistics of {name!r} do not fit its shape",
                 owner,
@@ -104,9 +104,10 @@ def _as_state(statistics: RunningStatistics, table: Mapping[str, np.ndarray]) ->
     return None
 
 
-def _fits(value: Any, shape: Any) -> bool:
+def fits_by_broadcast(found: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether an array of the first shape is broadcast to the second."""
     try:
-        return np.broadcast_shapes(np.shape(value), tuple(shape)) == tuple(shape)
+        return np.broadcast_shapes(found, shape) == shape
     except ValueError:
         return False
 
