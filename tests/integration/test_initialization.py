@@ -205,6 +205,16 @@ def test_statistics_of_another_shape_are_not_taken_over(run_in_place):
     assert statistics_of(second)["view"]["mean"].shape == (3,)
 
 
+def test_statistics_of_new_observations_are_estimated_and_the_others_kept(run_in_place):
+    first = run_in_place("first", {})
+    second = run_in_place("second", {"smells": True}, initialize_from=first.run_dir)
+    assert "statistics of near, view taken over; those of smell begin anew" in log_of(second)
+    theirs, ours = statistics_of(first), statistics_of(second)
+    assert ours["smell"]["count"] == theirs["view"]["count"] == 50
+    for name in theirs:
+        np.testing.assert_equal(ours[name], theirs[name])
+
+
 def test_default_scaling_goes_on_and_is_refused_where_the_weights_never_saw_it(run):
     scaled = run("scaled", "ppo", wrappers=None)
     second = run("second", "ppo", wrappers=None, initialize_from=scaled.run_dir)

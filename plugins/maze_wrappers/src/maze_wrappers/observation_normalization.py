@@ -84,13 +84,16 @@ class ObservationNormalization(Transform):
     @property
     def estimation_steps(self) -> int:  # type: ignore[override]
         """Wanted until "estimated" statistics are there, or those of a file."""
-        if self._estimated or (self._bound and all(running.count for running in self._running.values())):
+        if self._estimated or (self._bound and not self._lacking):
             return 0
         return self.options.n_estimation_steps
 
     def collect(self, batches: Batches) -> dict[str, RunningStatistics]:
-        """Statistics of these batches alone."""
-        fresh: dict[str, Any] = {name: type(running)(running.axis) for name, running in self._running.items()}
+        """Statistics of these batches alone, of the observations that have none."""
+        fresh: dict[str, Any] = {}
+        for name in self._lacking:
+            kind: Any = type(self._running[name])
+            fresh[name] = kind(self._running[name].axis)
         for batch in batches:
             for name, rows in self._rows(batch):
                 if name in fresh:
@@ -232,6 +235,17 @@ class ObservationNormalization(Transform):
             self._counting(name).load_state_dict(saved)
             self._estimated = True
         self._refresh()
+
+    def estimate_lacking(self) -> tuple[list[str], list[str]]:
+        """Wants the statistics that the loaded state did not have; names of the observations with and without some."""
+        lacking = self._lacking
+        self._estimated = self._is_running or not lacking
+        return [name for name in self._names if name in self._running and name not in lacking], lacking
+
+    @property
+    def _lacking(self) -> list[str]:
+        """Names of the statistics for which nothing was seen."""
+        return [name for name in self._names if name in self._running and not self._running[name].count]
 
     def _require_fitting(self, name: str, running: RunningStatistics, saved: Mapping[str, Any]) -> None:
         given = self.options.statistics_from is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import attrs
 
@@ -19,10 +19,20 @@ from maze_runtime.training.checkpoint_store import CheckpointStore
 if TYPE_CHECKING:
     from maze_kernel.contracts.model import ActorCritic
     from maze_kernel.contracts.trainer import TrainerContext
+    from maze_kernel.contracts.transform import Transform
     from maze_runtime.run.assembly import Assembly
 
 _SHOWN = 4
-"""Names of tensors in one message."""
+"""Names in one message."""
+
+
+@runtime_checkable
+class EstimatesLacking(Protocol):
+    """A transform that can estimate what loaded statistics lack, and keep the others."""
+
+    def estimate_lacking(self) -> tuple[list[str], list[str]]:
+        """Want it; the names of observations with and without statistics."""
+        ...
 
 
 def open_source(run: Path | str) -> tuple[StoredRun, Checkpoint]:
@@ -129,8 +139,7 @@ def _report(part: str, names: Sequence[str], fitting: Mapping[str, Any]) -> str:
         return f"{part}: all {len(names)} tensors taken over"
     if len(left) == len(names):
         return f"{part}: new, nothing in the other run fits it"
-    shown = ", ".join(left[:_SHOWN]) + (" …" if len(left) > _SHOWN else "")
-    return f"{part}: {len(names) - len(left)} of {len(names)} tensors taken over; left as they were: {shown}"
+    return f"{part}: {len(names) - len(left)} of {len(names)} tensors taken over; left as they were: {_names(left)}"
 
 
 def _check_activations(
@@ -192,11 +201,26 @@ def _initialize_transforms(stored: StoredRun, checkpoint: Checkpoint, assembly: 
         before = transform.state_dict()
         try:
             transform.load_state_dict(state)
-            lines.append(f"wrapper {use}: statistics taken over")
+            lines.append(f"wrapper {use}: {_taken_over(transform)}")
         except (MazeError, KeyError, TypeError, ValueError) as error:
             transform.load_state_dict(before)
             lines.append(f"wrapper {use}: its statistics do not fit: {getattr(error, 'what', error)}")
     return lines + [f"wrapper {use}: not in this experiment, its statistics are left out" for use, _ in saved]
+
+
+def _taken_over(transform: Transform) -> str:
+    """What is said of loaded statistics; those that they lack are estimated next."""
+    if not isinstance(transform, EstimatesLacking):
+        return "statistics taken over"
+    there, lacking = transform.estimate_lacking()
+    if not lacking:
+        return "statistics taken over"
+    taken = f"statistics of {_names(there)} taken over" if there else "its statistics are of other observations"
+    return f"{taken}; those of {_names(lacking)} begin anew"
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
 
 
 def _bare(use: str) -> str:
