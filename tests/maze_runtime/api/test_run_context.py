@@ -41,6 +41,60 @@ def test_training_twice_equals_training_once():
     assert_same(weights(twice), weights(once))
 
 
+SCHEDULED = {**SMALL, "trainer.lr": {"start": 1e-3, "end": 0.0}, "checkpoint.every_epochs": 1}
+
+
+def learning_rates(context, calls, **options):
+    """Those that the epochs of calls of train end with."""
+    seen = []
+
+    def see(run):
+        seen.append(round(run.record.train["ActorCriticEvents/learning_rate"], 8))
+
+    for n_epochs in calls:
+        context.train(n_epochs, callbacks=[see], **options)
+    return seen
+
+
+def scheduled(**trainer):
+    overrides = {**SCHEDULED, **{f"trainer.{name}": value for name, value in trainer.items()}}
+    return RunContext(env="CartPole-v1", overrides=overrides, silent=True)
+
+
+def test_schedules_run_over_the_budget_of_the_trainer_however_training_is_split():
+    once, split = scheduled(n_epochs=4), scheduled(n_epochs=4)
+    assert learning_rates(once, [4]) == [7.5e-4, 5e-4, 2.5e-4, 0.0]
+    assert learning_rates(split, [1, 2]) == [7.5e-4, 5e-4, 2.5e-4]
+    reopened = RunContext.load(split.run_dir, silent=True)
+    assert learning_rates(reopened, [None]) == [0.0]
+    assert_same(weights(once), weights(reopened))
+    assert learning_rates(reopened, [2]) == [0.0, 0.0]
+    assert reopened.config == split.config
+    assert (reopened.config["trainer"]["n_epochs"], reopened.checkpoint("last").epoch) == (4, 6)
+
+
+def test_schedules_run_over_the_environment_steps_where_these_are_the_budget():
+    split = learning_rates(scheduled(max_env_steps=256), [1, 1])
+    assert split == learning_rates(scheduled(max_env_steps=256), [2])
+    assert 5e-4 < split[1] < split[0] < 1e-3
+
+
+def test_schedules_without_a_budget_run_to_the_end_of_each_call():
+    context = scheduled()
+    assert learning_rates(context, [2]) == [5e-4, 0.0]
+    assert learning_rates(RunContext.load(context.run_dir, silent=True), [2]) == [2.5e-4, 0.0]
+
+
+@pytest.mark.parametrize("trainer", [{"n_epochs": 4}, {}])
+def test_each_of_several_seeds_has_the_schedules_of_one(trainer):
+    alone = scheduled(**trainer)
+    alone.train(2)
+    result = scheduled(**trainer).train(2, seeds=[SMALL["seed"]], n_parallel=1)
+    (seed,) = result.seeds
+    assert seed.report.epoch == 2
+    assert_same(weights(RunContext.load(seed.run_dir, silent=True)), weights(alone))
+
+
 def test_interleaved_contexts_give_the_same_results_as_alone():
     def contexts():
         return (

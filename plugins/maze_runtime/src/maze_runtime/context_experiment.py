@@ -115,12 +115,19 @@ def given(**components: Any) -> dict[str, Any]:
     return {name: value for name, value in components.items() if value is not None}
 
 
-def with_n_epochs(loaded: LoadedExperiment, n_epochs: int) -> LoadedExperiment:
-    """The same experiment with another budget."""
+def with_schedules_until(loaded: LoadedExperiment, epoch: int, *, is_stored: bool = False) -> LoadedExperiment:
+    """The same experiment, whose schedules run up to an epoch where its trainer has no budget that says how far.
+
+    Args:
+        is_stored: run directories are to name that epoch as the budget; otherwise they name none, so that a later call
+            may train on.
+    """
     trainer = loaded.experiment.trainer
-    experiment = attrs.evolve(loaded.experiment, trainer=trainer.with_options(n_epochs=n_epochs))
-    resolved = {**loaded.resolved, "trainer": {**loaded.resolved["trainer"], "n_epochs": n_epochs}}
-    return attrs.evolve(loaded, experiment=experiment, resolved=resolved)
+    if trainer.option("n_epochs", 0) or trainer.option("max_env_steps", 0):
+        return loaded
+    experiment = attrs.evolve(loaded.experiment, trainer=trainer.with_options(n_epochs=epoch))
+    resolved = {**loaded.resolved, "trainer": {**loaded.resolved["trainer"], "n_epochs": epoch}}
+    return attrs.evolve(loaded, experiment=experiment, resolved=resolved if is_stored else loaded.resolved)
 
 
 def _start(experiment: Source, kernel: Kernel | None, changed: list[str]) -> _Start:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from maze_kernel.errors import RequestError
-from maze_runtime.context_experiment import with_n_epochs
+from maze_runtime.context_experiment import with_schedules_until
 from maze_runtime.playing import players as playing
 from maze_runtime.playing.acting import SingleEnvActor
 from maze_runtime.run.assembly import Assembly
@@ -62,10 +62,12 @@ class ContextRun:
 
     def train(self, n_epochs: int | None, callbacks: Sequence[Any], *, silent: bool) -> TrainingResult:
         """Train so many epochs more, None: what is left of the budget; see `RunContext.train`."""
-        loaded = self.loaded if n_epochs is None else with_n_epochs(self.loaded, self.n_epochs + n_epochs)
+        until = None if n_epochs is None else self.n_epochs + n_epochs
+        loaded = self.loaded if until is None else with_schedules_until(self.loaded, until)
         where = {"resume": self.run_dir} if self.has_begun else {"run_dir": self.run_dir}
         verbosity = -1 if silent else 0
-        result = train(loaded, loaded.kernel, verbosity=verbosity, callbacks=callbacks, **where)  # type: ignore[arg-type]
+        options = {"verbosity": verbosity, "callbacks": callbacks, "until_epoch": until, **where}
+        result = train(loaded, loaded.kernel, **options)  # type: ignore[arg-type]
         self.run_dir, self.has_begun = result.run_dir, True
         self.is_trained = bool(CheckpointStore(result.run_dir).epochs())  # none where the first epoch was cut short
         return result

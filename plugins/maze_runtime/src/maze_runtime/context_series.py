@@ -13,7 +13,7 @@ from maze_kernel.config.load import select
 from maze_kernel.config.resolved import plain
 from maze_kernel.errors import EnvError, PluginError, RequestError
 from maze_kernel.selection import Selection
-from maze_runtime.context_experiment import with_n_epochs
+from maze_runtime.context_experiment import with_schedules_until
 from maze_runtime.series.live_table import LiveTable
 from maze_runtime.series.series import SeriesOptions, SeriesResult, train_series
 
@@ -45,10 +45,10 @@ def train_seeds(
     """
     loaded = _with_callbacks(loaded, callbacks)
     if n_epochs is not None:
-        loaded = with_n_epochs(loaded, n_epochs)
+        loaded = with_schedules_until(loaded, n_epochs, is_stored=True)
     seeds = _checked(seeds)
     with LiveTable(_HEADER, silent=silent) as table:
-        options = SeriesOptions(n_parallel=n_parallel, table=None if silent else table)
+        options = SeriesOptions(n_parallel=n_parallel, until_epoch=n_epochs, table=None if silent else table)
         return train_series(
             loaded, seeds, path=path, options=options, on_path=lambda path: table.say(f"folder of the runs: {path}")
         )

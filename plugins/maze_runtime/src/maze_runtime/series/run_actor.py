@@ -28,11 +28,13 @@ class RunTask:
         loaded: the experiment with its kernel; survives transport.
         run_dir: absolute; a run that is there goes on from its newest checkpoint.
         max_seconds: wall-clock budget of the run.
+        until_epoch: the last epoch to train; None: as the trainer says.
     """
 
     loaded: LoadedExperiment
     run_dir: Path
     max_seconds: float | None = None
+    until_epoch: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -79,7 +81,8 @@ class RunActor:
         where: dict[str, Any] = {"resume" if goes_on else "run_dir": task.run_dir}
         self._every_epoch = task.loaded.experiment.evaluation.n_episodes == 0
         log = EvaluationLog(task.run_dir, every_epoch=self._every_epoch)
-        where |= {"max_seconds": task.max_seconds, "verbosity": -1, "extra_loggers": [log]}
+        where |= {"max_seconds": task.max_seconds, "until_epoch": task.until_epoch}
+        where |= {"verbosity": -1, "extra_loggers": [log]}
         run = TrainingRun(task.loaded, task.loaded.kernel, **where)
         self._run = run.__enter__()
         earlier = tuple(RunReport(**line) for line in log.go_on_from(run.epoch))

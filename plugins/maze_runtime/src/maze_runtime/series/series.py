@@ -39,18 +39,20 @@ _LOOK_SECONDS = 0.5
 
 @attrs.frozen(kw_only=True)
 class SeriesOptions:
-    """How a series is trained; nothing here changes a number.
+    """How a series is trained; nothing here changes a number of an epoch.
 
     Attributes:
         n_parallel: runs at a time, on workers of the pool that the experiment names, or of the default one; 1: one
             after the other in this process. None: as many as there are processors, or 1 where the experiment has
             workers of its own.
         max_seconds: wall-clock budget of each run.
+        until_epoch: the last epoch of each run; None: as the trainer says.
         table: where progress is shown; None: nowhere.
     """
 
     n_parallel: int | None = None
     max_seconds: float | None = None
+    until_epoch: int | None = None
     table: LiveTable | None = None
 
 
@@ -278,8 +280,12 @@ class _Series:
                 self._show()
 
     def _start(self, seed: int) -> None:
-        path, max_seconds = self.results[seed].run_dir, self._options.max_seconds
-        task = RunTask(loaded=with_seed(self._loaded, seed), run_dir=path, max_seconds=max_seconds)
+        task = RunTask(
+            loaded=with_seed(self._loaded, seed),
+            run_dir=self.results[seed].run_dir,
+            max_seconds=self._options.max_seconds,
+            until_epoch=self._options.until_epoch,
+        )
         self._set(seed, status="running")
         self._runs.start(seed, task)
 

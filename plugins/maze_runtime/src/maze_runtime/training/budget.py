@@ -21,10 +21,20 @@ class Budget:
     patience: int = 0
 
     @classmethod
-    def of(cls, option: Callable[[str, Any], Any], max_seconds: float | None = None) -> Budget:
-        """The budget that a trainer's options name, read by `option(name, default)`; `max_seconds` is the run's."""
+    def of(
+        cls,
+        option: Callable[[str, Any], Any],
+        max_seconds: float | None = None,
+        until_epoch: int | None = None,
+    ) -> Budget:
+        """The budget that a trainer's options name, read by `option(name, default)`.
+
+        Args:
+            max_seconds: of the run.
+            until_epoch: ends training in place of `n_epochs`, over which schedules run all the same.
+        """
         return cls(
-            n_epochs=option("n_epochs", 0),
+            n_epochs=option("n_epochs", 0) if until_epoch is None else until_epoch,
             max_env_steps=option("max_env_steps", 0),
             max_seconds=max_seconds or 0.0,
             patience=option("patience", 0),

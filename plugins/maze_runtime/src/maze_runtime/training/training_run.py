@@ -49,6 +49,7 @@ class RunOptions(TypedDict, total=False):
     resume: Path | None
     overwrite: bool
     max_seconds: float | None
+    until_epoch: int | None
     verbosity: int
     extra_loggers: Sequence[Logger]
     callbacks: Sequence[Any]
@@ -71,6 +72,8 @@ class TrainingRun:
         resume: the run directory to continue, in place of `run_dir`.
         overwrite: replace the run in `run_dir`, if there is one.
         max_seconds: wall-clock budget of this and of what it resumes together.
+        until_epoch: the last epoch to train now, in place of the trainer's `n_epochs`, over which schedules run
+            and which the directory stores; None: as the trainer says.
         verbosity: −1 silent, 0 normal, 1 tables of statistics.
         extra_loggers: besides those of the experiment.
         callbacks: besides those of the experiment: names, tables, functions of a `RunInProgress`, or instances of
@@ -91,6 +94,7 @@ class TrainingRun:
         resume: Path | None = None,
         overwrite: bool = False,
         max_seconds: float | None = None,
+        until_epoch: int | None = None,
         verbosity: int = 0,
         extra_loggers: Sequence[Logger] = (),
         callbacks: Sequence[Any] = (),
@@ -107,6 +111,7 @@ class TrainingRun:
         self._is_new = resume is None
         self._is_below_runs = resume is None and run_dir is None
         self._max_seconds = max_seconds
+        self._until_epoch = until_epoch
         self._given_callbacks = tuple(callbacks)
         on_run_dir(self.path)
         self._verbosity = verbosity
@@ -211,7 +216,7 @@ class TrainingRun:
             evaluators=self._evaluators(self._pool()),
             store=store,
             loggers=self._loggers,
-            budget=Budget.of(partial(read_option, trainer.options), self._max_seconds),
+            budget=Budget.of(partial(read_option, trainer.options), self._max_seconds, self._until_epoch),
             state=state,
         )
         self._loggers.message(f"trainer {assembly.experiment.trainer.use}: {loop.budget.described()}")
@@ -244,7 +249,8 @@ class TrainingRun:
 
     def _add_loggers(self, trainer: Trainer, epoch: int) -> None:
         """Those of the experiment, which are told what selects the best model: only the trainer knows."""
-        context = _logger_context(self._assembly, self.path, epoch, self._verbosity, trainer)
+        budget = Budget.of(self._assembly.experiment.trainer.option, until_epoch=self._until_epoch)
+        context = _logger_context(self._assembly, self.path, epoch, self._verbosity, trainer, budget)
         self._loggers.add(*self._assembly.make_loggers(context))
         for note in self._notes:
             self._loggers.message(note)
@@ -310,9 +316,10 @@ def _check_place(assembly: Assembly, path: Path) -> None:
             pool.check_run_directory(path)
 
 
-def _logger_context(assembly: Assembly, path: Path, epoch: int, verbosity: int, trainer: Trainer) -> LoggerContext:
+def _logger_context(
+    assembly: Assembly, path: Path, epoch: int, verbosity: int, trainer: Trainer, budget: Budget
+) -> LoggerContext:
     experiment = assembly.experiment
-    budget = Budget.of(experiment.trainer.option)
     return LoggerContext(
         run_dir=path,
         name=experiment.name,
