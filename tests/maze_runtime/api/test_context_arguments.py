@@ -5,6 +5,7 @@ import types
 from pathlib import Path
 
 import gymnasium
+import numpy as np
 import pytest
 import tomli
 import torch
@@ -244,6 +245,18 @@ def test_a_network_from_python_plays_in_workers():
     alone = context.rollout(n_episodes=4, seed=3)
     together = context.rollout(n_episodes=4, seed=3, n_workers=2)
     assert [e.total_reward for e in alone.episodes] == [e.total_reward for e in together.episodes]
+
+
+@pytest.mark.parametrize("n_epochs", [0, -2, 1.5, "2"])
+@pytest.mark.parametrize("more", [{}, {"seeds": [1, 2]}])
+def test_a_number_of_epochs_that_is_none_is_refused(n_epochs, more):
+    with pytest.raises(RequestError, match=r"n_epochs=[\s\S]*at least 1"):
+        RunContext(experiment="small.toml", silent=True).train(n_epochs, **more)
+
+
+def test_a_number_of_epochs_may_be_an_integer_of_numpy():
+    context = RunContext(experiment="small.toml", silent=True)
+    assert [context.train(np.int64(1)).epochs for _ in range(2)] == [1, 2]
 
 
 # Several runs

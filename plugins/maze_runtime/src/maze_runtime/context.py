@@ -15,7 +15,7 @@ from maze_kernel.contracts.env import FLAT_KEY, ActorID, PolicyKey
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
 from maze_runtime.context_components import component_table
-from maze_runtime.context_experiment import Source, given, given_experiment, reopened_experiment
+from maze_runtime.context_experiment import Source, checked_n_epochs, given, given_experiment, reopened_experiment
 from maze_runtime.context_run import ContextRun, as_stored
 from maze_runtime.context_series import raise_first_error, run_sweep, train_seeds
 from maze_runtime.playing.roll_out import RolloutOptions, RolloutResult, roll_out
@@ -190,8 +190,10 @@ class RunContext:
             n_parallel: runs at a time; None: as many as there are processors.
 
         Raises:
+            RequestError: `n_epochs` is no integer of at least 1.
             MazeError: training failed. A seed that fails does not raise: the result says why.
         """
+        n_epochs = checked_n_epochs(n_epochs)
         callbacks = [component_table(self.kernel, "callback", callback) for callback in callbacks]
         if seeds is not None:
             return train_seeds(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,6 +114,27 @@ def reopened_experiment(
 def given(**components: Any) -> dict[str, Any]:
     """Those of the arguments that are not None."""
     return {name: value for name, value in components.items() if value is not None}
+
+
+def checked_n_epochs(n_epochs: Any) -> int | None:
+    """The argument `n_epochs` of `RunContext.train`, NumPy's integers as Python's.
+
+    Raises:
+        RequestError: it is neither None nor an integer of at least 1.
+    """
+    if n_epochs is None:
+        return None
+    try:
+        number = operator.index(n_epochs)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise RequestError(
+            "n_epochs= is no number of epochs to train",
+            received=repr(n_epochs)[:80],
+            expected="an integer of at least 1, or None for what is left of the trainer's budget",
+        )
+    return number
 
 
 def with_schedules_until(loaded: LoadedExperiment, epoch: int, *, is_stored: bool = False) -> LoadedExperiment:
