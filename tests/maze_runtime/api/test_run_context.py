@@ -95,6 +95,50 @@ def test_each_of_several_seeds_has_the_schedules_of_one(trainer):
     assert_same(weights(RunContext.load(seed.run_dir, silent=True)), weights(alone))
 
 
+def fail_at(epoch):
+    def fail(run):
+        if run.epoch == epoch:
+            raise RuntimeError("the disk is full")
+
+    return fail
+
+
+@pytest.mark.parametrize("run_dir", [None, "given"])
+def test_a_context_goes_on_with_a_run_that_failed(run_dir):
+    overrides = {**SMALL, "checkpoint.every_epochs": 1}
+    context = RunContext(env="CartPole-v1", overrides=overrides, run_dir=run_dir, silent=True)
+    with pytest.raises(MazeError, match="the run can go on"):
+        context.train(5, callbacks=[fail_at(3)])
+    failed = context.run_dir
+    assert context.is_trained
+    assert context.checkpoint("last").epoch == 2
+    result = context.train(2)
+    assert (result.run_dir, result.epochs) == (failed, 4)
+    once = RunContext(env="CartPole-v1", overrides=overrides, silent=True)
+    once.train(4)
+    assert_same(weights(context), weights(once))
+
+
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_a_context_begins_again_in_the_directory_of_a_run_that_failed_before_its_first_checkpoint(is_reopened):
+    context = RunContext(env="CartPole-v1", overrides=SMALL, silent=True)
+    with pytest.raises(MazeError, match="the disk is full"):
+        context.train(2, callbacks=[fail_at(1)])
+    failed = context.run_dir
+    assert not context.is_trained
+    context = RunContext.load(failed, silent=True) if is_reopened else context
+    result = context.train(2)
+    assert (result.run_dir, result.epochs) == (failed, 2)
+
+
+def test_a_context_knows_no_directory_where_training_did_not_begin():
+    context = RunContext(env="CartPole-v1", overrides=SMALL, silent=True)
+    with pytest.raises(MazeError):
+        context.train(1, callbacks=["no-such-callback"])
+    assert context.run_dir is None
+    assert context.train(1).epochs == 1
+
+
 def test_interleaved_contexts_give_the_same_results_as_alone():
     def contexts():
         return (

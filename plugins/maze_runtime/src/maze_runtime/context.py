@@ -178,6 +178,8 @@ class RunContext:
     ) -> TrainingResult | SeriesResult:
         """Train, or go on training where the last call ended. A run that is out of patience trains no further.
 
+        After a call that failed the next one goes on from the last checkpoint.
+
         With seeds the experiment is trained once with each of them, in a folder with one run directory a seed, as
         `maze train --seeds` does. The context itself stays untrained; `RunContext.load` opens any of the runs.
 
@@ -207,9 +209,8 @@ class RunContext:
             )
         if n_parallel is not None:
             raise RequestError("n_parallel= is for several seeds", help="give seeds=[0, 1, 2], too, or leave it away")
-        result = self._run.train(n_epochs, callbacks, silent=self._silent)
         self._acting = None
-        return result
+        return self._run.train(n_epochs, callbacks, silent=self._silent)
 
     def sweep(
         self,

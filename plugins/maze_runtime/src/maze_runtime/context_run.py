@@ -58,7 +58,8 @@ class ContextRun:
     @property
     def n_epochs(self) -> int:
         """Epochs trained so far."""
-        return self.checkpoint("last").epoch if self.is_trained else 0
+        has_checkpoint = self.run_dir is not None and self.is_trained and CheckpointStore(self.run_dir).epochs()
+        return self.checkpoint("last").epoch if has_checkpoint else 0
 
     def train(self, n_epochs: int | None, callbacks: Sequence[Any], *, silent: bool) -> TrainingResult:
         """Train so many epochs more, None: what is left of the budget; see `RunContext.train`."""
@@ -67,10 +68,22 @@ class ContextRun:
         where = {"resume": self.run_dir} if self.has_begun else {"run_dir": self.run_dir}
         verbosity = -1 if silent else 0
         options = {"verbosity": verbosity, "callbacks": callbacks, "until_epoch": until, **where}
-        result = train(loaded, loaded.kernel, **options)  # type: ignore[arg-type]
-        self.run_dir, self.has_begun = result.run_dir, True
-        self.is_trained = bool(CheckpointStore(result.run_dir).epochs())  # none where the first epoch was cut short
-        return result
+        places: list[Path] = []
+        try:
+            return train(loaded, loaded.kernel, on_run_dir=places.append, **options)  # type: ignore[arg-type]
+        finally:
+            self._see(places)
+
+    def _see(self, places: Sequence[Path]) -> None:
+        """What a call of train has left, also where it failed: the run goes on from its last checkpoint.
+
+        Args:
+            places: the run directory, nothing where there was none yet; where training did not begin, it is gone again.
+        """
+        for path in places:
+            if path.is_dir():
+                self.run_dir, self.has_begun = path, True
+                self.is_trained = bool(CheckpointStore(path).epochs())  # none where the first epoch was cut short
 
     def checkpoint(self, name: str) -> Checkpoint:
         """The checkpoint "best", "last" or "epoch-N"; raises as `RunContext.checkpoint`."""
