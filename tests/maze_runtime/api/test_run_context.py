@@ -1,10 +1,13 @@
 """RunContext: what a Python user does with it."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import gymnasium
 import numpy as np
 import pytest
 
 from maze_kernel import MazeError
+from maze_kernel.errors import RequestError
 from maze_runtime.context import RunContext
 
 SMALL = {
@@ -196,6 +199,37 @@ def test_a_saved_run_acts_and_evaluates_like_the_context_that_made_it():
     loaded = RunContext.load(context.run_dir, silent=True)
     assert_same(weights(context), weights(loaded))
     assert loaded.evaluate(n_episodes=3) == context.evaluate(n_episodes=3)
+
+
+def in_a_thread(call):
+    """What a call in another thread returned or raised."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(call)
+        return future.exception() or future.result()
+
+
+def test_one_thread_of_a_process_trains_and_nothing_plays_beside_it():
+    training, other = (RunContext(env="CartPole-v1", overrides=SMALL, silent=True) for _ in range(2))
+    other.train(1)
+    loaded = RunContext.load(other.run_dir, silent=True)
+    calls = [
+        lambda: other.train(1),
+        lambda: other.train(1, seeds=[1, 2], n_parallel=1),
+        lambda: loaded.evaluate(1),
+        lambda: loaded.rollout(1),
+        lambda: loaded.policy,
+    ]
+    refused = []
+    training.train(1, callbacks=[lambda _run: refused.extend(map(in_a_thread, calls))])
+    assert [type(error) for error in refused] == [RequestError] * len(calls)
+    assert all("train(seeds=" in str(error) for error in refused)
+    assert in_a_thread(lambda: other.train(1)).epochs == 2
+
+
+def test_a_callback_may_train_another_context():
+    training, other = (RunContext(env="CartPole-v1", overrides=SMALL, silent=True) for _ in range(2))
+    training.train(1, callbacks=[lambda _run: other.train(1)])
+    assert other.is_trained
 
 
 def test_silent_prints_nothing(capfd):

@@ -1,6 +1,7 @@
 """Maze from Python: `RunContext` trains, rolls out, evaluates and acts.
 
-A context owns its kernel, experiment and weights; contexts in one process share nothing.
+A context owns its kernel, experiment and weights. Contexts of a process share its random state, which training seeds:
+one thread at a time trains.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from maze_runtime.playing.roll_out import RolloutOptions, RolloutResult, roll_ou
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.evaluators import MAIN, with_n_episodes
 from maze_runtime.training.evaluation import Evaluator
+from maze_runtime.training.one_thread import refuse_beside_training
 from maze_runtime.training.train import TrainingResult
 
 if TYPE_CHECKING:
@@ -192,7 +194,7 @@ class RunContext:
             n_parallel: runs at a time; None: as many as there are processors.
 
         Raises:
-            RequestError: `n_epochs` is no integer of at least 1.
+            RequestError: `n_epochs` is no integer of at least 1, or another thread of this process trains.
             MazeError: training failed. A seed that fails does not raise: the result says why.
         """
         n_epochs = checked_n_epochs(n_epochs)
@@ -288,6 +290,7 @@ class RunContext:
         """
         if on_error not in ("raise", "record"):
             raise RequestError(f"on_error= is {on_error!r}", expected="'raise' or 'record'")
+        refuse_beside_training()
         options = RolloutOptions(
             n_episodes=n_episodes,
             seed=seed,

@@ -16,6 +16,7 @@ from maze_runtime.playing.acting import SingleEnvActor
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.directory import encode_json_lenient
 from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.one_thread import refuse_beside_training
 from maze_runtime.training.train import TrainingResult, train
 
 if TYPE_CHECKING:
@@ -98,14 +99,17 @@ class ContextRun:
             loaded: the experiment, perhaps with other episodes of evaluation.
 
         Raises:
+            RequestError: another thread of this process trains.
             CheckpointError: it is of another model.
         """
+        refuse_beside_training()
         assembly = Assembly(loaded, loaded.kernel, self.run_dir)
         assembly.load_transform_states(checkpoint.transforms)
         return assembly, playing.load_weights(assembly.make_model(), playing.weights_of(checkpoint))
 
     def make_actor(self) -> SingleEnvActor:
         """Acts with the best checkpoint, or with a freshly initialised model before training."""
+        refuse_beside_training()
         if self.is_trained:
             assembly, model = self.restored(self.loaded, self.checkpoint("best"))
         else:

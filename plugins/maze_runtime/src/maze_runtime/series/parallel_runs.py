@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import attrs
@@ -11,6 +12,7 @@ import attrs
 from maze_kernel.contracts.workers import Future, RestartPolicy, WorkerPool
 from maze_kernel.errors import MazeError, RequestError
 from maze_runtime.series.run_actor import RunActor, RunReport, RunTask
+from maze_runtime.training.one_thread import trains_alone
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,7 +53,8 @@ class ParallelRuns:
         timeout_seconds: deadline of an epoch with its evaluation, and of building a run; None: none.
 
     Raises:
-        RequestError: the pool does not share files with its caller.
+        RequestError: the pool does not share files with its caller; on entering, where runs are trained in this
+            process: another thread of it trains.
         WorkerError: a worker could not be started.
     """
 
@@ -70,6 +73,7 @@ class ParallelRuns:
             restart=RestartPolicy(max_restarts=_MANY_RESTARTS),
             timeout_seconds=timeout_seconds,
         )
+        self._alone: AbstractContextManager[None] = nullcontext() if pool.is_parallel else trains_alone()
         self._free = list(range(self._group.n_actors))
         self._actors: dict[Hashable, int] = {}
         self._pending: dict[Future, Hashable] = {}
@@ -117,6 +121,7 @@ class ParallelRuns:
         self._group.close()
 
     def __enter__(self) -> ParallelRuns:
+        self._alone.__enter__()
         return self
 
     def __exit__(
@@ -127,6 +132,8 @@ class ParallelRuns:
         except MazeError:
             if error is None:
                 raise
+        finally:
+            self._alone.__exit__(kind, error, trace)
 
     def _event(self, future: Future) -> RunEvent:
         key = self._pending.pop(future)

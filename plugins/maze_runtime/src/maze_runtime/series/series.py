@@ -25,6 +25,7 @@ from maze_runtime.series.parallel_runs import ParallelRuns, RunEvent
 from maze_runtime.series.run_actor import RunReport, RunTask
 from maze_runtime.training.interruption import Interruption
 from maze_runtime.training.metric import Metric
+from maze_runtime.training.one_thread import refuse_beside_training
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,6 +130,8 @@ def train_series(
         WorkerError: workers could not be started.
     """
     selection = _pool(loaded, options.n_parallel, len(seeds))
+    if selection is None:
+        refuse_beside_training()
     path = new_path(Path("runs"), loaded.experiment.name) if path is None else path
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         go_on = f", or continue it with: maze train --resume {path}" if (path / "series.json").is_file() else ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import attrs
 
 from maze_runtime.run.loud_exit import loud_exit
+from maze_runtime.training.one_thread import trains_alone
 from maze_runtime.training.training_run import RunOptions, TrainingRun
 
 if TYPE_CHECKING:
@@ -42,10 +43,11 @@ def train(loaded: LoadedExperiment, kernel: Kernel, **options: Unpack[RunOptions
         options: those of `TrainingRun`.
 
     Raises:
+        RequestError: another thread of this process trains.
         MazeError: training failed; loggers and workers are closed and what was saved is whole. A new directory is
             removed again where training did not begin.
     """
-    with TrainingRun(loaded, kernel, **options) as run:
+    with trains_alone(), TrainingRun(loaded, kernel, **options) as run:
         with run.interruption:
             outcome = run.advance()
             while outcome is None:
