@@ -12,11 +12,14 @@ import os
 import random
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 Restore = Callable[[], str | None]
 """Puts something back; returns what had been changed, or None."""
+
+_ONE_AT_A_TIME = threading.RLock()  # standard output is the process's: a second thread would save what diverts it
 
 
 @contextlib.contextmanager
@@ -27,14 +30,13 @@ def contained() -> Iterator[list[str]]:
         A list that holds, once the block is left, one note a side effect that was undone.
     """
     notes: list[str] = []
-    restores = [_watch_directory(), _watch_random(), _watch_numpy(), _watch_torch()]
-    with _captured_output() as printed:
+    with _ONE_AT_A_TIME, _captured_output() as printed:
+        restores = [_watch_directory(), _watch_random(), _watch_numpy(), _watch_torch()]
         try:
             yield notes
         finally:
             notes += [note for note in (restore() for restore in restores) if note]
-    lines = printed().strip().splitlines()
-    if lines:
+    if lines := printed().strip().splitlines():
         first = lines[0] if len(lines[0]) <= 60 else lines[0][:57] + "..."
         notes.append(f"printed {len(lines)} line{'s' if len(lines) > 1 else ''} while loading: {first!r}")
 

@@ -4,10 +4,12 @@ import os
 import random
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 
+from maze_kernel.containment import contained
 from maze_kernel.errors import PluginError
 from maze_kernel.loader import Kernel, find_plugins
 
@@ -125,6 +127,22 @@ def test_output_of_a_plugin_that_fails_stays_off_standard_output_too(distributio
     kernel = Kernel.installed()
     assert capfd.readouterr().out == ""
     assert record_of(kernel, "maze-noisy").notes == ("printed 1 line while loading: 'half way'",)
+
+
+def test_standard_output_comes_back_where_two_threads_load_plugins(capfd):
+    entered = threading.Event()
+
+    def load():
+        with contained():
+            entered.set()
+
+    second = threading.Thread(target=load)
+    with contained():
+        second.start()
+        assert not entered.wait(0.05)
+    second.join()
+    print("printed afterwards", flush=True)
+    assert capfd.readouterr().out == "printed afterwards\n"
 
 
 def test_directory_and_random_states_are_put_back(distributions, tmp_path, monkeypatch):
