@@ -133,11 +133,15 @@ def test_a_replay_that_comes_out_differently_is_reported(maze, cutting_file):
     done = maze("rollout", longer, "--replay", "rec")
     assert done.exit_code == 1
     assert "ends after 10 decisions, but the environment goes on" in done.stderr
+    assert "  help: replay in the environment, with the options, that it was recorded in" in done.stderr
+    assert "maze check" not in done.stderr  # the environment did not fail
     assert "0 of 2 episodes came out as they were recorded" in done.stdout
     other = cutting_file.with_name("flat.toml")
     other.write_text(cutting_file.read_text().replace("masked", "flat"))
     done = maze("rollout", other, "--replay", "rec")
-    assert "other actions than the environment has" in done.stderr
+    assert done.exit_code == 2
+    assert done.stderr.count("other actions than the environment has") == 1
+    assert "  = received: " in done.stderr
 
 
 def test_episodes_cut_by_max_steps_replay_as_far_as_they_were_recorded(maze, cutting_file):

@@ -88,6 +88,16 @@ def test_train_rollout_show(maze, experiment):
     assert "after epoch 3" in again.stdout
 
 
+def test_statistics_of_other_wrappers_are_one_error_of_the_whole_rollout(maze, experiment):
+    assert maze("train", experiment, "--set", "trainer.n_epochs=1", "--out", "run").exit_code == 0
+    experiment.write_text(f"wrappers = []\n{EXPERIMENT}")
+    done = maze("rollout", "run", "--experiment", experiment, "--episodes", 2, "--record-to", "rec")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: the saved wrapper statistics do not fit the experiment's wrappers\n")
+    assert "  = expected: of 0\n  help: keep the [[wrappers]] tables as they were" in done.stderr
+    assert not Path("rec").exists()
+
+
 def test_a_failing_episode_makes_the_exit_code_1(maze, experiment, tmp_path, monkeypatch):
     (tmp_path / "breaking_env.py").write_text(
         "import gymnasium\n"

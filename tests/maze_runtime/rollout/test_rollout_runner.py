@@ -5,7 +5,7 @@ import pytest
 from gymnasium import spaces
 from scipy import stats
 
-from maze_kernel.errors import EnvError, MazeWarning
+from maze_kernel.errors import EnvError, MazeWarning, RequestError
 from maze_processes.pool import SubprocessPool
 from maze_runtime.env.flat import FlatEnv, flat_spaces
 from maze_runtime.rollout.episodes import LONG_EPISODE, run_episodes
@@ -97,6 +97,18 @@ def test_a_failing_episode_is_reported_with_its_seed_and_the_others_are_played()
     assert (summary["n_episodes"], summary["n_failed"]) == (6, 2)
     assert np.isfinite(summary["reward"]["mean"])
     assert len(seen) == 6
+
+
+def refuses_to_be_built(_seed):
+    raise RequestError("the policy does not fit", help="take another")
+
+
+@pytest.mark.parametrize("make_pool", [InlinePool, SubprocessPool])
+def test_what_cannot_be_built_as_was_asked_is_one_error_of_all_episodes(make_pool):
+    player = EpisodePlayer(make_env=dice, make_policy=refuses_to_be_built)
+    with make_pool(WorkersOptions(count=2)) as pool, pytest.raises(RequestError, match="does not fit") as caught:
+        play_episodes(pool, player, SEEDS)
+    assert caught.value.help == "take another"
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 20])

@@ -49,6 +49,7 @@ class ReplayPolicy:
                 f"the recording {options.path} was made with other actions than the environment has",
                 received=str(dict(recording.spaces.action)),
                 expected=str(dict(inner.action)),
+                help="replay in the environment, with the options, that it was recorded in",
             )
         self._dataset = recording
         self._transforms = context.transforms

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from maze_kernel.cli.guard import message_lines
 from maze_kernel.cli.tables import print_table
+from maze_kernel.errors import MazeError, WorkerError
+from maze_runtime.env.tracebacks import ALONE
 
 if TYPE_CHECKING:
     from maze_runtime.playing.roll_out import ReplayResult, RolloutOptions, RolloutResult
@@ -36,15 +39,37 @@ def print_result(result: RolloutResult, player: str, options: RolloutOptions, *,
 
 
 def print_failures(result: RolloutResult, path: str) -> None:
-    """Each traceback once, then each episode, then how to see the first of them alone."""
+    """Each traceback once, then each episode, then how to see the first whose environment failed alone.
+
+    What an error of Maze says besides is written below the first episode that it ended.
+    """
     failed = [episode for episode in result.episodes if episode.error is not None]
     for text in dict.fromkeys(episode.traceback for episode in failed if episode.traceback):
         print(f"{text.rstrip()}\n", file=sys.stderr)
+    of_env = [episode.seed for episode in failed if _is_of_environment(episode.cause)]
+    sees_alone = bool(of_env) and Path(path).is_file()
+    told: set[tuple[str | None, ...]] = set()
     for episode in failed:
         print(f"failed: episode with seed {episode.seed}: {episode.error}", file=sys.stderr)
-    if failed and Path(path).is_file():
-        command = f"maze check {shlex.quote(path)} --steps 1000 --seed {failed[0].seed}"
+        cause = episode.cause
+        if cause is not None and (own := (cause.what, cause.received, cause.expected, cause.help)) not in told:
+            told.add(own)
+            _print_details(cause, with_help=not (sees_alone and cause.help == ALONE))
+    if sees_alone:
+        command = f"maze check {shlex.quote(path)} --steps 1000 --seed {of_env[0]}"
         print(f"help: see the environment alone with that seed: {command}", file=sys.stderr)
+
+
+def _is_of_environment(cause: MazeError | None) -> bool:
+    """Whether an environment raised it, or may have taken its process along."""
+    return cause is not None and (cause.seed is not None or (isinstance(cause, WorkerError) and cause.is_lost))
+
+
+def _print_details(cause: MazeError, *, with_help: bool) -> None:
+    """The lines of an error behind its first sentence."""
+    lines = message_lines(cause)[len(f"error: {cause.what}".splitlines()) :]
+    for line in lines if with_help else lines[:-1]:
+        print(line, file=sys.stderr)
 
 
 def _print_what_was_written(options: RolloutOptions) -> None:

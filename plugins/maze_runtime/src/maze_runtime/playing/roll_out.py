@@ -124,8 +124,9 @@ def roll_out(
         report: told what is estimated before the first one.
 
     Raises:
-        RequestError: the folder to record into is not empty, a wrapper does not fit the environment, files are to be
-            written by workers that do not share those of this machine, or the evaluator is not there or does not fit.
+        RequestError: the folder to record into is not empty, a wrapper does not fit the environment or the checkpoint,
+            the policy does not fit the environment, files are to be written by workers that do not share those of
+            this machine, or the evaluator is not there or does not fit.
         CheckpointError: the checkpoint is of another model than the experiment's.
         PluginError: the wrapper that records is not installed.
     """
@@ -145,15 +146,16 @@ def roll_out(
     if options.render or options.video_dir is not None:
         drawn = playing.with_drawing(played, kernel, "rgb_array" if options.video_dir is not None else "human")
     player_name, make_policy = _who_plays(loaded if checkpoint is not None else played, kernel, checkpoint, policy)
-    if isinstance(make_policy, playing.TrainedPolicy):
-        make_policy(options.seed)  # a checkpoint of another model is refused here, and not by every episode
+    states: Sequence[Mapping[str, Any]] | None = None
+    if checkpoint is not None:  # one of another model or of other wrappers is refused here, and not by every episode
+        make_policy(options.seed)
+        states = checkpoint.transforms if side is None else side.states_after(checkpoint.transforms)
+        assembly.load_transform_states(states)
     recorder = None
     if options.record_dir is not None:
         recorder = make_recorder(played, kernel, options.record_dir, player_name, seeds)
-    if checkpoint is None:
-        states: Sequence[Mapping[str, Any]] = assembly.estimated_states(report)
-    else:
-        states = checkpoint.transforms if side is None else side.states_after(checkpoint.transforms)
+    if states is None:
+        states = assembly.estimated_states(report)
     player = EpisodePlayer(
         make_env=playing.PlayingEnv(drawn, kernel, states, recorder, run_dir, _watch(options)),
         make_policy=make_policy,

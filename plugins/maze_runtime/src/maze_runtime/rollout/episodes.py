@@ -12,7 +12,7 @@ from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capabilit
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import Tick, VectorEnv
-from maze_kernel.errors import MazeWarning
+from maze_kernel.errors import MazeError, MazeWarning
 from maze_runtime.events.log_files import EventRows
 
 LONG_EPISODE = 5_000
@@ -30,6 +30,7 @@ class EpisodeResult:
         terminated, truncated: how it ended; both false where `max_steps` or an error cut it.
         error: what failed, or None.
         traceback: of what failed, as text, where it was an exception of somebody else's.
+        cause: the error of Maze behind `error`, where it is one.
         events: the statistics of its events, where it was asked for and the environment reports any.
         event_rows: every event, where it was asked for.
         seconds: where the time went, by section, where it was asked for.
@@ -42,6 +43,7 @@ class EpisodeResult:
     truncated: bool
     error: str | None = None
     traceback: str | None = attrs.field(default=None, repr=False)
+    cause: MazeError | None = attrs.field(default=None, repr=False, eq=False)
     events: EpisodeStatistics | None = attrs.field(default=None, repr=False)
     event_rows: Sequence[EventRows] | None = attrs.field(default=None, repr=False)
     seconds: Mapping[str, float] | None = attrs.field(default=None, repr=False)

@@ -17,7 +17,7 @@ import numpy as np
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import VectorEnv
 from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, RestartPolicy, WorkerPool
-from maze_kernel.errors import MazeError, WorkerError
+from maze_kernel.errors import MazeError, RequestError, WorkerError
 from maze_runtime.env.profiling import shares
 from maze_runtime.env.tracebacks import traceback_of
 from maze_runtime.events.aggregation import EpochAggregator
@@ -65,15 +65,25 @@ class EpisodeActor:
         self._observer = EpisodeObserver(event_rows=player.event_rows, profile=player.profile)
 
     def play(self, index: int, seed: int) -> EpisodeResult:
-        """Play the episode with this seed; whatever the environment or the policy raises becomes its error."""
+        """Play the episode with this seed; whatever the environment or the policy raises becomes its error.
+
+        Raises:
+            RequestError: environment or policy cannot be built as was asked, so that no episode can be played.
+        """
+        built = False
         try:
-            return self._play(index, seed)
+            env, policy = self._build(seed)
+            built = True
+            return self._play(env, policy, index, seed)
         except Exception as error:
             self._discard_env()
-            text = error.what if isinstance(error, MazeError) else f"{type(error).__name__}: {error}"
-            return _failed(seed, text, traceback_of(error))
+            if isinstance(error, RequestError) and not built:
+                raise
+            cause = error if isinstance(error, MazeError) else None
+            text = f"{type(error).__name__}: {error}" if cause is None else cause.what
+            return _failed(seed, text, traceback_of(error), cause)
 
-    def _play(self, index: int, seed: int) -> EpisodeResult:
+    def _build(self, seed: int) -> tuple[VectorEnv, Policy]:
         player = self._player
         if self._env is None:
             self._env = player.make_env()
@@ -85,10 +95,12 @@ class EpisodeActor:
         if not self._shown and isinstance(self._policy, WatchesEnvs):
             self._policy.watch_envs(played_envs(self._env))
             self._shown = True
-        self._policy.seed(seed)
-        (result,) = run_episodes(
-            self._env, self._policy, [seed], deterministic=player.deterministic, max_steps=player.max_steps
-        )
+        return self._env, self._policy
+
+    def _play(self, env: VectorEnv, policy: Policy, index: int, seed: int) -> EpisodeResult:
+        player = self._player
+        policy.seed(seed)
+        (result,) = run_episodes(env, policy, [seed], deterministic=player.deterministic, max_steps=player.max_steps)
         frames = self._observer.frames()
         if player.video_dir is not None:
             write_video(player.video_dir / f"episode-{index + 1:04d}-seed-{seed}", frames, FRAMES_PER_SECOND)
@@ -124,6 +136,9 @@ def play_episodes(
         seeds: one an episode.
         on_result: called after each episode, in the order in which they finish.
         timeout_seconds: deadline of one episode; None: none.
+
+    Raises:
+        RequestError: environment or policy cannot be built as was asked.
     """
     if not seeds:
         return []
@@ -151,7 +166,7 @@ def _dispatch(
             try:
                 results[index] = future.result()
             except WorkerError as error:
-                results[index] = _failed(seeds[index], error.what, error.remote_traceback)
+                results[index] = _failed(seeds[index], error.what, error.remote_traceback, error)
             on_result(results[index])
             if waiting:
                 following = waiting.pop(0)
@@ -159,7 +174,7 @@ def _dispatch(
     return [results[index] for index in range(len(seeds))]
 
 
-def _failed(seed: int, error: str, traceback: str | None) -> EpisodeResult:
+def _failed(seed: int, error: str, traceback: str | None, cause: MazeError | None) -> EpisodeResult:
     return EpisodeResult(
         seed=seed,
         total_reward=np.nan,
@@ -168,6 +183,7 @@ def _failed(seed: int, error: str, traceback: str | None) -> EpisodeResult:
         truncated=False,
         error=error,
         traceback=traceback or None,
+        cause=cause,
     )
 
 
