@@ -55,8 +55,7 @@ class Selection:
                 received=", ".join(changes),
                 help="give the component by name or as a table",
             )
-        unknown = [name for name in changes if not self.takes(name)]
-        if unknown:
+        if unknown := [name for name in changes if not self.takes(name)]:
             raise RequestError(
                 f"{self.kind} {self.use!r} has no option {', '.join(unknown)}", location=self.location, owner=self.owner
             )

@@ -63,6 +63,27 @@ def test_a_missing_command_names_the_distribution_that_brings_it(maze):
     assert "pip install maze-runtime" in done.stderr
 
 
+def test_a_command_of_two_plugins_is_not_said_to_be_missing():
+    class Trains:
+        MAZE_PLUGIN_API = 1
+
+        @staticmethod
+        @hookimpl
+        def maze_commands():
+            yield CommandComponent(name="train", target=f"{__name__}:greet", summary="Trains.")
+
+    class TrainsToo(Trains):
+        @staticmethod
+        @hookimpl
+        def maze_commands():
+            yield CommandComponent(name="train", target=f"{__name__}:fixture", summary="Trains, too.")
+
+    done = CliRunner().invoke(make_app(Kernel.of(Trains, TrainsToo)), ["train"])
+    assert done.exit_code == 2
+    assert "help: say whose: maze Trains:train or maze TrainsToo:train" in done.stderr
+    assert "pip install" not in done.stderr
+
+
 def test_two_plugins_with_one_command_are_told_apart():
     class Others:
         MAZE_PLUGIN_API = 1

@@ -108,7 +108,8 @@ def find_command(catalog: Catalog, name: str) -> CatalogEntry:
     try:
         return catalog.find("command", name)
     except PluginError as error:
-        for distribution in (one for one, commands in COMMANDS_OF.items() if name in commands.split()):
+        known = () if catalog.named(name, "command") else COMMANDS_OF.items()
+        for distribution in (one for one, commands in known if name in commands.split()):
             error.nearest, error.help = (), f"it comes with {distribution}: pip install {distribution}"
         raise
 

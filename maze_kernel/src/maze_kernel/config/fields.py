@@ -230,8 +230,7 @@ _TABLE_TYPES = (dict, typing.get_origin(typing.Mapping[str, int]), typing.get_or
 
 def show_type(annotation: Any) -> str:
     """The type as a user reads it: "integer", `"auto" | "cpu"`, "list of numbers", "table of blocks"."""
-    members = union_members(annotation)
-    if members is not None:
+    if (members := union_members(annotation)) is not None:
         return " | ".join(dict.fromkeys(show_type(member) for member in members))
     kind = selection_kind(annotation)
     if kind is not None:
@@ -255,14 +254,12 @@ def show_bounded_type(annotation: Any, bounds: str | None) -> str:
 
 
 def _show_container(annotation: Any) -> str:
-    items = list_members(annotation)
-    if items is not None:
+    if (items := list_members(annotation)) is not None:
         item, fixed = items
         if fixed is not None:
             return "[" + ", ".join(show_type(member) for member in fixed) + "]"
         return "list" if item in (Any, object) else f"list of {_enclosed(item)}"
-    member = table_member(annotation)
-    if member is not None:
+    if (member := table_member(annotation)) is not None:
         return "table" if member in (Any, object) else f"table of {_enclosed(member)}"
     if is_options_class(annotation):
         names = [f.name if f.required else f"{f.name}?" for f in fields_of_class(annotation).fields]

@@ -94,12 +94,10 @@ class SchemaBuilder:
 
     def type_schema(self, annotation: Any) -> Schema:
         """The schema of a type; one that no TOML value has is left open."""
-        members = f.union_members(annotation)
-        if members is not None:
+        if (members := f.union_members(annotation)) is not None:
             schemas = [self.type_schema(member) for member in members]
             return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-        kind = f.selection_kind(annotation)
-        if kind is not None:
+        if (kind := f.selection_kind(annotation)) is not None:
             return self._selection(kind)
         annotation, _ = f.strip_annotated(annotation)
         if typing.get_origin(annotation) is Literal:

@@ -18,8 +18,7 @@ def fits(value: Any, annotation: Any, reader: Reader) -> bool:
     if f.selection_kind(annotation) is not None:
         return reader.python or isinstance(value, Mapping)
     annotation, remarks = f.strip_annotated(annotation)
-    members = f.union_members(annotation)
-    if members is not None:
+    if (members := f.union_members(annotation)) is not None:
         return any(fits(value, member, reader) for member in members)
     if annotation in (Any, object) or (f.OR_OBJECT in remarks and not isinstance(value, TOML_TYPES)):
         return True

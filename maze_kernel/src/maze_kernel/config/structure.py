@@ -29,8 +29,7 @@ def structure(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
     """The value as the annotated type, or INVALID with a problem recorded."""
     if value is None and reader.python and f.is_optional(annotation):
         return None
-    members = f.union_members(annotation)
-    if members is not None:
+    if (members := f.union_members(annotation)) is not None:
         return _structure_union(value, annotation, members, scope, reader)
     kind = f.selection_kind(annotation)
     if kind is not None:
@@ -42,8 +41,7 @@ def structure(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
         return _structure_plain(value, scope, reader)
     if typing.get_origin(annotation) is Literal or f.is_enum(annotation):
         return structure_literal(value, annotation, scope, reader)
-    items = f.list_members(annotation)
-    if items is not None:
+    if (items := f.list_members(annotation)) is not None:
         return _structure_list(value, annotation, items, scope, reader)
     member = f.table_member(annotation)
     if member is not None:
@@ -99,8 +97,7 @@ def structure_options(
     before = len(reader.problems)
     scope = attrs.evolve(scope, field=None, takes=fields.names, bounds=None)
     values: dict[str, Any] = {}
-    inline = inline_field(fields)
-    if inline is not None:
+    if (inline := inline_field(fields)) is not None:
         values[inline.name] = structure_inline(table, fields, inline, scope, reader, structure_options)
         table = {key: table[key] for key in fields.names if key in table and key != inline.name}
     known = {field.name: field for field in fields.fields}
