@@ -8,6 +8,8 @@ from __future__ import annotations
 import keyword
 import re
 import sys
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from maze_kernel.errors import RequestError
@@ -30,11 +32,11 @@ def new_plugin(name: str, directory: str | Path = ".") -> Path:
         The new folder, named like the package.
 
     Raises:
-        RequestError: the name cannot be used, or the folder exists.
+        RequestError: the name cannot be used, what is installed has it, or the folder exists.
     """
     package = name.replace("-", "_")
-    _check(name, package)
     folder = Path(directory) / package
+    _check(name, package, folder)
     if folder.exists():
         raise RequestError(f"{folder} exists already", help="choose another name, or --out another folder")
     for source in sorted(TEMPLATE.rglob("*")):
@@ -46,13 +48,23 @@ def new_plugin(name: str, directory: str | Path = ".") -> Path:
     return folder
 
 
-def _check(name: str, package: str) -> None:
+def _check(name: str, package: str, folder: Path) -> None:
+    what = f"a plugin cannot be called {name!r}"
     if _NAME.fullmatch(name) is None:
-        raise RequestError(
-            f"a plugin cannot be called {name!r}", expected="lower-case words joined by hyphens, e.g. 'maze-robots'"
-        )
-    if keyword.iskeyword(package) or package in sys.stdlib_module_names or package == "maze_kernel":
-        raise RequestError(f"a plugin cannot be called {name!r}: Python or Maze has a module of that name")
+        raise RequestError(what, expected="lower-case words joined by hyphens, e.g. 'maze-robots'")
+    if keyword.iskeyword(package) or package in sys.stdlib_module_names or _is_taken(name, package, folder):
+        why = "Python, or something that is installed, has that name"
+        raise RequestError(f"{what}: {why}", help=f"choose another one, such as 'my-{name}'")
+
+
+def _is_taken(name: str, package: str, folder: Path) -> bool:
+    """Whether something else of that name is installed: not what `pip install -e` of this very folder left."""
+    try:
+        origin = metadata.distribution(name).read_text("direct_url.json") or ""
+    except metadata.PackageNotFoundError:
+        found = find_spec(package)
+        return found is not None and found.origin is not None  # a mere folder beside the user has no origin
+    return f'"{folder.resolve().as_uri()}"' not in origin
 
 
 def _renamed(text: str, name: str) -> str:

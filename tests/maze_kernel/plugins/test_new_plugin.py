@@ -56,6 +56,27 @@ def test_names_that_cannot_work_are_refused(name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", ["numpy", "maze-ppo", "typing-extensions", "pil-image"])
+def test_names_of_what_is_installed_are_refused(name, tmp_path, monkeypatch):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/pil_image.py").touch()  # belongs to no distribution
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    with pytest.raises(RequestError, match="something that is installed, has that name"):
+        new_plugin(name, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_plugin_that_was_installed_from_this_folder_can_be_started_anew(tmp_path, monkeypatch):
+    info = tmp_path / "site/maze_robots-0.1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: maze-robots\nVersion: 0.1\n")
+    (info / "direct_url.json").write_text(f'{{"url": "{(tmp_path / "maze_robots").as_uri()}"}}')
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    with pytest.raises(RequestError, match="has that name"):
+        new_plugin("maze-robots", tmp_path / "elsewhere")
+    assert new_plugin("maze-robots", tmp_path).is_dir()
+
+
 def test_nothing_is_overwritten(tmp_path):
     new_plugin("maze-robots", tmp_path)
     with pytest.raises(RequestError, match="exists already"):

@@ -17,8 +17,7 @@ def main() -> None:
     others, `--help` among them, are parsed.
     """
     warnings.formatwarning = _format_warning
-    as_json = _LISTINGS.get(tuple(sys.argv[1:]))
-    if as_json is not None:
+    if (as_json := _LISTINGS.get(tuple(sys.argv[1:]))) is not None:
         sys.exit(_list_plugins(as_json))
     from maze_kernel.cli.app import make_app
 

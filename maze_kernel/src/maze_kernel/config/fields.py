@@ -99,8 +99,7 @@ def fields_of_target(target: Callable[..., Any]) -> OptionFields:
     except ValueError as error:
         raise TypeError(f"its parameters cannot be read: {error}") from None
     function = target.__init__ if inspect.isclass(target) else target
-    options = parameters.get("options")
-    if options is not None:
+    if (options := parameters.get("options")) is not None:
         annotation = _parameter_annotation(options, function)
         if inspect.isclass(annotation) and attrs.has(annotation):
             return fields_of_class(annotation)

@@ -65,8 +65,7 @@ class Origin:
 
     def order(self, path: KeyPath) -> tuple[int, int]:
         """Sorts problems: by place in the file, then by override."""
-        override = _nearest(self.overrides, path)
-        if override is not None:
+        if (override := _nearest(self.overrides, path)) is not None:
             return 1, override.order
         place = _nearest(self.places, path)
         return 0, place.key.start if place is not None else 0
@@ -86,8 +85,7 @@ class Origin:
         return excerpt(self.file, line, column + 1, source, length)
 
     def _locate(self, path: KeyPath, *, at_value: bool) -> Location:
-        override = _nearest(self.overrides, path)
-        if override is not None:
+        if (override := _nearest(self.overrides, path)) is not None:
             return override.location(override.value if at_value else override.key)
         if giver := self.giver(path):
             return Location(file=giver)

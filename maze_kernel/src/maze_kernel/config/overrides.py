@@ -124,8 +124,7 @@ def _place(
     for position, name in enumerate(names):
         last = position == len(names) - 1
         if isinstance(container, list):
-            index = _index(container, name, last, path, marker, problems)
-            if index is None:
+            if (index := _index(container, name, last, path, marker, problems)) is None:
                 return
             path = (*path, index)
             if last:

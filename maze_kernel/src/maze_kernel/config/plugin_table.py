@@ -58,8 +58,7 @@ def plugin_files(plugins: PluginOptions, folder: Path | None, problems: Problems
             )
         return files
     for index, name in enumerate(plugins.load):
-        path = _file(name, folder)
-        if path is not None:
+        if (path := _file(name, folder)) is not None:
             files.append(path)
             continue
         problems.add(

@@ -58,8 +58,7 @@ def _table(converter: Converter, table: Any) -> dict[str, Any]:
     """An instance of an options class; cattrs itself would need every annotation to mean something at run time."""
     fields = fields_of_class(type(table))
     data = {field.name: converter.unstructure(getattr(table, field.attribute.name)) for field in fields.fields}
-    inline = inline_field(fields)
-    if inline is None:
+    if (inline := inline_field(fields)) is None:
         return data
     selected = getattr(table, inline.attribute.name)
     if selected is None:

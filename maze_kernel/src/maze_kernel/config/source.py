@@ -125,8 +125,7 @@ def _syntax_error(error: tomli.TOMLDecodeError, origin: Origin) -> RequestError:
 def _syntax_help(source: str) -> str:
     if "\0" in source:
         return "remove the NUL character; was the file cut off or written by something else?"
-    value = re.fullmatch(r"\s*[\w.-]+\s*=\s*([A-Za-z_][\w./:-]*)\s*(#.*)?", source)
-    if value is not None:
+    if (value := re.fullmatch(r"\s*[\w.-]+\s*=\s*([A-Za-z_][\w./:-]*)\s*(#.*)?", source)) is not None:
         word = value.group(1)
         if word.lower() in ("true", "false"):
             return f"write {word.lower()} in lower case"
