@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from maze_kernel.config import load_experiment
 from maze_kernel.errors import RequestError
-from maze_sweeps import sweep
+from maze_sweeps import driver, sweep
+from maze_sweeps.trials import write_trial
 
 SWEEP = """
 experiment = "small.toml"
@@ -142,8 +144,6 @@ def test_a_searcher_is_told_of_the_trials_there_were(folder, monkeypatch):
         'experiment = "small.toml"\nn_trials = 2\n[workers]\nuse = "inline"\n[searcher]\nuse = "scripted:Scribe"\n'
         "[space]\ntrainer.lr = { low = 1e-3, high = 1e-1, log = true }\n"
     )
-    from maze_kernel.config import load_experiment
-
     path = sweep(folder / "sweep.toml", silent=True).path
     trial = path / "trials/0001/trial.json"
     trial.write_text(
@@ -158,9 +158,45 @@ def test_a_searcher_is_told_of_the_trials_there_were(folder, monkeypatch):
     assert rows == [["restore", [[0, "done"], [1, "running"]]], ["finish", 1, "done", again.trials[1].value], ["close"]]
 
 
-def test_the_folder_says_what_counts(file, folder):
-    from maze_kernel.config import load_experiment
+class Ended(BaseException):
+    """In the place of a signal that ends the process."""
 
+
+def end_after_write(monkeypatch, n):
+    """The n-th write of a trial is the last thing that happens; 0: nothing ends. Returns what was written."""
+    written = []
+
+    def write(folder, trial):
+        write_trial(folder, trial)
+        written.append(trial.number)
+        if len(written) == n:
+            raise Ended
+
+    monkeypatch.setattr(driver, "write_trial", write)
+    return written
+
+
+@pytest.mark.parametrize("n_seeds", [1, 2])
+def test_a_sweep_that_ends_after_any_write_of_a_trial_comes_to_the_same(folder, monkeypatch, n_seeds):
+    file = folder / "random.toml"
+    file.write_text(
+        f'experiment = "small.toml"\nn_trials = 1\nseeds = {n_seeds}\n[workers]\nuse = "inline"\n'
+        "[space]\ntrainer.lr = { low = 1e-3, high = 1e-1, log = true }\n"
+    )
+    loaded = load_experiment(folder / "small.toml")
+    written = end_after_write(monkeypatch, 0)
+    whole = sweep(file, out="whole", silent=True)
+    for n in range(1, len(written) + 1):
+        end_after_write(monkeypatch, n)
+        with pytest.raises(Ended):
+            sweep(file, out=f"cut-{n}", silent=True)
+        end_after_write(monkeypatch, 0)
+        again = sweep(resume=f"cut-{n}", experiment=loaded, silent=True)
+        assert [(trial.state, trial.value) for trial in again.trials] == [("done", whole.best.value)], n
+        assert (again.path / "table.csv").read_text() == (whole.path / "table.csv").read_text()
+
+
+def test_the_folder_says_what_counts(file, folder):
     path = sweep(file, n_trials=1, n_parallel=1, silent=True).path
     file.write_text("nothing")
     (folder / "small.toml").write_text((folder / "small.toml").read_text().replace("n_epochs = 3", "n_epochs = 4"))
@@ -210,8 +246,6 @@ def holds(path, pid):
 
 @pytest.mark.slow
 def test_a_driver_that_is_killed_twenty_times_loses_nothing_and_trains_nothing_twice(file, folder):
-    from maze_kernel.config import load_experiment
-
     loaded = load_experiment(folder / "small.toml")
     whole = sweep(file, out="whole", silent=True).path
     moments, n_kills = random.Random(7), 0

@@ -78,7 +78,7 @@ class SweepDriver:
         with self._interruption:
             for trial in self.trials.values():
                 if trial.state == "running":
-                    self._queue_seeds(trial)
+                    self._go_on_after(trial)
             self._work(searching=True)
             if self._sweep.file.confirm is not None and self._interruption.received is None:
                 self._begin_confirmation(self._sweep.file.confirm.top)
@@ -221,17 +221,32 @@ class SweepDriver:
         if key.confirms:
             self._confirm(trial)
             return
-        if run.state == "failed":
-            self._end(trial, "failed", reason=run.error)
-            return
-        if run is trial.watched:
+        if run is trial.watched and run.state == "done":
             write_trial(self._folder, trial)
-            self._gives_up(trial)
-            self._queue_seeds(trial)
-        if all(one.state == "done" for one in trial.seeds.values()):
-            self._end(trial, "done", value=self._objective(trial.seeds.values()))
+            self._go_on_after(trial)
         else:
+            self._settle(trial)
+
+    def _go_on_after(self, trial: SweepTrial) -> None:
+        """What follows what is known of a running trial; after a resume, too, where it may not have been done yet."""
+        if trial.watched.state == "done":
+            self._gives_up(trial)
+        self._queue_seeds(trial)
+        self._settle(trial)
+
+    def _settle(self, trial: SweepTrial) -> None:
+        """End a trial that one of its seeds has lost or all have finished; else write what is known."""
+        runs = trial.seeds.values()
+        lost = next((run for run in runs if run.state in ("diverged", "failed")), None)
+        if lost is None and all(run.state == "done" for run in runs):
+            self._end(trial, "done", value=self._objective(runs))
+        elif lost is None:
             write_trial(self._folder, trial)
+        elif lost.state == "diverged":
+            reports = trial.watched.reports
+            self._end(trial, "pruned", value=reports[-1][2] if reports else None, reason=f"diverged: {lost.error}")
+        else:
+            self._end(trial, "failed", reason=lost.error)
 
     def _failed(self, key: RunKey, error: MazeError) -> None:
         """Try a run that crashed once more; one that diverged, or cannot be begun, is over."""
@@ -251,11 +266,8 @@ class SweepDriver:
         run.state = "diverged" if diverged else "failed"
         if key.confirms:
             self._confirm(trial)
-        elif diverged:
-            reports = trial.watched.reports
-            self._end(trial, "pruned", value=reports[-1][2] if reports else None, reason=f"diverged: {error.what}")
         else:
-            self._end(trial, "failed", reason=error.what)
+            self._settle(trial)
 
     def _confirm(self, trial: SweepTrial) -> None:
         """Where all seeds have ended, what they come to; nothing where one of them failed."""
