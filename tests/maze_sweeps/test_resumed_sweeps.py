@@ -154,8 +154,14 @@ def test_a_searcher_is_told_of_the_trials_there_were(folder, monkeypatch):
     (path / "told.jsonl").unlink()
     again = sweep(resume=path, experiment=load_experiment(folder / "small.toml"), silent=True)
     rows = [json.loads(line) for line in (path / "told.jsonl").read_text().splitlines()]
-    # All of its evaluations were told before; its end was not.
-    assert rows == [["restore", [[0, "done"], [1, "running"]]], ["finish", 1, "done", again.trials[1].value], ["close"]]
+    # All of its evaluations were told before, of the last one the answer may have been lost; its end was not.
+    last = list(again.trials[1].watched.curve[-1])
+    assert rows == [
+        ["restore", [[0, "done"], [1, "running"]]],
+        ["report", 1, *last],
+        ["finish", 1, "done", again.trials[1].value],
+        ["close"],
+    ]
 
 
 class Ended(BaseException):
@@ -194,6 +200,28 @@ def test_a_sweep_that_ends_after_any_write_of_a_trial_comes_to_the_same(folder, 
         again = sweep(resume=f"cut-{n}", experiment=loaded, silent=True)
         assert [(trial.state, trial.value) for trial in again.trials] == [("done", whole.best.value)], n
         assert (again.path / "table.csv").read_text() == (whole.path / "table.csv").read_text()
+
+
+def test_a_trial_that_the_searcher_was_about_to_give_up_is_given_up_by_a_resume(folder, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    file = folder / "sweep.toml"
+    file.write_text(
+        'experiment = "small.toml"\nn_trials = 1\n[workers]\nuse = "inline"\n'
+        '[searcher]\nuse = "scripted:Scribe"\ngives_up = true\n'
+        "[space]\ntrainer.lr = { low = 1e-3, high = 1e-1, log = true }\n"
+    )
+    loaded = load_experiment(folder / "small.toml")
+    written = end_after_write(monkeypatch, 0)
+    whole = sweep(file, out="whole", silent=True)
+    assert len(written) == 5  # proposed, started, built, reported, given up
+    end_after_write(monkeypatch, 4)
+    with pytest.raises(Ended):
+        sweep(file, out="cut", silent=True)
+    end_after_write(monkeypatch, 0)
+    again = sweep(resume="cut", experiment=loaded, silent=True)
+    of_both = [(t.state, t.value, t.reason, t.watched.reports) for one in (whole, again) for t in one.trials]
+    assert of_both[0] == of_both[1]
+    assert of_both[0][0] == "pruned"
 
 
 def test_the_folder_says_what_counts(file, folder):

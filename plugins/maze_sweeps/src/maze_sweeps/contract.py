@@ -75,7 +75,8 @@ class Searcher(Protocol):
     def report(self, number: int, step: int, value: float) -> bool:
         """The value of a trial after so many steps; True: give the trial up.
 
-        Of several seeds only the first one is reported.
+        Of several seeds only the first one is reported. After a resume the last report of a running trial is
+        told once more, for its answer may have been lost.
 
         Args:
             step: environment steps; epochs where the trainer takes none, as one does that learns from recordings.

@@ -61,7 +61,8 @@ class SweepDriver:
         self._n_trials = n_trials
         self._progress = progress
         self.trials = {trial.number: trial for trial in trials}
-        self._told = {trial.number: max((step for step, _ in trial.watched.curve), default=-1) for trial in trials}
+        # Without the last report of each: the process may have ended before the searcher had answered.
+        self._told = {trial.number: max((step for step, _ in trial.watched.curve[:-1]), default=-1) for trial in trials}
         self._queue: deque[RunKey] = deque()
         self._beginning: set[RunKey] = set()
         self._loaded: dict[int, LoadedExperiment] = {}
