@@ -4,11 +4,26 @@ import sys
 import pytest
 
 from maze_kernel.contracts.logger import LoggerContext
+from maze_kernel.errors import PluginError
 from maze_wandb.logger import WandbLogger
 from maze_wandb.options import WandbOptions
 
 
-def test_the_project_is_the_experiment_unless_it_is_named(tmp_path):
+@pytest.fixture
+def installed(monkeypatch):
+    """The package need not be there for what these tests look at."""
+    monkeypatch.setattr("maze_wandb.logger.require_package", lambda *_: None)
+
+
+def test_without_its_package_the_logger_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("maze_runtime.run.tracking.find_spec", lambda _: None)
+    context = LoggerContext(run_dir=tmp_path, name="toy", n_epochs=9, max_env_steps=0)
+    with pytest.raises(PluginError, match="logger 'wandb' needs") as error:
+        WandbLogger(context, WandbOptions())
+    assert error.value.help.startswith("pip install wandb, ")
+
+
+def test_the_project_is_the_experiment_unless_it_is_named(tmp_path, installed):
     context = LoggerContext(run_dir=tmp_path, name="toy", n_epochs=9, max_env_steps=0)
     for options, place in (
         (WandbOptions(), "toy"),

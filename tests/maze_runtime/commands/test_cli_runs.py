@@ -64,6 +64,23 @@ def test_networks_are_drawn_by_a_logger_like_any_other(maze, experiment):
     assert not Path("drawn/statistics").exists()
 
 
+def test_a_tracker_without_its_package_is_refused_before_training(maze, experiment, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("absent_tracker").mkdir()  # a folder of that name is no package
+    Path("own_tracker.py").write_text(
+        "from maze_runtime.run.tracking import require_package\n"
+        "def make(context):\n"
+        "    require_package('own', 'absent_tracker', 'absent-tracker')\n"
+    )
+    experiment.write_text(EXPERIMENT + '[[loggers]]\nuse = "csv"\n[[loggers]]\nuse = "own_tracker:make"\n')
+    done = maze("train", experiment, "--out", "run")
+    assert done.exit_code == 2
+    assert "the logger 'own' needs the package absent-tracker, which is not installed" in done.stderr
+    assert "small.toml:18:3" in done.stderr
+    assert "pip install absent-tracker" in done.stderr
+    assert not Path("run").exists()
+
+
 def test_train_rollout_show(maze, experiment):
     done = maze("train", experiment, "--out", "runs/one")
     assert done.exit_code == 0, done.output

@@ -19,7 +19,7 @@ from maze_kernel.contracts.logger import LoggerContext, Outcome
 from maze_kernel.errors import RequestError
 from maze_mlflow.options import MlflowOptions
 from maze_runtime.run.tracked_run import EPOCH_TAG, RunFacts, TrackedEpoch
-from maze_runtime.run.tracking import Opened, Tracking
+from maze_runtime.run.tracking import Opened, Tracking, require_package
 
 RUN_TAG = "maze.run"
 """Tag of the run's id in `tracker.json`, by which a resumed run finds it."""
@@ -37,6 +37,7 @@ class MlflowLogger(Tracking):
     """One run on the server, which a resumed run continues."""
 
     def __init__(self, context: LoggerContext, options: MlflowOptions) -> None:
+        require_package("mlflow", "mlflow", "mlflow-skinny")
         uri = options.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI", "")
         if not uri:
             raise RequestError(

@@ -335,7 +335,7 @@ class Assembly:
             The loggers, and the names of those that could not be built because a file was refused, with the reason.
 
         Raises:
-            RequestError: one cannot write.
+            MazeError: one cannot be built, for want of its package, say, or cannot write; the table is shown.
         """
         selections: Sequence[Selection] = self.experiment.loggers
         if not selections:
@@ -350,6 +350,9 @@ class Assembly:
                 if not isinstance(error.__cause__, OSError):
                     raise
                 refused[selection.use] = error.__cause__
+            except MazeError as error:
+                error.location = error.location or selection.places.get(error.option or "") or selection.location
+                raise
         return loggers, refused
 
     def batch_factory(self, *, training: bool = True, in_worker: bool = False) -> BatchFactory:

@@ -12,13 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
 import attrs
 
 from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome
-from maze_kernel.errors import MazeError
+from maze_kernel.errors import MazeError, PluginError
 from maze_runtime.run.storage import Storage, replace_json
 from maze_runtime.run.tracked_run import RunFacts, TrackedEpoch, best_model, missed_epochs, run_facts
 
@@ -60,6 +61,25 @@ class Tracker(Protocol):
     def finish(self, outcome: Outcome, model: Mapping[str, Path]) -> None:
         """The end: the outcome, and files of the best model by their names; none where it is not wanted."""
         ...
+
+
+def require_package(logger: str, module: str, distribution: str) -> None:
+    """Refuse to build a tracker's logger without the tracker's own package.
+
+    Args:
+        logger: the logger's name in an experiment.
+        module: what it imports.
+        distribution: what brings that module, as pip knows it.
+
+    Raises:
+        PluginError: names the logger and what to install.
+    """
+    found = find_spec(module)
+    if found is None or found.origin is None:  # a mere folder of that name, such as W&B's own, has no origin
+        raise PluginError(
+            f"the logger {logger!r} needs the package {distribution}, which is not installed",
+            help=f"pip install {distribution}, or take it out of [[loggers]]",
+        )
 
 
 class Tracking:
