@@ -258,6 +258,22 @@ def test_trials_that_tried_the_same_are_one_group_of_as_many_runs_as_seeds(maze,
     }
 
 
+def test_a_sweep_over_environments_has_groups_with_the_trials_of_their_own(maze, make_run):
+    settings = [(env, lr) for env in ("CartPole-v1", "Acrobot-v1") for lr in (1e-3, 1e-2)]
+    for number, (env, lr) in enumerate(settings):
+        make_run(f"s/trials/{number:04d}/seed-1", {10: 1.0}, env=env, seed=1, trainer={"use": "ppo", "lr": lr})
+    references = [text for env in ("CartPole-v1", "Acrobot-v1") for text in ("--reference", f"{env}=0:1")]
+    data = json.loads(maze("compare", "s", "--json", *references).stdout)
+    assert [(group["label"], group["environment"]) for group in data["groups"]] == [
+        ("trial 0: lr=0.001", "CartPole-v1"),
+        ("trial 1: lr=0.01", "CartPole-v1"),
+        ("trial 2: lr=0.001", "Acrobot-v1"),
+        ("trial 3: lr=0.01", "Acrobot-v1"),
+    ]
+    assert [group["label"] for group in data["all_environments"]] == ["trials 0, 2: lr=0.001", "trials 1, 3: lr=0.01"]
+    assert maze("compare", "s", "--html", "page.html", *references).exit_code == 0
+
+
 def test_seeds_that_confirm_a_trial_are_a_group_of_their_own(maze, sweep, make_run, tmp_path):
     for seed in (3, 4, 5):
         path = sweep.relative_to(tmp_path) / "confirm" / "0001" / f"seed-{seed}"

@@ -42,9 +42,10 @@ class RunGroup:
     """The runs of one configuration on one task.
 
     Attributes:
-        label: of the configuration.
+        label: of the configuration; in a sweep with those of its trials that are on this environment.
         task: the environment.
         key: of the configuration, equal for equal ones; that of runs which confirm it ends with `_CONFIRMED`.
+        configuration: label of the configuration on all environments, in a sweep with all its trials.
         also_differ: settings in which its runs differ, besides seed and name; only with `--by`.
         repeats: runs that are left out, as they have the settings and the seed of one of its runs.
     """
@@ -52,6 +53,7 @@ class RunGroup:
     label: str
     task: str
     key: str
+    configuration: str
     runs: tuple[RunEntry, ...]
     also_differ: tuple[str, ...] = ()
     repeats: tuple[RunEntry, ...] = ()
@@ -90,10 +92,12 @@ def group_runs(runs: Sequence[RunEntry], by: str | None = None) -> list[RunGroup
     groups = []
     for (key, task), members in cells.items():
         counted = dict.fromkeys(_without_repeats(members))
+        label, configuration = labels[key, task]
         group = RunGroup(
-            label=labels[key],
+            label=label,
             task=tasks[task],
             key=key,
+            configuration=configuration,
             runs=tuple(counted),
             also_differ=tuple(differing([run.settings for run in members], same)),
             repeats=tuple(run for run in members if run not in counted),
@@ -162,7 +166,10 @@ def _task_names(cells: Mapping[tuple[str, str], list[RunEntry]]) -> dict[str, st
     return {task: f"{names[task]} ({detail})" for task, detail in zip(first, details, strict=True)}
 
 
-def _labels(cells: Mapping[tuple[str, str], list[RunEntry]], setting: str | None) -> dict[str, str]:
+def _labels(
+    cells: Mapping[tuple[str, str], list[RunEntry]], setting: str | None
+) -> dict[tuple[str, str], tuple[str, str]]:
+    """Key and task to the label of the group, and to that of its configuration on all tasks."""
     members: dict[str, list[RunEntry]] = defaultdict(list)
     for (key, _), runs in cells.items():
         members[key] += runs
@@ -170,29 +177,33 @@ def _labels(cells: Mapping[tuple[str, str], list[RunEntry]], setting: str | None
         values = [
             {setting: runs[0].settings[setting]} if setting in runs[0].settings else {} for runs in members.values()
         ]
-        return dict(zip(members, distinct([short_name(table, [setting]) for table in values]), strict=True))
-    names = {key: {run.record.name for run in runs} for key, runs in members.items()}
-    alone = {key: next(iter(given)) for key, given in names.items() if len(given) == 1}
-    if len(alone) == len(set(alone.values())) == len(members):
-        return alone
-    return _labels_by_settings(members)
+        labels = dict(zip(members, distinct([short_name(table, [setting]) for table in values]), strict=True))
+    else:
+        names = {key: {run.record.name for run in runs} for key, runs in members.items()}
+        labels = {key: next(iter(given)) for key, given in names.items() if len(given) == 1}
+        if not len(labels) == len(set(labels.values())) == len(members):
+            return _labels_by_settings(cells, members)
+    return {(key, task): (labels[key], labels[key]) for key, task in cells}
 
 
-def _labels_by_settings(members: Mapping[str, list[RunEntry]]) -> dict[str, str]:
-    """Key to the settings that tell a configuration from the others, after its trials where all are of a sweep."""
+def _labels_by_settings(
+    cells: Mapping[tuple[str, str], list[RunEntry]], members: Mapping[str, list[RunEntry]]
+) -> dict[tuple[str, str], tuple[str, str]]:
+    """The settings that tell a configuration from the others, after the trials where all runs are of a sweep."""
     plain = {key.removesuffix(_CONFIRMED): runs[0] for key, runs in members.items()}
     named = short_names([run.settings for run in plain.values()], (*NO_PART, TASK))
     settings = dict(zip(plain, named, strict=True))
-    trials = {key: _trials(runs) for key, runs in members.items()}
-    labels = {}
-    for key in members:
-        confirmed = _CONFIRMED if key.endswith(_CONFIRMED) else ""
-        own = settings[key.removesuffix(_CONFIRMED)]
-        if all(trials.values()):
-            labels[key] = f"{trials[key]}{confirmed}{': ' if own else ''}{own}"
-        else:
-            labels[key] = f"{own or plain[key.removesuffix(_CONFIRMED)].record.name}{confirmed}"
-    return labels
+    are_trials = all(_trials(runs) for runs in members.values())
+
+    def label(key: str, runs: Sequence[RunEntry]) -> str:
+        configuration = key.removesuffix(_CONFIRMED)
+        confirmed = key.removeprefix(configuration)
+        own = settings[configuration]
+        if are_trials:
+            return f"{_trials(runs)}{confirmed}{': ' if own else ''}{own}"
+        return f"{own or plain[configuration].record.name}{confirmed}"
+
+    return {(key, task): (label(key, runs), label(key, members[key])) for (key, task), runs in cells.items()}
 
 
 def _trials(runs: Sequence[RunEntry]) -> str:
