@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -83,7 +84,7 @@ def compare(
         by=by,
         x=None if x is None else _choice("--x", x, AXES),
         final=_choice("--final", final, FINALS),
-        threshold=threshold,
+        threshold=None if threshold is None else _finite("--threshold", threshold),
         references=_references(references or ()),
     )
     if as_json and as_csv:
@@ -197,6 +198,12 @@ def _choice(option: str, value: str, choices: Iterable[str]) -> str:
     raise RequestError(f"{option} cannot be {value!r}", expected=", ".join(choices), nearest=nearest(value, choices))
 
 
+def _finite(option: str, value: float) -> float:
+    if math.isfinite(value):
+        return value
+    raise RequestError(f"{option} cannot be {value}", expected="a finite number")
+
+
 def _references(items: Sequence[str]) -> dict[str, tuple[float, float]]:
     found = {}
     for item in items:
@@ -206,6 +213,10 @@ def _references(items: Sequence[str]) -> dict[str, tuple[float, float]]:
             found[env] = (float(low), float(high))
         except ValueError:
             env = ""
+        if env and not all(map(math.isfinite, found[env])):
+            raise RequestError(
+                f"the references of {env} are not finite", received=f"{low}:{high}", expected="two finite numbers"
+            )
         if not env:
             raise RequestError(
                 f"--reference takes ENV=LOW:HIGH, not {item!r}", help="for example --reference CartPole-v1=22:500"
