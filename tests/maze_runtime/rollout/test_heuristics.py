@@ -66,6 +66,38 @@ def test_what_is_no_action_is_refused_by_the_name_of_the_policy(answer, said):
     assert caught.value.expected
 
 
+MASKED = {
+    "discrete": (spaces.Discrete(3, start=-1), [0, 1, 1], [0, 1], [-1]),
+    "dimensions": (spaces.MultiDiscrete([2, 3]), [0, 1, 1, 0, 1], [[1, 0], [1, 2]], [[0, 0], [1, 1]]),
+    "matrix": (spaces.MultiDiscrete([[2, 2]], start=[[0, 5]]), [1, 0, 0, 1], [[[0, 6]]], [[[1, 6]], [[0, 5]]]),
+    "bits": (spaces.MultiBinary((2, 2)), [[0, 1], [1, 0]], [[[0, 1], [0, 0]]], [[[1, 0], [0, 0]]]),
+    "nothing is allowed": (spaces.Discrete(2), [0, 0], [0, 1], []),
+    "no mask, of another size": (spaces.Discrete(2), [1, 0, 0], [0, 1], []),
+}
+
+
+@pytest.mark.parametrize("name", ["move_mask", "action_mask"])
+@pytest.mark.parametrize("case", MASKED)
+def test_an_action_that_its_mask_forbids_is_refused(case, name):
+    space, mask, allowed, forbidden = MASKED[case]
+    mask = np.array(mask, np.int8)
+    seen = flat_spaces(
+        spaces.Dict({name: spaces.MultiBinary(mask.shape)}),
+        spaces.Dict(move=space, push=spaces.Box(-1.0, 1.0, (1,))),
+    )
+    group = Group(env_index=np.arange(1), agent_id=np.zeros(1, np.int64), observation={name: mask[None]})
+
+    def act_masked(answer):
+        policy = Answers(PolicyContext(spaces=seen), answer={"move": answer, "push": [0.0]})
+        return policy.act("0", group)["move"].tolist()
+
+    assert [act_masked(answer) for answer in allowed] == [[answer] for answer in allowed]
+    for answer in forbidden:
+        with pytest.raises(ComponentError, match="returned a value of 'move' that its mask forbids") as caught:
+            act_masked(answer)
+        assert f"{name!r} allows" in caught.value.expected
+
+
 class Planner(Heuristic):
     """CartPole: of both actions the one after which pushing where the pole leans lasts longest."""
 

@@ -16,7 +16,11 @@ from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import ComponentError, EnvError
 from maze_runtime.env.simulation import Cloneable, Recordable
+from maze_runtime.rollout.mask_reading import forbids, mask_names
 from maze_runtime.rollout.rule_policy import RulePolicy
+
+_SHOWN = 32
+"""Most entries of a mask that a message has."""
 
 
 @runtime_checkable
@@ -70,6 +74,9 @@ class Heuristic(RulePolicy):
         self.spaces = context.spaces
         self.rng = np.random.default_rng(context.seed)
         self._envs: Sequence[StructuredEnv] = ()
+        self._masks = {
+            key: mask_names(self.spaces.observation[key], space) for key, space in self.spaces.action.items()
+        }
 
     @abstractmethod
     def act_one(self, observation: Observation, moment: Moment) -> Any:
@@ -80,7 +87,7 @@ class Heuristic(RulePolicy):
             moment: who decides, and where.
 
         Returns:
-            head to value; where there is one head, the bare value will do.
+            head to value, one that the mask of the head allows; where there is one head, the bare value will do.
         """
 
     def clone(self, moment: Moment) -> StructuredEnv:
@@ -102,7 +109,11 @@ class Heuristic(RulePolicy):
         return cast(StructuredEnv, planned)
 
     def act(self, policy_key: PolicyKey, group: Group, *, deterministic: bool = False) -> ArrayDict:
-        """Actions by head, rows as in the group: (n, …) arrays in the action space's dtype."""
+        """Actions by head, rows as in the group: (n, …) arrays in the action space's dtype.
+
+        Raises:
+            ComponentError: `act_one` returned no action, or one that its mask forbids.
+        """
         heads = self.spaces.action[policy_key].spaces
         chosen = []
         for row, index in enumerate(group.env_index):
@@ -114,7 +125,14 @@ class Heuristic(RulePolicy):
                 deterministic=deterministic,
             )
             observation = {name: array[row] for name, array in group.observation.items()}
-            chosen.append(self._checked(self.act_one(observation, moment), heads))
+            action = self._checked(self.act_one(observation, moment), heads)
+            for head, name in self._masks[policy_key].items():
+                mask = group.observation[name][row]
+                if forbids(mask, heads[head], action[head]):
+                    allowed = np.array2string(mask, threshold=_SHOWN)
+                    what = f"returned a value of {head!r} that its mask forbids"
+                    raise self._wrong(what, str(action[head]), f"one that {name!r} allows: {allowed}")
+            chosen.append(action)
         return {head: np.stack([action[head] for action in chosen]) for head in heads}
 
     def watch_envs(self, envs: Sequence[StructuredEnv]) -> None:
