@@ -131,7 +131,7 @@ class Catalog:
     def default(self, kind: Literal["logger"]) -> tuple[CatalogEntry, ...]: ...
     @overload
     def default(
-        self, kind: Literal["env", "trainer", "model", "workers", "distribution"], space: str = ""
+        self, kind: Literal["env", "trainer", "model", "workers", "distribution", "dataset"], space: str = ""
     ) -> CatalogEntry: ...
 
     def default(self, kind: str, space: str = "") -> CatalogEntry | tuple[CatalogEntry, ...]:

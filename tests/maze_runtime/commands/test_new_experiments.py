@@ -104,6 +104,18 @@ def test_a_trainer_with_a_replay_buffer_begins_to_learn_within_the_budget(maze):
     assert "--trainer sac" not in text
 
 
+def test_a_trainer_that_learns_from_episodes_gets_a_line_to_fill_in(maze):
+    text, data = written(maze, "--env", "CartPole-v1", "--trainer", "bc")
+    assert data["trainer"]["demonstrations"] == {"path": "FILL IN"}
+    assert "maze rollout RUN --record-to FOLDER" in text
+    Path("new.toml").unlink()
+    told = maze("new", "new.toml", "--env", "CartPole-v1", "--trainer", "bc").stdout
+    assert "write your own value where it says 'FILL IN'" in told
+    refused = maze("train", "new.toml")
+    assert refused.exit_code == 2
+    assert "there is no recording FILL IN" in refused.stderr
+
+
 def test_large_images_are_made_smaller(maze):
     Path("my_camera.py").write_text(ENV)
     text, data = written(maze, "--env", "my_camera:Camera")
@@ -131,7 +143,6 @@ def test_structured_spaces_are_listed_by_policy_key(maze):
     [
         (["new.toml", "--env", "CartPol-v1"], "there is no Gymnasium environment 'CartPol-v1'"),
         (["new.toml", "--env", "CartPole-v1", "--trainer", "poo"], "no trainer is called 'poo'"),
-        (["new.toml", "--env", "CartPole-v1", "--trainer", "bc"], "trainer.demonstrations is missing"),
         (["new.txt", "--env", "CartPole-v1"], "no name of an experiment file"),
         (["there.toml", "--env", "CartPole-v1"], "there.toml exists already"),
     ],

@@ -23,7 +23,7 @@ def new(
     ] = None,
 ) -> None:
     """Write a commented experiment file that fits the spaces of an environment."""
-    from maze_runtime.run.draft import draft_experiment
+    from maze_runtime.run.draft import TO_FILL_IN, draft_experiment
 
     if file.suffix != ".toml":
         raise RequestError(f"{file} is no name of an experiment file", expected="a name that ends in .toml")
@@ -33,4 +33,6 @@ def new(
     text = draft_experiment(file, env, trainer, overrides or ())
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
+    if TO_FILL_IN in text:
+        print(f"{file}: write your own value where it says {TO_FILL_IN!r} before you train")
     print(f"{file}: try the environment with: maze check {file} --steps 1000; train with: maze train {file}")

@@ -47,6 +47,8 @@ _SHOWN = (
 """Options of trainers that are tried first; they are written out with their defaults."""
 _OFF_POLICY = {"epoch_length": "1000", "initial_buffer_size": "1000"}
 """What is written instead for trainers that learn from a replay buffer, step by step of one environment."""
+TO_FILL_IN = "FILL IN"
+"""Stands where nobody but the user knows the value."""
 _LARGEST = 10.0
 """Observations whose bounds lie farther out are looked at."""
 _N_LOOKED_AT = 50
@@ -69,7 +71,7 @@ def draft_experiment(file: Path, env: str, trainer: str | None = None, overrides
     kernel = Kernel.installed()
     chosen = trainer or kernel.catalog.default("trainer").component.name
     table = _table(environment_table(kernel, env), overrides)
-    minimal = {"name": title_of(file.stem), "env": table, "trainer": {"use": chosen}}
+    minimal = {"name": title_of(file.stem), "env": table, "trainer": {"use": chosen, **_datasets(kernel, chosen)}}
     assembly = Assembly(experiment_from_mapping(minimal, kernel=kernel, origin=f"--env {env}"), kernel)
 
     def written(notes: Sequence[str]) -> str:
@@ -212,10 +214,24 @@ def _trainer(kernel: Kernel, trainer: str) -> Iterator[str]:
     yield f'use = "{trainer}"'
     if "n_epochs" in rows:
         yield f"{f'n_epochs = {_N_EPOCHS}':<30}# epochs to train; 0: until patience or the user stops the run"
+    for name, table in _datasets(kernel, trainer).items():
+        yield f"# Instead of {TO_FILL_IN!r}: the folder of recorded episodes, from maze rollout RUN --record-to FOLDER"
+        yield _written(attrs.evolve(rows[name], default=inline_toml(table)))
     for name in _SHOWN:
         if name in rows and rows[name].default not in ("required", "absent"):
             yield _written(attrs.evolve(rows[name], default=instead.get(name, rows[name].default)))
     yield ""
+
+
+def _datasets(kernel: Kernel, trainer: str) -> dict[str, dict[str, str]]:
+    """The datasets without which the trainer is not built: option to a table of the default one, to be filled in."""
+    rows = describe(kernel, "trainer", trainer).options
+    names = [row.name for row in rows if row.default == "required" and "use = dataset" in row.type]
+    if not names:
+        return {}
+    dataset = kernel.catalog.default("dataset").component.name
+    required = [row.name for row in describe(kernel, "dataset", dataset).options if row.default == "required"]
+    return {name: dict.fromkeys(required, TO_FILL_IN) for name in names}
 
 
 def _is_off_policy(kernel: Kernel, trainer: str) -> bool:
@@ -226,7 +242,7 @@ def _is_off_policy(kernel: Kernel, trainer: str) -> bool:
 def _written(row: OptionRow) -> str:
     meaning = row.meaning[:1].lower() + row.meaning[1:].rstrip(".")
     first = re.split(r"(?<=\w)[.;:] ", meaning)[0]
-    return f"{f'{row.name} = {row.default}':<30}# {first}"
+    return f"{f'{row.name} = {row.default}':<29} # {first}"
 
 
 def _other_trainer(kernel: Kernel, trainer: str, seen: StructuredSpaces) -> Iterator[str]:
