@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,14 @@ def test_a_tracker_without_its_package_is_refused_before_training(maze, experime
     assert "small.toml:18:3" in done.stderr
     assert "pip install absent-tracker" in done.stderr
     assert not Path("run").exists()
+
+
+def test_an_unknown_plugin_to_disable_is_warned_of_once(maze, experiment):
+    experiment.write_text(EXPERIMENT + '[plugins]\ndisable = ["nowhere"]\n')
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert maze("train", experiment, "--set", "trainer.n_epochs=1").exit_code == 0
+    assert sum("disable names nowhere" in str(warning.message) for warning in caught) == 1
 
 
 def test_train_rollout_show(maze, experiment):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from maze_kernel.errors import (
     EXIT_INTERRUPTED,
     EnvError,
     MazeError,
+    MazeWarning,
     RequestError,
     WorkerError,
 )
@@ -176,7 +178,8 @@ class _NextCommands:
         from maze_runtime.training.resume import stored_experiment
 
         try:
-            stored_experiment(run)
+            with warnings.catch_warnings(action="ignore", category=MazeWarning):  # said when training began
+                stored_experiment(run)
         except RequestError:
             file = self._file if self._file is not None and self._file.is_file() else run / "experiment.toml"
             return f" --experiment {file}"
