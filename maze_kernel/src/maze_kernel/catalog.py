@@ -82,8 +82,7 @@ class Catalog:
             PluginError: there is none, or several different ones. It names the nearest names, the plugins that
                 collide, and plugins that failed or are disabled and could have given it.
         """
-        entries = self.named(use, kind)
-        if not entries:
+        if not (entries := self.named(use, kind)):
             raise self._missing(kind, use, location)
         if len(entries) > 1:
             raise _collision(entries, location)

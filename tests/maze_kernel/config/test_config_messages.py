@@ -139,6 +139,15 @@ def one(problems, text, *overrides, **options):
     return problem.render()
 
 
+@pytest.mark.parametrize(("n_before", "which"), [(0, "first"), (1, "second"), (3, "4th")])
+def test_what_a_table_of_many_lacks_is_added_there(problems, minimal, n_before, which):
+    head = '[[model.heads]]\ndistribution = { use = "beta" }\n'
+    whole = f'{head}space = "a"\n'
+    told = one(problems, f'{minimal}[model]\nuse = "net"\n{whole * n_before}{head}')
+    assert f"error: model.heads.{n_before}.space is missing" in told
+    assert told.endswith(f"help: add space = ... in the {which} [[model.heads]] table")
+
+
 def test_an_empty_file_says_what_is_needed(problems):
     assert [problem.render() for problem in problems("")] == [
         "error: name is missing\n"

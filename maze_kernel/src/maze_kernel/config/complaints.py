@@ -10,6 +10,7 @@ from maze_kernel.config import fields as f
 from maze_kernel.config.bounds import expected_by
 from maze_kernel.config.experiment import Experiment
 from maze_kernel.config.origin import show_path
+from maze_kernel.config.positions import KeyPath
 from maze_kernel.config.problems import show_value
 from maze_kernel.config.reading import INVALID, Reader, Scope
 from maze_kernel.errors import RequestError
@@ -100,13 +101,12 @@ def _kernel_table_with(key: str) -> str | None:
 
 def missing_key(field: f.OptionField, scope: Scope, reader: Reader) -> None:
     """Record a required key that its table does not have."""
-    table = f"in [{show_path(scope.path)}]" if scope.path else "at the top of the file"
     expected = expected_by(getattr(field.attribute, "validator", None))
     kind = f.selection_kind(field.annotation)
     if kind is not None and not scope.path:
         help_ = f"add a table [{field.name}] with use = {toml_name(next(iter(reader.choices(kind)), None))}"
     else:
-        help_ = f"add {field.name} = ... {table}"
+        help_ = f"add {field.name} = ... {_in_table(scope.path) if scope.path else 'at the top of the file'}"
     reader.problems.add(
         scope.path,
         f"{show_path((*scope.path, field.name))} is missing",
@@ -114,6 +114,14 @@ def missing_key(field: f.OptionField, scope: Scope, reader: Reader) -> None:
         owner=scope.owner,
         help=help_,
     )
+
+
+def _in_table(path: KeyPath) -> str:
+    """In which table, as it is written: "in [trainer]", "in the first [[loggers]] table"."""
+    name, last = show_path(tuple(part for part in path if not isinstance(part, int))), path[-1]
+    if not isinstance(last, int):
+        return f"in [{name}]"
+    return f"in the {('first', 'second', 'third')[last] if last < 3 else f'{last + 1}th'} [[{name}]] table"
 
 
 def invalid_value(value: Any, error: Exception, scope: Scope, reader: Reader) -> None:

@@ -102,8 +102,7 @@ def _check_requirement(text: str, kernel: Kernel) -> None:
             owner=KERNEL_OWNER,
             help="write the range as in a requirements file",
         ) from None
-    records = [record for record in kernel.plugins if is_called(record, requirement.name)]
-    if not records:
+    if not (records := [record for record in kernel.plugins if is_called(record, requirement.name)]):
         names = {record.distribution for record in kernel.plugins}
         raise RequestError(
             f"this experiment requires {requirement.name}, and no plugin of that name is installed",

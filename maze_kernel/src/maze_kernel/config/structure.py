@@ -190,8 +190,7 @@ def _construct(options_class: type, values: dict[str, Any], scope: Scope, reader
 
 
 def _structure_union(value: Any, annotation: Any, members: tuple[Any, ...], scope: Scope, reader: Reader) -> Any:
-    fitting = [member for member in members if len(members) == 1 or fits(value, member, reader)]
-    if not fitting:
+    if not (fitting := [member for member in members if len(members) == 1 or fits(value, member, reader)]):
         return complaints.wrong_type(value, annotation, scope, reader)
     fitting = [m for m in fitting if names_itself(value, m) == max(names_itself(value, other) for other in fitting)]
     if len(fitting) == 1:
