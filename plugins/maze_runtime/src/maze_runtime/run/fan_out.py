@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from maze_kernel.contracts.logger import EpochRecord, Logger, Outcome, Progress
 from maze_kernel.contracts.networks import NetworkGraph
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import MazeWarning, RequestError
 from maze_kernel.selection import Selection
 
 _PROGRESS_INTERVAL_SECONDS = 0.1
@@ -90,11 +91,15 @@ class FanOut:
             self._count("log.txt")
 
     def close(self, outcome: Outcome) -> None:
-        """The end of the run."""
+        """The end of the run; a warning where loggers failed, for none that is left may show what was said."""
         if self.failures:
             counts = ", ".join(f"{name} {count}" for name, count in sorted(self.failures.items()))
             self.note(f"logger failures: {counts}")
         self._call("close", outcome)
+        if self.failures:
+            names = ", ".join(sorted(self.failures))
+            where = "" if self._log_file is None or "log.txt" in self.failures else f"; see {self._log_file}"
+            warnings.warn(f"records of the run are incomplete: {names} failed{where}", MazeWarning, stacklevel=2)
 
     def _call(self, method: str, argument: Any, *, leave_out: bool = True) -> None:
         for logger in list(self._loggers):
