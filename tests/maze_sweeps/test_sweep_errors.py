@@ -2,6 +2,9 @@
 
 import pytest
 
+from maze_kernel.errors import ExperimentError
+from maze_sweeps.sweeping import dry_run
+
 # The text of a sweep file, what is said, and what the caret is under.
 WRONG = {
     "n_trial = 3\n[space]\nvector.n_envs = { values = [2] }": ("n_trial is not an option of a sweep", "n_trial"),
@@ -176,3 +179,53 @@ def test_what_set_has_changed_is_not_taken_for_what_the_space_has(load, problems
     load("[space]\ntrainer.lr = { values = [0.1] }", overrides=shared)
     found = problems("[space]\ntrainer.lr = { values = [-1.0] }\nworkers.count = { values = [0] }", overrides=shared)
     assert [problem.location.line for problem in found] == [3, 4]
+
+
+CHOICE = "[[space.choices]]\nlabel = 'a'\n{}\n[[space.choices]]\nlabel = 'b'\n{}\n"
+LR = "trainer.lr = { low = 1e-3, high = 1e-2 }"
+VOID = {
+    f"[space]\n{LR}\n" + CHOICE.format("trainer.lr = { values = [0.1, 0.2] }", "vector.n_envs = 2"): (
+        "trainer.lr is set in two places",
+        "also line 6, column 9: space.choices.0.trainer.lr",
+    ),
+    f"[space]\n{LR}\n" + CHOICE.format("vector.n_envs = 2", "trainer.lr = 0.1"): (
+        "trainer.lr is set in two places",
+        "also line 9, column 9: space.choices.1.trainer.lr",
+    ),
+    "[space]\nwrappers.0.max_episode_steps = { values = [4] }\n"
+    "wrappers.time-limit.max_episode_steps = { values = [8] }": (
+        "wrappers.0.max_episode_steps is set in two places",
+        "also line 3, column 12: space.wrappers.0.max_episode_steps",
+    ),
+    "[space]\nwrappers.0.max_episode_steps = { values = [4] }\n"
+    "[[space.wrappers.time-limit.choices]]\nuse = 'time-limit'\nmax_episode_steps = 8": (
+        "wrappers.0 is set in two places",
+        "also line 3, column 12: space.wrappers.0.max_episode_steps",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", VOID, ids=[str(i) for i in range(len(VOID))])
+def test_a_setting_that_another_one_would_replace_is_refused(load, text):
+    with pytest.raises(ExperimentError) as caught:
+        dry_run(load(text), 1)
+    what, received = VOID[text]
+    assert (caught.value.problems[0].what, caught.value.problems[0].received) == (what, received)
+    assert caught.value.problems[0].location.file.endswith("sweep.toml")
+
+
+def test_branches_may_set_the_same_and_what_is_beside_them_changes_their_tables(load):
+    assert dry_run(load("[space]\n" + CHOICE.format(LR, "trainer.lr = 0.1")), 1)
+    table = "[space.trainer]\nlr = { values = [0.1] }\n[[space.trainer.choices]]\nuse = 'ppo'\nn_epochs = 1\n"
+    assert dry_run(load(table), 1)
+
+
+def test_an_override_that_every_trial_replaces_is_refused(load):
+    text = "[space]\nwrappers.time-limit.max_episode_steps = { values = [4] }"
+    loaded = load(text, overrides=["trainer.lr=0.1", "wrappers.0.max_episode_steps=5"])
+    with pytest.raises(ExperimentError, match="is set for all trials") as caught:
+        dry_run(loaded, 1)
+    (problem,) = caught.value.problems
+    assert (problem.received, problem.location.line) == ("--set wrappers.0.max_episode_steps=5", 3)
+    choice = load("[space]\n" + CHOICE.format(LR, "vector.n_envs = 2"), overrides=["trainer.lr=0.1"])
+    assert dry_run(choice, 1)  # it counts in the branch that sets it not

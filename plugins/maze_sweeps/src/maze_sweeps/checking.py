@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from maze_kernel.config.positions import KeyPath
+from maze_kernel.config.origin import show_path
+from maze_kernel.config.positions import KeyPath, split_key
 from maze_kernel.config.problems import Problems
 from maze_kernel.errors import RequestError
 from maze_runtime.run.evaluators import evaluators_of
 from maze_runtime.training.metric import Metric
 from maze_sweeps.base_experiment import BaseExperiment
+from maze_sweeps.items import path_text
 from maze_sweeps.space import Choice, Draw, Leaf, Values
-from maze_sweeps.space_reading import SpaceText
+from maze_sweeps.space_reading import Assignment, SpaceText, with_indices
 
 
 def check_space(space: SpaceText, base: BaseExperiment, problems: Problems) -> None:
@@ -28,6 +30,59 @@ def check_draws(space: SpaceText, base: BaseExperiment, problems: Problems, draw
             found.setdefault((error.what, error.location), error)
     for error in sorted(found.values(), key=lambda error: _place(error, space)):
         problems.add_error(("space",), error)
+
+
+def check_conflicts(space: SpaceText, base: BaseExperiment, problems: Problems) -> None:
+    """Record what would have no effect, because something that applies together with it, and after it, replaces it."""
+    for index, later in enumerate(space.assignments):
+        for earlier in space.assignments[:index]:
+            if _apply_together(earlier, later) and _collide(earlier, later):
+                place = space.origin.key(earlier.at)
+                problems.add(
+                    later.at,
+                    f"{path_text(later.path)} is set in two places",
+                    received=f"also line {place.line}, column {place.column}: {show_path(earlier.at)}",
+                    expected="each setting in one place of what applies together",
+                    help="keep one of them; below choices, put it into the branches where it applies",
+                )
+                break
+    for item in base.shared:
+        _check_shared(item, space, base, problems)
+
+
+def _apply_together(one: Assignment, other: Assignment) -> bool:
+    return all(other.branches.get(name, label) == label for name, label in one.branches.items())
+
+
+def _collide(earlier: Assignment, later: Assignment) -> bool:
+    """Whether they are one setting or one lies in the other, unless the later one changes a part of a table."""
+    n_shared = min(len(earlier.path), len(later.path))
+    return earlier.path[:n_shared] == later.path[:n_shared] and not (
+        earlier.is_filled and len(later.path) > len(earlier.path)
+    )
+
+
+def _check_shared(item: str, space: SpaceText, base: BaseExperiment, problems: Problems) -> None:
+    """Refuse an override of all trials that each of them replaces."""
+    name = item.partition("=")[0].strip()
+    try:
+        path = with_indices(split_key(name), base.data)
+    except ValueError:
+        return  # a key with = in quotes
+    at = None
+    for draw in _probes(space):
+        spots = ((with_indices(split_key(key), base.data), spot) for key, (spot, _) in _spots(space, draw).items())
+        at = next((spot for key, spot in spots if key == path[: len(key)]), None)
+        if at is None:
+            return
+    if at is not None:
+        problems.add(
+            at,
+            f"{name} is set for all trials, and each trial sets it anew",
+            received=f"--set {item}",
+            expected="an override of what the space does not choose",
+            help="leave --set away, or take it out of the space",
+        )
 
 
 def _place(error: RequestError, space: SpaceText) -> tuple[bool, int, int]:

@@ -6,7 +6,7 @@ it; every other table leads to further ones. What stands beside `choices` in a t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -24,6 +24,23 @@ _OWN = {"seed": "seeds", "name": "name"}
 
 
 @attrs.frozen(kw_only=True)
+class Assignment:
+    """One thing that a space sets.
+
+    Attributes:
+        path: the setting, with the indices of elements that are named by their `use`.
+        at: where it stands.
+        branches: name of each choice around to the label with which it applies.
+        is_filled: a list or a table, which further settings may change.
+    """
+
+    path: tuple[str, ...]
+    at: KeyPath
+    branches: Mapping[str, str]
+    is_filled: bool = False
+
+
+@attrs.frozen(kw_only=True)
 class SpaceText:
     """A space and its text.
 
@@ -31,12 +48,14 @@ class SpaceText:
         origin: of the sweep file.
         leaves: leaf name to where it stands.
         settings: name of a choice, label and path of a setting to where that stands.
+        assignments: everything that is set; what replaces a table before what is set in it.
     """
 
     space: Space
     origin: Origin
     leaves: Mapping[str, KeyPath]
     settings: Mapping[tuple[str, str, str], KeyPath]
+    assignments: Sequence[Assignment]
 
     def place(self, leaf: Leaf, value: Any) -> KeyPath:
         """Where a value of a leaf stands."""
@@ -56,11 +75,13 @@ class _Context:
         depth: of its path, in keys.
         name: before which its leaves have the rest of their path.
         constants: path to value of what its branch sets, None outside of any.
+        branches: name of each choice around to the label of the branch.
     """
 
     depth: int = 0
     name: str = ""
     constants: dict[tuple[str, ...], tuple[Any, KeyPath]] | None = None
+    branches: Mapping[str, str] = attrs.field(factory=dict)
 
     def named(self, path: tuple[str, ...]) -> str:
         rest = path_text(path[self.depth :])
@@ -81,7 +102,28 @@ def read_space(table: Mapping[str, Any], experiment: Mapping[str, Any], problems
             ("space",), "the space is empty: there is nothing to choose", help=f"name settings in it with {LEAVES}"
         )
     space = Space(leaves=tuple(found))
-    return SpaceText(space=space, origin=problems.origin, leaves=reader.leaves, settings=reader.settings)
+    return SpaceText(
+        space=space,
+        origin=problems.origin,
+        leaves=reader.leaves,
+        settings=reader.settings,
+        assignments=reader.assignments,
+    )
+
+
+def with_indices(path: Sequence[str], experiment: Mapping[str, Any]) -> tuple[str, ...]:
+    """The path with the indices of elements that it names by their `use`."""
+    data: Any = experiment
+    found = []
+    for part in path:
+        if isinstance(data, list):
+            uses = [element.get("use") if isinstance(element, Mapping) else None for element in data]
+            part = str(uses.index(part)) if uses.count(part) == 1 else part
+            data = data[int(part)] if part.isdecimal() and int(part) < len(data) else None
+        else:
+            data = data.get(part) if isinstance(data, Mapping) else None
+        found.append(part)
+    return tuple(found)
 
 
 class _SpaceReader:
@@ -90,6 +132,7 @@ class _SpaceReader:
         self._problems = problems
         self.leaves: dict[str, KeyPath] = {}
         self.settings: dict[tuple[str, str, str], KeyPath] = {}
+        self.assignments: list[Assignment] = []
 
     def inner(self, table: Mapping[str, Any], at: KeyPath, path: tuple[str, ...], context: _Context) -> list[Leaf]:
         """The leaves of a table: those of its choices first, because a choice may replace the whole table."""
@@ -106,16 +149,26 @@ class _SpaceReader:
     def _tables(self, table: Mapping[str, Any], at: KeyPath, path: tuple[str, ...], context: _Context) -> list[Leaf]:
         found: list[Leaf] = []
         if "use" in table and context.constants is not None and len(path) > context.depth:
-            context.constants[path] = ({}, at)
+            self._constant({}, at, path, context)
         for key, value in table.items():
             where, to = (*at, key), (*path, key)
             if isinstance(value, Mapping) and value:
                 found += self.inner(value, where, to, context)
             elif context.constants is not None:
-                context.constants[to] = (value, where)
+                self._constant(value, where, to, context)
             else:
                 self._no_leaf(value, where, to)
         return found
+
+    def _constant(self, value: Any, at: KeyPath, path: tuple[str, ...], context: _Context) -> None:
+        """What a branch sets without a choice."""
+        assert context.constants is not None
+        context.constants[path] = (value, at)
+        self._assign(at, path, context, is_filled=isinstance(value, (Mapping, list)))
+
+    def _assign(self, at: KeyPath, path: tuple[str, ...], context: _Context, *, is_filled: bool = False) -> None:
+        path = with_indices(path, self._experiment)
+        self.assignments.append(Assignment(path=path, at=at, branches=context.branches, is_filled=is_filled))
 
     def _no_leaf(self, value: Any, at: KeyPath, path: tuple[str, ...]) -> None:
         self._problems.add(
@@ -131,6 +184,7 @@ class _SpaceReader:
         self, table: Mapping[str, Any], words: list[str], at: KeyPath, path: tuple[str, ...], context: _Context
     ) -> Leaf | None:
         name = self._named(at, path, context)
+        self._assign(at, path, context)
         read = read_values if "values" in words else read_range
         return read(table, at, name, path_text(path), self._problems)
 
@@ -158,10 +212,10 @@ class _SpaceReader:
             return [], path
         name = self._named(at, path, context)
         if any("use" in table for table in tables):
-            path = self._with_indices(path)
+            path = with_indices(path, self._experiment)  # a choice may change what the element uses
         labels = self._labels(tables, where)
         branches = [
-            self._branch(table, (*where, index), path, name, label)
+            self._branch(table, (*where, index), path, name, {**context.branches, name: label})
             for index, (table, label) in enumerate(zip(tables, labels, strict=True))
         ]
         return [Choice(name=name, path=path_text(path), branches=tuple(branches))], path
@@ -180,11 +234,14 @@ class _SpaceReader:
             labels.append(label)
         return labels
 
-    def _branch(self, table: Mapping[str, Any], at: KeyPath, path: tuple[str, ...], name: str, label: str) -> Branch:
-        context = _Context(depth=len(path), name=f"{name}[{label}]", constants={})
+    def _branch(
+        self, table: Mapping[str, Any], at: KeyPath, path: tuple[str, ...], name: str, branches: Mapping[str, str]
+    ) -> Branch:
+        label = branches[name]
+        context = _Context(depth=len(path), name=f"{name}[{label}]", constants={}, branches=branches)
         assert context.constants is not None
         if "use" in table:
-            context.constants[path] = ({}, at)
+            self._constant({}, at, path, context)
         rest = {key: value for key, value in table.items() if key != "label"}
         leaves = self.inner(rest, at, path, context)
         settings: dict[tuple[str, ...], Any] = {}
@@ -197,20 +254,6 @@ class _SpaceReader:
             else:
                 _put(*around, value)
         return Branch(label=label, settings={path_text(to): v for to, v in settings.items()}, leaves=tuple(leaves))
-
-    def _with_indices(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        """The path with the indices of elements that it names by their `use`, which a choice may change."""
-        data: Any = self._experiment
-        found = []
-        for part in path:
-            if isinstance(data, list):
-                uses = [element.get("use") if isinstance(element, Mapping) else None for element in data]
-                part = str(uses.index(part)) if uses.count(part) == 1 else part
-                data = data[int(part)] if part.isdecimal() and int(part) < len(data) else None
-            else:
-                data = data.get(part) if isinstance(data, Mapping) else None
-            found.append(part)
-        return tuple(found)
 
 
 def _put(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

@@ -22,7 +22,7 @@ from maze_runtime.run.pools import make_pool, with_count
 from maze_runtime.series.live_table import LiveTable
 from maze_runtime.series.parallel_runs import ParallelRuns
 from maze_sweeps.base_experiment import BaseExperiment, base_of_loaded
-from maze_sweeps.checking import check_draws
+from maze_sweeps.checking import check_conflicts, check_draws
 from maze_sweeps.contract import SearchContext, Searcher
 from maze_sweeps.driver import SweepDriver
 from maze_sweeps.folder import create_folder, locked, open_sweep, write_record
@@ -113,6 +113,7 @@ def run_sweep(
     Args:
         on_path: called with the folder before the first trial starts.
     """
+    _check_conflicts(loaded)
     wanted = loaded.file.n_trials if n_trials is None else n_trials
     is_new = out is None or not out.exists()
     path = create_folder(loaded, out)
@@ -158,6 +159,7 @@ def dry_run(loaded: LoadedSweep, n_trials: int | None = None) -> list[Mapping[st
     Raises:
         ExperimentError: a trial does not fit the experiment.
     """
+    _check_conflicts(loaded)
     wanted = loaded.file.n_trials if n_trials is None else n_trials
     draws: list[Draw] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -174,6 +176,13 @@ def dry_run(loaded: LoadedSweep, n_trials: int | None = None) -> list[Mapping[st
     check_draws(loaded.space, loaded.base, problems, draws)
     problems.raise_if_any()
     return [loaded.space.space.settings(draw) for draw in draws]
+
+
+def _check_conflicts(loaded: LoadedSweep) -> None:
+    """Refuse settings without effect; a sweep that began with some, before they were refused, can still go on."""
+    problems = Problems(origin=loaded.origin)
+    check_conflicts(loaded.space, loaded.base, problems)
+    problems.raise_if_any()
 
 
 def _searcher(loaded: LoadedSweep, path: Path, n_trials: int, *, dry_run: bool = False) -> Searcher:
