@@ -131,11 +131,14 @@ def test_more_trials_may_be_wanted_later(folder):
     first = sweep(folder / "random.toml", out="cut", silent=True)
     assert len(first.trials) == 2
     kept = finished(folder / "cut")
+    record = json.loads((folder / "cut/sweep.json").read_text())
+    record |= {"created": "2001-01-01T00:00:00Z", "experiment": "elsewhere.toml"}
+    (folder / "cut/sweep.json").write_text(json.dumps(record))
     code, _, err = finish(folder / "random.toml", "--resume", "cut", "--trials", "4")
     assert code == 0, err
     assert {path: path.read_text() for path in kept} == kept
     assert (folder / "cut/table.csv").read_text() == (whole.path / "table.csv").read_text()
-    assert json.loads((folder / "cut/sweep.json").read_text())["n_trials"] == 4
+    assert json.loads((folder / "cut/sweep.json").read_text()) == {**record, "n_trials": 4}
 
 
 def test_a_searcher_is_told_of_the_trials_there_were(folder, monkeypatch):

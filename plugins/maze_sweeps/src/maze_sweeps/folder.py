@@ -77,6 +77,19 @@ def write_record(path: Path, sweep: LoadedSweep, n_trials: int) -> None:
         "set": list(sweep.base.shared),
         "resolved": json.loads(encode_json_lenient(sweep.base.loaded.resolved)),
     }
+    _write(path, record)
+
+
+def change_n_trials(path: Path, n_trials: int) -> None:
+    """Let a sweep want another number of trials; where it came from stays.
+
+    Raises:
+        RequestError: the folder has no readable `sweep.json`, or cannot be written.
+    """
+    _write(path, {**read_record(path), "n_trials": n_trials})
+
+
+def _write(path: Path, record: Mapping[str, Any]) -> None:
     try:
         replace_json(_STORAGE, path / "sweep.json", record)
     except OSError as error:

@@ -25,7 +25,7 @@ from maze_sweeps.base_experiment import BaseExperiment, base_of_loaded
 from maze_sweeps.checking import check_conflicts, check_draws
 from maze_sweeps.contract import SearchContext, Searcher
 from maze_sweeps.driver import SweepDriver
-from maze_sweeps.folder import create_folder, locked, open_sweep, write_record
+from maze_sweeps.folder import change_n_trials, create_folder, locked, open_sweep, write_record
 from maze_sweeps.grid import GridSearcher
 from maze_sweeps.progress import HEADER, SweepProgress
 from maze_sweeps.ranking import best_trial
@@ -142,7 +142,7 @@ def resume_sweep(
     with locked(path):
         if n_trials is not None and n_trials != wanted:
             wanted = n_trials
-            write_record(path, loaded, wanted)
+            change_n_trials(path, wanted)
         trials = read_trials(path, loaded.space.space)
         searcher = _searcher(loaded, path, wanted)
         try:
