@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -107,6 +108,20 @@ def test_ctrl_c_finishes_the_epochs_that_run_and_the_sweep_goes_on(file, folder)
     assert {path: path.read_text() for path in kept} == kept
     check_equal(folder / "cut", whole)
     assert out.splitlines()[0].endswith(": 6 done")
+
+
+@pytest.mark.parametrize("name", ["cut", "cut here"])
+def test_ctrl_c_before_the_first_trial_says_how_to_go_on(maze, file, monkeypatch, name):
+    def interrupt(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("maze_sweeps.sweeping.make_pool", interrupt)
+    monkeypatch.setattr("maze_runtime.training.interruption.ignore_ctrl_c", lambda: None)
+    done = maze("sweep", "sweep.toml", "--out", name)
+    assert done.exit_code == 130, done.output
+    shown = shlex.quote(name)
+    assert done.stderr.splitlines()[-1] == f"interrupted; go on with: maze sweep sweep.toml --resume {shown}"
+    assert (Path(name) / "sweep.json").is_file()
 
 
 def test_a_second_ctrl_c_stops_at_once(file, folder):

@@ -55,21 +55,26 @@ def sweep(
             return _print_trials(loaded, items, trials)
         base = loaded.base
 
+        begun: list[Path] = []
+
         def announce(path: Path) -> None:
+            begun.append(path)
             print(f"folder of the sweep: {path}", file=sys.stderr)
 
         try:
             result = run_sweep(loaded, out=out, n_parallel=parallel, n_trials=trials, on_path=announce)
         except KeyboardInterrupt:
             ignore_ctrl_c()
-            raise
+            if not begun:
+                raise
+            print(f"interrupted; go on with: {_resume_command(begun[0], file, base)}", file=sys.stderr)
+            return EXIT_INTERRUPTED
     if result.interrupted is not None:
         ignore_ctrl_c()
     experiment = base if base is not None and base.imports_code else None
     _print_result(result, experiment)
     if result.interrupted is not None:
-        name = "" if experiment is None else f"{file} "
-        print(f"interrupted; go on with: maze sweep {name}--resume {result.path}")
+        print(f"interrupted; go on with: {_resume_command(result.path, file, base)}")
         return EXIT_INTERRUPTED
     return EXIT_FAILED if result.best is None else EXIT_DONE
 
@@ -106,6 +111,12 @@ def _experiment_of(file: Path, folder: Path) -> BaseExperiment:
     from maze_sweeps.folder import read_record
 
     return _read(file, tuple(read_record(folder)["set"])).base
+
+
+def _resume_command(folder: Path, file: Path | None, base: BaseExperiment | None) -> str:
+    """What goes on with a sweep; only the user's own file may ask for code by path."""
+    name = f"{shlex.quote(str(file))} " if base is not None and base.imports_code else ""
+    return f"maze sweep {name}--resume {shlex.quote(str(folder))}"
 
 
 def _check_resume(out: Path | None, items: tuple[str, ...], dry_run: bool) -> None:
