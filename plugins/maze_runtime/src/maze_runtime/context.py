@@ -186,9 +186,9 @@ class RunContext:
         `maze train --seeds` does. The context itself stays untrained; `RunContext.load` opens any of the runs.
 
         Args:
-            n_epochs: epochs of this call, also beyond the trainer's own, over which schedules run; where it has no budget,
-                they run over the epochs trained so far and those of this call. Its `max_env_steps` ends them, too.
-                None: until the budget is used up.
+            n_epochs: epochs of this call, also beyond the trainer's own, over which schedules run; where it has no
+                budget they run over the epochs trained so far and those of this call. Its `max_env_steps` ends them,
+                too. None: until the budget is used up.
             callbacks: see the run between epochs, besides those of the experiment: names, tables, functions of a
                 `RunInProgress`, or instances of `Callback`.
             seeds: of a run each.
