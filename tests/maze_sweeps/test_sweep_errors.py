@@ -229,3 +229,12 @@ def test_an_override_that_every_trial_replaces_is_refused(load):
     assert (problem.received, problem.location.line) == ("--set wrappers.0.max_episode_steps=5", 3)
     choice = load("[space]\n" + CHOICE.format(LR, "vector.n_envs = 2"), overrides=["trainer.lr=0.1"])
     assert dry_run(choice, 1)  # it counts in the branch that sets it not
+
+
+def test_commands_that_are_printed_can_be_pasted_where_paths_have_spaces(maze, load):
+    load("n_trials = 1\n[workers]\nuse = 'inline'\n[space]\nvector.n_envs = { values = [2] }")
+    done = maze("sweep", "sweep.toml", "--out", "two words")
+    assert done.exit_code == 0, done.output
+    assert "compare the trials with: maze compare 'two words/trials'" in done.stdout
+    again = maze("sweep", "sweep.toml", "--out", "two words")
+    assert "maze sweep --resume 'two words'" in again.output

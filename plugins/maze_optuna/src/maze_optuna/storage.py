@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -107,7 +108,7 @@ def storing(number: int, storage: str, folder: Path) -> Iterator[None]:
             received=f"{type(cause).__name__}: {_first_line(cause, storage)}",
             owner="searcher 'optuna'",
             help=("free some disk space" if name else "see to the database")
-            + f", then go on with: maze sweep --resume {folder}; nothing that was trained is lost",
+            + f", then go on with: maze sweep --resume {shlex.quote(str(folder))}; nothing that was trained is lost",
         ) from None
 
 

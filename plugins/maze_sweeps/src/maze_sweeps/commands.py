@@ -182,7 +182,11 @@ def _print_best(result: SweepResult, experiment: BaseExperiment | None) -> None:
         print(f"as an experiment: {file}")
         items = () if experiment is None else (*experiment.shared, *set_items(best.settings))
         source = file if experiment is None else experiment.origin.file
-        print(f"train it with: maze train {source}{''.join(f' --set {shlex.quote(item)}' for item in items)}")
-    print(f"compare the trials with: maze compare {result.path / 'trials'}")
+        changes = "".join(f" --set {shlex.quote(item)}" for item in items)
+        print(f"train it with: maze train {shlex.quote(str(source))}{changes}")
+    print(f"compare the trials with: maze compare {shlex.quote(str(result.path / 'trials'))}")
     report = result.path / "report.html"
-    print(f"open in a browser: {report}" if report.is_file() else f"report them with: maze report {result.path}")
+    if report.is_file():
+        print(f"open in a browser: {report}")
+    else:
+        print(f"report them with: maze report {shlex.quote(str(result.path))}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,5 +47,6 @@ def cannot_be_written(what: str, folder: Path, error: Exception) -> MazeError:
         what,
         received=told,
         owner="maze-sweeps",
-        help=f"free some disk space, then go on with: maze sweep --resume {folder}; nothing that was trained is lost",
+        help="free some disk space, then go on with: "
+        f"maze sweep --resume {shlex.quote(str(folder))}; nothing that was trained is lost",
     )

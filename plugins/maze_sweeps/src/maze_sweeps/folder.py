@@ -9,6 +9,7 @@ experiment.toml    what every trial is loaded from; the experiment's file, verba
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,7 +46,7 @@ def create_folder(sweep: LoadedSweep, out: Path | None) -> Path:
     """
     path = new_path(Path("sweeps"), sweep.name) if out is None else out
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        go_on = f", or continue it with: maze sweep --resume {path}" if is_sweep(path) else ""
+        go_on = f", or continue it with: maze sweep --resume {shlex.quote(str(path))}" if is_sweep(path) else ""
         raise RequestError(f"the folder {path} exists and is not empty", help=f"name another one{go_on}")
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -157,7 +158,7 @@ def _stored_experiment(path: Path, shared: Sequence[str]) -> BaseExperiment:
     except ExperimentError as error:
         for problem in error.problems:
             if "--resume" in (problem.help or ""):
-                problem.help = f"name the sweep's file too: maze sweep FILE --resume {path}"
+                problem.help = f"name the sweep's file too: maze sweep FILE --resume {shlex.quote(str(path))}"
         raise
 
 

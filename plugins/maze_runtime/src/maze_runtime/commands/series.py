@@ -53,7 +53,7 @@ def train_seeds(
         ignore_ctrl_c()
         print(f"interrupted; go on with: {_resume_command(result.path, file, overrides)}")
         return EXIT_INTERRUPTED
-    print(f"compare them with: maze compare {result.path}")
+    print(f"compare them with: maze compare {shlex.quote(str(result.path))}")
     return EXIT_FAILED if "failed" in states else EXIT_DONE
 
 
@@ -107,5 +107,5 @@ def _resume_command(path: Path, file: Path | None, overrides: tuple[str, ...]) -
         series_experiment(path)
     except RequestError:
         settings = "".join(f" --set {shlex.quote(item)}" for item in overrides)
-        return f"maze train {file}{settings} --resume {path}"
-    return f"maze train --resume {path}"
+        return f"maze train {shlex.quote(str(file))}{settings} --resume {shlex.quote(str(path))}"
+    return f"maze train --resume {shlex.quote(str(path))}"

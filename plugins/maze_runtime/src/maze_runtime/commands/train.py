@@ -147,16 +147,17 @@ class _NextCommands:
 
     def roll_out(self, run: Path) -> str:
         """Plays episodes of a run."""
-        return f"maze rollout {run}{self._experiment_option(run)}"
+        return f"maze rollout {shlex.quote(str(run))}{self._experiment_option(run)}"
 
     def resume(self, run: Path) -> str:
         """Goes on from the last checkpoint of a run; a file is read again with the overrides that it had."""
+        shown = shlex.quote(str(run))
         if not self._experiment_option(run):
-            return f"maze train --resume {run}"
+            return f"maze train --resume {shown}"
         if self._file is not None and not self._file.is_file():
-            return f"maze train {run / 'experiment.toml'} --resume {run}"  # it holds the overrides
+            return f"maze train {shlex.quote(str(run / 'experiment.toml'))} --resume {shown}"  # it holds the overrides
         settings = "".join(f" --set {shlex.quote(item)}" for item in self._overrides)
-        return f"maze train {self._file}{settings} --resume {run}"
+        return f"maze train {shlex.quote(str(self._file))}{settings} --resume {shown}"
 
     def go_on(self) -> str:
         """From which epoch the announced run goes on, and how; empty where it has no checkpoint."""
@@ -182,5 +183,5 @@ class _NextCommands:
                 stored_experiment(run)
         except RequestError:
             file = self._file if self._file is not None and self._file.is_file() else run / "experiment.toml"
-            return f" --experiment {file}"
+            return f" --experiment {shlex.quote(str(file))}"
         return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -110,7 +111,8 @@ def create_run_directory(
 def _occupied(path: Path) -> RequestError:
     return RequestError(
         f"the run directory {path} exists and is not empty",
-        help=f"name another one, replace it with --overwrite, or continue it with: maze train --resume {path}",
+        help="name another one, replace it with --overwrite, or continue it with: "
+        f"maze train --resume {shlex.quote(str(path))}",
     )
 
 
@@ -142,7 +144,7 @@ def open_run(path: Path | str) -> StoredRun:
         unused = is_unused(path)
         raise RequestError(
             f"{path} is no run directory: it has no run.json",
-            help=f"nothing was begun there; begin with: maze train FILE --out {path}"
+            help=f"nothing was begun there; begin with: maze train FILE --out {shlex.quote(str(path))}"
             if unused
             else "give the folder of one run",
         )

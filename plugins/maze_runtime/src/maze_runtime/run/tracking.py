@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import queue
 import secrets
+import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -146,7 +147,8 @@ class Tracking:
     def _error(self, what: str) -> TrackerError:
         return TrackerError(
             f"{self._place} {what}",
-            help=f"what it lacks can be sent when it is there again, with: maze train --resume {self._run_dir}",
+            help="what it lacks can be sent when it is there again, with: "
+            f"maze train --resume {shlex.quote(str(self._run_dir))}",
         )
 
     def _queue(self, job: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,7 +135,8 @@ def train_series(
         refuse_beside_training()
     path = new_path(Path("runs"), loaded.experiment.name) if path is None else path
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        go_on = f", or continue it with: maze train --resume {path}" if (path / "series.json").is_file() else ""
+        is_series = (path / "series.json").is_file()
+        go_on = f", or continue it with: maze train --resume {shlex.quote(str(path))}" if is_series else ""
         raise RequestError(f"the folder {path} exists and is not empty", help=f"name another one{go_on}")
     stored = {
         "format": FORMAT,
