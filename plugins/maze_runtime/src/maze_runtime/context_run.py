@@ -104,8 +104,9 @@ class ContextRun:
         """
         refuse_beside_training()
         assembly = Assembly(loaded, loaded.kernel, self.run_dir)
+        model = playing.load_weights(assembly.make_model(), playing.weights_of(checkpoint))  # says best what is another
         assembly.load_transform_states(checkpoint.transforms)
-        return assembly, playing.load_weights(assembly.make_model(), playing.weights_of(checkpoint))
+        return assembly, model
 
     def make_actor(self) -> SingleEnvActor:
         """Acts with the best checkpoint, or with a freshly initialised model before training."""
