@@ -148,7 +148,8 @@ inline bool lies_in_few_places(const Matrix& left) {
 inline Matrix spread(const Matrix& turned) {
   static thread_local std::vector<Vector> numbers;
   const long step = (turned.rows / kLanes | 1) * kLanes + 2 * kLanes;
-  numbers.resize(kInner * step / kLanes);
+  const size_t n_vectors = kInner * step / kLanes;
+  if (numbers.size() < n_vectors) numbers.resize(n_vectors);  // to shrink and grow would fill it with zeros anew
   float* to = reinterpret_cast<float*>(numbers.data());
   for (long k = 0; k < turned.columns; ++k)
     for (long m = 0; m < turned.rows; m += kLanes)
