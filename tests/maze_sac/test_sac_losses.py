@@ -352,7 +352,7 @@ def test_the_stack_that_twins_share_is_trained_and_followed(kernel, compiled):
     context = ModelContext(spaces=structured, catalog=kernel.catalog, seed=3, critic="state-action")
     model = kernel.catalog.build(select_auto(kernel), context)
     update = Update(model, SACOptions(tau=0.25, compile=compiled))
-    stack, target = model.action_value_critic("0").shared, update._targets.shared[0]
+    stack, target = model.action_value_critic("0").shared, update._target.network.shared[0]
     before = [parameter.detach().clone() for parameter in stack.parameters()]
     rng = np.random.default_rng(0)
     now, then = ({"o": torch.from_numpy(rng.integers(0, 256, (N, 12, 12, 3), dtype=np.uint8))} for _ in range(2))

@@ -201,7 +201,7 @@ def test_targets_are_the_soft_values_of_whoever_decides_next(make_trainer, name)
     from maze_sac.objectives import Losses
 
     update = trainer._update
-    found = Losses(update._objectives, batches).targets(update._policy, update._targets, alpha)
+    found = Losses(update._objectives, batches).targets(update._policy, update._target.network, alpha)
     model, keys = trainer.model, list(batches)
     followers = set()
     for targets, (key, batch) in zip(found, batches.items(), strict=True):
@@ -210,7 +210,7 @@ def test_targets_are_the_soft_values_of_whoever_decides_next(make_trainer, name)
             followers.add((key, follower))
             one = {name: array[row : row + 1] for name, array in batch.next_observation[follower].items()}
             with torch.no_grad():
-                q = update._targets(follower, one)[:, 0].double().numpy()
+                q = update._target.network(follower, one)[:, 0].double().numpy()
                 logits = model.logits(follower, one)["choice"][0].double().numpy()
             probability = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
             own_alpha = float(alpha[keys.index(follower)])

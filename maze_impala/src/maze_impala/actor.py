@@ -19,6 +19,7 @@ from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import ArrayDict, VectorEnv
 from maze_kernel.contracts.workers import ActorContext
 from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.models.flat_state import SentWeights
 from maze_runtime.rollout.collector import Collector, make_buffer
 from maze_runtime.rollout.decision_values import carried_values, critic_kind_of
 from maze_runtime.rollout.shared_statistics import Partials, RunStatistics, WorkersStatistics
@@ -108,7 +109,7 @@ class RolloutActor:
         """Act with these weights from the next rollout on."""
         if self._envs is None:
             self._envs = self._build()
-        self._parameters.data.copy_(torch.from_numpy(flat))
+        self._weights.unpack(flat)
         self._version = version
 
     def collect(self, slot: int, told: RunStatistics | None) -> Report | None:
@@ -143,7 +144,7 @@ class RolloutActor:
         self._shared = WorkersStatistics(getattr(envs, "transforms", ()))
         model: Any = copy.deepcopy(plan.model)  # inline, all actors and the learner get the same object
         self._model: ActorCritic = model
-        self._parameters = FlatParameters(model)
+        self._weights = SentWeights(model, FlatParameters(model))
         self._policy = model.make_policy(0)
         self._collector = Collector(envs, self._policy)
         self._buffer = make_buffer(envs.structured_spaces, plan.n_steps, envs.n_envs)

@@ -11,7 +11,6 @@ from typing import Any
 
 import attrs
 import numpy as np
-import torch
 
 from maze_impala.actor import ActorPlan, Report
 from maze_impala.batch import BatchBuffer
@@ -94,9 +93,9 @@ class RolloutQueue:
             for slot, worker in itertools.product(range(self._plan.n_slots), range(self._n_workers)):
                 self._ask(worker, slot)
 
-    def publish(self, flat: torch.Tensor, version: int) -> None:
-        """Give the weights (P,) to all actors, from their next rollout on."""
-        self._group.broadcast(flat.detach().cpu().numpy(), version)
+    def publish(self, weights: np.ndarray, version: int) -> None:
+        """Give weights, as `SentWeights` packs them, to all actors, from their next rollout on."""
+        self._group.broadcast(weights, version)
 
     def fill(self, batch: BatchBuffer) -> None:
         """Fill a batch with the next rollouts; waits for them.

@@ -17,6 +17,7 @@ from maze_impala.update import KEY_STATISTICS, STATISTICS, impala_loss, structur
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_runtime.models.device import resolve_device, threads_for
+from maze_runtime.models.flat_state import SentWeights
 from maze_runtime.models.network_policy import require_sampling
 from maze_runtime.training.burn_in import begin_epoch
 from maze_runtime.training.counters import Counters
@@ -54,6 +55,7 @@ class ImpalaTrainer:
             norms_of=actor_critic_parts(self.model),
             recorded=True,
         )
+        self._weights = SentWeights(self.model, self._gradient_step.flat)
         further = ("value", *names_by_key(KEY_STATISTICS, self.model))
         self._columns = StepStatistics(STATISTICS, further, self._gradient_step.norms)
         self._device = self._gradient_step.flat.data.device
@@ -102,7 +104,7 @@ class ImpalaTrainer:
             columns = {**self._buffer.arrays(), "bootstrap": batch.bootstrap.cpu().numpy()}
             raise non_finite_update(f"update {index + 1} of epoch {self._counters.epoch + 1}", columns, owner=OWNER)
         self._version += 1
-        self._queue.publish(self._gradient_step.flat.data, self._version)
+        self._queue.publish(self._weights.pack(), self._version)
         return statistics
 
     def _make_batch(self) -> VTraceBatch | StructuredVTraceBatch:

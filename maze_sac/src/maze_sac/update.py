@@ -12,9 +12,10 @@ from torch.func import functional_call, grad_and_value
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_runtime.models.action_value_critic import ActionValueCritic
-from maze_runtime.models.capabilities import ActionValueModel
+from maze_runtime.models.capabilities import ActionValueModel, GroupsParameters
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.same_operations import same_operations
+from maze_runtime.models.target_network import TargetNetwork
 from maze_runtime.training.bounded_compilation import BoundedCompilation
 from maze_runtime.training.captured_update import captured_update
 from maze_runtime.training.compiled_update import compile_update
@@ -22,10 +23,10 @@ from maze_runtime.training.flat_adam import AdamState, FlatAdam
 from maze_runtime.training.gradient_norms import GradientNorms
 from maze_runtime.training.recorded_gradient import RecordedGradient
 from maze_runtime.training.subnormal_numbers import subnormal_numbers_are_zero
-from maze_sac import losses
 from maze_sac.heads import ActionHeads
-from maze_sac.objectives import Losses, Numbers, Objectives, Policies, TensorDict, TransitionBatch, Values
+from maze_sac.objectives import Losses, Numbers, Objectives, TensorDict, TransitionBatch
 from maze_sac.options import SACOptions
+from maze_sac.temperatures import Temperatures
 
 STATISTICS = ("critic_loss", "policy_loss", "q_value", "entropy", "entropy_coef")
 """What an update returns of each policy key, in this order."""
@@ -75,47 +76,36 @@ class Update:
 
     def __init__(self, model: ActionValueModel, options: SACOptions) -> None:
         self.keys = model.spaces.policy_keys
+        self._options = options
         critics = {key: model.action_value_critic(key) for key in self.keys}
         self.encoders = {key: critic.action_encoder for key, critic in critics.items()}
-        self._critics = _Critics(critics)
-        self._targets = copy.deepcopy(self._critics).requires_grad_(False)
-        self._policy = _PolicyLogits(model)
-        owned = {id(parameter) for parameter in self._critics.parameters()}
-        named = [(name, p) for name, p in self._policy.named_parameters() if id(p) not in owned]
-        self._policy_names = [name for name, _ in named]
-        self.policy_flat = FlatParameters(nn.ParameterList([parameter for _, parameter in named]))
+        self._critics, self._policy = _Critics(critics), _PolicyLogits(model)
         self.critic_flat = FlatParameters(self._critics)
-        self._target_flat = _flat_target(self._targets, self.critic_flat)
-        device = self.critic_flat.data.device
+        of_critics = {id(parameter) for parameter in self._critics.parameters()}
+        of_policy = [parameter for parameter in self._policy.parameters() if id(parameter) not in of_critics]
+        self.policy_flat = FlatParameters(self._policy, of_policy)
+        self._target = TargetNetwork(self._critics, [self.critic_flat])
         heads = {
             key: ActionHeads(model.spaces.action[key], model.distributions[key], self.encoders[key])
             for key in self.keys
         }
         self._objectives = {key: Objectives(heads[key]) for key in self.keys}
-        targets = [heads[key].target_entropy(options.target_entropy_multiplier) for key in self.keys]
-        self._target_entropy = torch.tensor(targets, device=device)
-        log_alpha = torch.full((len(self.keys),), options.entropy_coef, device=device).log()
-        alpha_flat = FlatParameters(nn.ParameterList([nn.Parameter(log_alpha)]))
-        self.log_alpha = alpha_flat.data
+        entropies = [heads[key].target_entropy(options.target_entropy_multiplier) for key in self.keys]
+        self._temperatures = Temperatures(options, entropies, self.critic_flat.data.device)
         self._optimizers = {
             "critic": FlatAdam(self.critic_flat, epsilon=1e-8, max_grad_norm=options.max_grad_norm),
             "policy": FlatAdam(self.policy_flat, epsilon=1e-8, max_grad_norm=options.max_grad_norm),
-            "alpha": FlatAdam(alpha_flat, epsilon=1e-8),
+            "alpha": self._temperatures.optimizer,
         }
-        self._optimizers["alpha"].learning_rate.fill_(options.entropy_coef_lr)
+        self._critic_norms, self._policy_norms = self._norms_of_keys(model, critics)
+        beside: list[nn.Module] = [self._critics, self._target.network]
         network: Any = model
-        beside = [self._critics, self._targets]
-        self._critic_gradient = RecordedGradient(
-            network, self._critic_loss, self.critic_flat, beside=beside, draws=True
+        self._critic_gradient, self._policy_gradient = (
+            RecordedGradient(network, loss, flat, beside=beside, draws=True)
+            for loss, flat in ((self._critic_loss, self.critic_flat), (self._policy_loss, self.policy_flat))
         )
-        self._policy_gradient = RecordedGradient(
-            network, self._policy_loss, self.policy_flat, beside=beside, draws=True
-        )
-        self._norms_by_key = self._make_norms_by_key(model, critics)
-        self._options = options
         self._count = 0
         self._learning_rate = 0.0
-        self._moves_targets = options.compile and options.target_update_interval == 1
         self._compilation = BoundedCompilation()
         self._functional = self._compiled_update() if options.compile else None
         self._run = captured_update(
@@ -138,9 +128,21 @@ class Update:
         with subnormal_numbers_are_zero():
             statistics = self._run(dict(batches))
         self._count += 1
-        if not self._moves_targets and self._count % self._options.target_update_interval == 0:
-            self._target_flat.lerp_(self.critic_flat.data, self._options.tau)
+        if self._moves_targets and not self._compilation.is_eager:
+            self._target.follow_buffers()
+        elif self._count % self._options.target_update_interval == 0:
+            self._target.follow(self._options.tau)
         return statistics
+
+    @property
+    def log_alpha(self) -> Tensor:
+        """Logarithms of the temperatures, (K,)."""
+        return self._temperatures.log_alpha
+
+    @property
+    def _moves_targets(self) -> bool:
+        """The compiled update moves the parameters of the target networks, too."""
+        return self._options.compile and self._options.target_update_interval == 1
 
     def _plain(self, batches: Mapping[PolicyKey, TransitionBatch]) -> Tensor:
         return self._eager(batches) if self._functional is None else self._run_compiled(batches)
@@ -148,15 +150,12 @@ class Update:
     def _eager(self, batches: Mapping[PolicyKey, TransitionBatch]) -> Tensor:
         given = dict(batches), self.log_alpha.exp()
         of_critics = _pairs(self._critic_gradient.take(*given))
-        own_norms = [norm for norms in self._norms_by_key[:1] for norm in norms()]
+        own_norms = self._critic_norms()
         critic_norm = self._optimizers["critic"].step()
         of_policies = _pairs(self._policy_gradient.take(*given))
-        own_norms += [norm for norms in self._norms_by_key[1:] for norm in norms()]
+        own_norms += self._policy_norms()
         policy_norm = self._optimizers["policy"].step()
-        if self._options.entropy_tuning:
-            gradient = losses.temperature_gradient(_entropies(of_policies), self._target_entropy)
-            self._optimizers["alpha"].flat.grad.copy_(gradient)
-            self._optimizers["alpha"].step()
+        self._temperatures.step(_entropies(of_policies))
         return _statistics(of_critics, of_policies, given[1], critic_norm, policy_norm, own_norms)
 
     def _critic_loss(
@@ -165,14 +164,14 @@ class Update:
         """Of all keys together (), and `Numbers` (2 K,)."""
         losses_of = Losses(self._objectives, batches)
         with torch.no_grad():
-            targets = losses_of.targets(self._policy, self._targets, alpha)
+            targets = losses_of.targets(self._policy, self._target.network, alpha)
         loss, numbers = losses_of.critics(self._critics, targets)
         return loss, _joined(numbers)
 
     def _policy_loss(
         self, _model: nn.Module, batches: Mapping[PolicyKey, TransitionBatch], alpha: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Likewise."""
+        """Of all keys together (), and `Numbers` (2 K,)."""
         loss, numbers = Losses(self._objectives, batches).policies(self._policy, self._critics, alpha)
         return loss, _joined(numbers)
 
@@ -182,17 +181,13 @@ class Update:
 
         def compiled() -> Tensor:
             state = [optimizer.tensors() for optimizer in self._optimizers.values()]
-            return functional(self._target_flat, state, dict(batches))
+            return functional(self._target.flats[0], state, dict(batches))
 
-        def eager() -> Tensor:
-            self._moves_targets = False
-            return self._eager(batches)
-
-        return self._compilation(compiled, eager, lambda: self._differentiate(batches))
+        return self._compilation(compiled, lambda: self._eager(batches), lambda: self._differentiate(batches))
 
     def _differentiate(self, batches: Mapping[PolicyKey, TransitionBatch]) -> None:
         """The losses and their gradients, by a copy of the networks, so that none of their buffers changes."""
-        policy, critics, targets = copy.deepcopy((self._policy, self._critics, self._targets))
+        policy, critics, targets = copy.deepcopy((self._policy, self._critics, self._target.network))
         losses_of, alpha = Losses(self._objectives, batches), self.log_alpha.exp()
         with torch.no_grad():
             of_targets = losses_of.targets(policy, targets, alpha)
@@ -201,20 +196,20 @@ class Update:
         policy_loss, _ = losses_of.policies(policy, critics, alpha)
         torch.autograd.grad(policy_loss, list(policy.parameters()), allow_unused=True)
 
-    def _make_norms_by_key(self, model: Any, critics: Mapping[PolicyKey, Any]) -> list[GradientNorms]:
-        """Of the Q networks' gradient and of the policies'; none for one key, or a model that does not tell them."""
-        if len(self.keys) == 1 or not hasattr(model, "parameters_by_key"):
-            return []
+    def _norms_of_keys(self, model: Any, critics: Mapping[PolicyKey, Any]) -> tuple[GradientNorms, GradientNorms]:
+        """Of the Q networks' gradient and of the policies'; empty for one key, or a model that does not tell them."""
+        if len(self.keys) == 1 or not isinstance(model, GroupsParameters):
+            return GradientNorms(self.critic_flat, {}), GradientNorms(self.policy_flat, {})
         policies = model.parameters_by_key()["policy"]
-        return [
+        return (
             GradientNorms(self.critic_flat, {f"{NORMS[0]}/{key}": critics[key].parameters() for key in self.keys}),
             GradientNorms(self.policy_flat, {f"{NORMS[1]}/{key}": policies[key] for key in self.keys}),
-        ]
+        )
 
     @property
     def norms(self) -> tuple[str, ...]:
         """The names of what an update returns behind the `STATISTICS` of each key."""
-        return (*NORMS, *(name for norms in self._norms_by_key for name in norms.names))
+        return (*NORMS, *self._critic_norms.names, *self._policy_norms.names)
 
     @property
     def is_compiled(self) -> bool:
@@ -227,12 +222,56 @@ class Update:
         return seconds
 
     def _compiled_update(self) -> Callable[..., Tensor]:
-        return compile_update(_functional_update(self), self.critic_flat)
+        return compile_update(self._functional_update(), self.critic_flat)
+
+    def _functional_update(self) -> Callable[..., Tensor]:
+        """The eager update as one function that writes to the tensors it is given."""
+        split_policy, split_critic = self.policy_flat.split, self.critic_flat.split
+        with_policy = _swapped(self._policy, self.policy_flat)
+        with_critics, with_targets = (
+            _swapped(network, self.critic_flat, named_by=self._critics)
+            for network in (self._critics, self._target.network)
+        )
+        steps = [self._optimizers[name].functional() for name in ("critic", "policy", "alpha")]
+        objectives, temperatures = self._objectives, self._temperatures
+        critic_norms, policy_norms = self._critic_norms, self._policy_norms
+        moves_targets, tau = self._moves_targets, self._options.tau
+
+        def run(target_theta: Tensor, state: list[AdamState], batches: dict[PolicyKey, TransitionBatch]) -> Tensor:
+            of_critic, of_policy, of_alpha = state
+            losses_of, alpha = Losses(objectives, batches), of_alpha[0].exp()
+            with torch.no_grad():
+                policies, frozen = with_policy(split_policy(of_policy[0])), with_targets(split_critic(target_theta))
+                targets = losses_of.targets(policies, frozen, alpha)
+
+            def critic_loss(parameters: Any) -> tuple[Tensor, Numbers]:
+                return losses_of.critics(with_critics(parameters), targets)
+
+            gradient, (_, of_q) = grad_and_value(critic_loss, has_aux=True)(tuple(split_critic(of_critic[0])))
+            flat = _flatten(gradient)
+            own_norms = critic_norms(flat)
+            critic_norm = steps[0](*of_critic, flat)
+            if moves_targets:  # in the same loop over the parameters
+                target_theta.lerp_(of_critic[0], tau)
+            values = with_critics(split_critic(of_critic[0]))
+
+            def policy_loss(parameters: Any) -> tuple[Tensor, Numbers]:
+                return losses_of.policies(with_policy(parameters), values, alpha)
+
+            gradient, (_, of_pi) = grad_and_value(policy_loss, has_aux=True)(tuple(split_policy(of_policy[0])))
+            flat = _flatten(gradient)
+            own_norms += policy_norms(flat)
+            policy_norm = steps[1](*of_policy, flat)
+            if temperatures.are_tuned:
+                steps[2](*of_alpha, temperatures.gradient(_entropies(of_pi)))
+            return _statistics(of_q, of_pi, alpha, critic_norm, policy_norm, own_norms)
+
+        return run
 
     def state_dict(self) -> dict[str, Any]:
         """Target networks, temperatures, moments and counter; copies."""
         return {
-            "target": self._target_flat.clone(),
+            "target": self._target.state_dict(),
             "log_alpha": self.log_alpha.clone(),
             "count": self._count,
             "optimizers": {name: optimizer.state_dict() for name, optimizer in self._optimizers.items()},
@@ -240,19 +279,11 @@ class Update:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        self._target_flat.copy_(state["target"])
+        self._target.load_state_dict(state["target"])
         self.log_alpha.copy_(state["log_alpha"])
         self._count = int(state["count"])
         for name, optimizer in self._optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])
-
-
-def _flat_target(target: nn.Module, flat: FlatParameters) -> Tensor:
-    """The target networks' parameters as views of one buffer, in the order of the Q networks', (P,)."""
-    data = flat.data.clone()
-    for parameter, view in zip(target.parameters(), flat.split(data), strict=True):
-        parameter.data = view
-    return data
 
 
 def _joined(numbers: Numbers) -> Tensor:
@@ -288,54 +319,18 @@ def _statistics(
     return torch.stack([*numbers, critic_norm, policy_norm, *own_norms])
 
 
-def _functional_update(update: Update) -> Callable[..., Tensor]:
-    """The eager update as one function that writes to the tensors it is given."""
-    objectives, policy, critics = update._objectives, update._policy, update._critics
-    policy_names, critic_names = update._policy_names, [name for name, _ in critics.named_parameters()]
-    split_policy, split_critic = update.policy_flat.split, update.critic_flat.split
-    steps = [update._optimizers[name].functional() for name in ("critic", "policy", "alpha")]
-    target_entropy, tuning = update._target_entropy, update._options.entropy_tuning
-    moves_targets, tau = update._moves_targets, update._options.tau
-    norms_by_key = update._norms_by_key
+def _swapped(
+    module: nn.Module, flat: FlatParameters, named_by: nn.Module | None = None
+) -> Callable[[Sequence[Tensor]], Callable[..., Any]]:
+    """The forward pass of `module` by given parameters instead of those that are called as those in `flat` are."""
+    trained = {id(parameter) for parameter in flat.parameters}
+    names = [name for name, own in (named_by or module).named_parameters() if id(own) in trained]
 
-    def with_policy(parameters: Any) -> Policies:
-        named = dict(zip(policy_names, parameters, strict=True))
-        return lambda *inputs: functional_call(policy, named, inputs)
+    def with_parameters(parameters: Sequence[Tensor]) -> Callable[..., Any]:
+        named = dict(zip(names, parameters, strict=True))
+        return lambda *inputs: functional_call(module, named, inputs)
 
-    def with_critics(parameters: Any) -> Values:
-        named = dict(zip(critic_names, parameters, strict=True))
-        return lambda *inputs: functional_call(critics, named, inputs)
-
-    def run(target_theta: Tensor, state: list[AdamState], batches: dict[PolicyKey, TransitionBatch]) -> Tensor:
-        of_critic, of_policy, of_alpha = state
-        losses_of, alpha = Losses(objectives, batches), of_alpha[0].exp()
-        with torch.no_grad():
-            frozen = with_critics(tuple(split_critic(target_theta)))
-            targets = losses_of.targets(with_policy(tuple(split_policy(of_policy[0]))), frozen, alpha)
-
-        def critic_loss(parameters: Any) -> tuple[Tensor, Numbers]:
-            return losses_of.critics(with_critics(parameters), targets)
-
-        gradient, (_, of_q) = grad_and_value(critic_loss, has_aux=True)(tuple(split_critic(of_critic[0])))
-        flat = _flatten(gradient)
-        own_norms = [norm for norms in norms_by_key[:1] for norm in norms(flat)]
-        critic_norm = steps[0](*of_critic, flat)
-        if moves_targets:  # in the same loop over the parameters
-            target_theta.lerp_(of_critic[0], tau)
-        values = with_critics(tuple(split_critic(of_critic[0])))
-
-        def policy_loss(parameters: Any) -> tuple[Tensor, Numbers]:
-            return losses_of.policies(with_policy(parameters), values, alpha)
-
-        gradient, (_, of_pi) = grad_and_value(policy_loss, has_aux=True)(tuple(split_policy(of_policy[0])))
-        flat = _flatten(gradient)
-        own_norms += [norm for norms in norms_by_key[1:] for norm in norms(flat)]
-        policy_norm = steps[1](*of_policy, flat)
-        if tuning:
-            steps[2](*of_alpha, losses.temperature_gradient(_entropies(of_pi), target_entropy))
-        return _statistics(of_q, of_pi, alpha, critic_norm, policy_norm, own_norms)
-
-    return run
+    return with_parameters
 
 
 def _flatten(gradients: Any) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 from maze_kernel.contracts.env import PolicyKey
 from maze_runtime.models.capabilities import AdvancesInNumPy
 from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.models.flat_state import buffers_of
 
 FlatT = TypeVar("FlatT", FlatParameters, None)
 
@@ -32,6 +33,7 @@ class ActingCopy(Generic[FlatT]):
     def __init__(self, model: Any, flat: FlatT) -> None:
         self.model, self.flat = model, flat
         self._trained, self._changing = model, flat
+        self._buffers = buffers_of(model)
         if _is_on_cpu(next(model.parameters(), None) if flat is None else flat.data):
             return
         on_cpu = copy.deepcopy(model).to(torch.device("cpu"))
@@ -53,6 +55,10 @@ class ActingCopy(Generic[FlatT]):
             self.model.load_state_dict(self._trained.state_dict())
         else:
             self.flat.data.copy_(self._changing.data)
+            if self._buffers:
+                own, trained = self.model.state_dict(), self._trained.state_dict()
+                for name in self._buffers:
+                    own[name].copy_(trained[name])
 
 
 def _is_on_cpu(weights: Tensor | None) -> bool:

@@ -24,19 +24,20 @@ class TargetNetwork(Generic[NetworkT]):
 
     Attributes:
         network: the copy; it needs no gradients.
+        flats: the buffers that parameters of the copy lie in, one of each of the given ones, (P,) each.
     """
 
     def __init__(self, network: NetworkT, flats: Sequence[FlatParameters] = ()) -> None:
         self.network: NetworkT = copy.deepcopy(network).requires_grad_(False)
         own = dict(zip(map(id, network.parameters()), self.network.parameters(), strict=True))
         self._followed = [flat.data for flat in flats]
-        self._following = [flat.data.clone() for flat in flats]
-        for flat, data in zip(flats, self._following, strict=True):
+        self.flats = [flat.data.clone() for flat in flats]
+        for flat, data in zip(flats, self.flats, strict=True):
             for parameter, view in zip(flat.parameters, flat.split(data), strict=True):
                 own.pop(id(parameter)).data = view
         rest = {id(parameter): parameter for parameter in network.parameters()}
         self._followed += [rest[name] for name in own]
-        self._following += own.values()
+        self._following = [*self.flats, *own.values()]
         # Collecting the parameters of a network anew takes longer than moving those of a small one.
         modules = zip(self.network.modules(), network.modules(), strict=True)
         self._buffers = [(copied._buffers, trained._buffers) for copied, trained in modules if trained._buffers]
@@ -45,6 +46,11 @@ class TargetNetwork(Generic[NetworkT]):
     def follow(self, tau: float = 1.0) -> None:
         """θ' ← (1 − τ) θ' + τ θ; with τ = 1 the weights are copied."""
         torch._foreach_lerp_(self._following, self._followed, tau)
+        self.follow_buffers()
+
+    @torch.no_grad()
+    def follow_buffers(self) -> None:
+        """Copy what is no parameter, such as running statistics; for whoever moves the weights elsewhere."""
         for copied, trained in self._buffers:
             for name, buffer in trained.items():
                 if buffer is not None:

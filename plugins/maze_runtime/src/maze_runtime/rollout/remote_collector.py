@@ -15,6 +15,7 @@ import numpy as np
 from maze_kernel.contracts.env import PolicyKey
 from maze_runtime.models.capabilities import SamplesDistributions
 from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.models.flat_state import SentWeights
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.collector import add_rollout
 from maze_runtime.rollout.episode_statistics import EpisodeReturns
@@ -58,7 +59,7 @@ class RemoteCollector:
         workers: collect.
         policy_key: see `RolloutCollector`.
         policy: the workers' random streams follow from its own.
-        parameters: broadcast before each rollout.
+        parameters: of the policy's model; broadcast before each rollout, with its buffers.
         statistics: of the run, brought up to date by each rollout.
     """
 
@@ -77,7 +78,7 @@ class RemoteCollector:
         self._raw_reward: dict[int, tuple[float, int]] = {}
         self._workers = workers
         self._policy = policy
-        self._parameters = parameters
+        self._weights = SentWeights(policy.model, parameters)
         self._shared = statistics
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> None:
@@ -88,12 +89,12 @@ class RemoteCollector:
 
     def collect(self, buffer: RolloutBuffer | StructuredBuffer, *, at_random: bool = False) -> None:
         """Fill the whole buffer with the current weights, or with uniformly random actions."""
-        flat = self._parameters.data.detach().cpu().numpy()
+        weights = self._weights.pack()
         buffer.truncations.clear()
         if isinstance(buffer, StructuredBuffer):
             buffer.actor_rewards.clear()
             buffer.departures.clear()
-        rollouts = self._workers.collect_rollouts(flat, self._shared.now(), at_random=at_random)
+        rollouts = self._workers.collect_rollouts(weights, self._shared.now(), at_random=at_random)
         seen: list[Partials] = []
         for worker, (rollout, columns) in enumerate(rollouts):
             self._take(worker, rollout, columns, buffer)

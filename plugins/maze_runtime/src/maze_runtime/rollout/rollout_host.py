@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.contracts.events import EpisodeStatistics
@@ -16,6 +15,7 @@ from maze_kernel.contracts.vector import VectorEnv
 from maze_runtime.env.finite_check import FiniteCheck
 from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.models.flat_state import SentWeights
 from maze_runtime.rollout.collector import Collector, make_buffer
 from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
@@ -63,7 +63,7 @@ class RolloutHost:
         lane: Lane,
         call_seconds: float,
     ) -> None:
-        self._parameters = parameters
+        self._weights = SentWeights(model, parameters)
         self._network = model.make_policy(0)
         self._envs = envs
         self._vector_env: VectorEnv = envs
@@ -73,8 +73,8 @@ class RolloutHost:
         self._next_row = 0
 
     def load_weights(self, flat: np.ndarray) -> None:
-        """Act with these parameters from now on."""
-        self._parameters.data.copy_(torch.from_numpy(np.array(flat)))
+        """Act with these weights from now on."""
+        self._weights.unpack(flat)
 
     def drain_batch_statistics(self) -> list[list[EpisodeStatistics]]:
         """The event statistics of the slice and of its transforms."""
