@@ -192,6 +192,19 @@ def test_a_batch_that_shows_something_else_is_declined():
         del gymnasium.registry["Screens-v0"]
 
 
+def _fails(num_envs, **kwargs):
+    return len(num_envs)
+
+
+def test_what_the_constructor_of_a_batch_raises_is_not_taken_for_want_of_one():
+    gymnasium.register("Fails-v0", entry_point=lambda: gymnasium.make("CartPole-v1"), vector_entry_point=_fails)
+    try:
+        with pytest.raises(TypeError, match="has no len"):
+            make_vector_env(2, GymOptions(id="Fails-v0"))
+    finally:
+        del gymnasium.registry["Fails-v0"]
+
+
 def test_a_batch_without_native_form_is_declined():
     assert make_vector_env(2, GymOptions(id="Pendulum-v1")) is None
     assert make_vector_env(2, GymOptions(id="CartPole-v1", kwargs={"no_such": 1})) is None

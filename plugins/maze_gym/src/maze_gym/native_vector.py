@@ -39,7 +39,11 @@ from maze_runtime.env.tracebacks import ALONE, user_traceback
 
 
 def make_vector_env(n_envs: int, options: GymOptions) -> NativeVectorEnv | None:
-    """The natively vectorised form of an id; None where it has none or these options rule it out."""
+    """The natively vectorised form of an id; None where it has none or these options rule it out.
+
+    Raises:
+        Exception: whatever its constructor raises, but for arguments that it does not know and packages that it lacks.
+    """
     if not isinstance(options.id, str) or ":" in options.id:
         return None
     spec = require_spec(options.id)
@@ -50,7 +54,11 @@ def make_vector_env(n_envs: int, options: GymOptions) -> NativeVectorEnv | None:
         kwargs["max_episode_steps"] = options.max_episode_steps
     try:
         env = gymnasium.make_vec(options.id, n_envs, vectorization_mode="vector_entry_point", **kwargs)
-    except (TypeError, ImportError, gym_error.Error):
+    except (ModuleNotFoundError, gym_error.Error):
+        return None
+    except TypeError as error:
+        if "unexpected keyword" not in str(error):
+            raise
         return None
     if not _is_batch_of(env, options):
         env.close()
