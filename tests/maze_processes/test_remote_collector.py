@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import threading
 import time
 
 import numpy as np
@@ -11,7 +12,7 @@ from gymnasium import spaces
 from maze_kernel.config.load import select
 from maze_kernel.contracts.model import ModelContext
 from maze_kernel.contracts.transform import Transform
-from maze_kernel.errors import EnvError, NonFiniteError
+from maze_kernel.errors import EnvError, MazeWarning, NonFiniteError
 from maze_kernel.loader import Kernel
 from maze_processes.subprocess_vector import SubprocessVectorEnv
 from maze_runtime.env.finite_check import FiniteCheck
@@ -227,3 +228,10 @@ def test_a_policy_with_rules_around_it_is_not_taken_for_its_network(model):
     with contextlib.closing(_batch()) as batch:
         ruled = PolicyWrapper(NetworkPolicy(model, 7))
         assert isinstance(collector_for(_wrapped(batch), ruled, FlatParameters(model), N_STEPS), Collector)
+
+
+def test_a_model_that_cannot_be_sent_decides_here_and_it_is_said(model, monkeypatch):
+    policy = NetworkPolicy(model, 7)
+    monkeypatch.setattr(policy, "model", threading.Lock())
+    with contextlib.closing(_batch()) as batch, pytest.warns(MazeWarning, match="cannot be sent .*pickle"):
+        assert isinstance(collector_for(_wrapped(batch), policy, FlatParameters(model), N_STEPS), Collector)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import VectorEnv
+from maze_kernel.errors import MazeWarning
 from maze_processes import transport
 from maze_processes.env_workers import EnvWorkers
 from maze_runtime.models.capabilities import SamplesDistributions
@@ -42,8 +44,11 @@ def remote_collector(
         return None
     try:
         model = transport.encode_factory(policy.model)
-    except Exception:
-        return None  # a model that cannot travel
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        what = f"the model cannot be sent to the processes of the environments ({reason}),"
+        warnings.warn(f"{what} so that this process decides each step of theirs", MazeWarning, stacklevel=2)
+        return None
     rollouts = HostedRollouts(workers, vector_env, model, transforms, n_steps)
     statistics = SharedStatistics(transforms, "maze-processes", "or choose another mode")
     return RemoteCollector(rollouts, vector_env.structured_spaces.policy_keys[0], policy, parameters, statistics)

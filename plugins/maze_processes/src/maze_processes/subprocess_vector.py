@@ -95,7 +95,9 @@ class SubprocessVectorEnv:
         if pool is None:
             pool, owns_pool = SubprocessPool(WorkersOptions(count=self.n_processes)), True
         self._own_pool = pool if owns_pool else None
-        try:
+        with contextlib.ExitStack() as on_failure:
+            if self._own_pool is not None:
+                on_failure.callback(_close_quietly, self._own_pool)
             self.workers = EnvWorkers(
                 pool,
                 env_factories,
@@ -105,10 +107,9 @@ class SubprocessVectorEnv:
                 max_restarts=max_restarts,
                 on_message=on_message,
             )
+            on_failure.callback(_close_quietly, self.workers)
             self._open()
-        except BaseException:
-            self._close_quietly()
-            raise
+            on_failure.pop_all()
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
         """Start new episodes everywhere; see `VectorEnv.reset`."""
@@ -200,13 +201,6 @@ class SubprocessVectorEnv:
                 help="set max_restarts to 0",
             )
 
-    def _close_quietly(self) -> None:
-        with contextlib.suppress(MazeError, AttributeError):
-            self.workers.close()
-        if self._own_pool is not None:
-            with contextlib.suppress(MazeError):
-                self._own_pool.close()
-
     # Ticks
 
     def _collect_infos(self, futures: Sequence[Future]) -> tuple[dict[int, Any], list[tuple[int, MazeError]]]:
@@ -246,3 +240,9 @@ class SubprocessVectorEnv:
         self._ticks.end_where_last_seen(rows)
         self._restore(worker)
         self._ticks.truncate(rows)
+
+
+def _close_quietly(opened: EnvWorkers | WorkerPool) -> None:
+    """Close what was opened before something failed that is raised already."""
+    with contextlib.suppress(MazeError):
+        opened.close()
