@@ -104,14 +104,7 @@ class MazeError(Exception):
         return self.render()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.__dict__.copy())
-
-
-def _rebuild(error_type: type[MazeError], state: dict[str, object]) -> MazeError:
-    error = error_type.__new__(error_type)
-    Exception.__init__(error, state["what"])
-    error.__dict__.update(state)
-    return error
+        return BaseException.__new__, (type(self), self.what), self.__dict__.copy()
 
 
 def _render_location(location: Location) -> list[str]:

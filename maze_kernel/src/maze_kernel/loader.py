@@ -167,17 +167,16 @@ def _components(plugin: Any) -> tuple[tuple[Component, ...], list[str]]:
     manager.register(plugin)
     problems = [*_misspelt(manager), *_unmarked(plugin)]
     records: list[Component] = []
-    n_implementations = 0
+    implementations = {hook: getattr(manager.hook, hook).get_hookimpls() for hook in HOOKS}
     for hook, kind in HOOKS.items():
-        for implementation in getattr(manager.hook, hook).get_hookimpls():
-            n_implementations += 1
+        for implementation in implementations[hook]:
             try:
                 records += _validated(kind, implementation.function())
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
                 problems.append(f"hook {hook}: {_cause(error)}")
-    if not n_implementations and not problems:
+    if not any(implementations.values()) and not problems:
         problems.append("it implements no hook")
     return _without_duplicates(records, problems), problems
 

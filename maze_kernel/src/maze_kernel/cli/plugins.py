@@ -23,7 +23,8 @@ def new_plugin(
 ) -> None:
     """Start a plugin of your own from the example."""
     from maze_kernel.scaffold import new_plugin as write
+    from maze_kernel.shown_command import shown_command
 
     folder = write(name, out)
     typer.echo(f"{folder}")
-    typer.echo(f"next: pip install -e {folder} && maze list-plugins", err=True)
+    typer.echo(f"next: {shown_command('pip', 'install', '-e', folder)} && maze list-plugins", err=True)

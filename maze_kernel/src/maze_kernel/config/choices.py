@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from shlex import quote
 from typing import Any
 
 import attrs
@@ -17,6 +16,7 @@ from maze_kernel.config.fields import OptionFields, fields_of_class, fields_of_t
 from maze_kernel.config.origin import COMMAND_LINE
 from maze_kernel.config.reading import ComponentChoice
 from maze_kernel.errors import Location, MazeError, RequestError
+from maze_kernel.shown_command import shown_command
 
 KERNEL_OWNER = f"maze-kernel {__version__}"
 
@@ -59,7 +59,7 @@ class Choices:
             target=entry.component.target,
             owner=str(entry.plugin),
             fields=fields_of_entry(self.catalog, entry, location=location),
-            describe=f"maze describe {kind} {use}" + (f" --load {quote(file)}" if file.endswith(".py") else ""),
+            describe=shown_command("maze", "describe", kind, use, *(("--load", file) if file.endswith(".py") else ())),
             summary=entry.component.summary,
         )
 

@@ -12,6 +12,7 @@ from maze_kernel.catalog import nearest
 from maze_kernel.config.origin import Origin, excerpt
 from maze_kernel.config.positions import Span, find_positions
 from maze_kernel.errors import Location, RequestError
+from maze_kernel.shown_command import shown_command
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
@@ -65,8 +66,8 @@ def _read_bytes(path: Path, file: str) -> bytes:
         ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        resume = f"; a run goes on with: maze train --resume {file}" if isinstance(error, IsADirectoryError) else ""
-        next_step = f"name a readable TOML file{resume}"
+        resume = f"; a run goes on with: {shown_command('maze', 'train', '--resume', file)}"
+        next_step = f"name a readable TOML file{resume if isinstance(error, IsADirectoryError) else ''}"
         raise RequestError(f"cannot read {file}: {reason}", location=location, help=next_step) from None
     if len(content) > MAX_BYTES:
         raise RequestError(

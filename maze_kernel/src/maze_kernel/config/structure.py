@@ -144,14 +144,11 @@ def _plain_defaults(fields: f.OptionFields, scope: Scope, reader: Reader) -> dic
     for field in fields.fields:
         if field.required or field.default is None:
             continue
-        default = structure(_as_toml(field.default), field.annotation, scope.at(field.name), scratch)
+        as_toml = list(field.default) if isinstance(field.default, tuple) else field.default
+        default = structure(as_toml, field.annotation, scope.at(field.name), scratch)
         if default is not INVALID:
             defaults[field.name] = default
     return defaults
-
-
-def _as_toml(default: Any) -> Any:
-    return list(default) if isinstance(default, tuple) else default
 
 
 def _check_each(
@@ -161,11 +158,9 @@ def _check_each(
     assert fields.options_class is not None
     partial: Any = object.__new__(fields.options_class)
     checked = [field for field in fields.fields if field.name in values]
-    for field in checked:
-        object.__setattr__(partial, field.attribute.name, values[field.name])
     for field in fields.fields:
-        if field.name not in values and not field.required:
-            object.__setattr__(partial, field.attribute.name, field.default)
+        if field.name in values or not field.required:
+            object.__setattr__(partial, field.attribute.name, values.get(field.name, field.default))
     complete = all(field.name in values or not field.required for field in fields.fields)
     for field in checked:
         if field.name not in given or field.attribute.validator is None or field.attribute.converter is not None:
@@ -232,9 +227,7 @@ def _structure_mapping(value: Any, annotation: Any, member: Any, scope: Scope, r
     for key, item in value.items():
         if not isinstance(key, str):
             reader.problems.add(scope.path, f"{{path}} has a key that is not a string: {key!r}", owner=scope.owner)
-            result[key] = INVALID
-            continue
-        result[key] = structure(item, member, scope.at(key), reader)
+        result[key] = structure(item, member, scope.at(key), reader) if isinstance(key, str) else INVALID
     return INVALID if any(item is INVALID for item in result.values()) else result
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from maze_kernel.errors import MazeError, RequestError
+from maze_kernel.shown_command import shown_command
 
 _FILES = {"sqlite": "study.db", "journal": "study.journal"}
 _LOCK_SECONDS = 2.0
@@ -103,12 +103,13 @@ def storing(number: int, storage: str, folder: Path) -> Iterator[None]:
     except (StorageInternalError, SQLAlchemyError, OSError) as error:
         name = _FILES.get(storage)
         cause = error.__cause__ or error  # Optuna's own text guesses
+        go_on = shown_command("maze", "sweep", "--resume", folder)
         raise MazeError(
             f"trial {number} could not be stored in {folder / name if name else without_password(storage)}",
             received=f"{type(cause).__name__}: {_first_line(cause, storage)}",
             owner="searcher 'optuna'",
             help=("free some disk space" if name else "see to the database")
-            + f", then go on with: maze sweep --resume {shlex.quote(str(folder))}; nothing that was trained is lost",
+            + f", then go on with: {go_on}; nothing that was trained is lost",
         ) from None
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-
+from maze_kernel.shown_command import shown_command
 from maze_reports.comparison import Comparison, GroupResult, ScoredRun
 from maze_reports.comparison_sections import leading, named
 from maze_reports.listing import HEADER, listed, number, table_rows
@@ -134,8 +133,7 @@ def _command(run: RunEntry) -> str:
     """`experiment.toml` is kept as it was written; what was set beside it has to be set again."""
     given = [item for resumption in run.record.resumed for item in resumption.overrides]
     items = dict.fromkeys([*run.record.overrides, *given])
-    settings = "".join(f" --set {shlex.quote(item)}" for item in items)
-    return f"maze train {shlex.quote(str(run.path / 'experiment.toml'))}{settings}"
+    return shown_command("maze", "train", run.path / "experiment.toml", settings=items)
 
 
 def _duration(seconds: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +12,7 @@ import typer
 from maze_kernel.cli.experiments import Overrides
 from maze_kernel.cli.tables import print_table
 from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RequestError
+from maze_kernel.shown_command import shown_command
 
 if TYPE_CHECKING:
     from maze_sweeps.base_experiment import BaseExperiment
@@ -115,8 +115,8 @@ def _experiment_of(file: Path, folder: Path) -> BaseExperiment:
 
 def _resume_command(folder: Path, file: Path | None, base: BaseExperiment | None) -> str:
     """What goes on with a sweep; only the user's own file may ask for code by path."""
-    name = f"{shlex.quote(str(file))} " if base is not None and base.imports_code else ""
-    return f"maze sweep {name}--resume {shlex.quote(str(folder))}"
+    own = (file,) if base is not None and base.imports_code else ()
+    return shown_command("maze", "sweep", *own, "--resume", folder)
 
 
 def _check_resume(out: Path | None, items: tuple[str, ...], dry_run: bool) -> None:
@@ -136,7 +136,7 @@ def _print_trials(loaded: LoadedSweep, shared: tuple[str, ...], n_trials: int | 
 
     for settings in dry_run(loaded, n_trials):
         items = (*shared, *set_items(settings))
-        print(" ".join(f"--set {shlex.quote(item)}" for item in items))
+        print(shown_command(settings=items))
     return EXIT_DONE
 
 
@@ -182,11 +182,10 @@ def _print_best(result: SweepResult, experiment: BaseExperiment | None) -> None:
         print(f"as an experiment: {file}")
         items = () if experiment is None else (*experiment.shared, *set_items(best.settings))
         source = file if experiment is None else experiment.origin.file
-        changes = "".join(f" --set {shlex.quote(item)}" for item in items)
-        print(f"train it with: maze train {shlex.quote(str(source))}{changes}")
-    print(f"compare the trials with: maze compare {shlex.quote(str(result.path / 'trials'))}")
+        print(f"train it with: {shown_command('maze', 'train', source, settings=items)}")
+    print(f"compare the trials with: {shown_command('maze', 'compare', result.path / 'trials')}")
     report = result.path / "report.html"
     if report.is_file():
         print(f"open in a browser: {report}")
     else:
-        print(f"report them with: maze report {shlex.quote(str(result.path))}")
+        print(f"report them with: {shown_command('maze', 'report', result.path)}")

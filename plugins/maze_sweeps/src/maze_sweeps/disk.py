@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from maze_kernel.errors import MazeError
+from maze_kernel.shown_command import shown_command
 
 _FULL = tuple(f"[Errno {number}]" for number in (errno.ENOSPC, errno.EDQUOT))
 
@@ -48,5 +48,5 @@ def cannot_be_written(what: str, folder: Path, error: Exception) -> MazeError:
         received=told,
         owner="maze-sweeps",
         help="free some disk space, then go on with: "
-        f"maze sweep --resume {shlex.quote(str(folder))}; nothing that was trained is lost",
+        f"{shown_command('maze', 'sweep', '--resume', folder)}; nothing that was trained is lost",
     )

@@ -9,7 +9,6 @@ experiment.toml    what every trial is loaded from; the experiment's file, verba
 from __future__ import annotations
 
 import json
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ import attrs
 
 from maze_kernel.config.resolved import to_toml
 from maze_kernel.errors import ExperimentError, FormatError, RequestError
+from maze_kernel.shown_command import shown_command
 from maze_runtime.run.directory import encode_json_lenient, new_path
 from maze_runtime.run.folder_lock import FolderLock
 from maze_runtime.run.storage import Storage, remove_leftovers, replace_file, replace_json
@@ -46,8 +46,9 @@ def create_folder(sweep: LoadedSweep, out: Path | None) -> Path:
     """
     path = new_path(Path("sweeps"), sweep.name) if out is None else out
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        go_on = f", or continue it with: maze sweep --resume {shlex.quote(str(path))}" if is_sweep(path) else ""
-        raise RequestError(f"the folder {path} exists and is not empty", help=f"name another one{go_on}")
+        go_on = f", or continue it with: {shown_command('maze', 'sweep', '--resume', path)}"
+        help_ = f"name another one{go_on if is_sweep(path) else ''}"
+        raise RequestError(f"the folder {path} exists and is not empty", help=help_)
     try:
         path.mkdir(parents=True, exist_ok=True)
         replace_file(_STORAGE, path / "sweep.toml", sweep.text.encode())
@@ -158,7 +159,7 @@ def _stored_experiment(path: Path, shared: Sequence[str]) -> BaseExperiment:
     except ExperimentError as error:
         for problem in error.problems:
             if "--resume" in (problem.help or ""):
-                problem.help = f"name the sweep's file too: maze sweep FILE --resume {shlex.quote(str(path))}"
+                problem.help = f"name the sweep's file too: {shown_command('maze', 'sweep', 'FILE', '--resume', path)}"
         raise
 
 

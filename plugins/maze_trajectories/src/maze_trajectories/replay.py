@@ -13,6 +13,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import EnvError, RequestError, SpaceError
+from maze_kernel.shown_command import shown_command
 from maze_runtime.datasets.contract import Episode, EpisodeInfo
 from maze_runtime.datasets.transformed import outer_actions
 from maze_trajectories.dataset import TrajectoryDataset
@@ -83,7 +84,8 @@ class ReplayPolicy:
         if seed not in self._by_seed:
             raise RequestError(
                 f"no episode in {self._path} was recorded with seed {seed}",
-                help=f"play the recorded seeds: maze rollout EXPERIMENT --replay {self._path}",
+                help="play the recorded seeds: "
+                + shown_command("maze", "rollout", "EXPERIMENT", "--replay", self._path),
             )
         self._next = self._by_seed[seed][0]
         self._by_seed[seed].rotate(-1)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from maze_kernel.errors import RequestError
+from maze_kernel.shown_command import shown_command
 from maze_runtime.run.naming import import_from
 
 
@@ -35,4 +36,5 @@ def new(
     file.write_text(text, encoding="utf-8")
     if TO_FILL_IN in text:
         print(f"{file}: write your own value where it says {TO_FILL_IN!r} before you train")
-    print(f"{file}: try the environment with: maze check {file} --steps 1000; train with: maze train {file}")
+    check, train = shown_command("maze", "check", file, "--steps", 1000), shown_command("maze", "train", file)
+    print(f"{file}: try the environment with: {check}; train with: {train}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import numbers
-import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from maze_kernel.cli.guard import message_lines
 from maze_kernel.cli.tables import print_table
 from maze_kernel.errors import MazeError, WorkerError
+from maze_kernel.shown_command import shown_command
 from maze_runtime.env.tracebacks import ALONE
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def print_failures(result: RolloutResult, path: str) -> None:
             told.add(own)
             _print_details(cause, with_help=not (sees_alone and cause.help == ALONE))
     if sees_alone:
-        command = f"maze check {shlex.quote(path)} --steps 1000 --seed {of_env[0]}"
+        command = shown_command("maze", "check", path, "--steps", 1000, "--seed", of_env[0])
         print(f"help: see the environment alone with that seed: {command}", file=sys.stderr)
 
 
@@ -84,7 +84,8 @@ def _print_what_was_written(options: RolloutOptions) -> None:
         if not folder.is_dir() or not any(folder.iterdir()):
             print(f"no {what} were written" if what != "recorded" else "nothing was recorded")
         else:
-            print(f"{what} in {folder}" + (f"; look at it with: maze view {folder}" if what == "recorded" else ""))
+            look = f"; look at it with: {shown_command('maze', 'view', folder)}" if what == "recorded" else ""
+            print(f"{what} in {folder}{look}")
 
 
 def _compare_with_recording(result: ReplayResult) -> None:

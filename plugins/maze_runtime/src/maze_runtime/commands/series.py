@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maze_kernel.cli.tables import print_table
 from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RequestError
+from maze_kernel.shown_command import shown_command
 from maze_runtime.commands.sources import experiment_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def train_seeds(
         ignore_ctrl_c()
         print(f"interrupted; go on with: {_resume_command(result.path, file, overrides)}")
         return EXIT_INTERRUPTED
-    print(f"compare them with: maze compare {shlex.quote(str(result.path))}")
+    print(f"compare them with: {shown_command('maze', 'compare', result.path)}")
     return EXIT_FAILED if "failed" in states else EXIT_DONE
 
 
@@ -106,6 +106,5 @@ def _resume_command(path: Path, file: Path | None, overrides: tuple[str, ...]) -
     try:
         series_experiment(path)
     except RequestError:
-        settings = "".join(f" --set {shlex.quote(item)}" for item in overrides)
-        return f"maze train {shlex.quote(str(file))}{settings} --resume {shlex.quote(str(path))}"
-    return f"maze train --resume {shlex.quote(str(path))}"
+        return shown_command("maze", "train", file, "--resume", path, settings=overrides)
+    return shown_command("maze", "train", "--resume", path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import warnings
 from pathlib import Path
@@ -21,6 +20,7 @@ from maze_kernel.errors import (
     RequestError,
     WorkerError,
 )
+from maze_kernel.shown_command import shown_command
 from maze_runtime.commands.runs import newest_run
 from maze_runtime.commands.sources import experiment_of
 from maze_runtime.training.interruption import ignore_ctrl_c
@@ -147,17 +147,16 @@ class _NextCommands:
 
     def roll_out(self, run: Path) -> str:
         """Plays episodes of a run."""
-        return f"maze rollout {shlex.quote(str(run))}{self._experiment_option(run)}"
+        return shown_command("maze", "rollout", run, *self._experiment_option(run))
 
     def resume(self, run: Path) -> str:
         """Goes on from the last checkpoint of a run; a file is read again with the overrides that it had."""
-        shown = shlex.quote(str(run))
         if not self._experiment_option(run):
-            return f"maze train --resume {shown}"
+            return shown_command("maze", "train", "--resume", run)
         if self._file is not None and not self._file.is_file():
-            return f"maze train {shlex.quote(str(run / 'experiment.toml'))} --resume {shown}"  # it holds the overrides
-        settings = "".join(f" --set {shlex.quote(item)}" for item in self._overrides)
-        return f"maze train {shlex.quote(str(self._file))}{settings} --resume {shown}"
+            # the experiment of the run holds the overrides
+            return shown_command("maze", "train", run / "experiment.toml", "--resume", run)
+        return shown_command("maze", "train", self._file, "--resume", run, settings=self._overrides)
 
     def go_on(self) -> str:
         """From which epoch the announced run goes on, and how; empty where it has no checkpoint."""
@@ -174,8 +173,8 @@ class _NextCommands:
         if how:
             error.help = f"{error.help}; {how}" if error.help else how
 
-    def _experiment_option(self, run: Path) -> str:
-        """` --experiment FILE` where the run imports code by path, which only the user's own file may ask for."""
+    def _experiment_option(self, run: Path) -> tuple[str, Path] | tuple[()]:
+        """`--experiment FILE` where the run imports code by path, which only the user's own file may ask for."""
         from maze_runtime.training.resume import stored_experiment
 
         try:
@@ -183,5 +182,5 @@ class _NextCommands:
                 stored_experiment(run)
         except RequestError:
             file = self._file if self._file is not None and self._file.is_file() else run / "experiment.toml"
-            return f" --experiment {shlex.quote(str(file))}"
-        return ""
+            return "--experiment", file
+        return ()

@@ -7,7 +7,6 @@ are left out. Where an exception comes from a library, the frame that called it 
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import sysconfig
 import traceback
@@ -15,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from maze_kernel.errors import MazeError, RequestError
+from maze_kernel.shown_command import shown_command
 
 ALONE = "run this environment alone with that seed to see it fail"
 """The next step after an environment raised; who knows the experiment's file puts the command in its place."""
@@ -62,8 +62,7 @@ def see_alone(error: MazeError, path: str, overrides: Sequence[str] = ()) -> Non
     """
     if error.seed is None or not Path(path).is_file():
         return
-    settings = "".join(f" --set {shlex.quote(item)}" for item in overrides)
-    command = f"maze check {shlex.quote(path)}{settings} --steps 1000 --seed {error.seed}"
+    command = shown_command("maze", "check", path, "--steps", 1000, "--seed", error.seed, settings=overrides)
     others = "" if error.help in (None, ALONE) else f"{error.help}; "
     error.help = f"{others}see the environment alone with that seed: {command}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import shlex
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from maze_kernel.errors import CheckpointError, FormatError, RequestError
+from maze_kernel.shown_command import shown_command
 from maze_runtime.run.folder_lock import LOCK, FolderLock
 from maze_runtime.run.provenance import Provenance, provenance
 from maze_runtime.run.storage import TEMPORARY_PREFIX, Storage, remove_leftovers, replace_file, replace_json
@@ -112,7 +112,7 @@ def _occupied(path: Path) -> RequestError:
     return RequestError(
         f"the run directory {path} exists and is not empty",
         help="name another one, replace it with --overwrite, or continue it with: "
-        f"maze train --resume {shlex.quote(str(path))}",
+        + shown_command("maze", "train", "--resume", path),
     )
 
 
@@ -144,7 +144,7 @@ def open_run(path: Path | str) -> StoredRun:
         unused = is_unused(path)
         raise RequestError(
             f"{path} is no run directory: it has no run.json",
-            help=f"nothing was begun there; begin with: maze train FILE --out {shlex.quote(str(path))}"
+            help=f"nothing was begun there; begin with: {shown_command('maze', 'train', 'FILE', '--out', path)}"
             if unused
             else "give the folder of one run",
         )

@@ -25,6 +25,7 @@ from maze_kernel.config.problems import Problems
 from maze_kernel.config.resolved import plain
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.loader import Kernel
+from maze_kernel.shown_command import shown_command
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.naming import environment_table, title_of
 from maze_runtime.run.observation_sizes import LARGE, sizes_of
@@ -75,9 +76,10 @@ def draft_experiment(file: Path, env: str, trainer: str | None = None, overrides
     assembly = Assembly(experiment_from_mapping(minimal, kernel=kernel, origin=f"--env {env}"), kernel)
 
     def written(notes: Sequence[str]) -> str:
+        check = shown_command("maze", "check", file)
         parts = [
             f"# {env} with {chosen}. What is written here are defaults and first guesses: change what you like;",
-            f"# maze check {file} says what is wrong with it, maze describe trainer {chosen} what else there is.",
+            f"# {check} says what is wrong with it, maze describe trainer {chosen} what else there is.",
             *_top(minimal["name"], assembly.spaces),
             *_lines(to_toml({"env": table})),
             *_vector(kernel, chosen),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import queue
 import secrets
-import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ import attrs
 
 from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome
 from maze_kernel.errors import MazeError, PluginError
+from maze_kernel.shown_command import shown_command
 from maze_runtime.run.storage import Storage, replace_json
 from maze_runtime.run.tracked_run import RunFacts, TrackedEpoch, best_model, missed_epochs, run_facts
 
@@ -148,7 +148,7 @@ class Tracking:
         return TrackerError(
             f"{self._place} {what}",
             help="what it lacks can be sent when it is there again, with: "
-            f"maze train --resume {shlex.quote(str(self._run_dir))}",
+            + shown_command("maze", "train", "--resume", self._run_dir),
         )
 
     def _queue(self, job: Callable[[], None]) -> None:

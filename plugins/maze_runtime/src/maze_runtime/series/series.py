@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ import numpy as np
 
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.errors import FormatError, MazeError, RequestError
+from maze_kernel.shown_command import shown_command
 from maze_runtime.run.directory import encode_json_lenient, new_path
 from maze_runtime.run.pools import KnowsRoom, make_pool, with_count
 from maze_runtime.run.storage import Storage, replace_json
@@ -136,7 +136,7 @@ def train_series(
     path = new_path(Path("runs"), loaded.experiment.name) if path is None else path
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         is_series = (path / "series.json").is_file()
-        go_on = f", or continue it with: maze train --resume {shlex.quote(str(path))}" if is_series else ""
+        go_on = f", or continue it with: {shown_command('maze', 'train', '--resume', path)}" if is_series else ""
         raise RequestError(f"the folder {path} exists and is not empty", help=f"name another one{go_on}")
     stored = {
         "format": FORMAT,
