@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -140,12 +140,11 @@ def compare_runs(runs: Sequence[RunEntry], options: CompareOptions | None = None
     ]
     _check_references(options, results)
     found, n_differences = differences([result.group for result in results])
-    by_label = _scores(results, lambda group: group.label)
-    by_configuration = _scores(results, lambda group: group.configuration)
-    together = aggregates(by_configuration, options.references)
-    pairs = [pair for task, scores in by_label.items() for pair in improvements_on(task, scores, metric.minimize)]
+    by_task = _scores(results)
+    together = aggregates(by_task, options.references)
+    pairs = [pair for task, scores in by_task.items() for pair in improvements_on(task, scores, metric.minimize)]
     if together:
-        pairs += improvements("", normalised(by_configuration, options.references))
+        pairs += improvements("", normalised(by_task, options.references))
     return Comparison(
         options=options,
         metric=metric,
@@ -256,13 +255,13 @@ def _result(group: RunGroup, scored: Sequence[ScoredRun], grid: np.ndarray) -> G
     )
 
 
-def _scores(results: Sequence[GroupResult], name: Callable[[RunGroup], str]) -> dict[str, dict[str, np.ndarray]]:
-    """Task to the name of a group to scores; groups without any score are left out."""
+def _scores(results: Sequence[GroupResult]) -> dict[str, dict[str, np.ndarray]]:
+    """Task to label to scores; groups without any score are left out."""
     found: dict[str, dict[str, np.ndarray]] = {}
     for result in results:
-        by_name = found.setdefault(result.group.task, {})
+        by_label = found.setdefault(result.group.task, {})
         if len(result.scores):
-            by_name[name(result.group)] = result.scores
+            by_label[result.group.label] = result.scores
     return found
 
 

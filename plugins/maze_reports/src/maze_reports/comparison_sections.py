@@ -33,7 +33,7 @@ _MAX_SHOWN = 4
 """Networks, actions, evaluations and files are shown of so many groups."""
 
 Colours = Mapping[str, int | None]
-"""Label of a group, and of its configuration, to the index of its colour; None: grey."""
+"""Label of a group to the index of its colour; None: grey."""
 
 
 def comparison_sections(comparison: Comparison) -> list[PageSection]:
@@ -44,16 +44,15 @@ def comparison_sections(comparison: Comparison) -> list[PageSection]:
 
 
 def group_colours(comparison: Comparison) -> dict[str, int | None]:
-    """A configuration has the same colour in every picture."""
-    labels = list(dict.fromkeys(result.group.configuration for result in comparison.groups))
+    """A group has the same colour in every picture."""
+    labels = list(dict.fromkeys(result.group.label for result in comparison.groups))
     best: dict[str, float] = dict.fromkeys(labels, -np.inf)
     sign = -1.0 if comparison.metric.minimize else 1.0
     for result in comparison.groups:
         if result.iqm is not None:
-            best[result.group.configuration] = max(best[result.group.configuration], sign * result.iqm)
+            best[result.group.label] = max(best[result.group.label], sign * result.iqm)
     coloured = labels if len(labels) <= _MAX_COLOURED else sorted(labels, key=lambda name: -best[name])[:N_COLOURS]
-    colours = {label: coloured.index(label) if label in coloured else None for label in labels}
-    return colours | {result.group.label: colours[result.group.configuration] for result in comparison.groups}
+    return {label: coloured.index(label) if label in coloured else None for label in labels}
 
 
 def leading(comparison: Comparison) -> list[GroupResult]:

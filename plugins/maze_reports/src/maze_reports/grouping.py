@@ -42,21 +42,21 @@ class RunGroup:
     """The runs of one configuration on one task.
 
     Attributes:
-        label: of the configuration; in a sweep with those of its trials that are on this environment.
+        label: of the configuration, the same on every environment.
         task: the environment.
         key: of the configuration, equal for equal ones; that of runs which confirm it ends with `_CONFIRMED`.
-        configuration: label of the configuration on all environments, in a sweep with all its trials.
         also_differ: settings in which its runs differ, besides seed and name; only with `--by`.
         repeats: runs that are left out, as they have the settings and the seed of one of its runs.
+        trials: numbers of the trials that its runs are of; empty where one is of no sweep.
     """
 
     label: str
     task: str
     key: str
-    configuration: str
     runs: tuple[RunEntry, ...]
     also_differ: tuple[str, ...] = ()
     repeats: tuple[RunEntry, ...] = ()
+    trials: tuple[int, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -92,15 +92,14 @@ def group_runs(runs: Sequence[RunEntry], by: str | None = None) -> list[RunGroup
     groups = []
     for (key, task), members in cells.items():
         counted = dict.fromkeys(_without_repeats(members))
-        label, configuration = labels[key, task]
         group = RunGroup(
-            label=label,
+            label=labels[key],
             task=tasks[task],
             key=key,
-            configuration=configuration,
             runs=tuple(counted),
             also_differ=tuple(differing([run.settings for run in members], same)),
             repeats=tuple(run for run in members if run not in counted),
+            trials=_trials(members),
         )
         groups.append(group)
     return groups
@@ -166,10 +165,7 @@ def _task_names(cells: Mapping[tuple[str, str], list[RunEntry]]) -> dict[str, st
     return {task: f"{names[task]} ({detail})" for task, detail in zip(first, details, strict=True)}
 
 
-def _labels(
-    cells: Mapping[tuple[str, str], list[RunEntry]], setting: str | None
-) -> dict[tuple[str, str], tuple[str, str]]:
-    """Key and task to the label of the group, and to that of its configuration on all tasks."""
+def _labels(cells: Mapping[tuple[str, str], list[RunEntry]], setting: str | None) -> dict[str, str]:
     members: dict[str, list[RunEntry]] = defaultdict(list)
     for (key, _), runs in cells.items():
         members[key] += runs
@@ -177,43 +173,44 @@ def _labels(
         values = [
             {setting: runs[0].settings[setting]} if setting in runs[0].settings else {} for runs in members.values()
         ]
-        labels = dict(zip(members, distinct([short_name(table, [setting]) for table in values]), strict=True))
-    else:
-        names = {key: {run.record.name for run in runs} for key, runs in members.items()}
-        labels = {key: next(iter(given)) for key, given in names.items() if len(given) == 1}
-        if not len(labels) == len(set(labels.values())) == len(members):
-            return _labels_by_settings(cells, members)
-    return {(key, task): (labels[key], labels[key]) for key, task in cells}
+        return dict(zip(members, distinct([short_name(table, [setting]) for table in values]), strict=True))
+    names = {key: {run.record.name for run in runs} for key, runs in members.items()}
+    alone = {key: next(iter(given)) for key, given in names.items() if len(given) == 1}
+    if len(alone) == len(set(alone.values())) == len(members):
+        return alone
+    return _labels_by_settings(members, with_trials=len({task for _, task in cells}) == 1)
 
 
-def _labels_by_settings(
-    cells: Mapping[tuple[str, str], list[RunEntry]], members: Mapping[str, list[RunEntry]]
-) -> dict[tuple[str, str], tuple[str, str]]:
-    """The settings that tell a configuration from the others, after the trials where all runs are of a sweep."""
+def _labels_by_settings(members: Mapping[str, list[RunEntry]], *, with_trials: bool) -> dict[str, str]:
+    """Key to the settings that tell a configuration from the others, after its trials where all are of a sweep.
+
+    Args:
+        with_trials: False on several environments: a configuration has other trials on each.
+    """
     plain = {key.removesuffix(_CONFIRMED): runs[0] for key, runs in members.items()}
     named = short_names([run.settings for run in plain.values()], (*NO_PART, TASK))
     settings = dict(zip(plain, named, strict=True))
-    are_trials = all(_trials(runs) for runs in members.values())
+    trials = {key: _trials(runs) for key, runs in members.items()}
+    labels = {}
+    for key in members:
+        confirmed = _CONFIRMED if key.endswith(_CONFIRMED) else ""
+        own = settings[key.removesuffix(_CONFIRMED)]
+        if with_trials and all(trials.values()):
+            labels[key] = f"{_trials_text(trials[key])}{confirmed}{': ' if own else ''}{own}"
+        else:
+            labels[key] = f"{own or plain[key.removesuffix(_CONFIRMED)].record.name}{confirmed}"
+    return labels
 
-    def label(key: str, runs: Sequence[RunEntry]) -> str:
-        configuration = key.removesuffix(_CONFIRMED)
-        confirmed = key.removeprefix(configuration)
-        own = settings[configuration]
-        if are_trials:
-            return f"{_trials(runs)}{confirmed}{': ' if own else ''}{own}"
-        return f"{own or plain[configuration].record.name}{confirmed}"
 
-    return {(key, task): (label(key, runs), label(key, members[key])) for (key, task), runs in cells.items()}
+def _trials(runs: Sequence[RunEntry]) -> tuple[int, ...]:
+    """The trials that runs are of; several where a search tried the same again, none where a run is of no sweep."""
+    numbers = {_place(run)[1] for run in runs}
+    return () if None in numbers else tuple(sorted(number for number in numbers if number is not None))
 
 
-def _trials(runs: Sequence[RunEntry]) -> str:
-    """The trials that runs are of, such as "trial 3"; several where a search tried the same again; else nothing."""
-    places = [_place(run)[1] for run in runs]
-    if None in places:
-        return ""
-    known = sorted({place for place in places if place is not None})
-    shown = [*map(str, known[:_FEW_TRIALS]), *(["…"] if len(known) > _FEW_TRIALS else [])]
-    return f"trial{'s' if len(known) > 1 else ''} {', '.join(shown)}"
+def _trials_text(numbers: Sequence[int]) -> str:
+    shown = [*map(str, numbers[:_FEW_TRIALS]), *(["…"] if len(numbers) > _FEW_TRIALS else [])]
+    return f"trial{'s' if len(numbers) > 1 else ''} {', '.join(shown)}"
 
 
 def _place(run: RunEntry) -> tuple[str, int | None]:

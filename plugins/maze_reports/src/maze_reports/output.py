@@ -192,6 +192,7 @@ def _group(result: GroupResult) -> dict[str, Any]:
     return {
         "label": result.group.label,
         "key": result.group.key,
+        "trials": list(result.group.trials),
         "environment": result.group.task,
         "n": result.n,
         "states": dict(result.states),
