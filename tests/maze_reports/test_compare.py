@@ -247,8 +247,24 @@ def test_runs_that_took_no_steps_are_compared_by_epochs(make_run, maze, cloned):
     assert (data["x"], data["groups"][0]["curve"]["x"]) == ("epoch", [1.0, 2.0])
 
 
-def test_steps_are_the_axis_where_one_run_took_some(make_run, maze):
-    runs = (make_run("a", {0: 5.0}), make_run("b", {10: 5.0}, seed=1))
+@pytest.mark.parametrize("env", ["CartPole-v1", "Acrobot-v1"])
+def test_runs_with_and_without_steps_are_compared_by_epochs_which_all_have(make_run, maze, trained, cloned, env):
+    stepping, idle = trained / "ppo-1", cloned / "seed-1"
+    if env != "CartPole-v1":
+        stepping = make_run("ppo", {10: 5.0, 20: 6.0, 30: 7.0}, name="pole", env=env)
+    data = json.loads(maze("compare", stepping, idle, "--json").stdout)
+    assert data["x"] == "epoch"
+    assert [group["curve"]["x"][-1] for group in data["groups"]] == [3.0, 3.0 if env == "CartPole-v1" else 2.0]
+    done = maze("compare", stepping, idle, "--threshold", "0")
+    assert "bc took no environment steps, so curves run over epoch; --x chooses another axis" in done.stdout
+    assert "0 reached, in epoch" in done.stdout
+    asked = maze("compare", stepping, idle, "--x", "wall_seconds")
+    assert asked.exit_code == 0
+    assert "took no environment steps" not in asked.stdout
+
+
+def test_a_run_that_was_never_measured_does_not_choose_the_axis(make_run, maze):
+    runs = (make_run("a", {}, end="failed: at once"), make_run("b", {10: 5.0}, seed=1))
     assert json.loads(maze("compare", *runs, "--json").stdout)["x"] == "env_steps"
 
 

@@ -32,7 +32,7 @@ _Axis = Annotated[
     str | None,
     typer.Option(
         "--x",
-        help="Axis of the curves: env_steps, wall_seconds or epoch; else env_steps, or epoch where there are none.",
+        help="Axis of the curves: env_steps, wall_seconds or epoch; else env_steps, or epoch where a run took none.",
     ),
 ]
 
@@ -140,6 +140,8 @@ def _print(comparison: Comparison) -> None:
     from maze_reports import output
 
     print(output.heading(comparison))
+    if text := output.axis_text(comparison):
+        print(text)
     for task in comparison.tasks:
         results = [result for result in comparison.groups if result.group.task == task]
         print(f"\non {task}")

@@ -38,7 +38,7 @@ class CompareOptions:
     by: str | None = None
     """A setting whose value alone makes the groups, e.g. "trainer.lr"."""
     x: str | None = attrs.field(default=None, validator=attrs.validators.optional(one_of(AXES)))
-    """The axis of the curves: "env_steps", "wall_seconds" or "epoch"; None: steps, or epochs where no run took any."""
+    """The axis of the curves: "env_steps", "wall_seconds" or "epoch"; None: steps, or epochs where a run took none."""
     final: str = attrs.field(default="last", validator=one_of(FINALS))
     """What counts as the score of a run: its last value, its best, or the area under its curve by its width."""
     threshold: float | None = None
@@ -183,8 +183,11 @@ def measured(run: RunEntry, metric: ChosenMetric, x: str) -> tuple[np.ndarray, n
 
 
 def _default_axis(runs: Sequence[RunEntry]) -> str:
-    """Environment steps; epochs where no run took any, as those that learn from recorded episodes."""
-    return "env_steps" if any(run.n_env_steps for run in runs) else "epoch"
+    """Environment steps; epochs, which all have, where some run took none, as those that learn from recorded episodes.
+
+    Runs that never wrote statistics decide nothing.
+    """
+    return "env_steps" if all(run.n_env_steps for run in runs if len(run.table)) else "epoch"
 
 
 def _task(

@@ -178,6 +178,15 @@ def heading(comparison: Comparison) -> str:
     return f"{comparison.n_runs} {noun} by {comparison.metric.described}: {final}"
 
 
+def axis_text(comparison: Comparison) -> str:
+    """Which runs keep the others from an axis of environment steps; empty where none do, or an axis was asked for."""
+    runs = [(result.group.label, scored.run) for result in comparison.groups for scored in result.runs]
+    idle = dict.fromkeys(label for label, run in runs if len(run.table) and not run.n_env_steps)
+    if comparison.options.x is not None or not idle or not any(run.n_env_steps for _, run in runs):
+        return ""
+    return f"{', '.join(idle)} took no environment steps, so curves run over {comparison.x}; --x chooses another axis"
+
+
 def repeats_text(result: GroupResult) -> str:
     """Which runs do not count, as others have their settings and seeds; empty where all do."""
     repeats = result.group.repeats
