@@ -124,6 +124,35 @@ def test_ctrl_c_before_the_first_trial_says_how_to_go_on(maze, file, monkeypatch
     assert (Path(name) / "sweep.json").is_file()
 
 
+@pytest.mark.parametrize("place", ["open_sweep", "make_pool"])
+def test_ctrl_c_while_a_resume_starts_says_what_is_kept_and_how_to_go_on(maze, file, monkeypatch, place):
+    def interrupt(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    file.write_text(SWEEP.replace("[1e-3, 1e-2, 1e-1]", "[1e-3]"))
+    sweep(file, out="cut here", silent=True)
+    trial = Path("cut here/trials/0001/trial.json")
+    trial.write_text(json.dumps({**json.loads(trial.read_text()), "status": "running"}))
+    monkeypatch.setattr("maze_runtime.training.interruption.ignore_ctrl_c", lambda: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"maze_sweeps.sweeping.{place}", interrupt)
+        done = maze("sweep", "sweep.toml", "--resume", "cut here")
+    assert done.exit_code == 130, done.output
+    kept = "interrupted; trials kept: 1 done, 1 running; go on with: maze sweep sweep.toml --resume 'cut here'"
+    assert done.stderr.splitlines()[-1] == kept
+    assert maze("sweep", "sweep.toml", "--resume", "cut here").exit_code == 0
+
+
+def test_ctrl_c_where_there_is_no_sweep_says_no_more(maze, folder, monkeypatch):
+    def interrupt(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("maze_runtime.training.interruption.ignore_ctrl_c", lambda: None)
+    monkeypatch.setattr("maze_sweeps.sweeping.open_sweep", interrupt)
+    done = maze("sweep", "--resume", "nowhere")
+    assert (done.exit_code, done.stderr) == (130, "interrupted\n")
+
+
 def test_a_second_ctrl_c_stops_at_once(file, folder):
     small = folder / "small.toml"
     small.write_text(small.read_text().replace("n_epochs = 3", "n_epochs = 100000"))

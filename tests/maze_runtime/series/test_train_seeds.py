@@ -45,6 +45,21 @@ def test_seeds_are_trained_in_one_folder_and_shown_as_a_table(maze, experiment):
     ]
 
 
+def test_ctrl_c_before_the_first_run_says_how_to_go_on(maze, experiment, monkeypatch):
+    def interrupt(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("maze_runtime.training.interruption.ignore_ctrl_c", lambda: None)
+    monkeypatch.setattr("maze_runtime.series.series.make_pool", interrupt)
+    for command in (["small.toml", "--seeds", "3,5", "--out", "both here"], ["--resume", "both here"]):
+        done = maze("train", *command)
+        assert done.exit_code == 130, done.output
+        assert done.stderr.splitlines()[-1] == "interrupted; go on with: maze train --resume 'both here'"
+    monkeypatch.setattr("maze_runtime.commands.series.experiment_of", interrupt)
+    done = maze("train", "small.toml", "--seeds", "3,5", "--out", "neither")
+    assert (done.exit_code, done.stderr) == (130, "interrupted\n")
+
+
 @pytest.fixture
 def task(experiment, tmp_path):
     from maze_kernel.config import load_experiment

@@ -13,6 +13,7 @@ from maze_kernel.cli.experiments import Overrides
 from maze_kernel.cli.tables import print_table
 from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RequestError
 from maze_kernel.shown_command import shown_command
+from maze_sweeps.kept import count_states, is_sweep
 
 if TYPE_CHECKING:
     from maze_sweeps.base_experiment import BaseExperiment
@@ -39,36 +40,36 @@ def sweep(
 ) -> int:
     """Try settings of an experiment, in parallel, and find the best; --set changes the experiment of every trial."""
     from maze_runtime.training.interruption import ignore_ctrl_c
-    from maze_sweeps.sweeping import resume_sweep, run_sweep
 
     items = tuple(overrides or ())
     base = None
-    if resume is not None:
-        _check_resume(out, items, dry_run)
-        base = None if file is None else _experiment_of(file, resume)
-        result = resume_sweep(resume, base, n_parallel=parallel, n_trials=trials)
-    elif file is None:
-        raise RequestError("there is nothing to sweep", help="give the file of a sweep, or --resume FOLDER")
-    else:
-        loaded = _read(file, items)
-        if dry_run:
-            return _print_trials(loaded, items, trials)
-        base = loaded.base
+    begun = [] if resume is None else [resume]
 
-        begun: list[Path] = []
+    def announce(path: Path) -> None:
+        begun.append(path)
+        print(f"folder of the sweep: {path}", file=sys.stderr)
 
-        def announce(path: Path) -> None:
-            begun.append(path)
-            print(f"folder of the sweep: {path}", file=sys.stderr)
+    try:
+        from maze_sweeps.sweeping import resume_sweep, run_sweep  # takes seconds, in which Ctrl-C may be pressed
 
-        try:
+        if resume is not None:
+            _check_resume(out, items, dry_run)
+            base = None if file is None else _experiment_of(file, resume)
+            result = resume_sweep(resume, base, n_parallel=parallel, n_trials=trials)
+        elif file is None:
+            raise RequestError("there is nothing to sweep", help="give the file of a sweep, or --resume FOLDER")
+        else:
+            loaded = _read(file, items)
+            if dry_run:
+                return _print_trials(loaded, items, trials)
+            base = loaded.base
             result = run_sweep(loaded, out=out, n_parallel=parallel, n_trials=trials, on_path=announce)
-        except KeyboardInterrupt:
-            ignore_ctrl_c()
-            if not begun:
-                raise
-            print(f"interrupted; go on with: {_resume_command(begun[0], file, base)}", file=sys.stderr)
-            return EXIT_INTERRUPTED
+    except KeyboardInterrupt:
+        ignore_ctrl_c()
+        if not begun or not is_sweep(begun[0]):
+            raise
+        print(f"interrupted; {_kept(begun[0])}go on with: {_resume_command(begun[0], file, base)}", file=sys.stderr)
+        return EXIT_INTERRUPTED
     if result.interrupted is not None:
         ignore_ctrl_c()
     experiment = base if base is not None and base.imports_code else None
@@ -113,9 +114,15 @@ def _experiment_of(file: Path, folder: Path) -> BaseExperiment:
     return _read(file, tuple(read_record(folder)["set"])).base
 
 
+def _kept(folder: Path) -> str:
+    """The trials that an interrupted sweep has in its folder, for what is said before how to go on."""
+    counts = ", ".join(f"{count} {state}" for state, count in count_states(folder).items())
+    return f"trials kept: {counts}; " if counts else ""
+
+
 def _resume_command(folder: Path, file: Path | None, base: BaseExperiment | None) -> str:
-    """What goes on with a sweep; only the user's own file may ask for code by path."""
-    own = (file,) if base is not None and base.imports_code else ()
+    """What goes on with a sweep; only the user's own file may ask for code by path, as one not yet read might."""
+    own = (file,) if file is not None and (base is None or base.imports_code) else ()
     return shown_command("maze", "sweep", *own, "--resume", folder)
 
 

@@ -23,6 +23,7 @@ from maze_runtime.run.directory import encode_json_lenient, new_path
 from maze_runtime.run.folder_lock import FolderLock
 from maze_runtime.run.storage import Storage, remove_leftovers, replace_file, replace_json
 from maze_sweeps.base_experiment import BaseExperiment, base_of_file
+from maze_sweeps.kept import is_sweep
 from maze_sweeps.sweep_reading import STORED_EXPERIMENT, LoadedSweep, load_sweep
 
 FORMAT = 1
@@ -96,11 +97,6 @@ def _write(path: Path, record: Mapping[str, Any]) -> None:
         replace_json(_STORAGE, path / "sweep.json", record)
     except OSError as error:
         raise RequestError(f"the folder {path} cannot be written: {error}") from error
-
-
-def is_sweep(path: Path) -> bool:
-    """Whether a folder is that of a sweep."""
-    return (path / "sweep.json").is_file()
 
 
 def read_record(path: Path) -> Mapping[str, Any]:

@@ -29,24 +29,31 @@ def train_seeds(
     """Train a new series, or go on with one; the options are those of `maze train`. Returns the exit code."""
     from maze_runtime.series.live_table import LiveTable
     from maze_runtime.series.seeds import parse_seeds
-    from maze_runtime.series.series import SeriesOptions, resume_series, train_series
+    from maze_runtime.series.series import SeriesOptions, is_series, resume_series, train_series
     from maze_runtime.training.interruption import ignore_ctrl_c
 
     _check(file, seeds, resume, out, overwrite)
-    loaded = None if file is None else experiment_of(file, overrides, needs_trainer=True)
-    with LiveTable(["seed", "state", "epoch", "steps", "last value"]) as table:
-        options = SeriesOptions(n_parallel=parallel, max_seconds=max_seconds, table=table)
-        if resume is not None:
-            result = resume_series(resume, loaded, options=options)
-        else:
-            assert loaded is not None, "a file is given where nothing is resumed"
-            result = train_series(
-                loaded,
-                parse_seeds(seeds or ""),
-                path=out,
-                options=options,
-                on_path=lambda path: table.say(f"folder of the runs: {path}"),
-            )
+    begun = [] if resume is None else [resume]
+    try:
+        loaded = None if file is None else experiment_of(file, overrides, needs_trainer=True)
+        with LiveTable(["seed", "state", "epoch", "steps", "last value"]) as table:
+
+            def announce(path: Path) -> None:
+                begun.append(path)
+                table.say(f"folder of the runs: {path}")
+
+            options = SeriesOptions(n_parallel=parallel, max_seconds=max_seconds, table=table)
+            if resume is not None:
+                result = resume_series(resume, loaded, options=options)
+            else:
+                assert loaded is not None, "a file is given where nothing is resumed"
+                result = train_series(loaded, parse_seeds(seeds or ""), path=out, options=options, on_path=announce)
+    except KeyboardInterrupt:
+        ignore_ctrl_c()
+        if not begun or not is_series(begun[0]):
+            raise
+        print(f"interrupted; go on with: {_resume_command(begun[0], file, overrides)}", file=sys.stderr)
+        return EXIT_INTERRUPTED
     _print(result)
     states = {seed.status for seed in result.seeds}
     if states & {"interrupted", "waiting"}:
@@ -106,5 +113,6 @@ def _resume_command(path: Path, file: Path | None, overrides: tuple[str, ...]) -
     try:
         series_experiment(path)
     except RequestError:
-        return shown_command("maze", "train", file, "--resume", path, settings=overrides)
+        if file is not None:
+            return shown_command("maze", "train", file, "--resume", path, settings=overrides)
     return shown_command("maze", "train", "--resume", path)
