@@ -229,6 +229,9 @@ def test_an_override_that_every_trial_replaces_is_refused(load):
     assert (problem.received, problem.location.line) == ("--set wrappers.0.max_episode_steps=5", 3)
     choice = load("[space]\n" + CHOICE.format(LR, "vector.n_envs = 2"), overrides=["trainer.lr=0.1"])
     assert dry_run(choice, 1)  # it counts in the branch that sets it not
+    both = load("[space]\n" + CHOICE.format(LR, "trainer.lr = 0.2"), overrides=["trainer.lr=0.1"])
+    with pytest.raises(ExperimentError, match=r"trainer\.lr is set for all trials"):
+        dry_run(both, 1)
 
 
 def test_commands_that_are_printed_can_be_pasted_where_paths_have_spaces(maze, load):

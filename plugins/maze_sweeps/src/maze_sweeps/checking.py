@@ -13,7 +13,7 @@ from maze_runtime.run.evaluators import evaluators_of
 from maze_runtime.training.metric import Metric
 from maze_sweeps.base_experiment import BaseExperiment
 from maze_sweeps.items import path_text
-from maze_sweeps.space import Choice, Draw, Leaf, Values
+from maze_sweeps.space import Branch, Choice, Draw, Leaf, Values
 from maze_sweeps.space_reading import Assignment, SpaceText, with_indices
 
 
@@ -69,12 +69,7 @@ def _check_shared(item: str, space: SpaceText, base: BaseExperiment, problems: P
         path = with_indices(split_key(name), base.data)
     except ValueError:
         return  # a key with = in quotes
-    at = None
-    for draw in _probes(space):
-        spots = ((with_indices(split_key(key), base.data), spot) for key, (spot, _) in _spots(space, draw).items())
-        at = next((spot for key, spot in spots if key == path[: len(key)]), None)
-        if at is None:
-            return
+    at = _replaced_at(path, space.space.leaves, space, base)
     if at is not None:
         problems.add(
             at,
@@ -83,6 +78,29 @@ def _check_shared(item: str, space: SpaceText, base: BaseExperiment, problems: P
             expected="an override of what the space does not choose",
             help="leave --set away, or take it out of the space",
         )
+
+
+def _replaced_at(
+    path: tuple[str, ...], leaves: Iterable[Leaf], space: SpaceText, base: BaseExperiment
+) -> KeyPath | None:
+    """Where leaves set a path, or a table around it, whatever is chosen; None where it may stay as it is."""
+
+    def sets(key: str) -> bool:
+        above = with_indices(split_key(key), base.data)
+        return path[: len(above)] == above
+
+    def place_in(choice: Choice, branch: Branch) -> KeyPath | None:
+        own = (space.settings[choice.name, branch.label, key] for key in branch.settings if sets(key))
+        return next(own, None) or _replaced_at(path, branch.leaves, space, base)
+
+    for leaf in leaves:
+        if not isinstance(leaf, Choice):
+            places = [space.leaves[leaf.name] if sets(leaf.path) else None]
+        else:
+            places = [place_in(leaf, branch) for branch in leaf.branches]
+        if None not in places:
+            return places[0]
+    return None
 
 
 def _place(error: RequestError, space: SpaceText) -> tuple[bool, int, int]:
