@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from optuna import pruners
+from optuna import create_study, pruners
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
@@ -16,6 +16,8 @@ _UNPRUNED_TRIALS = 5
 _REDUCTION_FACTOR = 3
 _RESOURCES = 100
 """A trial is this many times as long as the least that successive halving looks at."""
+_RUNG = "completed_rung_"
+"""How Optuna begins the name of the attribute that says with which value a trial took part in a rung."""
 
 
 class CurveMedianPruner(pruners.BasePruner):
@@ -70,6 +72,30 @@ def make_pruner(options: OptunaOptions, n_steps: int | None) -> pruners.BasePrun
         longest = max(n_steps, first)
         return pruners.HyperbandPruner(min_resource=first, max_resource=longest, reduction_factor=factor)
     return pruners.NopPruner()
+
+
+def rungs_of(trial: FrozenTrial) -> dict[str, float]:
+    """The values with which a trial has taken part in rungs of successive halving, by Optuna's attribute for each."""
+    return {name: value for name, value in trial.system_attrs.items() if name.startswith(_RUNG)}
+
+
+def answer_again(study: Study, number: int, n_rungs: int) -> tuple[bool, dict[str, float]]:
+    """Whether the pruner gives a trial up after its last report, and the rungs in which it has taken part by then.
+
+    Optuna stores that a trial takes part in a rung before it answers, and never asks about that rung again. So a copy
+    of the study is asked, in which the trial has taken part in its first rungs alone.
+
+    Args:
+        n_rungs: those whose answers are known.
+    """
+    trials = study.get_trials()
+    own = trials[number]
+    known = {f"{_RUNG}{rung}" for rung in range(n_rungs)}
+    own.system_attrs = {n: v for n, v in own.system_attrs.items() if n in known or not n.startswith(_RUNG)}
+    copy = create_study(study_name=study.study_name, direction=study.direction, pruner=study.pruner)
+    copy.add_trials(trials)
+    gives_up = copy.pruner.prune(copy, copy.get_trials()[number])
+    return gives_up, rungs_of(copy.get_trials()[number])
 
 
 def first_length(study: Study) -> int | None:

@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from maze_kernel.errors import RequestError
 from maze_optuna.leaves import describe_space, is_same, stored_draw, suggest
 from maze_optuna.options import OptunaOptions
-from maze_optuna.pruning import first_length, make_pruner
+from maze_optuna.pruning import answer_again, first_length, make_pruner, rungs_of
 from maze_optuna.sampling import check_sampler, make_sampler
 from maze_optuna.storage import StudyStorage, memory_storage, open_storage, storing
 from maze_optuna.study import create_study, reopen_study
@@ -26,6 +26,8 @@ from maze_sweeps.space import Draw
 
 _GIVEN_UP = "maze_given_up"
 """Attribute of a trial: after how many steps the pruner gave it up."""
+_ANSWERED = "maze_answered_rungs"
+"""Attribute of a trial: in how many rungs of successive halving it was told to go on; of others the answer was lost."""
 _TRIALS_FOR_IMPORTANCES = 10
 _STATES = {"done": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
 
@@ -122,10 +124,22 @@ class OptunaSearcher:
         if step not in stored.intermediate_values:
             trial.report(value, step)
         self._renew_pruner()
-        if not trial.should_prune():
-            return False
-        trial.set_user_attr(_GIVEN_UP, step)
-        return True
+        n_answered = stored.user_attrs.get(_ANSWERED, 0)
+        is_lost = len(rungs_of(stored)) > n_answered
+        gives_up = self._lost_answer(trial, n_answered) if is_lost else trial.should_prune()
+        if gives_up:
+            trial.set_user_attr(_GIVEN_UP, step)
+        elif (n_rungs := len(rungs_of(self._stored(number)))) > n_answered:
+            trial.set_user_attr(_ANSWERED, n_rungs)
+        return gives_up
+
+    def _lost_answer(self, trial: Trial, n_answered: int) -> bool:
+        """What the pruner was about to say when the process ended that had told it of the last report."""
+        assert self._storage is not None
+        gives_up, rungs = answer_again(self._study, trial.number, n_answered)
+        for name, value in rungs.items():
+            self._storage.backend.set_trial_system_attr(trial._trial_id, name, value)
+        return gives_up
 
     def finish(self, number: int, state: str, value: float | None) -> None:
         """See `Searcher`. A trial whose value is NaN has failed; one that is told a second time stays as it was."""
