@@ -7,11 +7,14 @@ import socket
 import subprocess
 import sys
 import time
+from importlib.machinery import ModuleSpec
 
 import attrs
 import numpy as np
+import pytest
 
 from maze_kernel.contracts.logger import EpochRecord, LoggerContext
+from maze_kernel.errors import PluginError
 
 DEADLINE = 240.0
 TRAINING = """
@@ -45,6 +48,33 @@ def store_run(run_dir, experiment=None):
     run_dir.mkdir(exist_ok=True)
     (run_dir / "run.json").write_text(json.dumps(record))
     return run_dir
+
+
+def pretend_installed(monkeypatch):
+    """Let loggers be built, which then never write, as if their trackers' packages were there."""
+    found = ModuleSpec("tracker", None, origin="tracker.py")
+    monkeypatch.setattr("maze_runtime.run.tracking.find_spec", lambda _: found)
+
+
+def check_package_is_asked_for(monkeypatch, run_dir, logger, options, package):
+    """Without its package a logger is refused, with what to install."""
+    monkeypatch.setattr("maze_runtime.run.tracking.find_spec", lambda _: None)
+    name = logger.__name__.removesuffix("Logger").lower()
+    with pytest.raises(PluginError, match=f"logger '{name}' needs") as error:
+        logger(context(run_dir), options())
+    assert error.value.help.startswith(f"pip install {package}, ")
+
+
+def check_package_stays_unimported(package):
+    """Neither the module of the logger nor the list of plugins imports the tracker's package."""
+    code = (
+        "import sys\n"
+        f"import maze_{package}.logger\n"
+        "from maze_kernel.loader import Kernel\n"
+        f"assert any(plugin.name == 'maze-{package}' for plugin in Kernel.installed().plugins)\n"
+        f"assert '{package}' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def context(run_dir, resumed_epoch=0):

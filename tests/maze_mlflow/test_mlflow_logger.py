@@ -17,7 +17,6 @@ mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed: make tes
 if importlib.util.find_spec("mlflow.server") is None or importlib.util.find_spec("sqlalchemy") is None:
     pytest.skip("the server of MLflow is not installed: make test-trackers", allow_module_level=True)
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from tracked import (  # noqa: E402
     DEADLINE,
     MAZE,

@@ -5,16 +5,13 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 if importlib.util.find_spec("trackio") is None:
     pytest.skip("trackio is not installed: make test-trackers", allow_module_level=True)
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from tracked import (
     DEADLINE,
     MAZE,

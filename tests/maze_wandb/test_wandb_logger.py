@@ -4,15 +4,12 @@ import importlib.util
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 if importlib.util.find_spec("wandb") is None:
     pytest.skip("wandb is not installed: make test-trackers", allow_module_level=True)
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parent))
 from tracked import (
     DEADLINE,
     NOBODY,
