@@ -44,6 +44,24 @@ def test_training_twice_equals_training_once():
     assert_same(weights(twice), weights(once))
 
 
+def test_a_call_that_names_its_epochs_begins_patience_anew():
+    never_better = {"evaluation.metric": "-train_BaseEnvEvents/total_step_count", "trainer.patience": 2}
+    context = RunContext(env="CartPole-v1", overrides={**SMALL, **never_better}, silent=True)
+    first = context.train(n_epochs=9)
+    assert (first.outcome.status, first.epochs) == ("stopped early", 3)
+    left = context.train()
+    assert (left.outcome.status, left.epochs) == ("stopped early", 3)
+    log = context.run_dir / "log.txt"
+    assert "or from Python call train(n_epochs=...)" in log.read_text()
+    one_more = context.train(n_epochs=1)
+    assert (one_more.outcome.status, one_more.epochs) == ("done", 4)
+    assert "no better evaluation in 2; it goes on, and its patience begins anew" in log.read_text()
+    again = context.train(n_epochs=9)  # one evaluation was counted before
+    assert (again.outcome.status, again.epochs) == ("stopped early", 5)
+    assert context.train(n_epochs=9).epochs == 7
+    assert context.checkpoint("best").epoch == 1
+
+
 SCHEDULED = {**SMALL, "trainer.lr": {"start": 1e-3, "end": 0.0}, "checkpoint.every_epochs": 1}
 
 

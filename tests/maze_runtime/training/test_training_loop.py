@@ -269,7 +269,10 @@ def test_a_run_that_is_out_of_patience_ends_at_once_when_it_is_resumed_until_it_
         again = toy.resume("a")
         assert (again.outcome, again.epochs) == (first.outcome, 3)
     log = (first.run_dir / "log.txt").read_text()
-    assert "the run had stopped early: no better evaluation in 2; raise trainer.patience, which is 2 (0 is" in log
+    way_on = (
+        "to go on, raise trainer.patience, which is 2 (0 is no limit), and resume it again, or from Python call train"
+    )
+    assert f"the run had stopped early: no better evaluation in 2; {way_on}" in log
     assert toy.resume("a", "trainer.patience=3").epochs == 4
     assert toy.resume("a", "trainer.patience=0").outcome.status == "done"
 

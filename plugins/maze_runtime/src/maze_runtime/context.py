@@ -178,9 +178,9 @@ class RunContext:
         seeds: Sequence[int] | None = None,
         n_parallel: int | None = None,
     ) -> TrainingResult | SeriesResult:
-        """Train, or go on training where the last call ended. A run that is out of patience trains no further.
+        """Train, or go on training where the last call ended; after a call that failed, from the last checkpoint.
 
-        After a call that failed the next one goes on from the last checkpoint.
+        Where patience has ended, a call with `n_epochs` begins it anew; one without trains no further and says so.
 
         With seeds the experiment is trained once with each of them, in a folder with one run directory a seed, as
         `maze train --seeds` does. The context itself stays untrained; `RunContext.load` opens any of the runs.

@@ -69,6 +69,7 @@ class ContextRun:
         where = {"resume": self.run_dir} if self.has_begun else {"run_dir": self.run_dir}
         verbosity = -1 if silent else 0
         options = {"verbosity": verbosity, "callbacks": callbacks, "until_epoch": until, **where}
+        options["renews_patience"] = until is not None
         places: list[Path] = []
         try:
             return train(loaded, loaded.kernel, on_run_dir=places.append, **options)  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ class LoopState:
     best_epoch: int | None = None
     best_metric: float | None = None
     stale_evaluations: int = 0
-    """Evaluations since the best one."""
+    """Evaluations since the best one, or since patience began anew."""
     wall_seconds: float = 0.0
     """Training time of this run before it was resumed."""
     n_episodes: int = 0

@@ -91,14 +91,21 @@ class Loop:
             outcome = self.advance(interruption)
         return outcome
 
-    def begin(self) -> Outcome | None:
-        """What comes before the first epoch; the outcome where there is nothing left to train."""
+    def begin(self, *, renews_patience: bool = False) -> Outcome | None:
+        """What comes before the first epoch; the outcome where there is nothing left to train.
+
+        Args:
+            renews_patience: a run that had no patience left goes on, and counts anew.
+        """
         reason = self._exhausted()
         if reason is not None:
             return self._outcome("done", reason)
+        if renews_patience and (reason := self.budget.out_of_patience(self.state)) is not None:
+            self.loggers.message(f"the run had stopped early: {reason}; it goes on, and its patience begins anew")
+            self.state.stale_evaluations = 0
         early, way_on = self._stopped_before()
         if early is not None:
-            self.loggers.message(f"the run had stopped early: {early}; {way_on}, and resume it again to go on")
+            self.loggers.message(f"the run had stopped early: {early}; to go on, {way_on}")
             return self._outcome("stopped early", early)
         self.state.early_stop = None
         self._start_segment()
@@ -108,10 +115,11 @@ class Loop:
         """Why a run that is resumed has nothing left to train, and what would change that; None where it has."""
         reason = self.budget.out_of_patience(self.state)
         if reason is not None:
-            return reason, f"raise trainer.patience, which is {self.budget.patience} (0 is no limit)"
+            more = f"raise trainer.patience, which is {self.budget.patience} (0 is no limit), and resume it again"
+            return reason, f"{more}, or from Python call train(n_epochs=...)"
         stop = self.state.early_stop
         if stop is not None and stop.callback in self._callback_tables().values():
-            return stop.reason, "change that callback or leave it away"
+            return stop.reason, "change that callback or leave it away, and resume it again"
         return None, ""
 
     def _callback_tables(self) -> dict[str, str]:

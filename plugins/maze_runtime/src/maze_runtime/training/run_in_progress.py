@@ -104,7 +104,7 @@ class RunInProgress:
 
     @property
     def stale_evaluations(self) -> int:
-        """Evaluations since the best one."""
+        """Evaluations since the best one, or since patience began anew."""
         return self._loop.state.stale_evaluations
 
     def value(self, tag: str) -> float | None:

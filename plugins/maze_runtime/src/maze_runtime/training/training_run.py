@@ -50,6 +50,7 @@ class RunOptions(TypedDict, total=False):
     overwrite: bool
     max_seconds: float | None
     until_epoch: int | None
+    renews_patience: bool
     verbosity: int
     extra_loggers: Sequence[Logger]
     callbacks: Sequence[Any]
@@ -74,6 +75,7 @@ class TrainingRun:
         max_seconds: wall-clock budget of this and of what it resumes together.
         until_epoch: the last epoch to train now, in place of the trainer's `n_epochs`, over which schedules run
             and which the directory stores; None: as the trainer says.
+        renews_patience: a run that had no patience left goes on, and counts anew.
         verbosity: −1 silent, 0 normal, 1 tables of statistics.
         extra_loggers: besides those of the experiment.
         callbacks: besides those of the experiment: names, tables, functions of a `RunInProgress`, or instances of
@@ -95,6 +97,7 @@ class TrainingRun:
         overwrite: bool = False,
         max_seconds: float | None = None,
         until_epoch: int | None = None,
+        renews_patience: bool = False,
         verbosity: int = 0,
         extra_loggers: Sequence[Logger] = (),
         callbacks: Sequence[Any] = (),
@@ -112,6 +115,7 @@ class TrainingRun:
         self._is_below_runs = resume is None and run_dir is None
         self._max_seconds = max_seconds
         self._until_epoch = until_epoch
+        self._renews_patience = renews_patience
         self._given_callbacks = tuple(callbacks)
         on_run_dir(self.path)
         self._verbosity = verbosity
@@ -124,7 +128,7 @@ class TrainingRun:
         try:
             self._loop = self._prepare(self._checkpoint)
             self._checkpoint = None
-            self.outcome = self._loop.begin()
+            self.outcome = self._loop.begin(renews_patience=self._renews_patience)
         except BaseException as error:
             with self._stack:
                 self._fail(error)
