@@ -413,7 +413,7 @@ def test_event_statistics_are_those_of_the_episodes_that_count(assemble, batch):
     trainer = assembly.make_trainer(assembly.trainer_context())
     trainer.start_segment(0)
     for _ in range(2):
-        statistics = {**trainer.train_epoch(), **assembly.drain_event_statistics()}
+        statistics = {**trainer.train_epoch(), **assembly.training_batches.drain_event_statistics()}
         for name in ("min",) if batch == "waves that are cut" else ("mean", "min", "max", "std"):
             scaled = statistics[f"BaseEnvEvents/reward/{name}"]
             assert statistics[f"BaseEnvEvents/raw_reward/{name}"] == pytest.approx(2 * scaled)

@@ -169,7 +169,7 @@ def test_events_of_the_environments_reach_the_run(assemble):
     trainer.start_segment(0)
     trainer.train_epoch()
     trainer.close()
-    assert any(tag.startswith("CuttingEvents/") for tag in assembly.drain_event_statistics())
+    assert any(tag.startswith("CuttingEvents/") for tag in assembly.training_batches.drain_event_statistics())
 
 
 def test_burn_in_trains_the_critic_alone(make_trainer):

@@ -241,7 +241,7 @@ def test_events_of_training_reach_the_statistics_wherever_environments_are(assem
         trainer.start_segment(0)
         for _ in range(2):
             episodes = trainer.train_epoch()["BaseEnvEvents/episode_count"]
-            found = assembly.drain_event_statistics()
+            found = assembly.training_batches.drain_event_statistics()
             outcomes = ("CuttingEvents/valid_cut", "CuttingEvents/invalid_cut", "CuttingEvents/invalid_piece_selected")
             assert sum(found[f"{event}/mean_episode_total"] for event in outcomes) == pytest.approx(10)
             usage = found["BaseEnvEvents/kpi/mean/raw_piece_usage_per_step"]

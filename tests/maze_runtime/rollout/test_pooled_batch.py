@@ -133,10 +133,10 @@ def test_events_of_the_workers_reach_the_loop(assemble):
     trainer = assembly.make_trainer(assembly.trainer_context())
     trainer.start_segment(0)
     trainer.train_epoch()
-    (batch,) = assembly._training_batches
+    (batch,) = assembly.training_batches._batches
     assert isinstance(innermost(batch), PooledBatch)
     assert capability(batch, ReportsBatchStatistics) is not None
-    assert any("InventoryEvents" in tag for tag in assembly.drain_event_statistics())
+    assert any("InventoryEvents" in tag for tag in assembly.training_batches.drain_event_statistics())
     trainer.close()
 
 

@@ -22,7 +22,7 @@ def test_rewards_before_the_first_wrapper_that_shapes_them_are_reported(assemble
     assembly = assemble(**tables(SHAPED, **vector))
     trainer = assembly.make_trainer(assembly.trainer_context())
     trainer.start_segment(0)
-    statistics = {**trainer.train_epoch(), **assembly.drain_event_statistics()}
+    statistics = {**trainer.train_epoch(), **assembly.training_batches.drain_event_statistics()}
     trainer.close()
     for name in ("mean", "std", "min", "max", "median"):
         inside = statistics[f"LogStatsEvents/reward/{name}"]
@@ -60,10 +60,10 @@ def test_what_environments_pay_is_told_wherever_wrappers_shape_it(assemble, plac
     trainer = assembly.make_trainer(assembly.trainer_context(lambda sign: told.append((sign, raw(sign)))))
 
     def raw(sign):
-        return assembly.mean_raw_reward(sign.reward)
+        return assembly.training_batches.mean_raw_reward(sign.reward)
 
     trainer.start_segment(0)
-    statistics = {**trainer.train_epoch(), **assembly.drain_event_statistics()}
+    statistics = {**trainer.train_epoch(), **assembly.training_batches.drain_event_statistics()}
     assert raw(Progress(env_steps=0, fraction=0.0)) is None, "it goes on to the next epoch"
     trainer.close()
     scale = 0.5 ** (len(wrappers) > 1) * 10.0 ** (len(wrappers) != 2)
@@ -79,17 +79,17 @@ def test_where_no_wrapper_shapes_rewards_there_is_nothing_beside_them(assemble):
     assembly = assemble(**tables([{"use": "log-stats"}]))
     trainer = assembly.make_trainer(assembly.trainer_context())
     trainer.start_segment(0)
-    statistics = {**trainer.train_epoch(), **assembly.drain_event_statistics()}
+    statistics = {**trainer.train_epoch(), **assembly.training_batches.drain_event_statistics()}
     trainer.close()
     assert not any("raw_reward" in tag for tag in statistics)
-    assert assembly.mean_raw_reward(-3.0) == -3.0
+    assert assembly.training_batches.mean_raw_reward(-3.0) == -3.0
 
 
 def test_signs_of_life_can_tell_what_the_environments_paid_so_far(assemble):
     assembly, told = assemble(**tables(SHAPED)), []
 
     def hear(progress: Progress):
-        told.append((progress.reward, assembly.mean_raw_reward(progress.reward)))
+        told.append((progress.reward, assembly.training_batches.mean_raw_reward(progress.reward)))
 
     trainer = assembly.make_trainer(assembly.trainer_context(hear))
     trainer.start_segment(0)
@@ -99,7 +99,7 @@ def test_signs_of_life_can_tell_what_the_environments_paid_so_far(assemble):
     learnt_from, paid = told[-1]
     assert learnt_from > -100
     assert -2000 < paid < -500
-    assert assembly.mean_raw_reward(None) == pytest.approx(paid, rel=0.5)
+    assert assembly.training_batches.mean_raw_reward(None) == pytest.approx(paid, rel=0.5)
 
 
 def test_the_mean_so_far_is_that_of_the_episodes_since_the_last_drain():

@@ -6,14 +6,13 @@ Only building is here; the loop that uses the parts is in the training room.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_kernel.catalog import build
 from maze_kernel.config.experiment import LoadedExperiment
 from maze_kernel.config.load import select
-from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.model import ActorCritic, ModelContext, Policy
 from maze_kernel.contracts.trainer import Trainer, TrainerContext
@@ -21,17 +20,14 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import ComponentError, MazeError
 from maze_kernel.selection import Selection
 from maze_runtime.env.batching import require_dicts
-from maze_runtime.events.aggregation import EpochAggregator
-from maze_runtime.events.kpi import BaseEnvEvents
-from maze_runtime.events.raw_reward import raw_reward_of
-from maze_runtime.rollout.batch_notes import HasNotes
 from maze_runtime.run.batch_factory import BatchFactory, native_form, wrap_batch
-from maze_runtime.run.env_factory import EnvFactory, adapters_of, is_transform
+from maze_runtime.run.env_factory import EnvFactory, adapters_of
 from maze_runtime.run.fan_out import writing
 from maze_runtime.run.placing import placed
 from maze_runtime.run.pools import make_pool, with_count
 from maze_runtime.run.seeding import SeedTree
 from maze_runtime.run.trainer_needs import is_by_default, refuse_mode, refuse_state, said_of
+from maze_runtime.run.training_batches import TrainingBatches
 from maze_runtime.run.wrapper_lists import (
     load_transforms,
     refuse_shared_tags,
@@ -58,7 +54,7 @@ class Assembly:
     Attributes:
         run_dir: wrappers that write files do so below it; None: below the current directory.
         transforms: of the training environments, innermost first; `transform_states` saves their statistics.
-        training_events: what `drain_event_statistics` reduces.
+        training_batches: those that `make_vector_env` built to train on.
     """
 
     def __init__(self, loaded: LoadedExperiment, kernel: Kernel, run_dir: Path | None = None) -> None:
@@ -76,8 +72,7 @@ class Assembly:
         self._inner_spaces: StructuredSpaces | None = None
         self._spaces: StructuredSpaces | None = None
         self._shares_files = True
-        self._training_batches: list[VectorEnv] = []
-        self.training_events = EpochAggregator()
+        self.training_batches = TrainingBatches(self.transforms, inner)
 
     def env_factory(self, *, training: bool = True, writes_files: bool = True) -> EnvFactory:
         """What builds one environment with the wrappers that must see a single one; picklable by the worker pools."""
@@ -161,11 +156,6 @@ class Assembly:
         chosen = [own for named, own in pairs if is_by_default(named, self.experiment, self.kernel.catalog)]
         return [note for transform in chosen for note in getattr(transform, "notes", ())]
 
-    def notes_of_batches(self) -> list[str]:
-        """What batches of training environments say of themselves; see `HasNotes`."""
-        found = [capability(batch, HasNotes) for batch in self._training_batches]  # type: ignore[type-abstract]
-        return [note for batch in found if batch is not None for note in batch.notes]
-
     def estimate_transforms(
         self,
         report: Callable[[str], None] = lambda _text: None,
@@ -222,36 +212,8 @@ class Assembly:
         vector_env = self.batch_factory(training=training).raw(n_envs)
         vector_env = wrap_batch(vector_env, self.transforms if transforms is None else transforms, training)
         if training:
-            self._training_batches.append(vector_env)
+            self.training_batches.add(vector_env)
         return vector_env
-
-    def mean_raw_reward(self, learnt_from: float | None) -> float | None:
-        """What the environments paid in the epoch's episodes so far; None where that is not known in this process.
-
-        Args:
-            learnt_from: the same as the trainer sees it.
-        """
-        if not self._inner_shapes_reward and not any(transform.changes("reward") for transform in self.transforms):
-            return learnt_from
-        batches = [_innermost(batch) if self._inner_shapes_reward else batch for batch in self._training_batches]
-        paid, n_episodes = raw_reward_of(*batches)
-        if n_episodes:
-            return paid / n_episodes
-        return self.training_events.mean_so_far(BaseEnvEvents.__name__, BaseEnvEvents.raw_reward.__name__)
-
-    @cached_property
-    def _inner_shapes_reward(self) -> bool:
-        """Whether a transform around single environments changes rewards."""
-        inner = [build(selection) for selection in self._env_wrappers if is_transform(selection)]
-        return any(transform.changes("reward") for transform in inner)
-
-    def drain_event_statistics(self) -> dict[str, Any]:
-        """Statistics of the events of all training environments since the last call, by tag; called once an epoch."""
-        for batch in self._training_batches:
-            source = capability(batch, ReportsBatchStatistics)  # type: ignore[type-abstract]
-            for episodes in () if source is None else source.drain_batch_statistics():
-                self.training_events.add_episodes(episodes)
-        return self.training_events.reduce()
 
     def make_model(self) -> ActorCritic:
         """A freshly initialised model; the same weights for the same run seed."""
@@ -313,7 +275,7 @@ class Assembly:
             make_env=self.env_factory(),
             transforms=self.transforms,
             make_actor_envs=self.batch_factory(in_worker=True),
-            add_events=self.training_events.add_episodes,
+            add_events=self.training_batches.events.add_episodes,
         )
 
     def make_trainer(self, context: TrainerContext) -> Trainer:
@@ -389,12 +351,3 @@ def sequential_batch(env_factory: EnvFactory, n_envs: int) -> VectorEnv:
     from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
     return FiniteCheck(SequentialVectorEnv([env_factory] * n_envs))
-
-
-def _innermost(batch: VectorEnv) -> VectorEnv:
-    """The batch inside of its transforms."""
-    from maze_runtime.rollout.vector_transform import TransformedVectorEnv
-
-    while isinstance(batch, TransformedVectorEnv):
-        batch = batch.vector_env
-    return batch

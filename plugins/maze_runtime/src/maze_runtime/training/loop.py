@@ -76,7 +76,7 @@ class Loop:
         self._beginning = EpochBeginning(store, trainer, assembly)
         self._divergence = DivergenceWatch(loggers.message)
         self._segment = SegmentWatch(loggers.message)
-        assembly.training_events.order = list(self.state.training_events)
+        assembly.training_batches.events.order = list(self.state.training_events)
         evaluators.load_loop_state(self.state)
 
     def run(self, interruption: Interruption) -> Outcome:
@@ -179,7 +179,7 @@ class Loop:
         try:
             with interruption.epoch(may_leave=self._beginning.is_known), freed_memory_is_kept():
                 self.state.epoch += 1
-                train = {**self.trainer.train_epoch(), **self.assembly.drain_event_statistics()}
+                train = {**self.trainer.train_epoch(), **self.assembly.training_batches.drain_event_statistics()}
         except LeaveEpoch:
             self.state.epoch = epoch
             self._beginning.go_back()
@@ -285,7 +285,7 @@ class Loop:
         loop = attrs.evolve(
             self.state,
             wall_seconds=self._seconds(),
-            training_events=list(self.assembly.training_events.order),
+            training_events=list(self.assembly.training_batches.events.order),
             **self.evaluators.loop_state(),
         )
         trainer = _copied(self.trainer.state_dict())

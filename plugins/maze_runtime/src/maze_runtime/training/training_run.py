@@ -200,7 +200,7 @@ class TrainingRun:
         initialization = Initialization(source, assembly) if source else None
         trainer = self._make_trainer(initialization)
         self._add_loggers(trainer, checkpoint.epoch if checkpoint else 0)
-        for note in assembly.notes_of_batches():
+        for note in assembly.training_batches.notes():
             self._loggers.message(note)
         store = CheckpointStore(self.path, keep=assembly.experiment.checkpoint.keep)
         state = self._restored(checkpoint, trainer, store)
@@ -266,7 +266,7 @@ class TrainingRun:
 
     def _progress(self, progress: Progress) -> bool:
         """What trainers call between updates; whether the epoch should end with the running one."""
-        reward = self._assembly.mean_raw_reward(progress.reward)
+        reward = self._assembly.training_batches.mean_raw_reward(progress.reward)
         self._loggers.progress(attrs.evolve(progress, reward=reward))
         self.interruption.check()
         return self._loop.is_out_of_time
