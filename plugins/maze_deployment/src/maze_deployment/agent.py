@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_deployment.checking import checked_reply
 from maze_deployment.dialogue import Dialogue
 from maze_deployment.episode_loop import NotedCalls, Relay, play_for
 from maze_deployment.episodes import DeployedEpisode, EpisodeTally
+from maze_deployment.telling import told
 from maze_kernel.contracts.capabilities import ReportsStatistics, capability
 from maze_kernel.contracts.env import ActorID, StructuredEnv, StructuredSpaces
 from maze_kernel.contracts.events import EventRecord
@@ -153,12 +153,12 @@ class AgentDeployment:
     def act(
         self,
         maze_state: Any,
-        reward: float = 0.0,
-        terminated: bool = False,
-        truncated: bool = False,
+        reward: float | Mapping[str, float] = 0.0,
+        terminated: bool | Mapping[str, bool] = False,
+        truncated: bool | Mapping[str, bool] = False,
         info: Mapping[str, Any] | None = None,
         *,
-        actor_id: ActorID | None = None,
+        actor_id: ActorID | str | None = None,
         flat_step_end: bool = True,
         events: Sequence[EventRecord] = (),
     ) -> Any:
@@ -167,49 +167,52 @@ class AgentDeployment:
         The first call begins an episode, and so does the first one after an episode ended. A state that is refused
         changes nothing: call again with a correct one. After any other error the next call begins an episode.
 
+        A PettingZoo game tells of its agents by their names: of one with `actor_id`, as its `last()` does, or of
+        several with dicts by agent, as `reset` and `step` of a parallel game return them. Its episode ends when
+        everybody who was told of is out.
+
         Args:
             maze_state: the state in the simulation's own words.
             reward: of the last action.
             terminated, truncated: whether the episode ended; then nothing is left to decide.
             info: as Gymnasium has it; holds the action mask where the environment's info does.
-            actor_id: who decides, where a simulation of several policy keys or agents asks one at a time.
-            flat_step_end: whether the last action let time advance; for the same simulations.
+            actor_id: who decides, where a simulation of several policy keys or agents asks one at a time; of a game
+                also the name of the agent.
+            flat_step_end: whether the last action let time advance; for the same simulations, but not for games.
             events: what happened in the simulation, for the statistics.
 
         Returns:
             The action in the simulation's own words; None where the episode ended. Where a core environment
-            previews its sub-steps: the tuple of the flat step's actions.
+            previews its sub-steps: the tuple of the flat step's actions. Of several agents of a game: a dict of the
+            actions of those that are not out.
 
         Raises:
             EnvError: the state or another argument is malformed.
             RequestError: the agent is closed.
         """
-        reply = checked_reply(
-            Reply(
-                maze_state=maze_state,
-                reward=reward,
-                terminated=terminated,
-                truncated=truncated,
-                info={} if info is None else info,  # type: ignore[arg-type]
-                actor_id=actor_id,
-                flat_step_end=flat_step_end,
-                events=events,
-            ),
-            self._innermost,
-            is_first=not self._tally.waits_for_result,
-        )
+        given: Any = {
+            "reward": reward,
+            "terminated": terminated,
+            "truncated": truncated,
+            "info": {} if info is None else info,
+        }
+        reply = Reply(maze_state=maze_state, **given, flat_step_end=flat_step_end, events=events)
+        is_first = not self._tally.waits_for_result
+        news = told(reply, actor_id, self._innermost, is_first=is_first)
+        if news.reply is None:
+            return news.answer(None if is_first else {})
         dialogue = self._dialogue or self._begin(None)
-        self._tally.add(reply)
+        self._tally.add(news.reply)
         try:
-            action = dialogue.answer(reply)
+            action = dialogue.answer(news.reply)
         except BaseException:
             self._forget_dialogue()
             raise
-        if reply.ends_episode:
-            self._tally.end(reply)
+        if news.reply.ends_episode:
+            self._tally.end(news.reply)
         else:
             self._tally.waits_for_result = True
-        return action
+        return news.answer(action)
 
     def top_actions(self, k: int = 5) -> list[ActionCandidate]:
         """The k most probable actions for the decision that the last `act` took, with their probabilities.

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from maze_kernel.contracts.env import ActorID, PolicyKey, StructuredSpaces
 from maze_kernel.errors import EnvError, MazeError, NonFiniteError
 from maze_runtime.env.batching import check_observation, scalar_reward
-from maze_runtime.env.outside import Detachable, Reply, first_actor
+from maze_runtime.env.outside import Detachable, NamesAgents, Reply, first_actor
 
 OWNER = "the caller of AgentDeployment.act"
 
@@ -44,7 +44,8 @@ def checked_reply(reply: Reply, innermost: Detachable, *, is_first: bool) -> Rep
             "the state that the episode begins with",
         )
     reply = attrs.evolve(reply, reward=_reward(reply.reward), info=dict(reply.info), **flags)
-    _check_state(reply, innermost)
+    if not (reply.maze_state is None and reply.ends_episode and isinstance(innermost, NamesAgents)):
+        _check_state(reply, innermost)  # what an agent sees that is out need not be told
     return reply
 
 

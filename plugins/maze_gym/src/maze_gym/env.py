@@ -16,7 +16,7 @@ from maze_gym.outside import OutsideGymEnv
 from maze_gym.padding import Padding
 from maze_gym.returned import of_reset, require_reset_arguments
 from maze_gym.space_adapter import SpaceAdapter
-from maze_kernel.contracts.env import Action, Observation
+from maze_kernel.contracts.env import Action, ActorID, Observation
 from maze_runtime.env.flat import FlatEnv, flat_spaces
 from maze_runtime.env.outside import Outside, Reply
 from maze_runtime.env.returned import wrong_result
@@ -123,14 +123,14 @@ class GymEnv(FlatEnv):
             self._masks.add_to(observation, reply.info, reply.ends_episode)
         return observation
 
-    def is_outside_observation(self, observation: Any) -> bool:
+    def is_outside_observation(self, observation: Any, actor: ActorID | None = None) -> bool:
         """Whether this is an observation of the Gymnasium environment itself: no dict by other names than its own."""
         own = self.env.observation_space
         return not isinstance(observation, Mapping) or (
             isinstance(own, spaces.Dict) and observation.keys() == own.spaces.keys()
         )
 
-    def outside_action(self, action: Action) -> Any:
+    def outside_action(self, action: Action, actor: ActorID | None = None) -> Any:
         """The action in the Gymnasium environment's own space."""
         return self._actions.encode(action)
 

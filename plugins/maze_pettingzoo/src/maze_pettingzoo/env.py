@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
+from gymnasium import spaces
 
 from maze_kernel.contracts.env import Action, ActorID, Observation
 from maze_kernel.errors import EnvError
 from maze_pettingzoo.credit import Ledger
 from maze_pettingzoo.options import PettingZooOptions
 from maze_pettingzoo.random_actions import sampled
-from maze_pettingzoo.seats import OWNER, structured_spaces, take_seats
+from maze_pettingzoo.seats import OWNER, Seat, structured_spaces, take_seats
+from maze_runtime.env.outside import Outside, Reply
 
 _MAX_GAMES = 100
 """Games in a row that may be over before anyone decides."""
@@ -132,6 +135,76 @@ class PettingZooEnv:
     def get_actor_rewards(self) -> np.ndarray | None:
         """Each agent's own pay, put to its decisions (`Ledger.rewards`); None where all are paid as a team."""
         return self._ledger.rewards() if self._pays_own else None
+
+    def detach(self, outside: Outside) -> None:
+        """Let observations come from outside; agents take their turns as in the game, and random ones play."""
+        from maze_pettingzoo.access import Access
+        from maze_pettingzoo.outside import OutsideGame
+
+        self.game.close()
+        self.game = OutsideGame(self.game, outside)
+        self._access = Access(self.game)
+
+    def preview(self, reply: Reply) -> Observation:
+        """The observation that a reply of one agent gives."""
+        return self._seat_of(reply.actor_id).observation(reply.maze_state, reply.info)
+
+    def by_agent(self, reply: Reply, actor: ActorID | str | None) -> dict[str, Reply]:
+        """See `NamesAgents`."""
+        from maze_pettingzoo.outside import told_by_agent
+
+        actors = {agent: seat.actor for agent, seat in self._seats.items()}
+        return told_by_agent(reply, actor, actors, self.game.agents)
+
+    def together(self, replies: Mapping[str, Reply], *, is_first: bool) -> Reply | None:
+        """See `NamesAgents`; what it is paid, and how it ended, is that of the learning agents."""
+        from maze_pettingzoo.outside import in_turn
+
+        turns = in_turn(replies, () if is_first else self.game.agents)
+        if turns is None:
+            return None
+        own = {agent: reply for agent, reply in turns.replies.items() if agent in self._learners}
+        terminated = any(reply.terminated for reply in own.values()) or (not is_first and self._terminated)
+        truncated = any(reply.truncated for reply in own.values()) or (not is_first and self._truncated)
+        cut_off = turns.is_over and truncated and not terminated
+        return Reply(
+            maze_state=turns,
+            reward=sum(reply.reward for reply in own.values()),
+            terminated=turns.is_over and not cut_off,
+            truncated=cut_off,
+            flat_step_end=not self._pays_own and self._begins_round(own),
+        )
+
+    def _begins_round(self, replies: Mapping[str, Reply]) -> bool:
+        """Whether the next of these agents to decide is not behind the one that decided last."""
+        for agent, reply in replies.items():
+            if not reply.ends_episode and self._seats[agent].may_choose(self.preview(reply)):
+                return self._seats[agent].order <= self._seats[self._agent].order
+        return False
+
+    def is_outside_observation(self, observation: Any, actor: ActorID | None = None) -> bool:
+        """Whether this is an observation of the game itself: no dict by other names than the agent's own."""
+        own = self.game.observation_space(self._agent_of(actor))
+        return not isinstance(observation, Mapping) or (
+            isinstance(own, spaces.Dict) and observation.keys() == own.spaces.keys()
+        )
+
+    def outside_action(self, action: Action, actor: ActorID | None = None) -> Any:
+        """The action in the game's own space of an agent."""
+        return self._seat_of(actor).action(action)
+
+    def _seat_of(self, actor: ActorID | None) -> Seat:
+        return self._seats[self._agent_of(actor)]
+
+    def _agent_of(self, actor: ActorID | None) -> str:
+        """Whoever decided last, where nobody is named."""
+        if actor is None:
+            return self._agent
+        agent = next((agent for agent, seat in self._seats.items() if seat.actor == actor), None)
+        if agent is None:
+            known = ", ".join(str(tuple(seat.actor)) for seat in self._seats.values())
+            raise EnvError("the game has no such agent", received=str(tuple(actor)), expected=known, owner=OWNER)
+        return agent
 
     def render(self) -> Any:
         """The game's own drawing, as its `render_mode` says."""

@@ -12,6 +12,7 @@ from pettingzoo.utils import conversions
 from pettingzoo.utils.wrappers import BaseWrapper
 
 from maze_kernel.errors import EnvError, MazeError
+from maze_pettingzoo.outside import OutsideGame
 
 _OF_STEP = {
     "observations": "_observations",
@@ -33,7 +34,7 @@ def explained(game: Any, error: Exception) -> EnvError | None:
         game: whose turn-taking form raised.
         error: what it raised; one of the game's own code explains itself.
     """
-    if isinstance(error, MazeError) or not _was_raised_between(error):
+    if isinstance(error, MazeError) or isinstance(game, OutsideGame) or not _was_raised_between(error):
         return None
     while isinstance(game, BaseWrapper):
         game = game.env

@@ -347,16 +347,16 @@ class RunContext:
         `begin_episode` before the first observation of the next one.
 
         Args:
-            observation: as the environment gives it: that of a Gymnasium environment itself, or of `env_factory`'s name
-                to array, or the array itself where there is one name. A dict by the names of a Gymnasium environment
-                is its own.
+            observation: as the environment gives it: that of a Gymnasium environment itself, or of the agent of a
+                PettingZoo game; or of `env_factory`'s name to array, or the array itself where there is one name. A
+                dict by the names of a Gymnasium environment or a game is its own.
             info: as the environment's `reset` and `step` returned it; needed where it holds action masks.
             deterministic: take the mode of each distribution instead of sampling.
             policy_key, agent_id: who decides.
 
         Returns:
-            The action as that environment takes it: in the space of the Gymnasium environment; otherwise name to
-            action, or the action itself where there is one name.
+            The action as that environment takes it: in the space of the Gymnasium environment, or of the agent;
+            otherwise name to action, or the action itself where there is one name.
 
         Raises:
             RequestError: the observation is not one of the environment's, or not finite; no policy key is called so.

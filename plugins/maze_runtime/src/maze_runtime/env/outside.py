@@ -5,7 +5,7 @@ An `Outside` is asked for the result of each action; what answers is the busines
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import attrs
@@ -77,12 +77,33 @@ class Detachable(Protocol):
 class SpeaksOutside(Protocol):
     """A detachable environment whose observations and actions have another form than Maze's arrays by name."""
 
-    def is_outside_observation(self, observation: Any) -> bool:
-        """Whether this is what the simulation itself gives; both forms may be dicts."""
+    def is_outside_observation(self, observation: Any, actor: ActorID | None = None) -> bool:
+        """Whether this is what the simulation itself shows an actor; both forms may be dicts."""
         ...
 
-    def outside_action(self, action: Action) -> Any:
-        """The action as the simulation's own `step` takes it."""
+    def outside_action(self, action: Action, actor: ActorID | None = None) -> Any:
+        """An actor's action as the simulation's own `step` takes it; None: that of whoever decided last."""
+        ...
+
+
+@runtime_checkable
+class NamesAgents(Protocol):
+    """A detachable environment of agents with names, which is told of one of them or of several at once.
+
+    Its actions go outside as a dict by agent.
+    """
+
+    def by_agent(self, reply: Reply, actor: ActorID | str | None) -> Mapping[str, Reply]:
+        """Take apart what was told: one reply an agent, with its `actor_id`; changes nothing.
+
+        Args:
+            reply: of one agent; or with dicts by agent as its observation, reward, flags and info.
+            actor: who sees the observation; None: it is a dict by agent.
+        """
+        ...
+
+    def together(self, replies: Mapping[str, Reply], *, is_first: bool) -> Reply | None:
+        """One reply of what several agents were told; None where it says nothing new of anybody; changes nothing."""
         ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -56,7 +57,7 @@ class SingleEnvActor:
         if self._acted is None:
             self.policy.begin_episodes(np.zeros(1, np.int64))
         key = actor.step_key
-        named = self._named(observation, info, key)
+        named = self._named(observation, info, actor)
         arrays = self._episode.observation(actor, named.arrays, self._acted)
         acted = self.policy.act(key, _group(actor, arrays), deterministic=deterministic)
         action = {name: value[0] for name, value in acted.items()}
@@ -75,7 +76,7 @@ class SingleEnvActor:
                 help="train without a policy wrapper, with a model that acts by its distributions",
             )
         key = actor.step_key
-        named = self._named(observation, info, key)
+        named = self._named(observation, info, actor)
         arrays = self._episode.preview(actor, named.arrays, self._acted)
         before = policy.state_dict()
         try:
@@ -88,8 +89,9 @@ class SingleEnvActor:
         best = top_actions(policy.model.distributions[key], space, logits, n_actions)
         return [ActionCandidate(named.answer(self._episode.action(key, action)), share) for action, share in best]
 
-    def _named(self, observation: Any, info: Mapping[str, Any] | None, policy_key: PolicyKey) -> _Named:
+    def _named(self, observation: Any, info: Mapping[str, Any] | None, actor: ActorID) -> _Named:
         """The observation as name to array, checked against the environment's space."""
+        policy_key = actor.step_key
         if policy_key not in self._spaces.observation:
             raise RequestError(
                 "policy_key names no policy key",
@@ -98,14 +100,15 @@ class SingleEnvActor:
             )
         space, reader = self._spaces.observation[policy_key].spaces, self._reader
         answer: Answer = _bare
-        if isinstance(reader, SpeaksOutside) and reader.is_outside_observation(observation):
-            observation, answer = _read(reader, observation, info, space), reader.outside_action
+        if isinstance(reader, SpeaksOutside) and reader.is_outside_observation(observation, actor):
+            observation = _read(reader, observation, info, actor, space)
+            answer = partial(reader.outside_action, actor=actor)
         elif (
             info is not None
             and reader is not None
             and (not isinstance(observation, Mapping) or set(observation) != set(space))
         ):
-            observation = _read(reader, observation, info, space)
+            observation = _read(reader, observation, info, actor, space)
         elif not isinstance(observation, Mapping) and len(space) == 1:
             observation = {next(iter(space)): observation}
         if not isinstance(observation, Mapping) or set(observation) != set(space):
@@ -127,11 +130,11 @@ class _Named(NamedTuple):
 
 
 def _read(
-    reader: Detachable, observation: Any, info: Mapping[str, Any] | None, space: Mapping[str, Any]
+    reader: Detachable, observation: Any, info: Mapping[str, Any] | None, actor: ActorID, space: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What the environment makes of its own observation and, an action mask for one, of its info."""
     try:
-        read = reader.preview(Reply(maze_state=observation, info=dict(info or {})))
+        read = reader.preview(Reply(maze_state=observation, info=dict(info or {}), actor_id=actor))
     except Exception as error:
         raise RequestError(
             f"no observation can be made of what was given: {error}",
