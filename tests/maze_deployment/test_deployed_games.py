@@ -1,7 +1,6 @@
 """A PettingZoo game asks a deployed agent in its own words: agent by agent, or all at once, by their names."""
 
 import sys
-from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from maze_deployment.agent import AgentDeployment
 from maze_kernel.contracts.env import ActorID
 from maze_kernel.errors import EnvError, NonFiniteError, RequestError
 from maze_runtime.context import RunContext
+from maze_runtime.rollout.heuristic import Heuristic
 
 sys.path.insert(0, str(Path(__file__).parent))
 from playing_both_ways import Recording, assert_same_decisions, rolled_out
@@ -242,6 +242,14 @@ def test_the_most_probable_actions_are_the_games_own(train):
         context.compute_action(observations[name], **told | {"agent_id": 3})
 
 
+class Plans(Heuristic):
+    def act_one(self, observation, moment):
+        return self.clone(moment).actor_id().agent_id
+
+
 def test_a_game_elsewhere_cannot_be_cloned(four, board):
-    with AgentDeployment.load(four, policy="random") as agent, pytest.raises(EnvError, match="outside of this process"):
-        deepcopy(agent._innermost.game)
+    with (
+        AgentDeployment.load(four, policy=f"{__name__}:Plans") as agent,
+        pytest.raises(EnvError, match="runs outside of this process"),
+    ):
+        agent.act(board, actor_id="player_0")

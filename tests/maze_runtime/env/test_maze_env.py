@@ -1,5 +1,7 @@
 """A simulation with conversions is an environment: flat and structured, with rewards, statistics, KPIs, clones."""
 
+import threading
+
 import attrs
 import numpy as np
 import pytest
@@ -285,6 +287,7 @@ def test_what_a_wrapped_environment_can_do_is_found_behind_its_wrappers():
     assert capability(plain, Recordable) is None
     # A wrapper may have a state of its own, so the whole stack is cloned.
     assert capability(wrapped, Cloneable) is wrapped
+    plain.env.lock = threading.Lock()
     with pytest.raises(EnvError, match="Plain cannot be cloned"):
         plain.clone_from(plain)
 

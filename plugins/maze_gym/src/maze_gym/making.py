@@ -11,13 +11,13 @@ from typing import Any, NoReturn
 
 import gymnasium
 from gymnasium import error as gym_error
-from gymnasium.utils import EzPickle
 from gymnasium.wrappers import TimeLimit
 
 from maze_gym.known_packages import how_to_get
 from maze_gym.mujoco_warnings import say_mujoco_warnings_once
 from maze_gym.options import GymOptions
 from maze_kernel.errors import EnvError, RequestError
+from maze_runtime.env.cloning import copied
 from maze_runtime.env.display import prepare_drawing
 
 OWNER = "maze-gym"
@@ -88,25 +88,16 @@ def cloned(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
     Raises:
         EnvError: something in it cannot be copied.
     """
-    inner = env.unwrapped
-    drawings = [value for value in vars(inner).values() if type(value).__module__.startswith("pygame")]
-    memo: dict[int, Any] = {id(drawing): None for drawing in drawings}
     try:
-        if isinstance(inner, EzPickle) and not hasattr(inner, "__deepcopy__"):
-            # An EzPickle copies itself by being made again, which loses the state.
-            memo[id(inner)] = twin = object.__new__(type(inner))
-            vars(twin).update(copy.deepcopy(vars(inner), memo))
-        copied = copy.deepcopy(env, memo)
+        return copied(env)  # type: ignore[no-any-return]
     except Exception as error:
         raise EnvError(
             "the environment cannot be cloned",
-            received=f"{type(inner).__name__}: {error}",
+            received=f"{type(env.unwrapped).__name__}: {error}",
             expected="an environment that copy.deepcopy copies",
             owner=OWNER,
             help="give it a method __deepcopy__, or write a Maze environment with clone_from",
         ) from error
-    copied.unwrapped.render_mode = None
-    return copied
 
 
 def require_spec(env_id: str) -> Any:

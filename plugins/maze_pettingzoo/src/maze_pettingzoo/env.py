@@ -15,6 +15,7 @@ from maze_pettingzoo.credit import Ledger
 from maze_pettingzoo.options import PettingZooOptions
 from maze_pettingzoo.random_actions import sampled
 from maze_pettingzoo.seats import OWNER, Seat, structured_spaces, take_seats
+from maze_runtime.env.cloning import copy_state
 from maze_runtime.env.outside import Outside, Reply
 
 _MAX_GAMES = 100
@@ -135,6 +136,14 @@ class PettingZooEnv:
     def get_actor_rewards(self) -> np.ndarray | None:
         """Each agent's own pay, put to its decisions (`Ledger.rewards`); None where all are paid as a team."""
         return self._ledger.rewards() if self._pays_own else None
+
+    def clone_from(self, other: PettingZooEnv) -> None:
+        """Go on from where another environment is, with its game and its random state; nothing is drawn.
+
+        Raises:
+            EnvError: the game cannot be copied.
+        """
+        copy_state(self, other, shared=("_seats",), simulation=getattr(other.game, "unwrapped", other.game))
 
     def detach(self, outside: Outside) -> None:
         """Let observations come from outside; agents take their turns as in the game, and random ones play."""

@@ -7,6 +7,7 @@ from typing import Any
 from gymnasium import spaces
 
 from maze_kernel.contracts.env import FLAT_KEY, ActorID, StructuredSpaces
+from maze_runtime.env.cloning import copy_state
 
 
 class FlatEnv:
@@ -28,6 +29,14 @@ class FlatEnv:
 
     def get_actor_rewards(self) -> Any | None:
         return None
+
+    def clone_from(self, other: Any) -> None:
+        """Go on from where another environment of this class is, with copies of all its attributes.
+
+        Raises:
+            EnvError: something in it cannot be copied.
+        """
+        copy_state(self, other)
 
     def render(self) -> Any:
         return None

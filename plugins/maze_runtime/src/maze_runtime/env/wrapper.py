@@ -6,7 +6,8 @@ from typing import Any
 
 from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
 from maze_kernel.errors import EnvError
-from maze_runtime.env.simulation import Cloneable, Imitable
+from maze_runtime.env.cloning import go_on_from
+from maze_runtime.env.simulation import Imitable
 
 
 class EnvWrapper:
@@ -81,6 +82,4 @@ class EnvWrapper:
         Raises:
             EnvError: the environment inside cannot be cloned.
         """
-        if not isinstance(self.env, Cloneable):
-            raise EnvError(f"{type(self.env).__name__} cannot be cloned", help="write its method clone_from")
-        self.env.clone_from(other.env)
+        go_on_from(self.env, other.env)

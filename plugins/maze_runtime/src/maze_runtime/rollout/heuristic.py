@@ -15,7 +15,8 @@ from maze_kernel.contracts.env import Observation, PolicyKey, StructuredEnv
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import ComponentError, EnvError
-from maze_runtime.env.simulation import Cloneable, Recordable
+from maze_runtime.env.cloning import go_on_from
+from maze_runtime.env.simulation import Recordable
 from maze_runtime.rollout.mask_reading import forbids, mask_names
 from maze_runtime.rollout.rule_policy import RulePolicy
 
@@ -96,16 +97,14 @@ class Heuristic(RulePolicy):
         It is built once, from the experiment: the same wrappers, without recordings and drawing.
 
         Raises:
-            EnvError: the environment is not in this process, or does not say how it is cloned.
+            EnvError: the environment is not in this process, or cannot be cloned.
         """
         planned, played = self.context.env, moment.env
         while played is not None and type(played) is not type(planned):  # recorders lie around what is played
             played = getattr(played, "env", None)
         if planned is None or played is None:
             raise EnvError("there is no environment to clone", help="plan in rollouts, which step one in this process")
-        if not isinstance(planned, Cloneable):
-            raise EnvError(f"{type(planned).__name__} cannot be cloned", help="write its method clone_from")
-        planned.clone_from(played)
+        go_on_from(planned, played)
         return cast(StructuredEnv, planned)
 
     def act(self, policy_key: PolicyKey, group: Group, *, deterministic: bool = False) -> ArrayDict:
