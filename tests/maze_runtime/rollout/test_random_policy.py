@@ -28,9 +28,10 @@ HEADS = {
 }
 
 
-def policy(heads, seed=0):
-    observation = spaces.Dict({"observation": spaces.Box(-1, 1, (1,))})
-    return RandomPolicy(PolicyContext(spaces=flat_spaces(observation, spaces.Dict(heads)), seed=seed))
+def policy(heads, seed=0, **masks):
+    """With masks of so many bits in its observations, by name."""
+    observed = {"observation": spaces.Box(-1, 1, (1,)), **{name: spaces.MultiBinary(n) for name, n in masks.items()}}
+    return RandomPolicy(PolicyContext(spaces=flat_spaces(spaces.Dict(observed), spaces.Dict(heads)), seed=seed))
 
 
 def group(n, **observation):
@@ -47,7 +48,8 @@ def test_every_sample_lies_in_its_space(head):
 
 def test_discrete_is_uniform_over_what_the_mask_allows():
     mask = np.tile(np.array([[1, 0, 1, 0, 1]], np.int8), (6000, 1))
-    actions = policy({"action": spaces.Discrete(5, start=2)}).act(FLAT_KEY, group(6000, action_mask=mask))["action"]
+    sampler = policy({"action": spaces.Discrete(5, start=2)}, action_mask=5)
+    actions = sampler.act(FLAT_KEY, group(6000, action_mask=mask))["action"]
     values, counts = np.unique(actions, return_counts=True)
     assert values.tolist() == [2, 4, 6]
     assert np.abs(counts / 6000 - 1 / 3).max() < 0.03
@@ -66,15 +68,39 @@ def test_a_mask_by_head_is_never_violated(data):
     bits = rng.random((n, 3)) < 0.5
     heads = {"piece": spaces.MultiDiscrete(nvec), "flags": spaces.MultiBinary(3)}
     observation = {"piece_mask": np.concatenate(parts, axis=1).astype(np.int8), "flags_mask": bits.astype(np.int8)}
-    actions = policy(heads, seed).act(FLAT_KEY, group(n, **observation))
+    sizes = {name: mask.shape[1] for name, mask in observation.items()}
+    actions = policy(heads, seed, **sizes).act(FLAT_KEY, group(n, **observation))
     for row in range(n):
         assert all(part[row, choice] for part, choice in zip(parts, actions["piece"][row], strict=True))
         assert not (actions["flags"][row] & ~bits[row]).any()
 
 
+BOX = spaces.Box(-1, 1, (1,))
+ONE_OF = {
+    "a choice beside a box": ({"move": spaces.Discrete(5, start=1), "push": BOX}, [[2], [4]]),
+    "dimensions": ({"move": spaces.MultiDiscrete([3, 2]), "push": BOX}, [[1, 0]]),
+    "bits": ({"move": spaces.MultiBinary(5)}, [[0, a, 0, b, 0] for a in (0, 1) for b in (0, 1)]),
+}
+
+
+@pytest.mark.parametrize("heads", ONE_OF)
+def test_action_mask_is_that_of_the_only_head_that_can_have_one(heads):
+    heads, allowed = ONE_OF[heads]
+    mask = np.tile(np.array([[0, 1, 0, 1, 0]], np.int8), (99, 1))
+    moves = policy(heads, action_mask=5).act(FLAT_KEY, group(99, action_mask=mask))["move"]
+    assert sorted(map(tuple, {tuple(np.atleast_1d(move).tolist()) for move in moves})) == sorted(map(tuple, allowed))
+
+
+def test_what_is_the_mask_of_no_head_forbids_nothing():
+    heads = {"move": spaces.Discrete(3), "turn": spaces.Discrete(3)}
+    nothing = np.tile(np.array([[1, 0, 0]], np.int8), (99, 1))
+    actions = policy(heads, action_mask=3).act(FLAT_KEY, group(99, action_mask=nothing))
+    assert {head: set(values.tolist()) for head, values in actions.items()} == {"move": {0, 1, 2}, "turn": {0, 1, 2}}
+
+
 def test_a_row_without_an_allowed_action_is_sampled_freely():
     mask = np.zeros((50, 3), np.int8)
-    actions = policy({"action": spaces.Discrete(3)}).act(FLAT_KEY, group(50, action_mask=mask))["action"]
+    actions = policy({"action": spaces.Discrete(3)}, action_mask=3).act(FLAT_KEY, group(50, action_mask=mask))["action"]
     assert set(actions.tolist()) == {0, 1, 2}
 
 

@@ -12,12 +12,13 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import SpaceError
+from maze_runtime.rollout.mask_reading import mask_names
 
 
 class RandomPolicy:
     """Samples every head uniformly; unbounded sides of a Box are normal or exponential, as in Gymnasium.
 
-    A mask is read from the observation `<head>_mask`, or `action_mask` where the action has one discrete head:
+    Masks are the observations that `mask_names` finds in the spaces, `<head>_mask` or `action_mask`:
     (n, K) for Discrete(K), (n, sum of nvec) for MultiDiscrete, the shape of the action for MultiBinary;
     nonzero means allowed. A row that allows nothing is sampled as if there were no mask: only an observation
     that nobody decides on may look like that. `deterministic` changes nothing; a uniform distribution has no mode.
@@ -28,6 +29,8 @@ class RandomPolicy:
 
     def __init__(self, context: PolicyContext) -> None:
         self._actions = {key: dict(action.spaces) for key, action in context.spaces.action.items()}
+        observations = context.spaces.observation
+        self._masks = {key: mask_names(observations[key], space) for key, space in context.spaces.action.items()}
         for key, heads in self._actions.items():
             for head, space in heads.items():
                 if not isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box)):
@@ -40,10 +43,11 @@ class RandomPolicy:
 
     def act(self, policy_key: PolicyKey, group: Group, *, deterministic: bool = False) -> ArrayDict:
         """Actions by head, (n, ...) in the dtype of the head's space."""
-        heads = self._actions[policy_key]
-        n = len(group.env_index)
+        n, masks = len(group.env_index), {}
+        for head, name in self._masks[policy_key].items():
+            masks[head] = np.asarray(group.observation[name]) != 0
         return {
-            head: _sample(space, n, _mask(group.observation, head, heads), self._rng) for head, space in heads.items()
+            head: _sample(space, n, masks.get(head), self._rng) for head, space in self._actions[policy_key].items()
         }
 
     def begin_episodes(self, env_index: np.ndarray) -> None:
@@ -60,13 +64,6 @@ class RandomPolicy:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue the stream that `state_dict` described."""
         self._rng.bit_generator.state = dict(state["rng"])
-
-
-def _mask(observation: ArrayDict, head: str, heads: Mapping[str, spaces.Space[Any]]) -> np.ndarray | None:
-    mask = observation.get(f"{head}_mask")
-    if mask is None and len(heads) == 1 and isinstance(heads[head], spaces.Discrete):
-        mask = observation.get("action_mask")
-    return None if mask is None else np.asarray(mask) != 0
 
 
 def _sample(space: spaces.Space[Any], n: int, mask: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
