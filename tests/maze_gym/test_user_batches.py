@@ -13,7 +13,9 @@ from maze_gym.native_vector import NativeVectorEnv
 from maze_gym.options import GymVectorOptions
 from maze_gym.user_batch import BatchOfOne, make_env, make_vector_env
 from maze_kernel.config import experiment_from_mapping
+from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.errors import EnvError, MazeError, RequestError
+from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.run.assembly import Assembly
 from maze_testing.envs import check_env
 
@@ -289,3 +291,77 @@ def test_a_batch_that_shows_the_rows_of_the_mask_alone_is_refused():
         play(make_vector_env(6, options("Terse")))
     for words in ("another shape where some environments are reset", "(6, 1)", "all rows", "step", "seed 1"):
         assert words in caught.value.render()
+
+
+MOVE, TURN = spaces.MultiDiscrete([2, 3]), spaces.Discrete(2)
+
+
+class Choosing(Countdown):
+    """A Countdown whose infos have the masks of several dimensions or heads, in the forms of a single environment."""
+
+    FORMS = {  # noqa: RUF012
+        "dimensions": (MOVE, lambda dimensions, turn: dimensions),
+        "one after the other": (MOVE, lambda dimensions, turn: np.concatenate(dimensions, axis=1)),
+        "heads": (
+            spaces.Dict(move=MOVE, turn=TURN),
+            lambda dimensions, turn: {"move": dimensions, "turn": turn, "_turn": np.ones(len(turn), bool)},
+        ),
+        "entries": (spaces.Tuple([MOVE, TURN]), lambda dimensions, turn: (dimensions, turn)),
+        "lists": (MOVE, lambda dimensions, turn: [part.tolist() for part in dimensions]),
+    }
+
+    def __init__(self, num_envs, mode="NEXT_STEP", form="dimensions"):
+        super().__init__(num_envs, mode)
+        self.single_observation_space = spaces.Box(0, 9, (1,), np.float32)
+        self.single_action_space, self.form = self.FORMS[form]
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+    def reset(self, **arguments):
+        observation, _ = super().reset(**arguments)
+        return observation["left"], self.infos()
+
+    def step(self, actions):
+        entries = list(actions.values()) if isinstance(actions, dict) else actions
+        move, turn = entries if isinstance(entries, (list, tuple)) else (entries, None)
+        dimensions, turns = self.allowed
+        for part, chosen in zip(dimensions, np.asarray(move).T, strict=True):
+            assert np.take_along_axis(part, chosen[:, None], 1).all()
+        assert turn is None or np.take_along_axis(turns, np.asarray(turn)[:, None], 1).all()
+        observation, *rest, infos = super().step(np.ones(self.num_envs))
+        if "final_obs" in infos:
+            infos["final_obs"] = np.array([row["left"] for row in infos["final_obs"]])
+            infos["final_info"] = self.infos()
+        return observation["left"], *rest, infos | self.infos()
+
+    def infos(self):
+        odd = (self.left % 2)[:, None]
+        self.allowed = [np.hstack([odd, 1 - odd]), np.hstack([odd, 1 - odd, odd])], np.hstack([1 - odd, odd])
+        return {"action_mask": self.form(*self.allowed)}
+
+
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
+@pytest.mark.parametrize("form", Choosing.FORMS)
+def test_masks_of_several_dimensions_and_heads_have_the_forms_of_a_single_environment(form, mode):
+    chosen = options("Choosing", kwargs={"mode": mode, "form": form})
+    batch, alone = make_vector_env(3, chosen), make_env(chosen)
+    (head, *_), policy = (
+        batch.structured_spaces.action["0"],
+        RandomPolicy(PolicyContext(spaces=batch.structured_spaces)),
+    )
+    assert batch.structured_spaces == alone.structured_spaces
+    tick = batch.reset([[1], [2], [3]])
+    for _ in range(12):
+        group = tick.groups["0"]
+        odd = group.observation["observation"].astype(np.int8) % 2
+        np.testing.assert_array_equal(group.observation[f"{head}_mask"], np.hstack([odd, 1 - odd, odd, 1 - odd, odd]))
+        tick = batch.step({"0": policy.act("0", group)})
+    check_env(lambda: make_env(chosen), n_steps=20)
+
+
+@pytest.mark.parametrize("masks", [[np.ones((2, 2)), np.ones((2, 4))], [[[1, 1], [1]], [[1, 1, 1], [1, 1, 1]]]])
+def test_masks_of_other_sizes_than_the_dimensions_are_refused_in_words(masks, monkeypatch):
+    monkeypatch.setattr(Choosing, "infos", lambda self: {"action_mask": masks})
+    with pytest.raises(EnvError, match="the action mask of head 'action'") as raised:
+        make_vector_env(2, options("Choosing"))
+    assert "(5,)" in raised.value.expected

@@ -120,6 +120,30 @@ class MaskReader:
         return dict(zip(sizes, parts, strict=True))
 
 
+def first_row(mask: Any) -> Any:
+    """That of a batch's first row: of masks by head, or by head or dimension in a list, each."""
+    if isinstance(mask, Mapping):
+        return {
+            head: first_row(part)
+            for head, part in mask.items()
+            if not str(head).startswith("_") and np.ravel(mask.get(f"_{head}", True))[0]
+        }
+    is_list = isinstance(mask, (list, tuple)) and all(_ndim(part) == 2 or _is_list_of(part, 2) for part in mask)
+    return [first_row(part) for part in mask] if is_list else mask[0]
+
+
+def _is_list_of(raw: Any, n_dims: int) -> bool:
+    """Whether these are masks in a list, of which each has so many dimensions."""
+    return isinstance(raw, (list, tuple)) and bool(raw) and all(_ndim(part) == n_dims for part in raw)
+
+
+def _ndim(value: Any) -> int:
+    try:
+        return np.ndim(value)
+    except ValueError:  # rows of different lengths
+        return -1
+
+
 def _require_heads(raw: Mapping[Any, Any], sizes: Mapping[str, int]) -> None:
     """Gymnasium's batches add keys of their own, with an underscore before the name."""
     wrong = [str(head) for head in raw if head not in sizes and not str(head).startswith("_")]
@@ -154,9 +178,16 @@ def _flat(raw: Any, lead: tuple[int, ...], size: int, head: str) -> np.ndarray:
     """A mask, or a list of one mask a dimension, as int8 of shape (*lead, size)."""
     if isinstance(raw, np.ndarray) and raw.dtype == np.bool_ and raw.shape == (*lead, size):
         return raw.astype(np.int8)
-    if isinstance(raw, (list, tuple)) and raw and np.ndim(raw[0]) == len(lead) + 1:
+    if _is_list_of(raw, len(lead) + 1):
         raw = np.concatenate([np.asarray(part) for part in raw], axis=-1)
-    mask = np.asarray(raw)
+    try:
+        mask = np.asarray(raw)
+    except ValueError as error:
+        raise EnvError(
+            f"the action mask of head {head!r} is no array: {error}",
+            received=repr(raw)[:200],
+            expected=f"shape {(*lead, size)}, or a list with the mask of each dimension",
+        ) from error
     if mask.shape != (*lead, size) and mask.size == int(np.prod(lead, dtype=int)) * size:
         mask = mask.reshape(*lead, size)
     if mask.shape != (*lead, size):

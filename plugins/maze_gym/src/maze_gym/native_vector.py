@@ -23,6 +23,7 @@ from maze_gym.masks import (
     INFO_KEY,
     MaskReader,
     find_mask_reader,
+    first_row,
     mask_in_observation,
     mask_method,
     refuse_unread_mask,
@@ -248,7 +249,7 @@ class NativeVectorEnv:
         def probe() -> Mapping[str, Any]:
             _, infos = of_reset(self.env.reset())
             mask = infos.get(INFO_KEY)
-            return {} if mask is None else {INFO_KEY: _first(mask)}
+            return {} if mask is None else {INFO_KEY: first_row(mask)}
 
         # A batch has one mask method for all rows, so only masks from info and observation are read natively.
         if wanted == "method":
@@ -329,12 +330,6 @@ def autoreset_mode(env: Any, owner: str = "maze-gym") -> AutoresetMode:
             expected=", ".join(str(known) for known in AutoresetMode),
             owner=owner,
         )
-
-
-def _first(mask: Any) -> Any:
-    if isinstance(mask, Mapping):
-        return {head: part[0] for head, part in mask.items() if not str(head).startswith("_")}
-    return mask[0]
 
 
 def _rows(raw: Any, example: ArrayDict) -> Any:

@@ -12,6 +12,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from maze_gym.env import GymEnv
 from maze_gym.making import own_arguments
+from maze_gym.masks import INFO_KEY, first_row
 from maze_gym.native_vector import NativeVectorEnv, autoreset_mode
 from maze_gym.options import GymVectorOptions
 from maze_gym.returned import final_observation, has_row_each, of_reset, of_step, require_row_each
@@ -155,7 +156,7 @@ class BatchOfOne(gymnasium.Env[Any, Any]):
 def _info(infos: Mapping[str, Any]) -> dict[str, Any]:
     """The infos of the first row, where there are any of it."""
     return {
-        name: _first(value)
+        name: first_row(value) if name == INFO_KEY else _first(value)
         for name, value in infos.items()
         if not name.startswith("_") and np.all(np.asarray(infos.get(f"_{name}", True)).reshape(-1)[:1])
     }
