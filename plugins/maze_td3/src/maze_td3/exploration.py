@@ -11,6 +11,7 @@ from gymnasium import spaces
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import ArrayDict, Group
+from maze_runtime.env.actor_columns import ActorColumns
 
 
 class GaussianNoise:
@@ -81,22 +82,25 @@ class _Walk:
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._last = np.full((0, 0, *shape), np.nan, np.float32)
+        self._columns = ActorColumns()
 
     def step(self, fresh: np.ndarray, correlation: float, env_index: np.ndarray, agent_id: np.ndarray) -> np.ndarray:
         """The next noise of some actors (n, …), of standard normal numbers (n, …)."""
-        self._grow(int(env_index.max(initial=-1)) + 1, int(agent_id.max(initial=-1)) + 1)
-        before = self._last[env_index, agent_id]
+        column = self._columns.of(env_index, agent_id)
+        self._grow(int(env_index.max(initial=-1)) + 1, int(column.max(initial=-1)) + 1)
+        before = self._last[env_index, column]
         going_on = np.float32(correlation) * before + np.float32(np.sqrt(1.0 - correlation**2)) * fresh
         noise: np.ndarray = np.where(np.isnan(before), fresh, going_on)
-        self._last[env_index, agent_id] = noise
+        self._last[env_index, column] = noise
         return noise
 
     def forget(self, env_index: np.ndarray) -> None:
         """Episodes begin anew in these environments."""
+        self._columns.forget(env_index)
         self._last[env_index[env_index < len(self._last)]] = np.nan
 
-    def _grow(self, n_envs: int, n_agents: int) -> None:
-        missing = [(0, max(0, n - size)) for n, size in zip((n_envs, n_agents), self._last.shape, strict=False)]
+    def _grow(self, n_envs: int, n_columns: int) -> None:
+        missing = [(0, max(0, n - size)) for n, size in zip((n_envs, n_columns), self._last.shape, strict=False)]
         if any(more for _, more in missing):
             rest = [(0, 0)] * (self._last.ndim - 2)
             self._last = np.pad(self._last, [*missing, *rest], constant_values=np.nan)

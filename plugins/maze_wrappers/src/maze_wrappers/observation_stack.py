@@ -13,6 +13,7 @@ from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import SpaceError
+from maze_runtime.env.actor_columns import ActorColumns
 from maze_wrappers.known_names import require_known
 from maze_wrappers.options import ObservationStackOptions
 
@@ -158,22 +159,24 @@ class _Stack:
         self._deltas = options.deltas
         self._shape = (options.n, *box.shape)
         self._dtype = np.float32 if options.deltas else box.dtype
+        self._columns = ActorColumns()
         self.clear()
 
     def clear(self, env_index: np.ndarray | None = None) -> None:
         """Forget the episodes of these environments, or all."""
+        self._columns.forget(env_index)
         if env_index is None:
             self._rows = np.zeros((self._n_envs, *self._shape), self._dtype)
             self._ages = np.zeros(self._n_envs, np.int64)
             return
-        # Rows are agent by agent; what was handed out is never overwritten.
+        # Rows are column by column; what was handed out is never overwritten.
         everyone = (env_index + np.arange(0, len(self._rows), self._n_envs)[:, None]).reshape(-1)
         self._rows, self._ages = self._rows.copy(), self._ages.copy()
         self._rows[everyone], self._ages[everyone] = 0, 0
 
     def push(self, newest: np.ndarray, env_index: np.ndarray, agent_id: np.ndarray, keep: bool) -> np.ndarray:
         """The stacks with these observations on top, (m, n, …)."""
-        index = agent_id * self._n_envs + env_index
+        index = self._columns.of(env_index, agent_id) * self._n_envs + env_index
         self._grow(int(index.max()) + 1)
         whole = len(index) == len(self._rows) == self._n_envs
         rows, ages = (self._rows, self._ages) if whole else (self._rows[index], self._ages[index])
@@ -187,8 +190,8 @@ class _Stack:
 
     def _grow(self, n_rows: int) -> None:
         if n_rows > len(self._rows):
-            n_agents = -(-n_rows // self._n_envs)
-            more = n_agents * self._n_envs - len(self._rows)
+            n_columns = -(-n_rows // self._n_envs)
+            more = n_columns * self._n_envs - len(self._rows)
             self._rows = np.concatenate([self._rows, np.zeros((more, *self._shape), self._dtype)])
             self._ages = np.concatenate([self._ages, np.zeros(more, np.int64)])
 

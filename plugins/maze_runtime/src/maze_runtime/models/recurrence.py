@@ -15,6 +15,7 @@ import numpy as np
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.env.actor_columns import ActorColumns
 
 STATE = "state/"
 NEXT_STATE = "next_state/"
@@ -24,6 +25,9 @@ CRITIC_ROLE = "critic"
 """States of the critic are called "critic:state/…"; acting needs those of other roles only."""
 
 Shape = tuple[int, ...]
+
+_COLUMNS = "columns"
+"""What `ActingStates.state_dict` calls the agents of its columns."""
 
 
 def state_shapes_of(network: Any) -> dict[str, Shape]:
@@ -62,34 +66,45 @@ class ActingStates:
     def __init__(self, shapes: Mapping[str, Shape]) -> None:
         self._shapes = dict(shapes)
         self._arrays: ArrayDict = {name: np.zeros((0, 0, *shape), np.float32) for name, shape in shapes.items()}
+        self._columns = ActorColumns()
 
     def read(self, env_index: np.ndarray, agent_id: np.ndarray) -> ArrayDict:
         """Rows (n, S) of these environments and agents, copies."""
-        self._reserve(int(env_index.max()) + 1, int(agent_id.max()) + 1)
-        return {name: array[env_index, agent_id] for name, array in self._arrays.items()}
+        column = self._reserve(env_index, agent_id)
+        return {name: array[env_index, column] for name, array in self._arrays.items()}
 
     def write(self, env_index: np.ndarray, agent_id: np.ndarray, states: ArrayDict) -> None:
         """Keep the states (n, S) after these rows."""
-        for name, array in self._arrays.items():
-            array[env_index, agent_id] = states[name]
+        if len(env_index):
+            column = self._reserve(env_index, agent_id)
+            for name, array in self._arrays.items():
+                array[env_index, column] = states[name]
 
     def clear(self, env_index: np.ndarray) -> None:
         """Episodes begin in these environments."""
+        self._columns.forget(env_index)
         for array in self._arrays.values():
             array[env_index[env_index < len(array)]] = 0.0
 
     def state_dict(self) -> ArrayDict:
-        """Copies of all states, (E, A, S) each."""
-        return {name: array.copy() for name, array in self._arrays.items()}
+        """Copies of all states, (E, A, S) each, and whose columns A are where that is not their agents' number."""
+        states = {name: array.copy() for name, array in self._arrays.items()}
+        columns = self._columns.to_array()
+        return {**states, _COLUMNS: columns} if len(columns) else states
 
     def load_state_dict(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Restore what `state_dict` returned."""
+        self._columns = ActorColumns.from_array(np.asarray(arrays[_COLUMNS])) if _COLUMNS in arrays else ActorColumns()
         self._arrays = {name: np.array(arrays[name], np.float32) for name in self._shapes}
 
-    def _reserve(self, n_envs: int, n_agents: int) -> None:
+    def _reserve(self, env_index: np.ndarray, agent_id: np.ndarray) -> np.ndarray:
+        """Make room for these actors; returns their columns (n,)."""
+        column = self._columns.of(env_index, agent_id)
+        n_envs, n_columns = int(env_index.max()) + 1, int(column.max()) + 1
         for name, array in self._arrays.items():
-            if array.shape[0] < n_envs or array.shape[1] < n_agents:
-                size = (max(n_envs, array.shape[0]), max(n_agents, array.shape[1]))
+            if array.shape[0] < n_envs or array.shape[1] < n_columns:
+                size = (max(n_envs, array.shape[0]), max(n_columns, array.shape[1]))
                 larger = np.zeros((*size, *self._shapes[name]), np.float32)
                 larger[: array.shape[0], : array.shape[1]] = array
                 self._arrays[name] = larger
+        return column
