@@ -73,11 +73,12 @@ def run(line, folder, *more):
 def test_the_page_trains_plays_the_model_and_sends_what_is_missing(served, tmp_path):
     import mlflow
 
-    (train, play, resume, other) = (block.splitlines() for block in COMMANDS)
-    assert train[0] == "$ mlflow server &"
+    (begin, play, resume, other) = (block.splitlines() for block in COMMANDS)
+    assert begin[1] == "$ mlflow server &"
     assert "http://127.0.0.1:5000" in EXPERIMENT
     (tmp_path / "pole.toml").write_text(EXPERIMENT.replace("http://127.0.0.1:5000", served))
-    run(train[1], tmp_path, "--set", "trainer.n_epochs=2", *SHORT)
+    run(begin[0], tmp_path)
+    run(begin[2], tmp_path, "--set", "trainer.n_epochs=2", *SHORT)
 
     client = mlflow.MlflowClient(tracking_uri=served)
     experiments = [own.experiment_id for own in client.search_experiments()]

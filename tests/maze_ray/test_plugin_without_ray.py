@@ -1,7 +1,8 @@
-"""What works where Ray is not installed, and imports none of it where it is: commands, checks, descriptions."""
+"""What imports nothing of Ray: commands, checks, descriptions. Without Ray a check says that it is missing."""
 
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -34,5 +35,10 @@ def test_commands_import_no_ray(kernel, command, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", CODE, *command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
+    if command[0] == "check" and find_spec("ray") is None:
+        assert done.returncode == 2
+        assert "the worker pool 'ray' needs Ray, which is not installed" in done.stderr
+        assert "cluster.toml:4:1" in done.stderr
+        return
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ray" in done.stdout or command[0] == "check"

@@ -61,6 +61,19 @@ def test_wrong_keys_are_refused_where_they_stand(tmp_path, kernel, line, what, c
         assert shown == caret
 
 
+def test_a_check_refuses_wrong_keys_and_starts_no_ray(maze, tmp_path):
+    import ray
+
+    running = ray.is_initialized()
+    (tmp_path / "keys.toml").write_text(EXPERIMENT.format(line="gama = 0.5"))
+    refused = maze("check", "keys.toml")
+    assert refused.exit_code == 2
+    assert "trainer.config.gama is not a key of RLlib's PPO" in refused.output
+    assert "keys.toml:12:1" in refused.output
+    assert maze("check", "keys.toml", "--set", 'trainer.config={"lr"=1e-3}').exit_code == 0
+    assert ray.is_initialized() == running
+
+
 def test_an_override_is_shown_as_it_was_written(tmp_path, kernel):
     path = tmp_path / "keys.toml"
     path.write_text(EXPERIMENT.format(line=""))

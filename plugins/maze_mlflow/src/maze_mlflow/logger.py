@@ -16,10 +16,9 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from maze_kernel.contracts.logger import LoggerContext, Outcome
-from maze_kernel.errors import RequestError
 from maze_mlflow.options import MlflowOptions
 from maze_runtime.run.tracked_run import EPOCH_TAG, RunFacts, TrackedEpoch
-from maze_runtime.run.tracking import Opened, Tracking, require_package
+from maze_runtime.run.tracking import Opened, Tracking
 
 RUN_TAG = "maze.run"
 """Tag of the run's id in `tracker.json`, by which a resumed run finds it."""
@@ -37,15 +36,8 @@ class MlflowLogger(Tracking):
     """One run on the server, which a resumed run continues."""
 
     def __init__(self, context: LoggerContext, options: MlflowOptions) -> None:
-        require_package("mlflow", "mlflow", "mlflow-skinny")
-        uri = options.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI", "")
-        if not uri:
-            raise RequestError(
-                "the logger 'mlflow' has no server",
-                expected="an address as tracking_uri, or in MLFLOW_TRACKING_URI",
-                option="tracking_uri",
-                help="start one with: mlflow server",
-            )
+        options.check_ready()
+        uri = options.server
         experiment = options.experiment or context.name
         super().__init__(
             context,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import attrs
 
+from maze_kernel.errors import RequestError
 from maze_kernel.validators import above
 
 
@@ -23,3 +26,25 @@ class MlflowOptions:
     """Whether the best model becomes an artifact at the end."""
     timeout_seconds: float = attrs.field(default=60.0, validator=above(0))
     """Longest time for one call; then the logger is left out of the run."""
+
+    @property
+    def server(self) -> str:
+        """Address of the server; empty where there is none."""
+        return self.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI", "")
+
+    def check_ready(self) -> None:
+        """Refuse to be used without MLflow or its server's address.
+
+        Raises:
+            RequestError: names what is missing.
+        """
+        from maze_runtime.run.tracking import require_package
+
+        require_package("mlflow", "mlflow", "mlflow-skinny")
+        if not self.server:
+            raise RequestError(
+                "the logger 'mlflow' has no server",
+                expected="an address as tracking_uri, or in MLFLOW_TRACKING_URI",
+                option="tracking_uri",
+                help="start one with: mlflow server",
+            )

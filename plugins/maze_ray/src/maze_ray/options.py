@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Literal
 
 import attrs
 
+from maze_kernel.errors import PluginError
 from maze_kernel.validators import above, at_least, one_of, optional
 
 
@@ -41,3 +43,15 @@ class RayOptions:
     """Time a worker has to close before it is killed."""
     torch_threads: int = attrs.field(default=1, validator=at_least(1))
     """Threads of numerical libraries in each worker."""
+
+    def check_ready(self) -> None:
+        """Refuse to be used without Ray, which is not imported here.
+
+        Raises:
+            PluginError: it is not installed.
+        """
+        if find_spec("ray") is None:
+            raise PluginError(
+                "the worker pool 'ray' needs Ray, which is not installed",
+                help="pip install ray, or choose another pool in [workers]",
+            )

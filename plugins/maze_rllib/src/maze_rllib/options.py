@@ -32,3 +32,18 @@ class RLlibOptions:
     def critic(self) -> str:
         """The critic that the algorithm asks of the model, in the words of `TrainerComponent.critic`."""
         return "state-action" if self.algorithm == "SAC" else "state-value"
+
+    def check_ready(self) -> None:
+        """Refuse what RLlib would refuse of `config`, without starting Ray.
+
+        Raises:
+            PluginError: Ray is missing.
+            RequestError: an unknown key, a value of a wrong type, or one that RLlib refuses.
+        """
+        from maze_rllib.session import quiet_ray, require_ray
+
+        require_ray()
+        quiet_ray()
+        from maze_rllib.configuration import configured
+
+        configured(self.algorithm, self.config)

@@ -11,7 +11,6 @@ import torch
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_rllib.options import RLlibOptions
-from maze_rllib.session import quiet_ray, require_ray
 from maze_runtime.models.device import resolve_device
 from maze_runtime.training.counters import Counters
 
@@ -28,8 +27,7 @@ class RLlibTrainer:
     """
 
     def __init__(self, context: TrainerContext, options: RLlibOptions) -> None:
-        require_ray()
-        quiet_ray()
+        options.check_ready()
         from maze_rllib.algorithms import make_plan
 
         self.options = options

@@ -11,7 +11,7 @@ from typing import Any
 
 from maze_kernel.contracts.logger import LoggerContext, Outcome
 from maze_runtime.run.tracked_run import EPOCH_TAG, RunFacts, TrackedEpoch
-from maze_runtime.run.tracking import Opened, Tracking, require_package
+from maze_runtime.run.tracking import Opened, Tracking
 from maze_trackio.options import TrackioOptions
 
 
@@ -19,7 +19,7 @@ class TrackioLogger(Tracking):
     """One run in the database, which a resumed run continues."""
 
     def __init__(self, context: LoggerContext, options: TrackioOptions) -> None:
-        require_package("trackio", "trackio", "trackio")
+        options.check_ready()
         project = options.project or context.name
         super().__init__(
             context,

@@ -50,3 +50,13 @@ class MinariOptions:
 
     id: str
     """Name of a dataset in the local Minari folder, such as "D4RL/door/human-v2", or the folder of one. Nothing is downloaded."""  # noqa: E501
+
+    def check_ready(self) -> None:
+        """Refuse to be used without Minari.
+
+        Raises:
+            RequestError: names the package that is missing.
+        """
+        from maze_trajectories.minari_source import require_minari
+
+        require_minari()

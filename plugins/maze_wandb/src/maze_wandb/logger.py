@@ -19,7 +19,7 @@ from typing import Any
 
 from maze_kernel.contracts.logger import LoggerContext, Outcome
 from maze_runtime.run.tracked_run import EPOCH_TAG, RunFacts, TrackedEpoch
-from maze_runtime.run.tracking import Opened, Tracking, require_package
+from maze_runtime.run.tracking import Opened, Tracking
 from maze_wandb.options import WandbOptions
 
 AXIS = "env_steps"
@@ -32,7 +32,7 @@ class WandbLogger(Tracking):
     """One run, which a resumed run continues."""
 
     def __init__(self, context: LoggerContext, options: WandbOptions) -> None:
-        require_package("wandb", "wandb", "wandb")
+        options.check_ready()
         project = options.project or context.name
         owned = f"{options.entity}/{project}" if options.entity else project
         super().__init__(

@@ -29,3 +29,13 @@ class WandbOptions:
     """Whether the best model becomes an artifact at the end."""
     timeout_seconds: float = attrs.field(default=60.0, validator=above(0))
     """Longest time for one call, and for the upload at the end; then the logger is left out of the run."""
+
+    def check_ready(self) -> None:
+        """Refuse to be used without the package wandb.
+
+        Raises:
+            PluginError: it is not installed.
+        """
+        from maze_runtime.run.tracking import require_package
+
+        require_package("wandb", "wandb", "wandb")

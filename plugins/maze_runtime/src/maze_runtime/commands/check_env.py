@@ -10,7 +10,7 @@ import typer
 from maze_kernel.cli.experiments import Overrides, Source, show_valid
 from maze_kernel.errors import MazeError
 from maze_runtime.commands.sources import experiment_of
-from maze_runtime.run.trainer_needs import refuse_mode
+from maze_runtime.run.before_training import check_before_training
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -25,7 +25,7 @@ def check_env(
 ) -> None:
     """Build the environments of an experiment, those of its evaluators too, with their wrappers, and play at random."""
     loaded = experiment_of(file, tuple(overrides or ()), needs_trainer=True)
-    refuse_mode(loaded.experiment, loaded.kernel.catalog)
+    check_before_training(loaded.experiment, loaded.kernel.catalog)
     show_valid(file, loaded.experiment)
     if steps is not None:
         _play(file, loaded, steps, seed)

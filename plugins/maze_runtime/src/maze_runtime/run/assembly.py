@@ -26,7 +26,7 @@ from maze_runtime.run.fan_out import writing
 from maze_runtime.run.placing import placed
 from maze_runtime.run.pools import make_pool, with_count
 from maze_runtime.run.seeding import SeedTree
-from maze_runtime.run.trainer_needs import is_by_default, refuse_mode, refuse_state, said_of
+from maze_runtime.run.trainer_needs import is_by_default, refuse_state, said_of
 from maze_runtime.run.training_batches import TrainingBatches
 from maze_runtime.run.wrapper_lists import (
     load_transforms,
@@ -232,10 +232,6 @@ class Assembly:
         model: ActorCritic = self._built_at_its_options(selection, context)
         refuse_state(model, self.experiment.trainer, self.kernel.catalog)
         return model
-
-    def check_mode(self) -> None:
-        """See `refuse_mode`."""
-        refuse_mode(self.experiment, self.kernel.catalog)
 
     def make_policy(self, model: ActorCritic, seed: int) -> Policy:
         """The model's policy, inside the trainer's `policy_wrapper` if it has one."""

@@ -18,6 +18,7 @@ import numpy as np
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.errors import FormatError, MazeError, RequestError
 from maze_kernel.shown_command import shown_command
+from maze_runtime.run.before_training import check_before_training
 from maze_runtime.run.directory import encode_json_lenient, new_path
 from maze_runtime.run.pools import KnowsRoom, make_pool, with_count
 from maze_runtime.run.storage import Storage, replace_json
@@ -127,9 +128,11 @@ def train_series(
         on_path: called with the folder before the first run begins.
 
     Raises:
-        RequestError: the folder is in use, or the pool cannot train runs or has no room for them and their workers.
+        RequestError: the folder is in use, a component cannot be built on this machine, or the pool cannot train runs
+            or has no room for them and their workers.
         WorkerError: workers could not be started.
     """
+    check_before_training(loaded.experiment, loaded.kernel.catalog)
     selection = _pool(loaded, options.n_parallel, len(seeds))
     if selection is None:
         refuse_beside_training()

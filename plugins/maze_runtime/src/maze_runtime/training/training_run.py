@@ -18,6 +18,7 @@ from maze_kernel.selection import read_option
 from maze_runtime.env.tracebacks import see_alone, traceback_of
 from maze_runtime.models.graph_building import named_graphs
 from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.before_training import check_before_training
 from maze_runtime.run.directory import note_metric, note_resumption
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.log_notes import LogNotes
@@ -103,9 +104,9 @@ class TrainingRun:
         callbacks: Sequence[Any] = (),
         on_run_dir: Callable[[Path], None] = lambda _path: None,
     ) -> None:
+        check_before_training(loaded.experiment, kernel.catalog)
         self._assembly = Assembly(loaded, kernel)
         _check_place(self._assembly, run_dir or resume or Path("runs"))
-        self._assembly.check_mode()
         self._stack = ExitStack()
         directory = run_directory(self._assembly, run_dir, resume, overwrite)
         self._stack.callback(directory.lock.release)
