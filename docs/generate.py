@@ -3,8 +3,8 @@
 The command line (docs/reference/cli.md), every option of every component (docs/reference/options.md), the hooks
 (docs/reference/hooks.md), the versions that work together (docs/reference/versions.md), the frame of the Python API
 (docs/api/), the plugin table of the README, the drawing of the parts (docs/figures/parts.svg), the JSON Schemas beside
-the examples, the code that the tutorial shows, which is that of the files it names, and the tables of options on the
-pages of the algorithms.
+the examples, the kernel's table of what brings which component, the code that the tutorial shows, which is that of the
+files it names, and the tables of options on the pages of the algorithms.
 """
 
 from __future__ import annotations
@@ -261,6 +261,22 @@ def filled_pages(kernel) -> dict[Path, str]:
     }
 
 
+def first_party(kernel) -> dict[str, dict[str, str]]:
+    """Kind to component, "" for the default one, to the distribution that brings it."""
+    found: dict[str, dict[str, str]] = {}
+    for entry in kernel.catalog.entries():
+        names = found.setdefault(entry.component.kind, {})
+        names[entry.component.name] = entry.plugin.distribution
+        if entry.component.kind != "logger" and is_default(entry.component):
+            names[""] = entry.plugin.distribution
+    return found
+
+
+def is_default(component) -> bool:
+    """Whether it is used where nothing is selected."""
+    return bool(getattr(component, "default", False) or getattr(component, "default_for", ()))
+
+
 def generated() -> dict[Path, str]:
     """Every generated file and its content."""
     from maze_kernel.config import schema
@@ -279,6 +295,7 @@ def generated() -> dict[Path, str]:
         ROOT / "docs/figures/parts.svg": parts_drawing(),
         ROOT / "examples/maze.schema.json": f"{json.dumps(schema(kernel), indent=2, sort_keys=True)}\n",
         ROOT / "examples/sweeps/sweep.schema.json": f"{json.dumps(sweep_schema(kernel), indent=2, sort_keys=True)}\n",
+        ROOT / "maze_kernel/src/maze_kernel/first_party.json": f"{json.dumps(first_party(kernel), indent=2)}\n",
         readme: with_plugin_table(readme.read_text(encoding="utf-8"), plugin_table(kernel)),
         **api_pages(),
         **filled_pages(kernel),

@@ -32,6 +32,7 @@ def pages():
         "docs/figures/parts.svg",
         "README.md",
         "examples/maze.schema.json",
+        "maze_kernel/src/maze_kernel/first_party.json",
     ],
 )
 def test_generated_files_are_up_to_date(pages, name):

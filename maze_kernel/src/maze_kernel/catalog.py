@@ -12,6 +12,7 @@ import attrs
 
 from maze_kernel.components import COMPONENT_TYPES, Component, fold, load_attribute
 from maze_kernel.errors import ComponentError, Location, MazeError, PluginError
+from maze_kernel.first_party import brought_by
 from maze_kernel.plugin_files import show_target
 from maze_kernel.selection import Selection
 
@@ -153,7 +154,8 @@ class Catalog:
         wanted = f"default {_WORDS.get(kind, kind)}" + (f" for {space} actions" if space else "")
         if not found:
             raise PluginError(
-                f"no plugin provides a {wanted}", help=self._unavailable() or f"install a plugin with a {wanted}"
+                f"no plugin provides a {wanted}",
+                help=self._advice(brought_by(kind)) or f"install a plugin with a {wanted}",
             )
         if len(found) > 1:
             raise PluginError(
@@ -164,34 +166,35 @@ class Catalog:
         return found[0]
 
     def _missing(self, kind: str, use: str, location: Location | None) -> PluginError:
-        prefix = use.rpartition(":")[0]
-        owners = [plugin for plugin in self.plugins if prefix and is_called(plugin, prefix)]
+        prefix, ours = use.rpartition(":")[0], brought_by(kind, use)
+        owners = [plugin for plugin in self.plugins if is_called(plugin, prefix or ours)]
         for plugin in owners:
             if plugin.status != "active":
                 take_out = f"take {plugin.name!r} out of `[plugins] disable`"
                 return PluginError(
-                    f"{kind} {use!r} is not available: {_excuse(plugin)}",
+                    f"{_WORDS.get(kind, kind)} {use!r} is not available: {_excuse(plugin)}",
                     location=location,
                     owner=str(plugin),
                     help=take_out if plugin.status == "disabled" else f"repair {plugin}, or select another component",
                 )
         names = [entry.qualified_name if prefix else entry.component.name for entry in self.entries(kind)]
-        near = nearest(use, names)
+        near = () if ours and not owners else nearest(use, names)
         elsewhere = [entry.component.kind for entry in self._entries if entry.component.name == use]
-        hint = self._unavailable() or (f"{use!r} is a {elsewhere[0]}, not a {kind}" if elsewhere else "")
-        what = f"no {_WORDS.get(kind, kind)} is called {use!r}"
-        if prefix and not owners:
-            what += f": no plugin {prefix!r} is installed"
+        hint = self._advice(ours) or (f"{use!r} is a {elsewhere[0]}, not a {kind}" if elsewhere else "")
+        offered = ", ".join(sorted(set(names))) or "none: no plugin offers one"
+        absent = f": no plugin {prefix!r} is installed" if prefix and not owners else ""
         return PluginError(
-            what,
+            f"no {_WORDS.get(kind, kind)} is called {use!r}{absent}",
             location=location,
-            expected=None if near else f"one of {', '.join(sorted(set(names))) or 'none: no plugin offers one'}",
+            expected=None if near or ours else f"one of {offered}",
             nearest=near,
             help=hint or f"run `maze list-{'presets' if kind == 'preset' else 'plugins'}` to see what is installed",
         )
 
-    def _unavailable(self) -> str:
-        """Which plugins could have given what is missing, as far as anyone can tell."""
+    def _advice(self, ours: str) -> str:
+        """How to get what is missing, which a distribution of Maze brings, or ""; else who could have given it."""
+        if ours and not any(is_called(plugin, ours) for plugin in self.plugins):
+            return f"it comes with {ours}: pip install {ours}"
         excuses = [_excuse(plugin) for plugin in self.plugins if plugin.status == "failed"]
         disabled = [plugin.name for plugin in self.plugins if plugin.status == "disabled"]
         return "; ".join([*excuses, *([f"disabled: {', '.join(disabled)}"] if disabled else [])])

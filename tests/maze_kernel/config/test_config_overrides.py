@@ -91,7 +91,8 @@ WRONG = {
     "trainer.lrr=1": ('trainer.lrr is not an option of trainer "toy"', 7, "maze describe trainer toy"),
     "trainer.n_epochs=1.5": ("trainer.n_epochs has the wrong type", 24, "maze describe trainer toy"),
     'trainer.lr={start="a"}': ("trainer.lr.start has the wrong type", 18, "maze describe trainer toy"),
-    'trainer.use="ppo"': ("no trainer is called 'ppo'", 19, "list-plugins"),
+    'trainer.use="own"': ("no trainer is called 'own'", 19, "list-plugins"),
+    'trainer.use="ppo"': ("no trainer is called 'ppo'", 19, "pip install maze-ppo"),
     'name="../x"': ("name: the name becomes a folder", 12, "Names the folder"),
 }
 

@@ -5,6 +5,7 @@ import types
 import attrs
 import pytest
 
+from maze_kernel.catalog import Catalog, PluginRecord
 from maze_kernel.components import DistributionComponent, LoggerComponent, ModelComponent, WrapperComponent
 from maze_kernel.errors import ComponentError, PluginError, RequestError
 from maze_kernel.hookspecs import hookimpl
@@ -66,9 +67,55 @@ def test_a_misspelt_name_gets_the_nearest_ones():
     assert "'time-limit' is a wrapper, not a trainer" in error.value.help
 
 
+@pytest.mark.parametrize(
+    ("kind", "use", "word", "distribution"),
+    [
+        ("block", "lstm", "block", "maze-blocks-recurrent"),
+        ("trainer", "maze_ppo:a2c", "trainer", "maze-ppo"),
+        ("workers", "subprocess", "worker pool", "maze-processes"),
+        ("searcher", "optuna", "searcher", "maze-optuna"),
+        ("command", "train", "command", "maze-runtime"),
+    ],
+)
+def test_what_a_distribution_of_maze_brings_names_it(kind, use, word, distribution):
+    with pytest.raises(PluginError) as error:
+        Kernel.of(plugin("one", maze_wrappers=[wrapper("lstm")])).catalog.find(kind, use)
+    assert error.value.what.startswith(f"no {word} is called {use!r}")
+    assert error.value.help == f"it comes with {distribution}: pip install {distribution}"
+    with pytest.raises(PluginError) as error:
+        Catalog([record(distribution, "disabled")]).find(kind, use)
+    assert error.value.help == f"take {distribution!r} out of `[plugins] disable`"
+    with pytest.raises(PluginError) as error:
+        Catalog([record(distribution, "failed")]).find(kind, use)
+    assert "no module x" in error.value.what
+    with pytest.raises(PluginError) as error:
+        Catalog([record(distribution, "active")]).find(kind, use)  # of another version, say
+    assert "pip install" not in error.value.help
+
+
+def record(distribution, status):
+    return PluginRecord(name=distribution, distribution=distribution, version="1", status=status, cause="no module x")
+
+
+def test_what_others_call_alike_is_not_said_to_come_with_maze():
+    for use in ("acme:ppo", "own-name"):
+        with pytest.raises(PluginError) as error:
+            Kernel.of().catalog.find("trainer", use)
+        assert "pip install" not in error.value.help
+
+
+@pytest.mark.parametrize(
+    ("kind", "distribution"), [("model", "maze-perception"), ("trainer", "maze-ppo"), ("workers", "maze-processes")]
+)
+def test_a_default_that_is_missing_names_the_distribution_of_it(kind, distribution):
+    with pytest.raises(PluginError, match="no plugin provides a default") as error:
+        Kernel.of().catalog.default(kind)
+    assert error.value.help == f"it comes with {distribution}: pip install {distribution}"
+
+
 def test_an_empty_kernel_explains_itself():
     with pytest.raises(PluginError, match="none: no plugin offers one"):
-        Kernel.of().catalog.find("env", "gym")
+        Kernel.of().catalog.find("env", "own-env")
 
 
 def test_defaults():

@@ -13,21 +13,10 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from maze_kernel import __version__
-from maze_kernel.catalog import Catalog, CatalogEntry
+from maze_kernel.catalog import Catalog
 from maze_kernel.cli.guard import guarded, print_error
-from maze_kernel.errors import MazeError, PluginError
+from maze_kernel.errors import MazeError
 from maze_kernel.loader import Kernel
-
-COMMANDS_OF = {
-    "maze-runtime": "train check-env rollout show new list-presets",
-    "maze-drawing": "networks",
-    "maze-reports": "list-runs compare report",
-    "maze-sweeps": "sweep",
-    "maze-deployment": "export",
-    "maze-viewing": "view",
-    "maze-trajectories": "to-minari from-minari",
-}
-"""The distributions to install for commands that are missing; of those that the documentation speaks of."""
 
 
 class CommandGroup(TyperGroup):
@@ -92,26 +81,11 @@ def command_of(catalog: Catalog, name: str) -> Any:
     Raises:
         PluginError: there is none of this name, or it cannot be imported.
     """
-    entry = find_command(catalog, name)
+    entry = catalog.find("command", name)
     function = catalog.load(entry)
     single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     single.command(entry.component.name)(guarded(function, name=entry.component.name))
     return get_command(single)
-
-
-def find_command(catalog: Catalog, name: str) -> CatalogEntry:
-    """The component of a command.
-
-    Raises:
-        PluginError: there is none of this name; it says what to install where that is known.
-    """
-    try:
-        return catalog.find("command", name)
-    except PluginError as error:
-        known = () if catalog.named(name, "command") else COMMANDS_OF.items()
-        for distribution in (one for one, commands in known if name in commands.split()):
-            error.nearest, error.help = (), f"it comes with {distribution}: pip install {distribution}"
-        raise
 
 
 def _print_version(wanted: bool) -> None:

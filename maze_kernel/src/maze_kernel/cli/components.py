@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 import typer
 
-from maze_kernel.cli.app import find_command
 from maze_kernel.cli.tables import print_table
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def describe(
     sys.path += dict.fromkeys(map(str, folders))  # last, so that they hide nothing
     kernel = Kernel.installed(load=load or ())
     if kind == "model" and name is not None and (name.endswith(".toml") or Path(name).is_file()):
-        show_networks = kernel.catalog.load(find_command(kernel.catalog, "networks"))
+        show_networks = kernel.catalog.load(kernel.catalog.find("command", "networks"))
         show_networks(Path(name), as_json=as_json)
         return
     if kind == "preset" and name is not None:

@@ -38,7 +38,6 @@ def check(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the first episode, with --steps.")] = 0,
 ) -> None:
     """Check an experiment file and show every problem; with --steps also its environment."""
-    from maze_kernel.cli.app import find_command
     from maze_kernel.loader import Kernel
 
     catalog = Kernel.installed(report=False).catalog
@@ -46,7 +45,7 @@ def check(
     if is_file and steps is None and "check-env" not in [one.component.name for one in catalog.entries("command")]:
         show_valid(file, read_experiment(file, tuple(overrides or ())).experiment)  # the kernel alone
     else:
-        catalog.load(find_command(catalog, "check-env"))(file, overrides, steps, seed)
+        catalog.load(catalog.find("command", "check-env"))(file, overrides, steps, seed)
 
 
 def show_valid(source: Path, experiment: Experiment) -> None:

@@ -14,14 +14,6 @@ from maze_kernel.errors import PluginError
 from maze_perception.blocks.image import ImageFeatures
 from maze_perception.graph import GraphBuilder
 
-FAMILIES = {
-    "gru-last-step": "maze-blocks-recurrent",
-    "point-net": "maze-blocks-pointnet",
-    "message-passing": "maze-blocks-graph",
-    "masked-global-pooling": "maze-perception",
-}
-"""Blocks of the default stacks to the distribution that offers them."""
-
 NODES, LINKS, EDGES, NODE_MASK = "nodes", "edge_links", "edges", "node_mask"
 
 
@@ -147,10 +139,9 @@ def _add(graph: GraphBuilder, catalog: Any, name: str, table: dict[str, Any], in
 
 
 def _missing(use: str, inputs: list[str], error: PluginError) -> PluginError:
-    distribution = FAMILIES[use]
     return PluginError(
         f"the default model reads the observation {inputs[0]!r} with the block {use!r}, which is not installed",
         received=error.what,
         owner="maze-perception",
-        help=f"pip install {distribution}, or write a [model] table with other blocks",
+        help=f"{error.help}, or write a [model] table with other blocks",
     )

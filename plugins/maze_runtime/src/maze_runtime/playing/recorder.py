@@ -14,7 +14,7 @@ import attrs
 
 from maze_kernel.catalog import build
 from maze_kernel.config.load import select
-from maze_kernel.errors import ComponentError, PluginError, RequestError
+from maze_kernel.errors import ComponentError, RequestError
 from maze_runtime.env.simulation import Recording, RecordsEpisodes
 from maze_runtime.run.directory import encode_json_lenient
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from maze_kernel.contracts.env import StructuredEnv
     from maze_kernel.loader import Kernel
     from maze_kernel.selection import Selection
-
-BROUGHT_BY = "maze-trajectories"
-"""The distribution that brings what records, reads and replays episodes."""
 
 
 @attrs.frozen
@@ -80,21 +77,17 @@ def make_recorder(
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RequestError(f"the folder to record into, {folder}, exists and is not empty", help="name another one")
-    wrapper = select_brought(kernel, "wrapper", {"use": "trajectory-recording"})
+    wrapper = select_installed(kernel, "wrapper", {"use": "trajectory-recording"})
     experiment = json.loads(encode_json_lenient(loaded.resolved))
     numbers = {seed: number for number, seed in enumerate(seeds)}
     return Recorder(wrapper, Recording(folder=folder, experiment=experiment, policy=policy, numbers=numbers))
 
 
-def select_brought(kernel: Kernel, kind: str, table: dict[str, str]) -> Selection:
-    """A component that `BROUGHT_BY` brings.
+def select_installed(kernel: Kernel, kind: str, table: dict[str, str]) -> Selection:
+    """A component that no experiment names.
 
     Raises:
-        PluginError: it is not installed.
+        PluginError: it is not installed; names what brings it.
     """
-    try:
-        kernel.catalog.find(kind, table["use"])
-    except PluginError as error:
-        error.help = f"pip install {BROUGHT_BY} brings it; maze list-plugins shows what did not load"
-        raise
+    kernel.catalog.find(kind, table["use"])
     return select(kernel, kind, table)

@@ -19,7 +19,7 @@ from maze_kernel.validators import at_least, optional
 from maze_runtime.datasets.contract import DatasetContext
 from maze_runtime.events.log_files import write_event_files
 from maze_runtime.playing import players as playing
-from maze_runtime.playing.recorder import make_recorder, select_brought
+from maze_runtime.playing.recorder import make_recorder, select_installed
 from maze_runtime.rollout.runner import EpisodePlayer, play_episodes, summarize, summarize_events, summarize_seconds
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.evaluators import EvaluationSide, experiment_of
@@ -254,7 +254,7 @@ def replay(
 
 def _recorded_infos(loaded: LoadedExperiment, kernel: Kernel, recording: Path) -> Sequence[EpisodeInfo]:
     """Identifiers and sums of recorded episodes."""
-    selection = select_brought(kernel, "dataset", {"use": "trajectories", "path": str(recording)})
+    selection = select_installed(kernel, "dataset", {"use": "trajectories", "path": str(recording)})
     make_env = Assembly(loaded, kernel).env_factory(training=False, writes_files=False)
     with closing(kernel.catalog.build(selection, DatasetContext(make_env=make_env))) as source:
         infos: Sequence[EpisodeInfo] = source.infos()

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from maze_kernel.catalog import Catalog
     from maze_kernel.contracts.workers import WorkerPool
 
-BROUGHT_BY = "maze-processes"
-"""The distribution of the pool that is used where none is selected."""
-
 
 @runtime_checkable
 class KnowsLastingPlaces(Protocol):
@@ -74,6 +71,5 @@ def _default(catalog: Catalog) -> str:
     try:
         return catalog.default("workers").component.name
     except PluginError as error:
-        if not any(plugin.distribution == BROUGHT_BY for plugin in catalog.plugins):
-            error.help = f"pip install {BROUGHT_BY} brings one; or name a pool in the experiment's [workers] table"
+        error.help = f"{error.help}, or name a pool in the experiment's [workers] table"
         raise
