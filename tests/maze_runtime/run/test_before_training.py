@@ -93,6 +93,19 @@ def test_a_component_that_fails_to_say_so_is_blamed(levelled):
     assert "own_parts.py" in failed.output
 
 
+@pytest.mark.parametrize("command", ["check", "train"])
+def test_a_default_model_that_is_missing_is_found_before_a_run(maze, command):
+    without = '[plugins]\ndisable = ["maze-perception"]\n'
+    Path("small.toml").write_text(EXPERIMENT.partition("[[loggers]]")[0] + without)
+    refused = maze(command, "small.toml")
+    assert refused.exit_code == 2
+    assert "error: no plugin provides a default model" in refused.output
+    assert "small.toml:3:2" in refused.output
+    assert "disabled: maze-perception" in refused.output
+    assert not Path("runs").exists()
+    assert "run directory" not in refused.output
+
+
 @pytest.mark.parametrize("logger", ["mlflow", "wandb", "trackio"])
 def test_a_tracker_without_its_package_is_refused_by_a_check(maze, kernel, monkeypatch, logger):
     if not any(entry.component.name == logger for entry in kernel.catalog.entries("logger")):

@@ -39,9 +39,13 @@ def check_before_training(experiment: Experiment, catalog: Catalog) -> None:
     Raises:
         ExperimentError: every problem that components have with their options, shown there.
         RequestError: the trainer does not take the vector mode.
+        PluginError: the experiment selects no model, and no installed one is the default.
         ComponentError: a component failed to say whether it can be built.
     """
     refuse_mode(experiment, catalog)
+    if experiment.model is None:
+        with placed(experiment.trainer):  # every trainer asks for one
+            catalog.default("model")
     problems = [problem for selection in selections_in(experiment) if (problem := _problem_of(selection)) is not None]
     if problems:
         raise ExperimentError(problems)
