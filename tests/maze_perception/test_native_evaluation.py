@@ -22,7 +22,7 @@ from maze_runtime.native.choices import ChoiceSampler
 from maze_runtime.native.dense import DenseStack, products_library
 from maze_runtime.rollout.buffer import RolloutBuffer
 
-FlatEstimator = pytest.importorskip("maze_ppo.batch").FlatEstimator
+FlatEstimator = pytest.importorskip("maze_ppo.flat_estimator").FlatEstimator
 
 OBSERVATION = {
     "vector": spaces.Box(-1.0, 1.0, (4,)),

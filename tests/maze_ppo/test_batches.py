@@ -5,7 +5,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_ppo.batch import FlatEstimator, next_values
+from maze_ppo.flat_estimator import FlatEstimator, next_values
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.models.observation_encoding import ObservationEncoder
 from maze_runtime.rollout.buffer import RolloutBuffer
@@ -98,7 +98,7 @@ def test_large_observations_and_many_of_them_are_valued_part_by_part(monkeypatch
     whole, sizes = estimate(buffer, model), []
     evaluate = model.logits_and_value
     model.logits_and_value = lambda key, rows: sizes.append(len(rows["observation"])) or evaluate(key, rows)
-    monkeypatch.setattr(f"maze_ppo.batch._{limit}_AT_ONCE", most)
+    monkeypatch.setattr(f"maze_ppo.flat_estimator._{limit}_AT_ONCE", most)
     parts = estimate(buffer, model)
     assert max(sizes) == rows
     assert sum(sizes) == 15
@@ -108,7 +108,7 @@ def test_large_observations_and_many_of_them_are_valued_part_by_part(monkeypatch
 
 @pytest.mark.parametrize("numbers", [7, 1000])
 def test_values_and_advantages_are_the_same_where_nobody_needs_log_probabilities(monkeypatch, buffer, model, numbers):
-    monkeypatch.setattr("maze_ppo.batch._NUMBERS_AT_ONCE", numbers)
+    monkeypatch.setattr("maze_ppo.flat_estimator._NUMBERS_AT_ONCE", numbers)
     buffer.void[2, 0] = True
     expected, result = estimate(buffer, model), estimate(buffer, model, needs_log_prob=False)
     assert result.log_prob is None
@@ -159,7 +159,7 @@ def test_few_void_decisions_leave_the_last_minibatch_its_size(buffer, model, siz
 
 
 def test_large_minibatches_are_not_filled_up(monkeypatch, buffer, model):
-    monkeypatch.setattr("maze_ppo.batch.MOST_FILLED_ROWS", 4)
+    monkeypatch.setattr("maze_ppo.flat_batch.MOST_FILLED_ROWS", 4)
     buffer.void[2, 0] = True
     parts = list(estimate(buffer, model).minibatches(5, np.random.default_rng(0)))
     assert [part.n_rows() for part in parts] == [5, 5, 4]

@@ -7,7 +7,7 @@ import torch
 from gymnasium import spaces
 
 from maze_kernel.config import experiment_from_mapping
-from maze_ppo.batch import FlatEstimator
+from maze_ppo.flat_estimator import FlatEstimator
 from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.run.assembly import Assembly
 

@@ -14,7 +14,7 @@ from structured_walk import Walk
 
 from maze_distributions.categorical import Categorical
 from maze_ppo.a2c import A2C
-from maze_ppo.batch import FlatBatch
+from maze_ppo.flat_batch import FlatBatch
 from maze_ppo.losses import normalize_advantages
 from maze_ppo.options import A2COptions, PPOOptions
 from maze_ppo.ppo import PPO

@@ -9,7 +9,8 @@ import torch
 
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.model import ActorCritic
-from maze_ppo.batch import FlatEstimator, RolloutBatch
+from maze_ppo.batch import RolloutBatch
+from maze_ppo.flat_estimator import FlatEstimator
 from maze_ppo.options import OnPolicyOptions
 from maze_ppo.sequences import SequenceEstimator
 from maze_ppo.structured_estimator import StructuredEstimator

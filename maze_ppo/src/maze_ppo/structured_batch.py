@@ -15,7 +15,8 @@ from torch import Tensor
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActionDistribution
-from maze_ppo.batch import Evaluation, FlatBatch
+from maze_ppo.batch import Evaluation
+from maze_ppo.flat_batch import FlatBatch
 from maze_runtime.rollout.decision_tensors import DecisionTensors, TensorDict
 from maze_runtime.training.shares import shares
 

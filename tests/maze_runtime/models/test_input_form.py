@@ -90,7 +90,7 @@ def test_tensors_take_the_places_of_others():
 
 
 def test_named_tuples_stay_what_they_are():
-    from maze_ppo.batch import FlatBatch
+    from maze_ppo.flat_batch import FlatBatch
 
     column = torch.zeros(3)
     batch = FlatBatch("0", {"o": column}, {"a": column}, None, column, column, column)
