@@ -54,10 +54,10 @@ class FlatEstimator:
         self._native = _native_evaluation(model) if fixed_size else None
 
     def begin(self) -> None:
-        """Nothing to forget."""
+        """Rollouts are valued one by one: there is nothing to forget."""
 
     def forget(self, env_index: np.ndarray) -> None:
-        """Nothing either."""
+        """Nor is there anything of single environments."""
 
     def estimate(self, rollout: RolloutBuffer) -> FlatBatch:
         """Decisions t·N + n on the device, valued by the present weights, once a rollout."""
@@ -66,47 +66,60 @@ class FlatEstimator:
         observation = {name: self._rows(array) for name, array in rollout.observation.items()}
         action = {name: self._rows(array) for name, array in rollout.action.items()}
         with torch.no_grad():
-            log_prob = None
-            if rollout.value is not None:
-                value = self._rows(rollout.value)
-                if self._needs_log_prob:
-                    logits = {head: self._rows(array) for head, array in rollout.logits.items()}
-                    log_prob = model.distributions[key].log_prob(logits, action)
-            elif native is not None:
-                log_prob, value = self._evaluated_outside_torch(native, rollout, action)
-            elif self._needs_log_prob:
-                log_prob, value = evaluated_in_parts(model, key, observation, action)
-            else:
-                value = torch.cat([model.value(key, _cut(observation, rows)) for rows in _parts(observation)])
-        value_array = value.cpu().numpy().reshape(rollout.reward.shape)
-        advantages = self._rows(
-            generalized_advantages(
-                rollout.reward,
-                value_array,
-                next_values(rollout, model, value_array, self._device)
-                if native is None
-                else following_values(rollout, value_array, lambda rows, *_: native.values(rows)),
-                rollout.terminated,
-                rollout.terminated | rollout.truncated,
-                gamma=self._gamma,
-                gae_lambda=self._gae_lambda,
-            )
-        )
+            log_prob, value = self._evaluated(rollout, observation, action, native)
+        advantages = self._advantages(rollout, value, native)
         if isinstance(model, ArrangesObservations):
             observation = model.arranged(key, observation)
         # R_t = A_t + V(s_t)
         batch = FlatBatch(key, observation, action, log_prob, value, advantages, advantages + value)
+        return self._with_weights(batch, rollout) if self._fixed_size else self._without_voids(batch, rollout)
+
+    def _evaluated(
+        self, rollout: RolloutBuffer, observation: TensorDict, action: TensorDict, native: NativeEvaluation | None
+    ) -> tuple[Tensor | None, Tensor]:
+        """Log-probabilities (B,), where they are needed, and values (B,): those of acting where they were kept."""
+        model, key = self._model, rollout.policy_key
+        if rollout.value is not None:
+            logits = {head: self._rows(array) for head, array in rollout.logits.items()} if self._needs_log_prob else {}
+            log_prob = model.distributions[key].log_prob(logits, action) if self._needs_log_prob else None
+            return log_prob, self._rows(rollout.value)
+        if native is not None:
+            return self._evaluated_outside_torch(native, rollout, action)
+        if self._needs_log_prob:
+            return evaluated_in_parts(model, key, observation, action)
+        return None, torch.cat([model.value(key, _cut(observation, rows)) for rows in _parts(observation)])
+
+    def _advantages(self, rollout: RolloutBuffer, value: Tensor, native: NativeEvaluation | None) -> Tensor:
+        """(B,) on the device, of values (B,)."""
+        value_array = value.cpu().numpy().reshape(rollout.reward.shape)
+        advantages = generalized_advantages(
+            rollout.reward,
+            value_array,
+            next_values(rollout, self._model, value_array, self._device)
+            if native is None
+            else following_values(rollout, value_array, lambda rows, *_: native.values(rows)),
+            rollout.terminated,
+            rollout.terminated | rollout.truncated,
+            gamma=self._gamma,
+            gae_lambda=self._gae_lambda,
+        )
+        return self._rows(advantages)
+
+    def _without_voids(self, batch: FlatBatch, rollout: RolloutBuffer) -> FlatBatch:
         valid = rollout.valid_rows()
-        if not self._fixed_size:
-            if valid is None:
-                return batch
-            kept = batch.select(torch.from_numpy(valid).to(self._device))
-            return kept._replace(n_left_out=len(value) - len(valid))
         if valid is None:
-            return batch._replace(weight=torch.ones_like(value))
-        weight = self._rows(~rollout.void).float()
+            return batch
+        kept = batch.select(torch.from_numpy(valid).to(self._device))
+        return kept._replace(n_left_out=batch.n_rows() - len(valid))
+
+    def _with_weights(self, batch: FlatBatch, rollout: RolloutBuffer) -> FlatBatch:
+        """Void decisions behind the others, with weight 0."""
+        valid = rollout.valid_rows()
+        if valid is None:
+            return batch._replace(weight=torch.ones_like(batch.value))
         order = np.concatenate([valid, np.flatnonzero(rollout.void)])
-        return batch._replace(weight=weight).select(torch.from_numpy(order).to(self._device))
+        weighed = batch._replace(weight=self._rows(~rollout.void).float())
+        return weighed.select(torch.from_numpy(order).to(self._device))
 
     def _evaluated_outside_torch(
         self, native: NativeEvaluation, rollout: RolloutBuffer, action: TensorDict
