@@ -17,6 +17,7 @@ import runpy
 import sys
 from pathlib import Path
 
+import attrs
 from typer.testing import CliRunner
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -121,24 +122,73 @@ def cell(text: str) -> str:
     return re.sub(r"([|<>*_\[\]$])", r"\\\1", " ".join(text.split()))
 
 
+HOW_TO = {
+    "maze_envs": "own-environment",
+    "maze_wrappers": "write-a-wrapper",
+    "maze_blocks": "write-a-block",
+    "maze_distributions": "write-a-distribution",
+    "maze_trainers": "write-a-trainer",
+    "maze_loggers": "write-a-logger",
+    "maze_models": "use-a-network-of-your-own",
+    "maze_policies": "write-a-policy",
+    "maze_datasets": "recordings",
+    "maze_workers": "cluster",
+    "maze_vectors": "batched-environments",
+    "maze_searchers": "tune",
+    "maze_callbacks": "callbacks",
+}
+"""The page about what a hook provides."""
+
+
 def hooks_page() -> str:
-    """Every hook with its docstring, which is Markdown."""
+    """Every hook with its docstring, which is Markdown, and what its record says."""
+    from maze_kernel.components import COMPONENT_TYPES, Component
     from maze_kernel.hookspecs import MazeHooks
+    from maze_kernel.loader import HOOKS
 
     pages = [
         "# Hooks\n",
-        "What a plugin can provide. Each hook takes no argument and returns an iterable of records.\n",
-        "The examples are one module, `my_plugin.py`, that begins so:\n",
+        "What a plugin can provide. Each hook takes no argument and returns an iterable of records. A record says:\n",
+        record_fields(Component),
+        "The target is called with the arguments that stand below; `options` are an instance of the options class or, "
+        "without one, keyword arguments. The examples are one module, `my_plugin.py`, that begins so:\n",
         "```python\nimport maze_kernel.components as c\nfrom maze_kernel import hookimpl\n\nMAZE_PLUGIN_API = 1\n```\n",
-        "Those of `maze_distributions`, `maze_trainers` and `maze_models` are outlines: they load, and would not "
-        "train. [Write a distribution](../how-to/write-a-distribution.md) and [write a trainer]"
-        "(../how-to/write-a-trainer.md) have whole ones; before you write a model, see "
-        "[use a network of your own](../how-to/use-a-network-of-your-own.md).\n",
     ]
-    for name, hook in vars(MazeHooks).items():
-        if name.startswith("maze_"):
-            pages.append(f"## {name}\n\n{inspect.getdoc(hook)}\n")
+    for name, kind in HOOKS.items():
+        summary, _, example = inspect.getdoc(getattr(MazeHooks, name)).partition("\n\n")
+        example = re.sub(r"\n+@hookimpl", "\n\n@hookimpl", example)
+        pages += [f"## {name}\n", f"{summary}{page_about(name)}\n", record_text(COMPONENT_TYPES[kind]), f"{example}\n"]
     return NOTE + "\n".join(pages)
+
+
+def page_about(hook: str) -> str:
+    """A sentence with the page about what a hook provides; empty where none is about it alone."""
+    if hook not in HOW_TO:
+        return ""
+    file = f"how-to/{HOW_TO[hook]}.md"
+    title = (ROOT / "docs" / file).read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+    return f" More: [{title}](../{file})."
+
+
+def record_text(record: type) -> str:
+    """A record of a kind: its target, and what it says besides what every record does."""
+    from maze_kernel.config.documentation import texts_of_class
+
+    return f"Record: `{record.__name__}`. {texts_of_class(record).summary}\n\n{record_fields(record)}".rstrip() + "\n"
+
+
+def record_fields(record: type) -> str:
+    """The fields of a record as a list; of one of a kind those that not every record has."""
+    from maze_kernel.components import Component
+    from maze_kernel.config.documentation import texts_of_class
+
+    common = () if record is Component else attrs.fields_dict(Component)
+    texts = texts_of_class(record).fields
+    return "".join(
+        f"- `{name}`{'' if field.default is attrs.NOTHING else f' (`{field.default!r}`)'}: {texts[name]}\n"
+        for name, field in attrs.fields_dict(record).items()
+        if name not in common
+    )
 
 
 def plugin_table(kernel) -> str:

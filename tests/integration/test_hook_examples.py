@@ -26,14 +26,18 @@ def my_plugin(monkeypatch):
     return module
 
 
+def example(hook):
+    (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(getattr(MazeHooks, hook)), re.DOTALL)
+    return source
+
+
 def test_there_is_a_hook_for_every_kind():
     assert sorted(HOOKS.values()) == sorted(COMPONENT_TYPES)
 
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_the_example_provides_a_component_whose_target_resolves(hook, my_plugin):
-    (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(getattr(MazeHooks, hook)), re.DOTALL)
-    exec(compile(source, f"example of {hook}", "exec"), my_plugin.__dict__)
+    exec(compile(example(hook), f"example of {hook}", "exec"), my_plugin.__dict__)
     kernel = Kernel.of(my_plugin)
     assert kernel.plugins[0].status == "active", kernel.plugins[0].cause
     (entry,) = kernel.catalog.entries()
@@ -46,7 +50,7 @@ def test_the_example_provides_a_component_whose_target_resolves(hook, my_plugin)
 def test_the_environment_of_the_example_keeps_its_contract(my_plugin):
     from maze_testing.envs import check_env
 
-    (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(MazeHooks.maze_envs), re.DOTALL)
+    source = example("maze_envs")
     exec(source, my_plugin.__dict__)
     check_env(my_plugin.Guessing, n_steps=10)
 
@@ -55,7 +59,7 @@ def test_the_dataset_of_the_example_keeps_its_contract(my_plugin):
     from maze_testing.datasets import check_dataset
     from maze_testing.environments import Identity
 
-    (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(MazeHooks.maze_datasets), re.DOTALL)
+    source = example("maze_datasets")
     exec(source, my_plugin.__dict__)
     check_dataset(my_plugin.standing, Identity)
 
@@ -66,7 +70,7 @@ def test_the_policy_of_the_example_plays_in_rollouts(tmp_path):
     from maze_kernel.cli.app import make_app
     from maze_testing.policies import check_policy
 
-    (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(MazeHooks.maze_policies), re.DOTALL)
+    source = example("maze_policies")
     head = "from maze_kernel import components as c, hookimpl\nMAZE_PLUGIN_API = 1\n"
     file = tmp_path / "my_plugin.py"
     file.write_text(head + source)
@@ -85,6 +89,44 @@ def test_the_policy_of_the_example_plays_in_rollouts(tmp_path):
         Dict(x=Box(0.0, 1.0, (2,))), Dict(pick=Discrete(3), steer=Box(-1.0, 1.0, (2,)), bits=MultiBinary(2))
     )
     check_policy(lambda: policy(PolicyContext(spaces=spaces)), spaces)
+
+
+CONTINUOUS = """
+[env]
+use = "gym"
+id = "Pendulum-v1"
+[model]
+use = "auto"
+distributions = [{ use = "steady", max_log_std = -2.0 }]
+[trainer]
+use = "ppo"
+"""
+SMALL = [f"trainer.{item}" for item in ("n_epochs=1", "epoch_length=1", "n_rollout_steps=8", "batch_size=8")]
+
+
+@pytest.mark.parametrize(
+    ("hook", "tables"),
+    [
+        ("maze_trainers", '[env]\nuse = "gym"\nid = "CartPole-v1"\n[trainer]\nuse = "wary"\n'),
+        ("maze_models", '[env]\nuse = "gym"\nid = "CartPole-v1"\n[model]\nuse = "one-layer"\nhidden_units = 5\n'),
+        ("maze_distributions", CONTINUOUS),
+    ],
+)
+def test_the_examples_that_are_trained_are_trained(maze, tmp_path, monkeypatch, hook, tables):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    head = "from maze_kernel import components as c, hookimpl\nMAZE_PLUGIN_API = 1\n"
+    (tmp_path / "my_plugin.py").write_text(head + example(hook))
+    trainer = "" if "[trainer]" in tables else '[trainer]\nuse = "ppo"\n'
+    experiment = f'name = "small"\n[plugins]\nload = ["my_plugin.py"]\n{tables}{trainer}'
+    (tmp_path / "small.toml").write_text(experiment)
+    settings = [f"--set={item}" for item in [*SMALL, "evaluation.n_episodes=1"]]
+    done = maze("train", "small.toml", "--out", "run", *settings)
+    assert done.exit_code == 0, done.output
+    resolved = json.loads((tmp_path / "run/run.json").read_text())["experiment"]
+    if hook == "maze_trainers":
+        assert resolved["trainer"]["clip_range"] == 0.1
+    if hook == "maze_models":
+        assert "dense layers of 5 units" in done.stderr
 
 
 def test_every_hook_is_a_heading_of_the_page():

@@ -3,9 +3,9 @@
 A plugin is a module named by an entry point in the group `maze.plugins`. It states the plugin API it was written
 for and implements any of the hooks below; each takes no argument and returns an iterable of component records.
 
-Every hook below has an example, that of trainers, models and distributions in outline; it is written as one module
-`my_plugin` for brevity, with `c` for `maze_kernel.components`. In earnest only targets name modules that need torch or
-gymnasium: every `maze` command imports this one and that of the options classes.
+Every hook below has an example, which is written as one module `my_plugin` for brevity, with `c` for
+`maze_kernel.components`. In earnest only targets name modules that need torch or gymnasium: every `maze` command
+imports this one and that of the options classes.
 """
 
 from __future__ import annotations
@@ -94,15 +94,14 @@ class MazeHooks(Protocol):
         """Distributions over one action head, selected by `[[model.distributions]] use = "..."`.
 
         ```python
-        class Certain:
-            def __init__(self, space):
-                self.logits_shape = (space.n,)
+        from maze_distributions.gaussian import DiagonalGaussian
+        from maze_distributions.options import GaussianOptions
 
-            def mode_numpy(self, logits):
-                return logits.argmax(axis=-1)  # and the other methods of `Distribution`
+        def steady(space, *, max_log_std: float = -1.0):
+            return DiagonalGaussian(space, GaussianOptions(max_log_std=max_log_std))
         @hookimpl
         def maze_distributions():
-            yield c.DistributionComponent(name="certain", target="my_plugin:Certain", summary="Takes the mode.")
+            yield c.DistributionComponent(name="steady", target="my_plugin:steady", summary="Explores little.")
         ```
         """
 
@@ -111,15 +110,15 @@ class MazeHooks(Protocol):
         """Training algorithms, selected by `[trainer] use = "..."`.
 
         ```python
-        class Idle:
-            def __init__(self, context, *, n_epochs: int = 1):
-                self.n_epochs = n_epochs
+        import attrs
+        from maze_ppo.options import PPOOptions
 
-            def train_epoch(self):
-                return {}  # and the other methods of `Trainer`
+        @attrs.frozen(kw_only=True)
+        class WaryOptions(PPOOptions):
+            clip_range: float = 0.1  # PPO has 0.2
         @hookimpl
         def maze_trainers():
-            yield c.TrainerComponent(name="idle", target="my_plugin:Idle", summary="Learns nothing.")
+            yield c.TrainerComponent(name="wary", target="maze_ppo.ppo:make_ppo", options="my_plugin:WaryOptions")
         ```
         """
 
@@ -146,12 +145,14 @@ class MazeHooks(Protocol):
         """Model templates, selected by `[model] use = "..."`.
 
         ```python
-        def make_model(context, *, hidden_units: int = 32):
-            heads = {key: space.spaces for key, space in context.spaces.action.items()}
-            return hidden_units, heads  # an `ActorCritic` in earnest
+        from maze_kernel.config.load import select
+
+        def one_layer(context, *, hidden_units: int = 32):
+            auto = select(context.catalog, "model", {"use": "auto", "hidden_units": [hidden_units]})
+            return context.catalog.build(auto, context)
         @hookimpl
         def maze_models():
-            yield c.ModelComponent(name="my-model", target="my_plugin:make_model", summary="Networks of my own.")
+            yield c.ModelComponent(name="one-layer", target="my_plugin:one_layer", summary="One layer a network.")
         ```
         """
 
