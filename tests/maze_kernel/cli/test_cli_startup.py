@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+import warnings
 
 import pytest
+
+from maze_kernel import cli
 
 HEAVY = ("torch", "gymnasium", "scipy", "matplotlib", "tensorboard", "cattrs")
 
@@ -66,3 +69,15 @@ def test_completion_script_is_offered():
         },
     )
     assert "complete" in done.stdout
+
+
+def test_ctrl_c_while_plugins_load_is_answered_in_a_word(monkeypatch, capsys):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("maze_kernel.cli.app.make_app", interrupt)
+    monkeypatch.setattr(sys, "argv", ["maze", "check", "file.toml"])
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    with pytest.raises(SystemExit, match="130"):
+        cli.main()
+    assert capsys.readouterr().err == "interrupted\n"

@@ -17,11 +17,17 @@ def main() -> None:
     others, `--help` among them, are parsed.
     """
     warnings.formatwarning = _format_warning
-    if (as_json := _LISTINGS.get(tuple(sys.argv[1:]))) is not None:
-        sys.exit(_list_plugins(as_json))
-    from maze_kernel.cli.app import make_app
+    try:
+        if (as_json := _LISTINGS.get(tuple(sys.argv[1:]))) is not None:
+            sys.exit(_list_plugins(as_json))
+        from maze_kernel.cli.app import make_app
 
-    make_app()(prog_name="maze")
+        make_app()(prog_name="maze")
+    except KeyboardInterrupt:  # before there was a command to answer it
+        from maze_kernel.errors import EXIT_INTERRUPTED
+
+        print("interrupted", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
 
 
 def _format_warning(message: Warning | str, category: type[Warning], *place: Any, **line: Any) -> str:
