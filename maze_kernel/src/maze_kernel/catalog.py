@@ -14,7 +14,7 @@ from maze_kernel.components import COMPONENT_TYPES, Component, fold, load_attrib
 from maze_kernel.errors import ComponentError, Location, MazeError, PluginError
 from maze_kernel.first_party import brought_by
 from maze_kernel.plugin_files import show_target
-from maze_kernel.selection import Selection
+from maze_kernel.selection import Selection, own_copies
 
 _WORDS = {"vector": "vector mode", "workers": "worker pool"}
 """Kinds whose name is no word."""
@@ -203,8 +203,8 @@ class Catalog:
 def build(selection: Selection, *args: Any) -> Any:
     """Build the selected component: `target(*args, options)`, or `target(*args, **options)` without an options class.
 
-    It needs no catalog, so a worker process can be sent the selection alone. An instance given from Python is
-    returned as it is; for an environment it is a factory and is called.
+    It needs no catalog, so a worker process can be sent the selection alone. Lists and tables of keywords are copies.
+    An instance given from Python is returned as it is; for an environment it is a factory and is called.
 
     Raises:
         PluginError: the target cannot be imported.
@@ -215,11 +215,10 @@ def build(selection: Selection, *args: Any) -> Any:
         if selection.kind != "env" or not callable(selection.instance):
             return selection.instance
         return _call(selection.instance, owner, "building the environment from its factory")
-    target = _resolve(selection.target, "target", owner)
-    options = selection.options
+    target, options = _resolve(selection.target, "target", owner), selection.options
     phase = f"building {selection.kind} {selection.use!r}"
     if isinstance(options, Mapping):
-        return _call(target, owner, phase, *args, **options)
+        return _call(target, owner, phase, *args, **own_copies(dict(options)))
     return _call(target, owner, phase, *args) if options is None else _call(target, owner, phase, *args, options)
 
 
@@ -294,6 +293,5 @@ def is_called(plugin: PluginRecord, name: str) -> bool:
 
 
 def _excuse(plugin: PluginRecord) -> str:
-    if plugin.status == "disabled":
-        return f"plugin {plugin.name} is disabled"
-    return f"plugin {plugin.name} failed to load: {plugin.cause}"
+    why = "is disabled" if plugin.status == "disabled" else f"failed to load: {plugin.cause}"
+    return f"plugin {plugin.name} {why}"

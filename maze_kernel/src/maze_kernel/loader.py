@@ -75,10 +75,8 @@ class Kernel:
         unwanted = {fold(name) for name in disable}
         records = []
         for source in (*find_plugins(), *(find_file(path) for path in load)):
-            if {fold(source.name), fold(source.distribution)} & unwanted:
-                records.append(_record(source, status="disabled"))
-            else:
-                records.append(load_plugin(source))
+            is_unwanted = {fold(source.name), fold(source.distribution)} & unwanted
+            records.append(_record(source, status="disabled") if is_unwanted else load_plugin(source))
         for record in records if report else ():
             _report(record)
         return cls(records)

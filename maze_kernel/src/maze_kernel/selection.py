@@ -90,6 +90,13 @@ def read_option(options: Any, name: str, default: Any = None) -> Any:
     return getattr(options, attribute or name, default)
 
 
+def own_copies(value: Any) -> Any:
+    """Lists and tables anew, since whoever is given them may write into them; other objects as they are."""
+    if type(value) is dict:
+        return {key: own_copies(part) for key, part in value.items()}
+    return type(value)(map(own_copies, value)) if type(value) in (list, tuple) else value
+
+
 def _attribute(options: Any, name: str) -> str | None:
     """The attribute that holds an option: a private one is written without its underscore."""
     return next((field.name for field in attrs.fields(type(options)) if name == (field.alias or field.name)), None)

@@ -180,6 +180,17 @@ def test_build_hands_options_as_an_instance_or_as_keywords(selection):
     assert (pair.left, pair.right) == ("left", 7)
 
 
+def test_each_that_is_built_has_lists_and_tables_of_its_own(selection):
+    catalog, thing = Kernel.of().catalog, object()
+    given = {"right": {"names": ["a"], "pair": ({"x": 1}, thing)}}
+    chosen = selection("Pair", given)
+    first, second = (catalog.build(chosen, "left").right for _ in range(2))
+    first["names"].append("b")
+    first["pair"][0]["x"] = 2
+    assert second == given["right"] == {"names": ["a"], "pair": ({"x": 1}, thing)}
+    assert second["pair"][1] is thing
+
+
 def test_an_instance_wins_and_an_environment_factory_is_called(selection):
     catalog = Kernel.of().catalog
     thing = object()

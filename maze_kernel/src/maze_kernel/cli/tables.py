@@ -9,10 +9,7 @@ from collections.abc import Iterable, Sequence
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print rows of text under a header; without names in the header only the rows."""
     cells = [[str(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty():
-        _print_rich(header, cells)
-    else:
-        _print_plain(header, cells)
+    (_print_rich if sys.stdout.isatty() else _print_plain)(header, cells)
 
 
 def _print_rich(header: Sequence[str], rows: list[list[str]]) -> None:

@@ -6,7 +6,7 @@ import copy
 import difflib
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import gymnasium
@@ -17,6 +17,7 @@ from maze_gym.known_packages import how_to_get
 from maze_gym.mujoco_warnings import say_mujoco_warnings_once
 from maze_gym.options import GymOptions
 from maze_kernel.errors import EnvError, RequestError
+from maze_kernel.selection import own_copies
 from maze_runtime.env.cloning import copied
 from maze_runtime.env.display import prepare_drawing
 
@@ -143,21 +144,7 @@ def _registered(env_id: str, options: GymOptions) -> gymnasium.Env[Any, Any]:
 
 def keyword_arguments(options: GymOptions) -> dict[str, Any]:
     """What an environment is built with."""
-    return {**own_arguments(options.kwargs), **prepare_drawing(options.render_mode)}
-
-
-def own_arguments(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments with lists and tables of their own, since an environment may write into them."""
-    return {name: _own(value) for name, value in kwargs.items()}
-
-
-def _own(value: Any) -> Any:
-    """Lists, tuples and dicts anew; other objects, which come from Python, as they are."""
-    if type(value) is dict:
-        return {key: _own(part) for key, part in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_own(part) for part in value)
-    return value
+    return {**own_copies(dict(options.kwargs)), **prepare_drawing(options.render_mode)}
 
 
 def _imported(name: str) -> Any:

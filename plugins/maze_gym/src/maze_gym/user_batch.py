@@ -11,13 +11,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from maze_gym.env import GymEnv
-from maze_gym.making import own_arguments
 from maze_gym.masks import INFO_KEY, first_row
 from maze_gym.native_vector import NativeVectorEnv, autoreset_mode
 from maze_gym.options import GymVectorOptions
 from maze_gym.returned import final_observation, has_row_each, of_reset, of_step, require_row_each
 from maze_kernel.components import load_attribute
 from maze_kernel.errors import EnvError, MazeError, RequestError
+from maze_kernel.selection import own_copies
 
 OWNER = "maze-gym"
 
@@ -40,7 +40,7 @@ def make_env(options: GymVectorOptions) -> GymEnv:
 def make_batch(n_envs: int, options: GymVectorOptions) -> VectorEnv[Any, Any, Any]:
     """What the entry makes; raises as `make_vector_env` does."""
     entry: Any = imported_entry(options.entry, OWNER) if isinstance(options.entry, str) else options.entry
-    env = entry(num_envs=n_envs, **own_arguments(options.kwargs))
+    env = entry(num_envs=n_envs, **own_copies(dict(options.kwargs)))
     if not isinstance(env, VectorEnv):
         raise EnvError(
             "the entry makes no batch of environments",

@@ -14,8 +14,8 @@ import gymnasium
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
-from maze_gym.making import own_arguments
 from maze_kernel.errors import EnvError, RequestError
+from maze_kernel.selection import own_copies
 from maze_pettingzoo.gym_team import GymTeam
 from maze_pettingzoo.options import PettingZooOptions
 from maze_runtime.env.display import prepare_drawing
@@ -36,7 +36,7 @@ def make_game(options: PettingZooOptions) -> Any:
     if isinstance(source, (AECEnv, ParallelEnv, gymnasium.Env)):
         return as_turns(copy.deepcopy(source))
     try:
-        return as_turns(source(**own_arguments(options.kwargs), **prepare_drawing(options.render_mode)))
+        return as_turns(source(**own_copies(dict(options.kwargs)), **prepare_drawing(options.render_mode)))
     except TypeError as error:
         if "unexpected keyword" not in str(error):
             raise
