@@ -19,7 +19,7 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         options="maze_es.options:ESOptions",
         critic="none",
         collects_rollouts=True,
-        preset="scaled-observations",
+        preset="maze-wrappers:scaled-observations",
         summary="Evolution strategies: whole episodes with perturbed weights, no backpropagation.",
     )
 

@@ -18,7 +18,7 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         target="maze_impala.trainer:ImpalaTrainer",
         options="maze_impala.options:ImpalaOptions",
         collects_rollouts=True,
-        preset="scaled",
+        preset="maze-wrappers:scaled",
         summary="IMPALA: actors collect without waiting for the learner, which corrects with V-trace.",
     )
 

@@ -18,6 +18,7 @@ from maze_kernel.selection import Selection, own_copies
 
 _WORDS = {"vector": "vector mode", "workers": "worker pool"}
 """Kinds whose name is no word."""
+_LEAVE_OUT = "; or name the plugins that are not meant in `[plugins] disable`"
 
 
 @attrs.frozen(kw_only=True)
@@ -161,7 +162,7 @@ class Catalog:
             raise PluginError(
                 f"several plugins provide the {wanted}",
                 received=", ".join(f"{e.qualified_name} ({e.plugin})" for e in found),
-                help=f"select one by name, for example use = {found[0].qualified_name!r}",
+                help=f"select one by name, for example use = {found[0].qualified_name!r}{_LEAVE_OUT}",
             )
         return found[0]
 
@@ -278,12 +279,13 @@ def _collision(entries: list[CatalogEntry], location: Location | None) -> Plugin
         entry.qualified_name if len(plugin_names) == len(entries) else f"{entry.plugin.distribution}:{name}"
         for entry in entries
     ]
-    written = "maze {}" if kind == "command" else "use = {!r}"
+    key = {"preset": "preset", "vector": "mode"}.get(kind, "use")
+    written, ends = ("maze {}", "") if kind == "command" else (f"{key} = {{!r}}", _LEAVE_OUT)
     return PluginError(
         f"{len(entries)} plugins provide a {kind} called {name!r}, so none of them is chosen",
         location=location,
         received=", ".join(str(entry.plugin) for entry in entries),
-        help=f"say whose: {' or '.join(map(written.format, spellings))}",
+        help=f"say whose: {' or '.join(map(written.format, spellings))}{ends}",
     )
 
 
@@ -293,5 +295,5 @@ def is_called(plugin: PluginRecord, name: str) -> bool:
 
 
 def _excuse(plugin: PluginRecord) -> str:
-    why = "is disabled" if plugin.status == "disabled" else f"failed to load: {plugin.cause}"
-    return f"plugin {plugin.name} {why}"
+    what = "is disabled" if plugin.status == "disabled" else f"failed to load: {plugin.cause}"
+    return f"plugin {plugin.name} {what}"

@@ -129,7 +129,7 @@ class TrainerComponent(Component):
     n_envs: int | None = attrs.field(default=None, validator=attrs.validators.optional(at_least(1)))
     """Environments its defaults are meant for, which a run has where `[vector]` says nothing; None: as there."""
     preset: str | None = None
-    """Preset of the wrappers or the model that its defaults are meant for: a run that names none has them, if the preset is installed."""  # noqa: E501
+    """Preset of the wrappers or the model that its defaults are meant for: a run that names none has them, if the preset is installed; "plugin:name", or a name, of one's own plugin first."""  # noqa: E501
     default: bool = False
     """Whether Python code that names no trainer gets it."""
 

@@ -18,7 +18,7 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         target="maze_ppo.ppo:make_ppo",
         options="maze_ppo.options:PPOOptions",
         recurrent=True,
-        preset="scaled",
+        preset="maze-wrappers:scaled",
         default=True,
         collects_rollouts=True,
         summary="Proximal policy optimisation: clipped policy updates from on-policy rollouts.",
@@ -29,7 +29,7 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         options="maze_ppo.options:A2COptions",
         recurrent=True,
         n_envs=4,
-        preset="scaled",
+        preset="maze-wrappers:scaled",
         collects_rollouts=True,
         summary="Advantage actor-critic: one synchronous gradient step a rollout, of 4 environments by default.",
     )

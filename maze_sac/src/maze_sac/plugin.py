@@ -20,7 +20,7 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         critic="state-action",
         collects_rollouts=True,
         n_envs=1,
-        preset="dense-128",
+        preset="maze-perception:dense-128",
         summary="Soft actor-critic: off-policy, for continuous, discrete and mixed actions; 1 environment by default.",
     )
 

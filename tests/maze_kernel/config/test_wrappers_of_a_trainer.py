@@ -7,6 +7,7 @@ from maze_kernel import hookimpl
 from maze_kernel.components import PresetComponent, TrainerComponent
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.config.load import select
+from maze_kernel.errors import ExperimentError
 from maze_kernel.loader import Kernel
 
 SCALED = {"wrappers": [{"use": "scale", "n": 2.0}]}
@@ -106,3 +107,43 @@ def test_what_is_said_of_the_model_goes_before_it(critic):
 def test_a_table_that_selects_nothing_is_completed(critic):
     assert critic(model={"blocks": {"position": {"use": "dense"}}}) == (9,)
     assert critic(model={"critic": {"use": "dense", "hidden_units": [3]}}) == (3,)
+
+
+class Another:
+    """A plugin with a preset of the same name."""
+
+    MAZE_PLUGIN_API = 1
+
+    @hookimpl
+    def maze_presets(self):
+        yield PresetComponent(name="scaled", target=f"{__name__}:OWN")
+        yield PresetComponent(name="nine-units", target=f"{__name__}:WIDE")
+
+
+class Strange:
+    """A plugin whose trainer names a preset of others, without saying whose."""
+
+    MAZE_PLUGIN_API = 1
+
+    @hookimpl
+    def maze_trainers(self):
+        yield TrainerComponent(name="strange", target="toy_targets:build", preset="scaled")
+        yield TrainerComponent(name="exact", target="toy_targets:build", preset="Another:scaled")
+
+
+def test_the_preset_of_a_trainer_is_its_authors_where_others_have_the_name():
+    kernel = Kernel.of(toy_plugin, Scaling(), Another(), Strange())
+    factors = {
+        name: [wrapper.option("n") for wrapper in load_with(kernel, name).experiment.wrappers]
+        for name in ("scaling", "exact")
+    }
+    assert factors == {"scaling": [2.0], "exact": [3.0]}
+    with pytest.raises(ExperimentError) as raised:
+        load_with(kernel, "strange")
+    (problem,) = raised.value.problems
+    assert "preset = 'Another:scaled' or preset = 'Scaling:scaled'" in problem.help
+    assert "`[plugins] disable`" in problem.help
+
+
+def load_with(kernel, trainer):
+    return experiment_from_mapping({"name": "test", "env": {"use": "grid"}, "trainer": trainer}, kernel=kernel)

@@ -26,29 +26,33 @@ def preset_table(catalog: Catalog, entry: CatalogEntry) -> Mapping[str, Any]:
         raise PluginError(f"{entry.qualified_name} cannot be read: {error}", owner=str(entry.plugin)) from error
 
 
-def lay_presets(data: Mapping[str, Any], names: Any, catalog: Catalog, problems: Problems) -> dict[str, Any]:
-    """The data on top of the presets of these names; of several, later ones win."""
+def lay_presets(
+    data: Mapping[str, Any], names: Any, catalog: Catalog, problems: Problems, at: KeyPath = ("preset",)
+) -> dict[str, Any]:
+    """The data on top of the presets of these names, for which a place asks; of several, later ones win."""
     for name in reversed(names if isinstance(names, (list, tuple)) else [names]):
         try:
             entry = catalog.find("preset", str(name))
             owner = f'preset "{entry.component.name}" of {entry.plugin}'
             data = _lay_beneath(catalog, data, preset_table(catalog, entry), owner, problems.origin.beneath)
         except RequestError as error:
-            error.location = problems.origin.value(("preset",))
-            problems.add_error(("preset",), error)
+            error.location = problems.origin.value(at)
+            problems.add_error(at, error)
     return dict(data)
 
 
 def lay_trainer_defaults(data: Mapping[str, Any], catalog: Catalog, problems: Problems) -> dict[str, Any]:
     """The data on top of what its trainer's own defaults are meant for: environments, wrappers, networks."""
-    selected, presets = data.get("trainer"), [entry.component.name for entry in catalog.entries("preset")]
+    selected = data.get("trainer")
     use = selected.get("use") if isinstance(selected, Mapping) else getattr(selected, "use", selected)
     for entry in catalog.named(use, "trainer") if isinstance(use, str) else ():
         record: Any = entry.component
         below = {} if record.n_envs is None else {"vector": {"n_envs": record.n_envs}}
         data = _lay_beneath(catalog, data, below, f"trainer {use!r}", problems.origin.beneath)
-        if record.preset in presets:
-            data = lay_presets(data, record.preset, catalog, problems)
+        presets = catalog.named(record.preset or "", "preset")
+        own = [preset.qualified_name for preset in presets if preset.plugin == entry.plugin]
+        if presets:
+            data = lay_presets(data, own or record.preset, catalog, problems, ("trainer", "use"))
     return dict(data)
 
 

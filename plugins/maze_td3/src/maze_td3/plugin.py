@@ -19,6 +19,6 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         options="maze_td3.options:TD3Options",
         critic="state-action",
         n_envs=1,
-        preset="dense-128",
+        preset="maze-perception:dense-128",
         summary="Twin delayed DDPG: off-policy, a deterministic policy for numbers; 1 environment by default.",
     )

@@ -30,9 +30,10 @@ def is_by_default(selection: Selection, experiment: Experiment, catalog: Catalog
     """Whether nobody named this wrapper: it came with the preset that the trainer's defaults are meant for."""
     preset = said_of(catalog, experiment.trainer, "preset", None)
     named = [experiment.preset] if isinstance(experiment.preset, str) else experiment.preset
-    if preset is None or preset in named or selection.location is None:
+    if preset is None or selection.location is None:
         return False
-    return str(selection.location.file).startswith(f'preset "{preset}"')
+    name, *others = (one.rpartition(":")[2] for one in (preset, *named))  # either may say whose it is
+    return name not in others and str(selection.location.file).startswith(f'preset "{name}"')
 
 
 def refuse_state(model: ActorCritic, trainer: Selection, catalog: Catalog) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import attrs
 
 from maze_kernel.errors import CheckpointError, ExperimentError, RequestError
-from maze_runtime.run.directory import open_run
+from maze_runtime.run.directory import StoredRun, open_run
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def stored_experiment(
     kernel: Kernel | None = None,
     components: Mapping[str, Any] | None = None,
 ) -> LoadedExperiment:
-    """The experiment a run directory describes, with further overrides; names resolve through installed plugins only.
+    """The experiment a run directory describes, with further overrides.
+
+    Names resolve through installed plugins only, and to those that the run knew before any that came since.
 
     Args:
         components: top-level key to what takes its place. Objects from Python keep the description that is stored.
@@ -49,13 +51,18 @@ def stored_experiment(
         ExperimentError: an override is wrong, or a plugin of the run is missing.
     """
     from maze_kernel.config.load import experiment_from_mapping
+    from maze_runtime.run.plugins_of_run import kernel_of_run
 
     stored = open_run(run)
     given = components or {}
     # What a trainer's defaults are meant for today is not what a run that was begun without a model has
     resolved = {"model": None, **_without_options_of_mode(stored.resolved, overrides), **given}
     loaded = experiment_from_mapping(
-        resolved, kernel=kernel, origin=str(stored.path / "run.json"), overrides=overrides, import_paths=False
+        resolved,
+        kernel=kernel_of_run(resolved, stored.record.plugins, overrides, kernel),
+        origin=str(stored.path / "run.json"),
+        overrides=overrides,
+        import_paths=False,
     )
     described = {
         key: stored.resolved[key]
@@ -92,18 +99,23 @@ def _without_options_of_mode(resolved: Mapping[str, Any], overrides: Sequence[st
     return {**resolved, "vector": {key: value for key, value in vector.items() if key in ("n_envs", "mode")}}
 
 
-def check_compatible(stored: Mapping[str, Any], wanted: LoadedExperiment) -> None:
+def check_compatible(stored: StoredRun, wanted: LoadedExperiment) -> None:
     """Refuse to resume with an experiment that trains something else.
 
     An option that the version which began the run did not have yet may have its default value, as it has where the run
-    is resumed without an experiment.
+    is resumed without an experiment. A component may be spelt otherwise, "maze-ppo:ppo" for "ppo".
 
     Raises:
         RequestError: naming every key that may not change.
     """
     # A run that was begun without a model has the networks of its time, not those that go with a trainer today
-    before = {"model": None, **stored}
-    differences = [found for found in _differences(before, wanted.resolved) if not _is_free(_dotted(found.path))]
+    before = {"model": None, **stored.resolved}
+    respelt = _respelt(stored, wanted)
+    differences = [
+        found
+        for found in _differences(before, wanted.resolved)
+        if not _is_free(_dotted(found.path)) and not respelt(found.path)
+    ]
     new_options = [found.path for found in differences if found.unsaid]
     defaults = _by_default(wanted, new_options) if new_options else {}
     changed = [
@@ -112,7 +124,7 @@ def check_compatible(stored: Mapping[str, Any], wanted: LoadedExperiment) -> Non
         if not found.unsaid or _value_at(defaults, found.path) != _value_at(wanted.resolved, found.path)
     ]
     if changed:
-        keeps_networks = "model" in changed and stored.get("model") is None
+        keeps_networks = "model" in changed and stored.resolved.get("model") is None
         raise RequestError(
             "a resumed run cannot change what it trains",
             received=", ".join(changed[:5]) + (" …" if len(changed) > 5 else ""),
@@ -120,6 +132,22 @@ def check_compatible(stored: Mapping[str, Any], wanted: LoadedExperiment) -> Non
             help='start a new run with initialize_from = "RUN" to go on from its weights'
             + ("; without a FILE the run keeps its own networks" if keeps_networks else ""),
         )
+
+
+def _respelt(stored: StoredRun, wanted: LoadedExperiment) -> Callable[[_Path], bool]:
+    """Whether what stands at a path are two names of one component, as the run knows them."""
+    from maze_runtime.run.plugins_of_run import kernel_of_run
+
+    kernel = kernel_of_run(stored.resolved, stored.record.plugins, (), wanted.kernel)
+
+    def is_respelt(path: _Path) -> bool:
+        uses = _value_at(stored.resolved, path), _value_at(wanted.resolved, path)
+        if kernel is None or path[-1] != "use" or not all(isinstance(use, str) for use in uses):
+            return False
+        before, after = map(kernel.catalog.named, uses)
+        return any(entry in before for entry in after)
+
+    return is_respelt
 
 
 def note_of_changes(stored: Mapping[str, Any], wanted: LoadedExperiment) -> str:

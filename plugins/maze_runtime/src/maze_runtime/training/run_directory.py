@@ -66,7 +66,7 @@ def run_directory(assembly: Assembly, run_dir: Path | None, resume: Path | None,
         note = "the run was stopped before it began: training starts at the beginning"
         return RunDirectory(lock.folder, lock, notes=(note,))
     stored = open_run(resume)
-    check_compatible(stored.resolved, assembly.loaded)
+    check_compatible(stored, assembly.loaded)
     with ExitStack() as stack:
         lock = stack.enter_context(FolderLock(stored.path, "run"))
         directory = _directory_to_go_on_in(assembly, stored, lock)
