@@ -54,6 +54,14 @@ def test_foreign_exceptions_show_traceback_and_phase():
     assert done.stderr.rstrip().endswith("during maze test")
 
 
+@pytest.mark.parametrize("code", [0, None, 3])
+def test_a_component_that_ends_the_process_is_a_failure_with_its_place(code):
+    done = invoke(lambda: sys.exit(code))
+    assert done.exit_code == 1
+    assert "Traceback" in done.stderr
+    assert done.stderr.rstrip().splitlines()[-1].startswith("error: SystemExit in ")
+
+
 @pytest.mark.parametrize("as_plugin", [True, False])
 def test_an_exception_in_a_file_of_the_user_names_that_file(tmp_path, monkeypatch, as_plugin):
     file = tmp_path / "my_parts.py"

@@ -73,7 +73,7 @@ def _exit_code(command: Callable[[], int | None], phase: str, with_traceback: bo
     except MazeError as error:
         _show_maze_error(error, with_traceback)
         return error.exit_code
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # that a component ends the process is a failure, too
         tracebacks.print_exception(error)
         print(f"error: {type(error).__name__} in {_origin(error)} during {phase}", file=sys.stderr)
         return EXIT_FAILED
