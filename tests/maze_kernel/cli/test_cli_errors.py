@@ -54,6 +54,13 @@ def test_foreign_exceptions_show_traceback_and_phase():
     assert done.stderr.rstrip().endswith("during maze test")
 
 
+@pytest.mark.parametrize("error", [ZeroDivisionError("boom"), RequestError("bad request")])
+def test_tracebacks_begin_with_the_command(error):
+    told = invoke(raising(error), "--traceback").stderr
+    assert "in command" in told
+    assert "guard.py" not in told
+
+
 @pytest.mark.parametrize("code", [0, None, 3])
 def test_a_component_that_ends_the_process_is_a_failure_with_its_place(code):
     done = invoke(lambda: sys.exit(code))

@@ -74,15 +74,23 @@ def _exit_code(command: Callable[[], int | None], phase: str, with_traceback: bo
         _show_maze_error(error, with_traceback)
         return error.exit_code
     except (Exception, SystemExit) as error:  # that a component ends the process is a failure, too
-        tracebacks.print_exception(error)
+        _show_traceback(error)
         print(f"error: {type(error).__name__} in {_origin(error)} during {phase}", file=sys.stderr)
         return EXIT_FAILED
+
+
+def _show_traceback(error: BaseException) -> None:
+    """From the command on, without the frames that are here."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    tracebacks.print_exception(type(error), error, frames)
 
 
 def _show_maze_error(error: MazeError, with_traceback: bool) -> None:
     """Tracebacks first, that of another process once and in full, then the message, which is what the user reads."""
     if with_traceback:
-        tracebacks.print_exception(error)  # shows that of the other process, too
+        _show_traceback(error)  # that of the other process, too
         print(file=sys.stderr)
     else:
         cause, text = error.__cause__, error.user_traceback or error.remote_traceback
@@ -180,9 +188,5 @@ def _place(frame: FrameType) -> str:
 
 def discard(stream: Any) -> None:
     """Send what is still buffered nowhere, so that the interpreter does not fail on it at its end."""
-    try:
-        target = stream.fileno()
-    except (AttributeError, OSError, ValueError):
-        return
-    with open(os.devnull, "w") as null:
-        os.dup2(null.fileno(), target)
+    with contextlib.suppress(AttributeError, OSError, ValueError), open(os.devnull, "w") as null:
+        os.dup2(null.fileno(), stream.fileno())
