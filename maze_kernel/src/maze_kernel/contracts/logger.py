@@ -33,7 +33,7 @@ class Progress:
 class EpochRecord:
     """All statistics of one epoch, by tags such as "BaseEnvEvents/reward/mean" and "PPOEvents/kl".
 
-    A value is a number; an array (shown as a histogram); a str (text); or a matplotlib figure.
+    A value is a number; an array (shown as a histogram), which is read-only; a str (text); or a matplotlib figure.
     """
 
     epoch: int

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import attrs
+import numpy as np
 
 from maze_kernel.contracts.logger import EpochRecord, Logger, Outcome, Progress
 from maze_kernel.contracts.networks import NetworkGraph
@@ -59,8 +62,8 @@ class FanOut:
             self.message(f"logger {name} could not be built and is left out: {type(error).__name__}: {error}")
 
     def write(self, record: EpochRecord) -> None:
-        """One epoch to every logger."""
-        self._call("write", record)
+        """One epoch to every logger, each with statistics of its own: what one does to them no other one sees."""
+        self._call("write", lambda: _own(record))
 
     def progress(self, progress: Progress) -> None:
         """A sign of life, passed on at most ten times a second."""
@@ -68,16 +71,16 @@ class FanOut:
         if now - self._last_progress < _PROGRESS_INTERVAL_SECONDS:
             return
         self._last_progress = now
-        self._call("progress", progress)
+        self._call("progress", lambda: progress)
 
     def networks(self, graphs: Mapping[str, NetworkGraph]) -> None:
         """What is going to be trained, to every logger that shows it; one that cannot goes on without."""
-        self._call("networks", graphs, leave_out=False)
+        self._call("networks", lambda: dict(graphs), leave_out=False)
 
     def message(self, text: str) -> None:
         """A line for the user, kept in `log.txt` too."""
         self.note(text)
-        self._call("message", text)
+        self._call("message", lambda: text)
 
     def note(self, text: str) -> None:
         """A line for `log.txt` only."""
@@ -95,19 +98,19 @@ class FanOut:
         if self.failures:
             counts = ", ".join(f"{name} {count}" for name, count in sorted(self.failures.items()))
             self.note(f"logger failures: {counts}")
-        self._call("close", outcome)
+        self._call("close", lambda: outcome)
         if self.failures:
             names = ", ".join(sorted(self.failures))
             where = "" if self._log_file is None or "log.txt" in self.failures else f"; see {self._log_file}"
             warnings.warn(f"records of the run are incomplete: {names} failed{where}", MazeWarning, stacklevel=2)
 
-    def _call(self, method: str, argument: Any, *, leave_out: bool = True) -> None:
+    def _call(self, method: str, argument: Callable[[], Any], *, leave_out: bool = True) -> None:
         for logger in list(self._loggers):
             function = getattr(logger, method, None)
             if function is None:
                 continue
             try:
-                function(argument)
+                function(argument())
             except (Exception, SystemExit) as error:
                 self._count(type(logger).__name__)
                 if leave_out:
@@ -118,3 +121,16 @@ class FanOut:
 
     def _count(self, name: str) -> None:
         self.failures[name] = self.failures.get(name, 0) + 1
+
+
+def _own(record: EpochRecord) -> EpochRecord:
+    """The same with tables of its own; arrays are not copied and cannot be written to."""
+    return attrs.evolve(record, train=_read_only(record.train), evaluation=_read_only(record.evaluation))
+
+
+def _read_only(statistics: Mapping[str, Any]) -> dict[str, Any]:
+    own = {tag: value.view() if isinstance(value, np.ndarray) else value for tag, value in statistics.items()}
+    for value in own.values():
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+    return own

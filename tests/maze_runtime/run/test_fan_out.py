@@ -1,0 +1,50 @@
+"""Loggers stand apart from each other."""
+
+import numpy as np
+
+from maze_kernel.contracts.logger import EpochRecord
+from maze_runtime.run.fan_out import FanOut
+
+
+class Keeper:
+    """Keeps what it was given."""
+
+    def __init__(self):
+        self.records, self.messages = [], []
+
+    def write(self, record):
+        self.records.append(record)
+
+    def message(self, text):
+        self.messages.append(text)
+
+
+class Falsifier:
+    """Changes what it was given."""
+
+    def write(self, record):
+        record.train["reward"] = 0.0
+        del record.train["loss"]
+        record.evaluation["extra"] = 1.0
+
+
+class Sorter:
+    """Changes an array in place."""
+
+    def write(self, record):
+        record.train["returns"].sort()
+
+
+def test_a_logger_cannot_change_what_others_write():
+    returns = np.array([3.0, 1.0, 2.0])
+    record = EpochRecord(
+        epoch=1, env_steps=10, wall_seconds=1.0, train={"reward": 5.0, "loss": 0.5, "returns": returns}, evaluation={}
+    )
+    keeper = Keeper()
+    loggers = FanOut([Falsifier(), Sorter(), keeper])
+    loggers.write(record)
+    assert dict(keeper.records[0].train, returns=None) == {"reward": 5.0, "loss": 0.5, "returns": None}
+    assert keeper.records[0].evaluation == {} == record.evaluation
+    np.testing.assert_array_equal(keeper.records[0].train["returns"], [3.0, 1.0, 2.0])
+    assert loggers.failures == {"Sorter": 1}
+    assert returns.flags.writeable
