@@ -10,10 +10,11 @@ What a plugin does on the side while it loads is undone by `containment.py`.
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -161,34 +162,30 @@ def _check_api(plugin: Any) -> None:
 def _components(plugin: Any) -> tuple[tuple[Component, ...], list[str]]:
     """The valid components of all hooks, and one line a problem."""
     manager = pluggy.PluginManager(PROJECT_NAME)
-    manager.add_hookspecs(MazeHooks)
-    manager.register(plugin)
-    problems = [*_misspelt(manager), *_unmarked(plugin)]
+    manager.register(plugin)  # without specifications: it would refuse all of a plugin for one hook with an argument
+    found = {name: hook.get_hookimpls() for name, hook in vars(manager.hook).items() if not name.startswith("_")}
+    problems = [*_misspelt(found), *_unmarked(plugin)]
     records: list[Component] = []
-    implementations = {hook: getattr(manager.hook, hook).get_hookimpls() for hook in HOOKS}
     for hook, kind in HOOKS.items():
-        for implementation in implementations[hook]:
+        for implementation in found.get(hook, ()):
             try:
+                if implementation.argnames:
+                    code = inspect.unwrap(implementation.function).__code__
+                    raise _RefusedError(f"it takes no arguments ({code.co_filename}:{code.co_firstlineno})")
                 records += _validated(kind, implementation.function())
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
                 problems.append(f"hook {hook}: {_cause(error)}")
-    if not any(implementations.values()) and not problems:
+    if not found.keys() & HOOKS.keys() and not problems:
         problems.append("it implements no hook")
     return _without_duplicates(records, problems), problems
 
 
-def _misspelt(manager: pluggy.PluginManager) -> list[str]:
-    try:
-        manager.check_pending()
-    except pluggy.PluginValidationError:
-        unknown = sorted(name for name in vars(manager.hook) if not name.startswith("_") and name not in HOOKS)
-        hints = {name: nearest(name, HOOKS, 1) for name in unknown}
-        return [
-            f"unknown hook {name}" + (f" (did you mean {near[0]}?)" if near else "") for name, near in hints.items()
-        ]
-    return []
+def _misspelt(found: Mapping[str, Sequence[pluggy.HookImpl]]) -> list[str]:
+    unknown = sorted(name for name in found.keys() - HOOKS.keys() if not all(one.optionalhook for one in found[name]))
+    hints = {name: nearest(name, HOOKS, 1) for name in unknown}
+    return [f"unknown hook {name}" + (f" (did you mean {near[0]}?)" if near else "") for name, near in hints.items()]
 
 
 def _unmarked(plugin: Any) -> list[str]:

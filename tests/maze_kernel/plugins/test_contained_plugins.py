@@ -34,7 +34,10 @@ BROKEN = {
         "unknown hook maze_trainerz (did you mean maze_trainers?)",
     ),
     "unmarked hook": (HEADER + "def maze_envs():\n    return []", "function maze_envs lacks the decorator @hookimpl"),
-    "hook with an argument": (HEADER + "@hookimpl\ndef maze_envs(config):\n    return []", "config"),
+    "hook with an argument": (
+        HEADER + "@hookimpl\ndef maze_envs(config):\n    return []",
+        "hook maze_envs: it takes no arguments (",
+    ),
     "hook raises": (HEADER + "@hookimpl\ndef maze_envs():\n    raise OSError('disk')", "hook maze_envs: OSError: disk"),
     "generator raises late": (
         HEADER + "@hookimpl\ndef maze_envs():\n    yield EnvComponent(name='e', target='m:e')\n    exit(3)",
@@ -55,6 +58,18 @@ BROKEN = {
         "two different components of kind env called 'e'",
     ),
 }
+
+
+def test_a_hook_with_an_argument_costs_the_plugin_no_other_hook(distributions):
+    wrong = "@hookimpl\ndef maze_envs(config):\n    return []\n"
+    right = "@hookimpl\ndef maze_wrappers():\n    yield WrapperComponent(name='w', target='m:W')\n"
+    distributions("maze-broken", HEADER + wrong + right)
+    kernel = Kernel.installed()
+    broken = record_of(kernel, "maze-broken")
+    assert broken.status == "failed"
+    assert broken.cause.startswith("hook maze_envs: it takes no arguments (")
+    assert broken.cause.endswith("maze_broken.py:5)")
+    assert [component.name for component in broken.components] == ["w"]
 
 
 def record_of(kernel, name):
