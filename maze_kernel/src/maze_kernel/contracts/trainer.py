@@ -21,7 +21,7 @@ from maze_kernel.contracts.vector import VectorEnv
 from maze_kernel.contracts.workers import WorkerPool
 
 Statistics = dict[str, Any]
-"""Tag to number (or array, for a histogram), e.g. "ActorCriticEvents/policy_loss": 0.12. No train/eval prefix."""
+"""Tag to number, array (for a histogram) or tensor, "ActorCriticEvents/policy_loss": 0.12. No train/eval prefix."""
 
 
 class Seeds(Protocol):

@@ -32,6 +32,7 @@ from maze_runtime.training.metric import EPISODE_COUNT, MEAN_REWARD, Metric
 from maze_runtime.training.run_files import save_normalization
 from maze_runtime.training.run_in_progress import RunInProgress
 from maze_runtime.training.segments import SegmentWatch
+from maze_runtime.training.trainer_statistics import checked_statistics
 
 
 class Loop:
@@ -179,7 +180,8 @@ class Loop:
         try:
             with interruption.epoch(may_leave=self._beginning.is_known), freed_memory_is_kept():
                 self.state.epoch += 1
-                train = {**self.trainer.train_epoch(), **self.assembly.training_batches.drain_event_statistics()}
+                train = checked_statistics(self.trainer.train_epoch(), self.assembly.experiment.trainer)
+                train |= self.assembly.training_batches.drain_event_statistics()
         except LeaveEpoch:
             self.state.epoch = epoch
             self._beginning.go_back()
