@@ -44,6 +44,17 @@ NEWCOMER = """
     def maze_vectors():
         yield c.VectorComponent(name="sequential", target="newcomer:Vector")
 """
+MINE = """
+import maze_kernel.components as c
+from maze_kernel import hookimpl
+
+MAZE_PLUGIN_API = 1
+
+@hookimpl
+def maze_trainers():
+    target, options = "maze_ppo.ppo:make_ppo", "maze_ppo.options:PPOOptions"
+    yield c.TrainerComponent(name="mine", target=target, options=options, collects_rollouts=True)
+"""
 
 
 @pytest.fixture
@@ -86,3 +97,17 @@ def test_the_newcomer_is_reached_by_a_name_of_its_own(maze, run):
     done = maze("train", "--resume", run, "--set", 'trainer.use="newcomer:ppo"')
     assert done.exit_code == 2
     assert "owner: newcomer 1.0 (trainer 'ppo')" in done.stderr
+
+
+def test_a_run_with_plugin_files_says_in_one_message_how_its_file_is_named(maze, tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "small.toml").write_text(EXPERIMENT.replace('"ppo"', '"mine"') + '[plugins]\nload = ["mine.py"]\n')
+    done = maze("train", "small.toml", "--out", "run")
+    assert done.exit_code == 0, done.stderr
+    for command in (("train", "--resume", "run"), ("rollout", "run")):
+        done = maze(*command)
+        assert done.exit_code == 2
+        assert "maze train small.toml --resume run, other commands by --experiment small.toml" in done.stderr
+        assert "no trainer is called" not in done.stderr
+    done = maze("train", "small.toml", "--resume", "run", "--set", "trainer.n_epochs=2")
+    assert done.exit_code == 0, done.stderr

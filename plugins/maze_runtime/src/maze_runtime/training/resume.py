@@ -49,6 +49,7 @@ def stored_experiment(
 
     Raises:
         ExperimentError: an override is wrong, or a plugin of the run is missing.
+        RequestError: the run loads plugin files.
     """
     from maze_kernel.config.load import experiment_from_mapping
     from maze_runtime.run.plugins_of_run import kernel_of_run
@@ -59,7 +60,7 @@ def stored_experiment(
     resolved = {"model": None, **_without_options_of_mode(stored.resolved, overrides), **given}
     loaded = experiment_from_mapping(
         resolved,
-        kernel=kernel_of_run(resolved, stored.record.plugins, overrides, kernel),
+        kernel=kernel_of_run(stored, overrides, kernel),
         origin=str(stored.path / "run.json"),
         overrides=overrides,
         import_paths=False,
@@ -138,11 +139,11 @@ def _respelt(stored: StoredRun, wanted: LoadedExperiment) -> Callable[[_Path], b
     """Whether what stands at a path are two names of one component, as the run knows them."""
     from maze_runtime.run.plugins_of_run import kernel_of_run
 
-    kernel = kernel_of_run(stored.resolved, stored.record.plugins, (), wanted.kernel)
+    kernel = kernel_of_run(stored, kernel=wanted.kernel)
 
     def is_respelt(path: _Path) -> bool:
         uses = _value_at(stored.resolved, path), _value_at(wanted.resolved, path)
-        if kernel is None or path[-1] != "use" or not all(isinstance(use, str) for use in uses):
+        if path[-1] != "use" or not all(isinstance(use, str) for use in uses):
             return False
         before, after = map(kernel.catalog.named, uses)
         return any(entry in before for entry in after)
