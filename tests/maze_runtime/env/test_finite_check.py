@@ -71,3 +71,21 @@ def test_the_error_names_environment_episode_seed_and_step(where, episode, step,
 
 def test_large_finite_numbers_pass():
     _run(Poisoned())
+
+
+def test_a_batch_that_changes_its_actions_in_place_changes_a_copy():
+    class Scaling:
+        n_envs, structured_spaces = 2, Poisoned.structured_spaces
+
+        def __init__(self):
+            self.inner = SequentialVectorEnv([Poisoned, Poisoned])
+            self.reset = self.inner.reset
+
+        def step(self, actions):
+            actions["0"]["action"] *= 0
+            return self.inner.step(actions)
+
+    batch, actions = FiniteCheck(Scaling()), {"0": {"action": np.ones(2, np.int64)}}
+    batch.reset([[0], [1]])
+    batch.step(actions)
+    assert actions["0"]["action"].tolist() == [1, 1]

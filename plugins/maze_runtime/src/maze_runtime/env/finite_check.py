@@ -1,4 +1,7 @@
-"""NaN and infinity stop at the environment: the check around every raw batch, before any transform."""
+"""NaN and infinity stop at the environment: the check around every raw batch, before any transform.
+
+The batch gets actions of its own, too: what it changes in place is not what its caller stores.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,8 @@ class FiniteCheck:
 
     def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
         """Take one decision everywhere; see `VectorEnv.step`."""
-        tick = self.vector_env.step(actions)
+        own = {key: {name: np.array(array) for name, array in heads.items()} for key, heads in actions.items()}
+        tick = self.vector_env.step(own)
         self._n_ticks += 1
         if not _is_finite(tick.reward):
             (index,) = np.argwhere(~np.isfinite(tick.reward))[0].tolist()
