@@ -364,3 +364,43 @@ def test_describe_names_a_file_that_is_missing(maze):
     refused = maze("describe", "model", "nothing.toml")
     assert refused.exit_code == 2
     assert "nothing.toml" in refused.stderr
+
+
+WANDERING = """
+import os
+import numpy as np
+from gymnasium import Env, spaces
+
+class Wandering(Env):
+    observation_space, action_space = spaces.Box(-1, 1, (1,), np.float32), spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        os.makedirs("assets", exist_ok=True)
+        os.chdir("assets")
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 1.0, True, False, {}
+"""
+
+
+def test_a_simulation_that_changes_the_working_directory_takes_no_run_along(maze, experiment, monkeypatch):
+    monkeypatch.syspath_prepend(str(experiment.parent))
+    Path("wandering.py").write_text(WANDERING)
+    own, began_in = ("--set", 'env.id="wandering:Wandering"'), Path.cwd()
+    for options in ((), ("--out", "mine"), ("--resume", "mine", "--set", "trainer.n_epochs=3")):
+        done = maze("train", "small.toml", *own, *options)
+        assert done.exit_code == 0, done.stderr
+        assert Path.cwd() != began_in
+        monkeypatch.chdir(began_in)
+        run = Path("mine") if options else next(Path("runs/small").iterdir())
+        assert f"run directory: {run}\n" in done.stderr
+        assert (run / "checkpoints" / "last").exists()
+        assert (run / "statistics" / "train.csv").is_file()
+    for source in ("small.toml", "mine"):
+        done = maze("rollout", source, *own, "--episodes", 2, "--events", "--record-to", f"recorded-{source}")
+        monkeypatch.chdir(began_in)
+        assert done.exit_code == 0, done.stderr
+        assert f"recorded in recorded-{source}" in done.stdout
+        assert list(Path(f"recorded-{source}").glob("*.safetensors"))

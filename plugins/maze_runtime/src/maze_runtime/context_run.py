@@ -30,18 +30,22 @@ def as_stored(loaded: LoadedExperiment) -> LoadedExperiment:
     return attrs.evolve(loaded, resolved=json.loads(encode_json_lenient(loaded.resolved)))
 
 
+def _absolute(path: Path | None) -> Path | None:
+    return None if path is None else path.absolute()
+
+
 @attrs.define
 class ContextRun:
     """An experiment and the run directory that its training goes to.
 
     Attributes:
-        run_dir: None before the first training, unless it was given.
+        run_dir: absolute; None before the first training, unless it was given.
         has_begun: the directory is that of a run.
         is_trained: the run has checkpoints.
     """
 
     loaded: LoadedExperiment
-    run_dir: Path | None
+    run_dir: Path | None = attrs.field(converter=_absolute)
     has_begun: bool = False
     is_trained: bool = False
 
@@ -52,7 +56,7 @@ class ContextRun:
             f"{experiment.trainer.use} on {experiment.env.use}{f' {env}' if env else ''}",
             f"seed {experiment.seed}",
             f"{self.n_epochs} epochs trained" if self.is_trained else "not trained",
-            *([] if self.run_dir is None else [str(self.run_dir)]),
+            *([] if self.run_dir is None else [str(_from_here(self.run_dir))]),
         ]
         return f"{experiment.name}: {', '.join(parts)}"
 
@@ -118,3 +122,9 @@ class ContextRun:
             assembly = Assembly(self.loaded, self.loaded.kernel)
             model = assembly.make_model()
         return SingleEnvActor(assembly, assembly.make_policy(model, assembly.seeds.seed("compute-action")))
+
+
+def _from_here(path: Path) -> Path:
+    """A path as short as it can be, for people."""
+    here = Path().absolute()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -104,9 +104,10 @@ def rollout(
     )
     run_dir = newest_run(source) if source.is_dir() else None
     player = _Player(policy=policy, of_policy=of_policy, weights=weights, replayed=replayed, run_dir=run_dir)
+    began_in = Path().absolute()
     result = player.play(loaded, kernel, options)
-    print_result(result, str(player), options, as_json=as_json)
-    print_failures(result, loaded.path)
+    print_result(result, str(player), options, as_json=as_json, began_in=began_in)
+    print_failures(result, loaded.path, began_in)
     return EXIT_FAILED if result.summary["n_failed"] else EXIT_DONE
 
 

@@ -25,8 +25,14 @@ _MOST_SHOWN = 8
 _SAMPLE = ("mean", "std", "min", "max", "median", "iqm")
 
 
-def print_result(result: RolloutResult, player: str, options: RolloutOptions, *, as_json: bool) -> None:
-    """What came of it, on standard output."""
+def print_result(
+    result: RolloutResult, player: str, options: RolloutOptions, *, as_json: bool, began_in: Path = Path()
+) -> None:
+    """What came of it, on standard output.
+
+    Args:
+        began_in: where the paths of the options begin; an environment may have changed the working directory.
+    """
     from maze_runtime.playing.roll_out import ReplayResult
 
     if as_json:
@@ -35,10 +41,10 @@ def print_result(result: RolloutResult, player: str, options: RolloutOptions, *,
     _print_tables(result, player)
     if isinstance(result, ReplayResult):
         _compare_with_recording(result)
-    _print_what_was_written(options)
+    _print_what_was_written(options, began_in)
 
 
-def print_failures(result: RolloutResult, path: str) -> None:
+def print_failures(result: RolloutResult, path: str, began_in: Path = Path()) -> None:
     """Each traceback once, then each episode, then how to see the first whose environment failed alone.
 
     What an error of Maze says besides is written below the first episode that it ended.
@@ -47,7 +53,7 @@ def print_failures(result: RolloutResult, path: str) -> None:
     for text in dict.fromkeys(episode.traceback for episode in failed if episode.traceback):
         print(f"{text.rstrip()}\n", file=sys.stderr)
     of_env = [episode.seed for episode in failed if _is_of_environment(episode.cause)]
-    sees_alone = bool(of_env) and Path(path).is_file()
+    sees_alone = bool(of_env) and (began_in / path).is_file()
     told: set[tuple[str | None, ...]] = set()
     for episode in failed:
         print(f"failed: episode with seed {episode.seed}: {episode.error}", file=sys.stderr)
@@ -72,7 +78,7 @@ def _print_details(cause: MazeError, *, with_help: bool) -> None:
         print(line, file=sys.stderr)
 
 
-def _print_what_was_written(options: RolloutOptions) -> None:
+def _print_what_was_written(options: RolloutOptions, began_in: Path) -> None:
     """Each folder that holds something; one that would be empty is said to be."""
     for folder, what in (
         (options.video_dir, "films"),
@@ -81,7 +87,8 @@ def _print_what_was_written(options: RolloutOptions) -> None:
     ):
         if folder is None:
             continue
-        if not folder.is_dir() or not any(folder.iterdir()):
+        written = began_in / folder
+        if not written.is_dir() or not any(written.iterdir()):
             print(f"no {what} were written" if what != "recorded" else "nothing was recorded")
         else:
             look = f"; look at it with: {shown_command('maze', 'view', folder)}" if what == "recorded" else ""

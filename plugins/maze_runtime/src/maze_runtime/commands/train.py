@@ -71,13 +71,14 @@ def train(
     from maze_runtime.training.train import train as run_training
 
     loaded = _experiment_to_train(file, tuple(overrides or ()), resume)
-    commands = _NextCommands(file, tuple(overrides or ()))
+    resumed = None if resume is None else newest_run(resume)
+    commands = _NextCommands(file, tuple(overrides or ()), out or resumed)
     try:
         result = run_training(
             loaded,
             loaded.kernel,
             run_dir=out,
-            resume=None if resume is None else newest_run(resume),
+            resume=resumed,
             overwrite=overwrite,
             max_seconds=max_seconds,
             verbosity=int(verbose),
@@ -126,37 +127,42 @@ def _experiment_to_train(file: Path | None, overrides: tuple[str, ...], resume: 
 
 
 class _NextCommands:
-    """What to type next, once a run has ended, failed or been interrupted.
+    """What to type next, once a run has ended, failed or been interrupted; for the directory that the command began in.
 
     Args:
         file: the experiment file, environment's name or id that was given.
         overrides: those that it had.
+        place: the run directory that was given, if one was.
     """
 
-    def __init__(self, file: Path | None, overrides: tuple[str, ...]) -> None:
+    def __init__(self, file: Path | None, overrides: tuple[str, ...], place: Path | None) -> None:
         self._file = file
+        self._is_file = file is not None and file.is_file()
         self._overrides = overrides
+        self._place = place
+        self._began_in = Path().absolute()
         self._run: Path | None = None
 
     def announce(self, run: Path) -> None:
         """Take note of the run directory, and name it on standard error."""
         self._run = run
-        print(f"run directory: {run}", file=sys.stderr)
-        if self._file is not None and not self._file.is_file():
-            print(f"experiment: {run / 'experiment.toml'}", file=sys.stderr)
+        print(f"run directory: {self._shown(run)}", file=sys.stderr)
+        if self._file is not None and not self._is_file:
+            print(f"experiment: {self._shown(run) / 'experiment.toml'}", file=sys.stderr)
 
     def roll_out(self, run: Path) -> str:
         """Plays episodes of a run."""
-        return shown_command("maze", "rollout", run, *self._experiment_option(run))
+        return shown_command("maze", "rollout", self._shown(run), *self._experiment_option(run))
 
     def resume(self, run: Path) -> str:
         """Goes on from the last checkpoint of a run; a file is read again with the overrides that it had."""
+        shown = self._shown(run)
         if not self._experiment_option(run):
-            return shown_command("maze", "train", "--resume", run)
-        if self._file is not None and not self._file.is_file():
+            return shown_command("maze", "train", "--resume", shown)
+        if self._file is not None and not self._is_file:
             # the experiment of the run holds the overrides
-            return shown_command("maze", "train", run / "experiment.toml", "--resume", run)
-        return shown_command("maze", "train", self._file, "--resume", run, settings=self._overrides)
+            return shown_command("maze", "train", shown / "experiment.toml", "--resume", shown)
+        return shown_command("maze", "train", self._file, "--resume", shown, settings=self._overrides)
 
     def go_on(self) -> str:
         """From which epoch the announced run goes on, and how; empty where it has no checkpoint."""
@@ -181,6 +187,11 @@ class _NextCommands:
             with warnings.catch_warnings(action="ignore", category=MazeWarning):  # said when training began
                 stored_experiment(run)
         except RequestError:
-            file = self._file if self._file is not None and self._file.is_file() else run / "experiment.toml"
-            return "--experiment", file
+            return "--experiment", self._file if self._is_file else self._shown(run) / "experiment.toml"  # type: ignore[return-value]
         return ()
+
+    def _shown(self, run: Path) -> Path:
+        """A run directory as it was given, or from where the command began."""
+        if self._place is not None:
+            return self._place
+        return run.relative_to(self._began_in) if run.is_relative_to(self._began_in) else run

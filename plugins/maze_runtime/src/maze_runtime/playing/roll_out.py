@@ -132,6 +132,7 @@ def roll_out(
     """
     if seeds is None:
         seeds = SeedTree(options.seed).seeds(options.n_episodes, "rollout")
+    options, place = _wherever_a_simulation_goes(options), (run_dir or Path()).absolute()
     assembly, side = Assembly(loaded, kernel), None
     if options.evaluator is not None:
         side = EvaluationSide(assembly, options.evaluator)
@@ -157,7 +158,7 @@ def roll_out(
     if states is None:
         states = assembly.estimated_states(report)
     player = EpisodePlayer(
-        make_env=playing.PlayingEnv(drawn, kernel, states, recorder, run_dir, _watch(options)),
+        make_env=playing.PlayingEnv(drawn, kernel, states, recorder, place, _watch(options)),
         make_policy=make_policy,
         deterministic=options.deterministic,
         max_steps=options.max_steps,
@@ -175,6 +176,12 @@ def roll_out(
         events=summarize_events(episodes),
         profile=summarize_seconds(episodes),
     )
+
+
+def _wherever_a_simulation_goes(options: RolloutOptions) -> RolloutOptions:
+    """The same folders by absolute paths: environments may change the working directory."""
+    folders = {name: getattr(options, name) for name in ("video_dir", "record_dir", "events_dir")}
+    return attrs.evolve(options, **{name: path and path.absolute() for name, path in folders.items()})
 
 
 def _watch(options: RolloutOptions) -> playing.Watch:

@@ -52,7 +52,8 @@ class Assembly:
         run_dir: see the attribute.
 
     Attributes:
-        run_dir: wrappers that write files do so below it; None: below the current directory.
+        run_dir: wrappers that write files do so below it; None: below the working directory of the beginning, which
+            a simulation may change.
         transforms: of the training environments, innermost first; `transform_states` saves their statistics.
         training_batches: those that `make_vector_env` built to train on.
     """
@@ -61,7 +62,8 @@ class Assembly:
         self.loaded = loaded
         self.experiment = loaded.experiment
         self.kernel = kernel
-        self.run_dir = run_dir
+        self._began_in = Path().absolute()
+        self.run_dir = None if run_dir is None else run_dir.absolute()
         self.seeds = SeedTree(self.experiment.seed)
         inner, outer = split_wrappers(self.experiment.wrappers)
         refuse_statistics_inside(inner)
@@ -81,7 +83,7 @@ class Assembly:
             self._env_wrappers,
             training,
             adapters_of(self.kernel.catalog),
-            (self.run_dir or Path()).resolve() if writes_files else None,
+            (self.run_dir or self._began_in).resolve() if writes_files else None,
         )
 
     @property

@@ -72,39 +72,41 @@ class StoredRun:
 
 
 def create_run_directory(
-    loaded: LoadedExperiment, kernel: Kernel, *, out: Path | None = None, overwrite: bool = False
+    loaded: LoadedExperiment, kernel: Kernel, path: Path, *, shown: Path | None = None, overwrite: bool = False
 ) -> FolderLock:
-    """A new run directory, `runs/<name>/<UTC time>-<4 hex>/` or `out`, with what describes the run; locked.
+    """A new run directory with what describes the run; locked.
 
     What a start that was killed left there under temporary names is no content.
 
     Args:
-        overwrite: remove the run in `out` first, if there is one.
+        path: absolute.
+        shown: the path in messages, as it was given; None: as it is.
+        overwrite: remove the run in `path` first, if there is one.
 
     Raises:
-        RequestError: `out` exists and is not empty, is being trained, cannot be created, or is to be overwritten and
+        RequestError: `path` exists and is not empty, is being trained, cannot be created, or is to be overwritten and
             is no run.
     """
-    path = Path(out) if out is not None else new_path(Path("runs"), loaded.experiment.name)
+    shown = shown or path
     try:
         if overwrite and path.is_dir():
-            _check_run(path)
+            _check_run(path, shown)
         elif path.exists() and not is_unused(path):
-            raise _occupied(path)
+            raise _occupied(shown)
         path.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             lock = stack.enter_context(FolderLock(path, "run"))
             if overwrite:
                 _remove_run(path)
             elif not is_unused(path):  # somebody was faster
-                raise _occupied(path)
+                raise _occupied(shown)
             remove_leftovers(path)
             # `run.json` makes the folder a run and comes first: whatever happens next, the run can be resumed.
             replace_json(Storage(), path / "run.json", to_data(_record(loaded, kernel)))
             write_experiment(path, loaded)
             stack.pop_all()
     except OSError as error:
-        raise RequestError(f"the run directory {path} cannot be created: {error}") from error
+        raise RequestError(f"the run directory {shown} cannot be created: {error}") from error
     return lock
 
 
@@ -192,10 +194,10 @@ def _write_record(path: Path, record: RunRecord) -> None:
         raise CheckpointError(told, received=str(path), help="free some disk space; the run is as it was") from error
 
 
-def _check_run(path: Path) -> None:
+def _check_run(path: Path, shown: Path) -> None:
     if not is_unused(path) and not (path / "run.json").is_file():
         raise RequestError(
-            f"{path} is no run directory and is not overwritten",
+            f"{shown} is no run directory and is not overwritten",
             received="a folder with other files and no run.json",
             help="name another folder, or remove this one yourself",
         )

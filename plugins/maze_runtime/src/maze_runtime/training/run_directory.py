@@ -1,4 +1,7 @@
-"""The directory that training goes to: a new one, or that of a run which goes on, with its newest checkpoint."""
+"""The directory that training goes to: a new one, or that of a run which goes on, with its newest checkpoint.
+
+Its path is absolute before the first environment is built: simulations may change the working directory.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from maze_runtime.run.directory import (
     clean_run_directory,
     create_run_directory,
     is_unused,
+    new_path,
     open_run,
     write_experiment,
 )
@@ -30,6 +34,7 @@ class RunDirectory:
     """Where a run is written, and what it goes on from.
 
     Attributes:
+        path: absolute.
         lock: keeps other processes from training there; to be released when training is over.
         checkpoint: the newest one of a run that goes on; None: training starts at the beginning.
         notes: what is to be said about it.
@@ -66,6 +71,7 @@ def run_directory(assembly: Assembly, run_dir: Path | None, resume: Path | None,
         note = "the run was stopped before it began: training starts at the beginning"
         return RunDirectory(lock.folder, lock, notes=(note,))
     stored = open_run(resume)
+    stored = attrs.evolve(stored, path=stored.path.absolute())
     check_compatible(stored, assembly.loaded)
     with ExitStack() as stack:
         lock = stack.enter_context(FolderLock(stored.path, "run"))
@@ -106,5 +112,6 @@ def _new_directory(assembly: Assembly, run_dir: Path | None, overwrite: bool) ->
             received=f"initialize_from = {source!r} and --out {run_dir} --overwrite",
             help="give --out another directory",
         )
+    place = Path(run_dir or new_path(Path("runs"), assembly.experiment.name)).absolute()
     _ = assembly.spaces
-    return create_run_directory(assembly.loaded, assembly.kernel, out=run_dir, overwrite=overwrite)
+    return create_run_directory(assembly.loaded, assembly.kernel, place, shown=run_dir, overwrite=overwrite)
