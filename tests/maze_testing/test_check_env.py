@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from maze_kernel.contracts.env import ActorID
 from maze_testing.conformance import ConformanceError
 from maze_testing.environments import Identity
 from maze_testing.envs import METHODS, check_env
+from maze_testing.structured_environments import ChangingTeam, Pair
 
 
 class Steps(gymnasium.Env):
@@ -93,3 +95,28 @@ class Sized(gymnasium.Env):
 def test_what_a_gymnasium_environment_lacks_is_named(factory, named):
     with pytest.raises(ConformanceError, match=named):
         check_env(factory, n_steps=1)
+
+
+class Leaves(Pair):
+    """Says after every step that someone left."""
+
+    def __init__(self, departed):
+        super().__init__()
+        self.departed_actors = lambda: departed
+
+
+@pytest.mark.parametrize(
+    ("departed", "rule"),
+    [
+        ([ActorID("agent", 2)], "agent 2, expected a number from 0 to 1"),
+        ([ActorID("robot", 0)], "unknown policy key: 'robot', expected 'agent'"),
+        (ActorID("agent", 0), "gives no sequence of actors"),
+    ],
+)
+def test_actors_that_cannot_have_left_are_found(departed, rule):
+    with pytest.raises(ConformanceError, match=rf"departed_actors\(\).*{rule}"):
+        check_env(lambda: Leaves(departed), n_steps=3)
+
+
+def test_actors_that_left_are_fine():
+    check_env(lambda: ChangingTeam(expels=True))

@@ -362,6 +362,47 @@ def test_agents_may_be_numbers_of_numpy_and_as_many_as_come_where_their_number_c
     assert decide([ActorID("member", 1), ActorID("member", 12)], n_agents=-1) == [1, 12]
 
 
+class Leaving(Team):
+    """Says at its second step that `departed` left."""
+
+    def __init__(self, departed, n_agents=2):
+        super().__init__([ActorID("member", 1)] * 9, n_agents)
+        self._departed = departed
+
+    def departed_actors(self):
+        return self._departed if self._n == 2 else ()
+
+
+def leave(departed, n_agents=2):
+    envs = SequentialVectorEnv([lambda: Leaving((), n_agents), lambda: Leaving(departed, n_agents)])
+    envs.reset([[0], [0]])
+    return [envs.step({"member": {"x": np.zeros(2, np.int64)}}).departed for _ in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("departed", "wrong"),
+    [
+        ([ActorID("member", 0), ActorID("member", 2)], "agent of policy key 'member' that does not exist"),
+        ([ActorID("member", -1)], "agent of policy key 'member' that does not exist"),
+        ([ActorID("nobody", 0)], "unknown policy key"),
+        (ActorID("member", 0), "no sequence of actors"),
+        (["member"], "no ActorID"),
+        ("member", "no sequence of actors"),
+        (1, "no sequence of actors"),
+    ],
+)
+def test_who_cannot_have_left_is_named_with_the_environment_that_says_so(departed, wrong):
+    """Somebody else's series of decisions would end."""
+    with pytest.raises(EnvError, match=rf"departed_actors\(\) .*{wrong}") as caught:
+        leave(departed)
+    assert "environment 1, episode 0 (seed 0), step 2" in caught.value.owner
+
+
+def test_who_left_is_passed_on_once():
+    assert leave([ActorID("member", 0), ("member", np.int64(0))]) == [{}, {1: (ActorID("member", 0),)}, {}]
+    assert leave({ActorID("member", 7)}, n_agents=-1)[1] == {1: (ActorID("member", 7),)}
+
+
 class Scripted(FlatEnv):
     """Actors decide in the order that is given, over and over; each sees how many decisions there were."""
 

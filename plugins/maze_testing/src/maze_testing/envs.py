@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 
 from maze_kernel.catalog import build
+from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import Action, Observation, StructuredEnv
-from maze_testing.conformance import require, require_member, same
+from maze_kernel.errors import EnvError
+from maze_runtime.env.actors import require_departed
+from maze_runtime.env.departures import ReportsDepartures
+from maze_testing.conformance import ConformanceError, require, require_member, same
 
 METHODS = (
     *("structured_spaces", "reset", "step", "actor_id", "is_actor_done", "is_flat_step_end", "get_actor_rewards"),
@@ -136,6 +140,7 @@ def _steps(env: StructuredEnv, n_steps: int, seed: int) -> Any:
         require(isinstance(info, dict), f"step returned info of type {type(info).__name__}")
         require(isinstance(env.is_flat_step_end(), (bool, np.bool_)), "is_flat_step_end() returns no bool")
         require(isinstance(env.is_actor_done(), (bool, np.bool_)), "is_actor_done() returns no bool")
+        _check_departures(env)
         yield _copy(observation), float(reward), bool(terminated), bool(truncated), tuple(env.actor_id())
         if terminated or truncated:
             observation, _ = env.reset()
@@ -148,6 +153,16 @@ def _check_observation(env: StructuredEnv, observation: Observation, what: str) 
     count = env.structured_spaces.agent_counts.get(key, 0)
     require(agent >= 0 and (count < 0 or agent < count), f"actor_id() names agent {agent} of {count} of key {key!r}")
     require_member(env.structured_spaces.observation[key], observation, what)
+
+
+def _check_departures(env: StructuredEnv) -> None:
+    reports = capability(env, ReportsDepartures)  # type: ignore[type-abstract]
+    if reports is None or not (departed := reports.departed_actors()):
+        return
+    try:
+        require_departed(env.structured_spaces, departed)
+    except EnvError as error:
+        raise ConformanceError(f"{error.what}: {error.received}, expected {error.expected}") from None
 
 
 def _action(env: StructuredEnv, observation: Observation, rng: np.random.Generator) -> Action:

@@ -6,7 +6,6 @@ agents. Both keep two sets of buffers and alternate, so a tick outlives the next
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError
+from maze_runtime.env.actors import TYPE, require_actor, require_departed
 from maze_runtime.env.batching import allocate, check_observation, copy_observation, stack_rows
 from maze_runtime.env.departures import ReportsDepartures
 from maze_runtime.env.flat import FlatEnv
@@ -132,10 +132,10 @@ class StructuredRows:
             raise EnvError(
                 "actor_id() gives no ActorID",
                 received=repr(actor),
-                expected="maze_kernel.contracts.env.ActorID",
+                expected=TYPE,
                 help="return ActorID(policy key, agent)",
             )
-        self._require_actor(*actor)
+        require_actor(self._spaces, *actor)
         return self._spaces.observation[actor.step_key]
 
     def action_rows(self, actions: Mapping[PolicyKey, ArrayDict]) -> Sequence[dict[str, Any]]:
@@ -153,7 +153,7 @@ class StructuredRows:
         key, agent_id = actor
         rows = self._tables.get(key)
         if rows is None or (agent_id and not (type(agent_id) is int and 0 < agent_id < rows.n_agents)):
-            self._require_actor(key, agent_id)
+            require_actor(self._spaces, key, agent_id)
             rows = self._tables[key]
         if index == 0:
             self.together, self.items_of_tick = actor, rows.items
@@ -174,31 +174,13 @@ class StructuredRows:
             self._tables[key].agents[:] = [agent_id] * n_together
             self.together = None
 
-    def _require_actor(self, key: PolicyKey, agent_id: Any) -> None:
-        if key not in self._spaces.observation:
-            known = ", ".join(map(repr, self._spaces.policy_keys))
-            raise EnvError("actor_id() names an unknown policy key", received=repr(key), expected=known)
-        n_agents = self._spaces.agent_counts[key]
-        try:
-            number = operator.index(agent_id)
-        except TypeError:
-            number = -1
-        if number < 0 or 1 <= n_agents <= number:
-            raise EnvError(
-                f"actor_id() names an agent of policy key {key!r} that does not exist",
-                received=f"agent {agent_id!r}",
-                expected=f"a number from 0 to {n_agents - 1}" if n_agents > 0 else "a number from 0 on",
-                help="count the agents of a key from 0 on, or say how many there are in agent_counts "
-                "(-1: their number changes)",
-            )
-
     def write_flags(self, index: int, env: StructuredEnv) -> None:
         """What environments may say beside `is_flat_step_end`, and that."""
         if env.is_actor_done():
             self._actor_done[index] = True
         reports = self._departures[index]
         if reports is not None and (departed := reports.departed_actors()):
-            self._departed[index] = tuple(departed)
+            self._departed[index] = require_departed(self._spaces, departed)
         if env.is_flat_step_end():
             self.flat_step_end[index] = True
             rewards = env.get_actor_rewards()
