@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,11 +12,14 @@ from gymnasium import spaces
 from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredEnv
 from maze_kernel.errors import EnvError, RequestError
+from maze_runtime.env.batching import scalar_reward
 from maze_runtime.env.conversion import ActionConversion
 from maze_runtime.env.departures import ReportsDepartures
 from maze_runtime.env.maze_env import MazeEnv
 from maze_runtime.env.simulation import HasNoop
 from maze_runtime.env.wrapper import EnvWrapper
+from maze_runtime.rollout.mask_reading import forbids, mask_names
+from maze_wrappers.decision_rewards import DecisionRewards
 from maze_wrappers.given_actions import copied, given_actions
 from maze_wrappers.options import StepSkipOptions
 
@@ -26,9 +30,11 @@ StepResult = tuple[Observation, float, bool, bool, dict[str, Any]]
 class StepSkip(EnvWrapper):
     """After each flat step n_steps − 1 further ones are taken with the same actions, or with those that do nothing.
 
-    Rewards are summed. Skipping ends with the episode, and where an actor is asked that has not decided in this flat
-    step. With `max_of` above 1, Box observations are the elementwise maximum over the last of those that these flat
-    steps showed to the same actor.
+    Rewards are summed; those that the environment divides go to the last decisions of who took the sub-steps. Skipping
+    ends with the episode, where an actor is asked that has not decided in this flat step or has left since, and where
+    a mask forbids the action. Within a flat step of the environment that one is decided to its end first. With
+    `max_of` above 1, Box observations are the elementwise maximum over the last of those that these flat steps showed
+    to the same actor.
 
     Raises:
         RequestError: `noop` is no action of the environment, or mode "noop" finds no action that changes nothing.
@@ -42,42 +48,48 @@ class StepSkip(EnvWrapper):
             self._noops = given_actions(env.structured_spaces, options.noop, "noop", OWNER)
         if options.mode == "noop" and self._noops is None:
             _require_noops(env)
-        self._decided: dict[ActorID, Action] = {}
-        self._actor_rewards: Any = None
+        of = env.structured_spaces
+        self._masks = {key: mask_names(of.observation[key], of.action[key]) for key in of.policy_keys}
         self._reports = capability(env, ReportsDepartures)  # type: ignore[type-abstract]
+        self._rewards = DecisionRewards()
+        self._decided: dict[ActorID, Action] = {}
+        self._is_over = True
+        self._actor: ActorID | None = None
         self._departed: list[ActorID] = []
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode."""
-        self._decided = {}
+        self._is_over = True
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Action) -> StepResult:
         """Take one decision, and at the end of a flat step the skipped ones."""
-        self._decided[self.env.actor_id()] = copied(action)
-        self._departed = []
-        result = self._step(action)
-        if not self.env.is_flat_step_end():
-            return result
-        self._actor_rewards = self.env.get_actor_rewards()
-        shown = self._shown(result)
-        for _ in range(self.options.n_steps - 1):
-            if result[2] or result[3] or self.env.actor_id() not in self._decided:
-                break
-            result = self._skip(result)
-            shown += self._shown(result)
-        self._decided = {}
-        return (self._maximum(shown), *result[1:]) if shown else result
+        if self._is_over:
+            self._decided = {}
+            self._rewards.begin()
+        self._actor, self._departed = self.env.actor_id(), []
+        self._decided[self._actor] = copied(action)
+        self._rewards.decide(self._actor)
+        result = self._take(action)
+        return self._skip(result) if self._is_over else result
+
+    def is_actor_done(self) -> bool:
+        """Whether the actor that decided left, by its decision or in a skipped step."""
+        return self._actor in self._departed
+
+    def is_flat_step_end(self) -> bool:
+        """Whether the environment's last flat step is over, or the episode."""
+        return self._is_over
 
     def get_actor_rewards(self) -> Any | None:
-        """Those of the first flat step and, where they have the same form, of the skipped ones."""
-        return self._actor_rewards
+        """What each decision is paid, in skipped steps too; None where the environment divides no reward."""
+        return self._rewards.divided()
 
     def departed_actors(self) -> Sequence[ActorID]:
-        """Those of all steps since the decision."""
-        return self._departed
+        """Who else left in the steps since the decision."""
+        return [actor for actor in dict.fromkeys(self._departed) if actor != self._actor]
 
     def to_spaces(
         self, policy_key: PolicyKey, maze_state: Any, maze_action: Any | None = None
@@ -99,7 +111,8 @@ class StepSkip(EnvWrapper):
     def clone_from(self, other: StepSkip) -> None:
         """Go on from where another one is."""
         super().clone_from(other)
-        self._decided, self._actor_rewards = dict(other._decided), other._actor_rewards
+        self._decided, self._rewards = dict(other._decided), copy.deepcopy(other._rewards)
+        self._is_over, self._actor, self._departed = other._is_over, other._actor, list(other._departed)
 
     def _shown(self, result: StepResult) -> list[tuple[ActorID, Observation]]:
         """Who sees what, where that is still needed when the next step has overwritten it."""
@@ -115,33 +128,48 @@ class StepSkip(EnvWrapper):
         return {**last, **{name: np.maximum.reduce([observation[name] for observation in seen]) for name in boxes}}
 
     def _skip(self, result: StepResult) -> StepResult:
-        """One more flat step, its rewards added to those of `result`."""
-        observation, reward, terminated, truncated, info = result
-        while True:
-            actor = self.env.actor_id()
-            if actor not in self._decided:
-                return observation, reward, terminated, truncated, info
-            observation, added, terminated, truncated, info = self._step(self._repeated(actor))
-            reward += added
-            if terminated or truncated or self.env.is_flat_step_end():
-                self._add_actor_rewards(self.env.get_actor_rewards())
-                return observation, reward, terminated, truncated, info
+        """Up to n_steps − 1 more flat steps, their rewards added to those of `result`."""
+        reward, shown, n_left = result[1], self._shown(result), self.options.n_steps - 1
+        while n_left and not (result[2] or result[3]) and (action := self._repeated(result[0])) is not None:
+            result = self._take(action)
+            reward += result[1]
+            if self._is_over:
+                n_left -= 1
+                shown += self._shown(result)
+        if not self._is_over:
+            shown += self._shown(result)
+        return self._maximum(shown) if shown else result[0], reward, *result[2:]
 
-    def _step(self, action: Action) -> StepResult:
+    def _take(self, action: Action) -> StepResult:
+        """One step of the environment: who leaves by it decides no more, and its reward is noted."""
+        actor = self.env.actor_id()
         result = self.env.step(action)
+        self._rewards.add(actor, scalar_reward(result[1]))
+        left = [actor] if self.env.is_actor_done() else []
         if self._reports is not None:
-            self._departed += self._reports.departed_actors()
+            left += self._reports.departed_actors()
+        for one in left:
+            self._decided.pop(one, None)
+        self._departed += left
+        has_ended = self.env.is_flat_step_end()
+        self._is_over = has_ended or result[2] or result[3]
+        if self._is_over:
+            self._rewards.end_flat_step(self.env.get_actor_rewards() if has_ended else None)
         return result
 
-    def _add_actor_rewards(self, rewards: Any | None) -> None:
-        if (
-            self._actor_rewards is not None
-            and rewards is not None
-            and np.shape(rewards) == np.shape(self._actor_rewards)
-        ):
-            self._actor_rewards = np.asarray(self._actor_rewards) + np.asarray(rewards)
+    def _repeated(self, observation: Observation) -> Action | None:
+        """The action that a skipped step takes; None where the policy has to decide."""
+        actor = self.env.actor_id()
+        if actor not in self._decided:
+            return None
+        action = self._skipping(actor)
+        heads = self.structured_spaces.action[actor.step_key].spaces
+        for head, mask in self._masks[actor.step_key].items():
+            if head in action and forbids(np.asarray(observation[mask]), heads[head], np.asarray(action[head])):
+                return None
+        return action
 
-    def _repeated(self, actor: ActorID) -> Action:
+    def _skipping(self, actor: ActorID) -> Action:
         if self.options.mode == "sticky":
             return copied(self._decided[actor])
         if self._noops is not None:
