@@ -9,7 +9,7 @@ from maze_kernel.contracts.env import ActorID
 from maze_testing.conformance import ConformanceError
 from maze_testing.environments import Identity
 from maze_testing.envs import METHODS, check_env
-from maze_testing.structured_environments import ChangingTeam, Pair
+from maze_testing.structured_environments import ChangingTeam, DoorAndKey, Pair
 
 
 class Steps(gymnasium.Env):
@@ -120,3 +120,13 @@ def test_actors_that_cannot_have_left_are_found(departed, rule):
 
 def test_actors_that_left_are_fine():
     check_env(lambda: ChangingTeam(expels=True))
+
+
+def test_there_is_one_reward_a_decision():
+    class Short(DoorAndKey):
+        def get_actor_rewards(self):
+            return [0.0]
+
+    check_env(lambda: DoorAndKey(divided=True))
+    with pytest.raises(ConformanceError, match=r"get_actor_rewards\(\) gives shape \(1,\) for 2 decisions"):
+        check_env(Short)

@@ -148,7 +148,7 @@ class MovesCost(RewardAggregator):
 class MovesCostEachPart(MovesCost):
     def summarize_reward(self, maze_state):
         total = super().summarize_reward(maze_state)
-        return total if maze_state.direction is not None else np.array([0.0, total])
+        return 0.0 if maze_state.direction is not None else np.array([total / 2, total / 2])
 
 
 def flat(reward=None):
@@ -204,8 +204,8 @@ def test_an_aggregator_may_give_each_sub_step_its_own_reward():
     env = structured(MovesCostEachPart())
     env.reset()
     rewards = [env.step({"move": 2})[1], env.step({"move": 1})[1]]
-    assert rewards == [-1.0, -1.0]
-    assert env.get_actor_rewards().tolist() == [0.0, -1.0]
+    assert rewards == [0.0, -1.0]
+    assert env.get_actor_rewards().tolist() == [-0.5, -0.5]
 
 
 def test_statistics_and_kpis_are_those_of_finished_episodes():

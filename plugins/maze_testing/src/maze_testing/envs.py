@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from maze_kernel.contracts.env import Action, Observation, StructuredEnv
 from maze_kernel.errors import EnvError
 from maze_runtime.env.actors import require_departed
 from maze_runtime.env.departures import ReportsDepartures
+from maze_runtime.env.division import DividesReward, MisdividedWarning
 from maze_testing.conformance import ConformanceError, require, require_member, same
 
 METHODS = (
@@ -129,6 +131,7 @@ def _steps(env: StructuredEnv, n_steps: int, seed: int) -> Any:
     _check_observation(env, observation, "the first observation")
     require(isinstance(info, dict), f"reset returned info of type {type(info).__name__}")
     yield _copy(observation)
+    n_sub_steps = 0
     for step in range(n_steps):
         result = env.step(_action(env, observation, rng))
         require(isinstance(result, tuple) and len(result) == 5, "step must return five values")
@@ -141,6 +144,11 @@ def _steps(env: StructuredEnv, n_steps: int, seed: int) -> Any:
         require(isinstance(env.is_flat_step_end(), (bool, np.bool_)), "is_flat_step_end() returns no bool")
         require(isinstance(env.is_actor_done(), (bool, np.bool_)), "is_actor_done() returns no bool")
         _check_departures(env)
+        n_sub_steps += 1
+        if env.is_flat_step_end():
+            _check_actor_rewards(env, n_sub_steps)
+        if env.is_flat_step_end() or terminated or truncated:
+            n_sub_steps = 0
         yield _copy(observation), float(reward), bool(terminated), bool(truncated), tuple(env.actor_id())
         if terminated or truncated:
             observation, _ = env.reset()
@@ -163,6 +171,19 @@ def _check_departures(env: StructuredEnv) -> None:
         require_departed(env.structured_spaces, departed)
     except EnvError as error:
         raise ConformanceError(f"{error.what}: {error.received}, expected {error.expected}") from None
+
+
+def _check_actor_rewards(env: StructuredEnv, n_sub_steps: int) -> None:
+    divides = capability(env, DividesReward)  # type: ignore[type-abstract]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MisdividedWarning)  # an error below
+        rewards = env.get_actor_rewards()
+    if rewards is not None:
+        shape = np.shape(rewards)
+        require(shape == (n_sub_steps,), f"get_actor_rewards() gives shape {shape} for {n_sub_steps} decisions")
+    problem = None if divides is None else divides.division_problem()
+    if problem is not None:
+        raise ConformanceError(f"{problem.what}: {problem.total:g} instead of {problem.reward:g}")
 
 
 def _action(env: StructuredEnv, observation: Observation, rng: np.random.Generator) -> Action:

@@ -13,6 +13,7 @@ from maze_kernel.errors import EnvError
 from maze_runtime.env.batching import scalar_reward
 from maze_runtime.env.conversion import ActionConversion, ObservationConversion
 from maze_runtime.env.core_env import CoreEnv
+from maze_runtime.env.division import Misdivided, RewardDivision
 from maze_runtime.env.outside import Outside, OutsideCoreEnv, Reply, first_actor
 from maze_runtime.env.renderer import Renderer
 from maze_runtime.env.returned import wrong_result
@@ -75,6 +76,7 @@ class MazeEnv:
         self._flat_step_ended = True
         self._reward = 0.0
         self._actor_rewards: np.ndarray | None = None
+        self._division = RewardDivision()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -132,8 +134,12 @@ class MazeEnv:
     def get_actor_rewards(self) -> np.ndarray | None:
         """Those of the reward aggregator where it gives several, otherwise the core environment's."""
         if self._actor_rewards is not None:
-            return self._actor_rewards
-        return self.core_env.get_actor_rewards(self._reward)
+            return self._compared(self._actor_rewards, self.reward_aggregator, "summarize_reward")
+        return self._compared(self.core_env.get_actor_rewards(self._reward), self.core_env, "get_actor_rewards")
+
+    def division_problem(self) -> Misdivided | None:
+        """The first reward whose parts had another sum; None: there was none."""
+        return self._division.problem
 
     def render(self) -> np.ndarray | None:
         """A picture of the last step by the core environment's renderer; None where it has none."""
@@ -238,6 +244,11 @@ class MazeEnv:
 
     def _observation(self) -> Observation:
         return self.observation_conversions[self.core_env.actor_id().step_key].maze_to_space(self._maze_state)
+
+    def _compared(self, rewards: np.ndarray | None, divider: object, method: str) -> np.ndarray | None:
+        if rewards is not None and self._division.problem is None:
+            self._division.compare(rewards, self._reward, divider, method)
+        return rewards
 
     def _aggregated(self, aggregator: RewardAggregator) -> float:
         reward = aggregator.summarize_reward(self._maze_state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,11 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.capabilities import capability
+from maze_kernel.contracts.env import PolicyKey, StructuredEnv
 from maze_kernel.contracts.vector import ArrayDict, Tick
 from maze_kernel.errors import EnvError
+from maze_runtime.env.division import DividesReward, MisdividedWarning
 from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.playing.seed_check import first_difference
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
@@ -122,7 +125,8 @@ class SpaceCheck:
     """Implements `VectorEnv`: passes ticks on as they are, unless something lies outside of its space.
 
     Raises:
-        EnvError: from `reset` and `step`; an observation outside of its space, or a mask that forbids every choice.
+        EnvError: from `reset` and `step`; an observation outside of its space, a mask that forbids every choice, or a
+            reward that is divided into parts of another sum.
     """
 
     def __init__(self, vector_env: SequentialVectorEnv) -> None:
@@ -137,7 +141,12 @@ class SpaceCheck:
 
     def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
         """Take one decision everywhere; see `VectorEnv.step`."""
-        return self._checked(self.vector_env.step(actions))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MisdividedWarning)  # an error below
+            tick = self._checked(self.vector_env.step(actions))
+        for index, env in enumerate(self.vector_env.envs):
+            self._check_division(env, index)
+        return tick
 
     def render(self) -> Any:
         """The wrapped batch's drawing."""
@@ -168,6 +177,17 @@ class SpaceCheck:
                     "return what the observation space declares, or correct the space",
                     index,
                 )
+
+    def _check_division(self, env: StructuredEnv, index: int) -> None:
+        divides = capability(env, DividesReward)  # type: ignore[type-abstract]
+        if divides is not None and (problem := divides.division_problem()) is not None:
+            self._raise(
+                problem.what,
+                f"parts with the sum {problem.total:g}",
+                f"{problem.reward:g}, what step returned for its decisions",
+                "divide the reward that it is asked about among the decisions of the flat step",
+                index,
+            )
 
     def _check_masks(self, key: PolicyKey, observation: Mapping[str, np.ndarray], index: int) -> None:
         heads = self.structured_spaces.action[key].spaces
