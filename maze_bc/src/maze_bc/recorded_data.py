@@ -13,6 +13,7 @@ import numpy as np
 
 from maze_bc.data import OWNER, Decisions, Episode
 from maze_bc.processors import Processor
+from maze_bc.recorded_objects import begin_episode, objects_of
 from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import Action, PolicyKey, StructuredEnv
 from maze_kernel.errors import EnvError
@@ -77,6 +78,7 @@ class RecordedStates:
         self._processor = processor
         self._env: Any = env
         self._core_env = _core_env(env)
+        begin_episode(self._core_env)
         self.spaces = env.structured_spaces
         self.lengths: Sequence[int] = kept_lengths(recorded, processor)
 
@@ -91,8 +93,7 @@ class RecordedStates:
                 one is of another space.
         """
         recorded = self._recorded.read(index)
-        objects = self._recorded.maze_episode(index, self._core_env)
-        assert objects is not None
+        objects = objects_of(self._recorded, index, self._core_env)
         kept = None if self._processor is None else self._processor(recorded)
         converted = {}
         for key in recorded.action:

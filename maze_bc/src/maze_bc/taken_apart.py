@@ -14,6 +14,7 @@ import numpy as np
 
 from maze_bc.data import OWNER, Decisions, Episode
 from maze_bc.processors import Processor
+from maze_bc.recorded_objects import begin_episode, objects_of
 from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import Action, Observation, PolicyKey, StructuredEnv
 from maze_kernel.errors import EnvError, MazeError, RequestError
@@ -52,6 +53,7 @@ class TakenApart:
         self._env: Any = env
         simulation: Any = capability(env, Recordable)  # type: ignore[type-abstract]
         self._core_env = simulation.core_env
+        begin_episode(self._core_env)
         self._conversions = simulation.action_conversions
         self.spaces = env.structured_spaces
         if type(self._core_env).preview_sub_step is CoreEnv.preview_sub_step:
@@ -81,8 +83,7 @@ class TakenApart:
         Raises:
             EnvError: a conversion cannot find its part in a MazeAction, or a flat step does not end.
         """
-        objects = self._recorded.maze_episode(index, self._core_env)
-        assert objects is not None
+        objects = objects_of(self._recorded, index, self._core_env)
         kept = np.ones(len(objects.steps), bool)
         if self._processor is not None:
             kept = self._processor(self._recorded.read(index))

@@ -90,13 +90,18 @@ def read_maze_episode(path: Path, core_env: Any | None = None) -> MazeEpisode | 
 
 
 def _episode(tree: Mapping[str, Any], arrays: Sequence[np.ndarray], classes: RecordedClasses) -> MazeEpisode:
+    decisions = [
+        (classes.state(step["state"], arrays), classes.action(step["action"], arrays)) for step in tree["steps"]
+    ]
+    final_state = classes.state(tree["final_state"], arrays)
+    unknown = tuple(sorted(classes.unknown))  # of states and actions alone
     steps = tuple(
         MazeStep(
-            maze_state=classes.state(step["state"], arrays),
-            maze_action=classes.action(step["action"], arrays),
+            maze_state=maze_state,
+            maze_action=maze_action,
             events=tuple(classes.event(event, arrays) for event in step["events"]),
             components=classes.decode(step["components"], arrays),
         )
-        for step in tree["steps"]
+        for (maze_state, maze_action), step in zip(decisions, tree["steps"], strict=True)
     )
-    return MazeEpisode(steps=steps, final_state=classes.state(tree["final_state"], arrays))
+    return MazeEpisode(steps=steps, final_state=final_state, unknown_classes=unknown)

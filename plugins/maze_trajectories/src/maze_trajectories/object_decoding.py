@@ -1,7 +1,8 @@
 """Recorded objects back in the classes of an environment, which names them; a recording never does.
 
-What the environment does not know comes back as a `types.SimpleNamespace` with the recorded fields, so that
-renderers that only read attributes can still draw it.
+Its annotations name them, or a state that it is in, or the modules it is written in. What the environment does not know
+comes back as a `types.SimpleNamespace` with the recorded fields, so that renderers that only read attributes can still
+draw it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from cattrs import Converter
 from cattrs.gen import make_dict_structure_fn
 
 from maze_kernel.contracts.events import EventRecord
+from maze_runtime.env.core_env import CoreEnv
 from maze_runtime.events.declaration import events_of
+from maze_trajectories.live_objects import classes_beside, is_plain, is_record, like, objects_in, rebuilt
 from maze_trajectories.object_encoding import ARRAY, BYTES, ENUM, FLOAT, MAP, SET, TYPE
 
 _METHODS = ("reset", "step", "get_maze_state")
@@ -31,15 +34,20 @@ class RecordedClasses:
     """The classes of an environment's states, actions and events, by name.
 
     Args:
-        core_env: annotations of its `reset`, `step` and `get_maze_state` name states and actions; its topics name
-            the events. None: nothing is known.
+        core_env: annotations of its `reset`, `step` and `get_maze_state` name states and actions, its present state has
+            them, or they stand beside it; its topics name the events. None: nothing is known.
+
+    Attributes:
+        unknown: names of the classes of which an object, and of the enums of which a member, was decoded without them.
     """
 
     def __init__(self, core_env: Any | None = None) -> None:
         self._classes: dict[str, type] = {}
+        self._examples: dict[str, Any] = {}
         self._events: dict[str, Any] = {}
         self._converter = _converter()
-        self._state_hint = self._action_hint = None
+        self._state_hint = self._action_hint = self._state = None
+        self.unknown: set[str] = set()
         if core_env is None:
             return
         reset, step, get_state = (_hints(getattr(type(core_env), method, None)) for method in _METHODS)
@@ -47,6 +55,8 @@ class RecordedClasses:
             self._add(hints.values())
         self._state_hint = get_state.get("return", reset.get("return"))
         self._action_hint = next((hint for name, hint in step.items() if name != "return"), None)
+        self._learn(_present_state(core_env))
+        self._add(classes_beside(type(core_env), CoreEnv))
         for interface in core_env.pubsub.interfaces:
             for name, event in events_of(interface).items():
                 self._events[f"{interface.__name__}/{name}"] = (interface, event, _hints(event))
@@ -69,7 +79,7 @@ class RecordedClasses:
 
     def state(self, tree: Any, arrays: Sequence[np.ndarray]) -> Any:
         """A MazeState, also where its class leaves no name in the recording: a NamedTuple, a tuple."""
-        return self._as(self.decode(tree, arrays), self._state_hint)
+        return like(self._as(self.decode(tree, arrays), self._state_hint), self._state)
 
     def action(self, tree: Any, arrays: Sequence[np.ndarray]) -> Any:
         """A MazeAction; likewise."""
@@ -92,11 +102,18 @@ class RecordedClasses:
                 return self._converter.structure(fields, cls)
             except Exception:  # the class has changed since, or its annotations say less than it holds
                 pass
+        elif name in self._examples:
+            return rebuilt(self._examples[name], fields)
+        else:
+            self.unknown.add(name)
         return types.SimpleNamespace(**fields)
 
     def _enum(self, name: str, member: str) -> Any:
         cls = self._classes.get(name)
-        return cls[member] if isinstance(cls, enum.EnumMeta) and member in cls.__members__ else member
+        if isinstance(cls, enum.EnumMeta) and member in cls.__members__:
+            return cls[member]
+        self.unknown.add(name)
+        return member
 
     def _as(self, value: Any, hint: Any) -> Any:
         if hint is None or value is None:
@@ -106,6 +123,15 @@ class RecordedClasses:
         except Exception:  # an annotation that is no type of data
             return value
 
+    def _learn(self, state: Any) -> None:
+        """The classes of a state and of all that it holds."""
+        self._state = state
+        for value in objects_in(state):
+            if is_plain(value):
+                self._examples.setdefault(type(value).__qualname__, value)
+            else:
+                self._add((type(value),))
+
     def _add(self, hints: Iterable[Any]) -> None:
         """These classes and all that their fields are annotated with."""
         for hint in hints:
@@ -114,7 +140,7 @@ class RecordedClasses:
                 continue
             if isinstance(hint, enum.EnumMeta):
                 self._classes[hint.__qualname__] = hint
-            elif _is_record(hint) or issubclass(hint, (tuple, dict)):  # NamedTuple and TypedDict have fields, too
+            elif is_record(hint) or issubclass(hint, (tuple, dict)):  # NamedTuple and TypedDict have fields, too
                 self._classes[hint.__qualname__] = hint
                 self._add(_hints(hint).values())
 
@@ -150,8 +176,12 @@ def _stand_in(interface_name: str, event_name: str) -> tuple[type, Any]:
     return type(interface_name, (), {}), event
 
 
-def _is_record(cls: Any) -> bool:
-    return isinstance(cls, type) and (attrs.has(cls) or dataclasses.is_dataclass(cls))
+def _present_state(core_env: Any) -> Any:
+    """None where no episode was begun."""
+    try:
+        return core_env.get_maze_state()
+    except Exception:
+        return None
 
 
 def _hints(annotated: Any) -> dict[str, Any]:
@@ -169,7 +199,7 @@ def _converter() -> Converter:
     def passing(build: Any) -> Any:
         return lambda value, cls: value if isinstance(value, cls) else build(value, cls)
 
-    converter.register_structure_hook_factory(_is_record, lambda cls: passing(_from_fields(cls, converter)))
+    converter.register_structure_hook_factory(is_record, lambda cls: passing(_from_fields(cls, converter)))
     converter.register_structure_hook_func(
         lambda hint: hint is Any or np.ndarray in (hint, typing.get_origin(hint)), lambda value, _hint: value
     )

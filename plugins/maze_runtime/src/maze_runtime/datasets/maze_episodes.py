@@ -30,10 +30,16 @@ class MazeStep:
 
 @attrs.frozen(kw_only=True)
 class MazeEpisode:
-    """All decisions of an episode, and the state it ended in; None where the last step failed."""
+    """All decisions of an episode, and the state it ended in; None where the last step failed.
+
+    Attributes:
+        unknown_classes: names of those that the environment does not tell: their objects in states and actions came
+            back as namespaces, members of enums as words.
+    """
 
     steps: tuple[MazeStep, ...]
     final_state: Any | None
+    unknown_classes: tuple[str, ...] = ()
 
 
 @runtime_checkable
