@@ -9,7 +9,7 @@ from gymnasium import spaces
 from maze_kernel.errors import EnvError
 from maze_runtime.env.flat import FlatEnv, flat_spaces
 from maze_runtime.env.reward import RewardAggregator
-from maze_runtime.events.kpi import KpiCalculator
+from maze_runtime.events.kpi import BaseEnvEvents, KpiCalculator
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_suite import ActionConversion, CoreEnv, MazeEnv, ObservationConversion, RunContext
 
@@ -105,6 +105,30 @@ def test_steps(result, words):
 def test_kpis_that_are_no_dict():
     with pytest.raises(EnvError, match=r"Kpis.calculate_kpis did not return a dict"):
         play(Simulation(kpis=[None]))
+
+
+def test_kpis_that_raise_are_named_with_their_traceback():
+    class Broken(Simulation):
+        def get_kpi_calculator(self):
+            return Kpis([])
+
+    batch = SequentialVectorEnv([lambda: MazeEnv(Broken(), Observe(), Act())])
+    batch.reset([[5]])
+    with pytest.raises(EnvError, match=r"Kpis.calculate_kpis raised IndexError") as caught:
+        batch.step({"0": {"number": np.zeros((1, 1), np.float32)}})
+    assert "return self.kpis[0]" in caught.value.user_traceback
+    assert "environment 0" in caught.value.owner
+
+
+def test_a_log_gives_lists_of_several_events():
+    env = MazeEnv(Simulation(fired={"by": 2}), Observe(), Act())
+    env.keep_event_logs()
+    env.reset()
+    env.step({"number": np.zeros(1, np.float32)})
+    moved = env.get_episode_events().query_events(Events.moved)
+    assert [record.attributes["by"] for record in moved] == [2]
+    assert len(env.get_episode_events().query_events(Events.moved, BaseEnvEvents.kpi)) == 1
+    assert env.get_episode_events().query_events() == []
 
 
 @pytest.mark.parametrize("value", [np.array(2.0), np.array([2.0]), Decimal("2.0"), [2], True])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from maze_kernel.contracts.events import EpisodeStatistics, EventRecord
-from maze_kernel.errors import EnvError, MazeWarning
+from maze_kernel.errors import EnvError, MazeError, MazeWarning
 from maze_runtime.events.aggregation import EpisodeAggregator
 from maze_runtime.events.kpi import BaseEnvEvents, KpiCalculator
 from maze_runtime.events.logs import EpisodeEventLog
@@ -111,7 +111,15 @@ class EpisodeRecorder:
         return finished
 
     def _add_kpis(self, calculator: KpiCalculator, last_maze_state: Any) -> None:
-        kpis = calculator.calculate_kpis(self.log, last_maze_state)
+        try:
+            kpis = calculator.calculate_kpis(self.log, last_maze_state)
+        except MazeError:
+            raise
+        except Exception as error:
+            raise EnvError(
+                f"{type(calculator).__name__}.calculate_kpis raised {type(error).__name__}: {error}",
+                help="it is called when an episode has ended, with all events of it and the state it ended in",
+            ) from error
         if not isinstance(kpis, Mapping):
             raise EnvError(
                 f"{type(calculator).__name__}.calculate_kpis did not return a dict",

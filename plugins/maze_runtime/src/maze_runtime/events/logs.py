@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import attrs
 
@@ -27,6 +26,6 @@ class EpisodeEventLog:
         """The records of each environment step."""
         return [self.records[first:last] for first, last in itertools.pairwise([0, *self.ends])]
 
-    def query_events(self, event: EventMethod) -> Iterator[EventRecord]:
-        """All records of one event, in the order they were fired."""
-        return (record for record in self.records if record.event is event)
+    def query_events(self, *events: EventMethod) -> list[EventRecord]:
+        """All records of these events, in the order they were fired."""
+        return [record for record in self.records if record.event in events]

@@ -17,7 +17,7 @@ from maze_kernel.contracts.vector import ArrayDict, Tick
 from maze_kernel.errors import EnvError, MazeError, RequestError
 from maze_runtime.env.batching import check_observation, check_same_spaces, scalar_reward, spaces_of
 from maze_runtime.env.returned import PARTS
-from maze_runtime.env.tracebacks import ALONE, user_traceback
+from maze_runtime.env.tracebacks import ALONE, traceback_of, user_traceback
 from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.rollout.episode_seeds import EpisodeSeeds
 from maze_runtime.rollout.rows import Final, FlatRows, StructuredRows
@@ -195,6 +195,7 @@ class SequentialVectorEnv:
             if isinstance(error, EnvError):
                 error.owner = error.owner or self.describe(self._current)
                 error.seed = self._episodes.last_seed(self._current)
+                error.user_traceback = error.user_traceback or traceback_of(error) or None
             raise error
         raised = EnvError(
             f"{phase} raised {type(error).__name__}: {error}", owner=self.describe(self._current), help=ALONE
