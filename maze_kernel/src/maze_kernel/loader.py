@@ -14,7 +14,7 @@ import inspect
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,43 +159,60 @@ def _check_api(plugin: Any) -> None:
         raise _RefusedError(f"it is written for plugin API {number}; this kernel has plugin API {PLUGIN_API}")
 
 
+class _Hooks(pluggy.PluginManager):
+    """The hooks of a plugin but for those that take an argument: pluggy would refuse all of them for one."""
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        """See pluggy; None: no hook."""
+        options = super().parse_hookimpl_opts(plugin, name)
+        return None if options and name in HOOKS and _takes_argument(getattr(plugin, name)) else options
+
+
+def _takes_argument(function: Callable[..., Any]) -> bool:
+    return any(argument.default is argument.empty for argument in inspect.signature(function).parameters.values())
+
+
 def _components(plugin: Any) -> tuple[tuple[Component, ...], list[str]]:
     """The valid components of all hooks, and one line a problem."""
-    manager = pluggy.PluginManager(PROJECT_NAME)
-    manager.register(plugin)  # without specifications: it would refuse all of a plugin for one hook with an argument
-    found = {name: hook.get_hookimpls() for name, hook in vars(manager.hook).items() if not name.startswith("_")}
-    problems = [*_misspelt(found), *_unmarked(plugin)]
+    hooks = _Hooks(PROJECT_NAME)
+    hooks.add_hookspecs(MazeHooks)
+    hooks.register(plugin)
+    problems = [*_misspelt(hooks), *_slips(plugin)]
     records: list[Component] = []
+    implementations = {hook: getattr(hooks.hook, hook).get_hookimpls() for hook in HOOKS}
     for hook, kind in HOOKS.items():
-        for implementation in found.get(hook, ()):
+        for implementation in implementations[hook]:
             try:
-                if implementation.argnames:
-                    code = inspect.unwrap(implementation.function).__code__
-                    raise _RefusedError(f"it takes no arguments ({code.co_filename}:{code.co_firstlineno})")
                 records += _validated(kind, implementation.function())
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
                 problems.append(f"hook {hook}: {_cause(error)}")
-    if not found.keys() & HOOKS.keys() and not problems:
+    if not any(implementations.values()) and not problems:
         problems.append("it implements no hook")
     return _without_duplicates(records, problems), problems
 
 
-def _misspelt(found: Mapping[str, Sequence[pluggy.HookImpl]]) -> list[str]:
-    unknown = sorted(name for name in found.keys() - HOOKS.keys() if not all(one.optionalhook for one in found[name]))
-    hints = {name: nearest(name, HOOKS, 1) for name in unknown}
-    return [f"unknown hook {name}" + (f" (did you mean {near[0]}?)" if near else "") for name, near in hints.items()]
+def _misspelt(hooks: pluggy.PluginManager) -> list[str]:
+    try:
+        hooks.check_pending()
+    except pluggy.PluginValidationError:
+        unknown = sorted(name for name in vars(hooks.hook) if not name.startswith("_") and name not in HOOKS)
+        near = {name: nearest(name, HOOKS, 1) for name in unknown}
+        return [
+            f"unknown hook {name}" + (f" (did you mean {near[name][0]}?)" if near[name] else "") for name in unknown
+        ]
+    return []
 
 
-def _unmarked(plugin: Any) -> list[str]:
-    """Functions that have a hook's name and miss the marker: pluggy would overlook them without a word."""
-    marker = f"{PROJECT_NAME}_impl"
-    return [
-        f"function {hook} lacks the decorator @hookimpl"
-        for hook in HOOKS
-        if callable(function := getattr(plugin, hook, None)) and not hasattr(function, marker)
-    ]
+def _slips(plugin: Any) -> Iterable[str]:
+    """Functions that have a hook's name and are none, which pluggy would overlook without a word."""
+    for hook, function in ((hook, getattr(plugin, hook)) for hook in HOOKS if callable(getattr(plugin, hook, None))):
+        if not hasattr(function, f"{PROJECT_NAME}_impl"):
+            yield f"function {hook} lacks the decorator @hookimpl"
+        elif _takes_argument(function):
+            code = inspect.unwrap(function).__code__
+            yield f"hook {hook}: it takes no arguments ({code.co_filename}:{code.co_firstlineno})"
 
 
 def _validated(kind: str, result: Any) -> list[Component]:

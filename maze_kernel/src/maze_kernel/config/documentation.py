@@ -8,6 +8,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable
+from itertools import pairwise, takewhile
 from typing import Any
 
 import attrs
@@ -44,7 +45,7 @@ def texts_of_class(options_class: type) -> Texts:
         _, source = _split_docstring(owner.__doc__)
         origins.update(dict.fromkeys(declared, source or f"{owner.__module__}.{owner.__qualname__}"))
         fields.update(_field_literals(owner))
-    summary, source = _split_docstring(_own_docstring(options_class))
+    summary, source = _split_docstring(options_class.__dict__.get("__doc__"))
     return Texts(summary=summary, source=source, fields=fields, origins=origins)
 
 
@@ -58,12 +59,6 @@ def texts_of_target(target: Callable[..., Any]) -> Texts:
     return Texts(summary=summary, source=source, fields=fields, origins=dict.fromkeys(fields, source or name))
 
 
-def _own_docstring(options_class: type) -> str | None:
-    """None for the one that attrs or Python makes up."""
-    text = options_class.__dict__.get("__doc__")
-    return text if isinstance(text, str) else None
-
-
 @functools.cache
 def _field_literals(options_class: type) -> dict[str, str]:
     try:
@@ -74,30 +69,18 @@ def _field_literals(options_class: type) -> dict[str, str]:
     if not isinstance(body, ast.ClassDef):
         return {}
     texts = {}
-    for statement, following in zip(body.body, body.body[1:], strict=False):
-        if (
-            isinstance(statement, ast.AnnAssign)
-            and isinstance(statement.target, ast.Name)
-            and isinstance(following, ast.Expr)
-            and isinstance(following.value, ast.Constant)
-            and isinstance(following.value.value, str)
-        ):
-            texts[statement.target.id] = " ".join(following.value.value.split())
+    for pair in pairwise(body.body):
+        match pair:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                texts[name] = " ".join(text.split())
     return texts
 
 
 def _split_docstring(text: str | None) -> tuple[str, str]:
     """The prose before any section, and what follows "Source:"."""
-    if not text:
-        return "", ""
-    lines = inspect.cleandoc(text).splitlines()
-    prose: list[str] = []
-    for line in lines:
-        if _SECTION.fullmatch(line):
-            break
-        prose.append(line)
-    joined = "\n".join(prose)
-    before, _, after = joined.partition("Source:")
+    lines = inspect.cleandoc(text or "").splitlines()
+    prose = takewhile(lambda line: not _SECTION.fullmatch(line), lines)
+    before, _, after = "\n".join(prose).partition("Source:")
     if not after:
         after = "\n".join(lines).partition("Source:")[2].split("\n\n")[0]
     paragraphs = [" ".join(paragraph.split()) for paragraph in before.split("\n\n")]
@@ -106,14 +89,10 @@ def _split_docstring(text: str | None) -> tuple[str, str]:
 
 def _arguments(text: str | None) -> dict[str, str]:
     """Name to meaning, of a Google-style Args section."""
-    if not text:
-        return {}
     entries: dict[str, list[str]] = {}
     current: list[str] | None = None
     inside, depth = False, None
-    for line in inspect.cleandoc(text).splitlines():
-        if not line.strip():
-            continue
+    for line in filter(str.strip, inspect.cleandoc(text or "").splitlines()):
         if not line.startswith(" "):
             inside = line.strip() in ("Args:", "Arguments:")
             continue

@@ -165,14 +165,10 @@ class _Scanner:
 
     def _string(self) -> None:
         quote = self.text[self.position]
-        triple = quote * 3
-        if not self.text.startswith(triple, self.position):
-            self._end_of_string(quote, 1)
-            return
-        self._end_of_string(quote, 3)
-        for _ in range(2):  # up to two quotes may stand right before the closing ones
-            if self._peek() == quote:
-                self.position += 1
+        width = 3 if self.text.startswith(quote * 3, self.position) else 1
+        self._end_of_string(quote, width)
+        while width == 3 and self._peek() == quote:  # up to two may stand right before the closing ones
+            self.position += 1
 
     def _end_of_string(self, quote: str, width: int) -> None:
         closing = quote * width
