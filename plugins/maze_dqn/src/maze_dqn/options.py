@@ -6,7 +6,7 @@ import attrs
 
 from maze_kernel.validators import above, all_of, at_least, at_most, between
 from maze_runtime.training.loop_options import LoopOptions
-from maze_runtime.training.schedules import Schedule, positive_rate, throughout
+from maze_runtime.training.schedules import PART, Schedule, positive_rate, throughout
 
 FADING = Schedule(start=1.0, end=0.05)
 CORRECTING = Schedule(start=0.4, end=1.0)
@@ -48,7 +48,9 @@ class DQNOptions(LoopOptions):
     """Part of the way that the target network moves to the trained one, 0 to 1; 1: a copy."""
     target_update_interval: int = attrs.field(default=1, validator=at_least(1))
     """Updates between moves of the target network."""
-    epsilon: float | Schedule = attrs.field(default=FADING, validator=throughout(between(0.0, 1.0)))
+    epsilon: float | Schedule = attrs.field(
+        default=FADING, validator=throughout(between(0.0, 1.0)), metadata={PART: "exploration_fraction"}
+    )
     """Probability of an action at random: a number, or a schedule over a part of the run's budget."""
     exploration_fraction: float = attrs.field(default=0.3, validator=all_of(above(0.0), at_most(1.0)))
     """Part of the budget after which `epsilon` is at its end."""

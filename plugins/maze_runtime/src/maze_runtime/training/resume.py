@@ -13,6 +13,7 @@ import attrs
 from maze_kernel.errors import CheckpointError, ExperimentError, RequestError
 from maze_runtime.run.directory import StoredRun, open_run
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
+from maze_runtime.training.schedules import budget_fraction, values_over_budget
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -159,6 +160,27 @@ def note_of_changes(stored: Mapping[str, Any], wanted: LoadedExperiment) -> str:
         if _is_free(_dotted(found.path)) and not found.unsaid
     ]
     return f"other settings than before: {', '.join(changed)}" if changed else ""
+
+
+def note_of_schedules(stored: Mapping[str, Any], wanted: LoadedExperiment, checkpoint: Checkpoint) -> str:
+    """Which schedules go on from another value than the run ended with, for its budget is another; "" for none."""
+    trainer = wanted.experiment.trainer
+    options = getattr(trainer.instance, "options", trainer.options)
+    before, after = (
+        values_over_budget(options, _used(budget, checkpoint))
+        for budget in (stored.get("trainer", {}), wanted.resolved.get("trainer", {}))
+    )
+    moved = [f"{name} from {value:.4g} to {after[name]:.4g}" for name, value in before.items() if value != after[name]]
+    return f"the budget is another, and schedules run over it: {', '.join(moved)}" if moved else ""
+
+
+def _used(budget: Mapping[str, Any], checkpoint: Checkpoint) -> float:
+    return budget_fraction(
+        epoch=checkpoint.epoch,
+        n_epochs=budget.get("n_epochs", 0),
+        env_steps=int(checkpoint.trainer.get("env_steps", 0)),
+        max_env_steps=budget.get("max_env_steps", 0),
+    )
 
 
 def _shown(data: Mapping[str, Any], path: _Path) -> str:

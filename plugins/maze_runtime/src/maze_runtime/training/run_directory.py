@@ -26,7 +26,7 @@ from maze_runtime.run.folder_lock import FolderLock
 from maze_runtime.training.checkpoint import Checkpoint
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.initialization import open_source
-from maze_runtime.training.resume import check_compatible, note_of_changes
+from maze_runtime.training.resume import check_compatible, note_of_changes, note_of_schedules
 
 
 @attrs.frozen
@@ -95,6 +95,8 @@ def _directory_to_go_on_in(assembly: Assembly, stored: StoredRun, lock: FolderLo
         note = f"resumed from epoch {checkpoint.epoch}"
     if changes := note_of_changes(stored.resolved, assembly.loaded):
         notes = [*notes, changes]
+        if checkpoint and (moved := note_of_schedules(stored.resolved, assembly.loaded, checkpoint)):
+            notes = [*notes, moved]
     resumption = Resumption(epoch=checkpoint.epoch if checkpoint else 0, overrides=assembly.loaded.overrides)
     return RunDirectory(stored.path, lock, checkpoint, (*notes, note), resumption)
 

@@ -10,6 +10,9 @@ import attrs
 
 from maze_kernel.validators import Condition, one_of
 
+PART = "part_of_budget"
+"""Metadata of an option that runs over a part of the budget: the name of the option with that part."""
+
 
 @attrs.frozen(kw_only=True)
 class Schedule:
@@ -69,6 +72,24 @@ def moving_schedules(options: Any, path: str = "") -> dict[str, Schedule]:
     found: dict[str, Schedule] = {}
     for attribute in attrs.fields(type(options)):
         found |= moving_schedules(getattr(options, attribute.name), f"{path}.{attribute.name}".lstrip("."))
+    return found
+
+
+def values_over_budget(options: Any, fraction: float, path: str = "") -> dict[str, float]:
+    """The values of `moving_schedules` after `fraction` (0 to 1) of the budget, by name.
+
+    An option that is at its end after a part of the budget names the option that says so: `metadata={PART: "…"}`.
+    """
+    if not attrs.has(type(options)):
+        return {}
+    found: dict[str, float] = {}
+    for attribute in attrs.fields(type(options)):
+        value, name = getattr(options, attribute.name), f"{path}.{attribute.name}".lstrip(".")
+        part = attribute.metadata.get(PART)
+        if not isinstance(value, Schedule):
+            found |= values_over_budget(value, fraction, name)
+        elif value.start != value.end:
+            found[name] = scheduled_value(value, fraction / getattr(options, part) if part else fraction)
     return found
 
 
