@@ -1,5 +1,6 @@
 """The suites for distributions and models refuse broken ones: working first-party ones with one method spoilt."""
 
+import copy
 import types
 
 import pytest
@@ -82,9 +83,14 @@ def sampled_modes(model):
     model.make_policy = lambda seed: AlwaysSamples(original(seed))
 
 
+def stale_mirror(model):
+    model.numpy_logits = copy.deepcopy(model).numpy_logits
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
+        (stale_mirror, "read their memory"),
         (flat_value, "value"),
         (dead_parameter, "no gradient reaches"),
         (other_weights, "of one seed"),

@@ -198,12 +198,39 @@ class Unsaved(Block):
         return {"y": self.layer(inputs["x"]) + self.offset}
 
 
-def test_block():
-    check_block(Block)
+class Mirrored(Block):
+    def make_mirror(self):
+        weight, bias = (self.kept(parameter.detach().numpy()) for parameter in self.layer.parameters())
+        return lambda arrays: {"y": arrays["x"] @ weight.T + bias}
+
+    def kept(self, array):
+        return array
+
+
+class MirrorOfCopies(Mirrored):
+    def kept(self, array):
+        return array.copy()
+
+
+class OtherMirror(Mirrored):
+    def kept(self, array):
+        return 2 * array
+
+
+@pytest.mark.parametrize("block", [Block, Mirrored])
+def test_block(block):
+    check_block(block)
 
 
 @pytest.mark.parametrize(
-    ("block", "rule"), [(WrongShape, "announced"), (DeadParameter, "unused.weight"), (Unsaved, "restored")]
+    ("block", "rule"),
+    [
+        (WrongShape, "announced"),
+        (DeadParameter, "unused.weight"),
+        (Unsaved, "restored"),
+        (MirrorOfCopies, "read their memory"),
+        (OtherMirror, "gives another output"),
+    ],
 )
 def test_broken_block(block, rule):
     with pytest.raises(ConformanceError, match=rule):

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from maze_testing.conformance import require, same
+from maze_testing.conformance import change_parameters, require, same
 
 
 def check_block(factory: Callable[[], Any], *, leading: tuple[tuple[int, ...], ...] = ((1,), (5,), (3, 4))) -> None:
-    """Shapes are as announced under any leading dimensions, gradients flow, the state survives.
+    """Shapes are as announced under any leading dimensions, gradients flow, the state survives, a NumPy form follows.
 
     Args:
         factory: builds the block; called twice.
@@ -35,9 +35,9 @@ def check_block(factory: Callable[[], Any], *, leading: tuple[tuple[int, ...], .
             found = tuple(outputs[key].shape)
             require(found == (*dims, *shape), f"output {key!r} has shape {found}, announced {(*dims, *shape)}")
     _check_rows(block, inputs, leading[-1])
-    _check_mirror(block)
     _check_gradients(block, leading[0])
     _check_state(factory, block, inputs)
+    _check_mirror(block)
 
 
 def _inputs(block: Any, dims: tuple[int, ...]) -> dict[str, torch.Tensor]:
@@ -65,11 +65,21 @@ def _check_mirror(block: Any) -> None:
     mirror = make() if make is not None else None
     if mirror is None:
         return
+    _compare_mirror(block, mirror, "gives another output {!r}")
+    change_parameters(block)
+    _compare_mirror(
+        block,
+        mirror,
+        "keeps to old parameters in the output {!r} when they change: it has to read their memory, no copy",
+    )
+
+
+def _compare_mirror(block: Any, mirror: Any, rule: str) -> None:
     inputs = _inputs(block, (5,))
     arrays = mirror({key: tensor.numpy() for key, tensor in inputs.items()})
     for key, expected in block(inputs).items():
         agrees = torch.allclose(torch.from_numpy(arrays[key]), expected, rtol=1e-4, atol=1e-5)
-        require(agrees, f"the NumPy form of the block gives another output {key!r}")
+        require(agrees, f"the NumPy form of the block {rule.format(key)}")
 
 
 def _check_gradients(block: Any, dims: tuple[int, ...]) -> None:

@@ -42,6 +42,17 @@ def same(one: Any, other: Any) -> bool:
     return bool(np.array_equal(a, b, equal_nan=True)) if a.dtype.kind in "fc" else bool((a == b).all())
 
 
+def change_parameters(module: Any) -> None:
+    """Change all parameters in place, as an optimiser does."""
+    import torch
+
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            change = torch.rand(parameter.shape, generator=generator)
+            parameter.add_(0.1 * change.to(parameter))
+
+
 def require_member(space: spaces.Dict, values: Mapping[str, Any], what: str) -> None:
     """Raise unless a dict of single values lies in a Dict space, dtype included."""
     require(set(values) == set(space.spaces), f"{what} has keys {sorted(values)}, its space has {sorted(space.spaces)}")

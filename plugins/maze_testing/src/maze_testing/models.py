@@ -11,7 +11,7 @@ import torch
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.model import ActorCritic
 from maze_runtime.models.capabilities import EvaluatesKeysTogether
-from maze_testing.conformance import require, same
+from maze_testing.conformance import change_parameters, require, same
 from maze_testing.policies import check_policy, random_group
 
 
@@ -51,6 +51,23 @@ def check_model(factory: Callable[[], ActorCritic], spaces: StructuredSpaces, *,
     again: Any = factory()
     require(same(model.state_dict(), again.state_dict()), "two models of one seed have different weights")
     _check_acting(model, spaces, n_rows)
+    _check_mirrors_follow(model, spaces, n_rows)
+
+
+def _check_mirrors_follow(model: Any, spaces: StructuredSpaces, n_rows: int) -> None:
+    mirrors = {key: model.numpy_logits(key) for key in spaces.policy_keys}
+    change_parameters(model)
+    for key, mirror in mirrors.items():
+        if mirror is None:
+            continue
+        rows = _rows(spaces, key, n_rows)
+        inputs = {name: torch.from_numpy(array) for name, array in rows.items()}
+        logits = model.logits(key, inputs, torch.zeros(n_rows, dtype=torch.long))
+        mirrored = {head: torch.from_numpy(np.array(array)) for head, array in mirror(rows).items()}
+        require(
+            _close(logits, mirrored),
+            "numpy_logits() keeps to old parameters when they change: it has to read their memory, no copy",
+        )
 
 
 def _check_acting(model: ActorCritic, spaces: StructuredSpaces, n_rows: int) -> None:
