@@ -14,6 +14,7 @@ import numpy as np
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.vector import ArrayDict, Tick, VectorEnv
 from maze_kernel.errors import NonFiniteError
+from maze_runtime.env.batch_form import BatchForm
 
 _ZEROS = np.zeros(4096, np.float32)
 
@@ -24,13 +25,19 @@ warnings.filterwarnings("ignore", "invalid value encountered", RuntimeWarning, m
 class FiniteCheck:
     """Implements `VectorEnv`: passes ticks on as they are, unless a reward or float observation is not finite.
 
+    Args:
+        vector_env: the raw batch.
+        owner: what provides its environment, for messages; None: not known.
+
     Raises:
         NonFiniteError: from `reset` and `step`; names environment, policy key, observation key, element, seed,
             episode and step.
+        EnvError: likewise; the batch raised, or a tick has not the form of one, see `BatchForm`.
     """
 
-    def __init__(self, vector_env: VectorEnv) -> None:
+    def __init__(self, vector_env: VectorEnv, owner: str | None = None) -> None:
         self.vector_env = vector_env
+        self._form = BatchForm(vector_env, owner)
         self.n_envs = vector_env.n_envs
         self.structured_spaces = vector_env.structured_spaces
         self._float_names = {
@@ -45,7 +52,11 @@ class FiniteCheck:
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
         """Start new episodes everywhere; see `VectorEnv.reset`."""
-        tick = self.vector_env.reset(seeds)
+        try:
+            tick = self.vector_env.reset(seeds)
+        except Exception as error:
+            raise self._form.raised(error, "reset")
+        self._form.see_reset(tick)
         self._seeds = [tuple(sequence) for sequence in seeds]
         self._n_ticks = 0
         self._started[:] = 0
@@ -56,7 +67,11 @@ class FiniteCheck:
     def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
         """Take one decision everywhere; see `VectorEnv.step`."""
         own = {key: {name: np.array(array) for name, array in heads.items()} for key, heads in actions.items()}
-        tick = self.vector_env.step(own)
+        try:
+            tick = self.vector_env.step(own)
+        except Exception as error:
+            raise self._form.raised(error, "step")
+        self._form.see_step(tick)
         self._n_ticks += 1
         if not _is_finite(tick.reward):
             (index,) = np.argwhere(~np.isfinite(tick.reward))[0].tolist()

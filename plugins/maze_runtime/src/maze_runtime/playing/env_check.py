@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +13,17 @@ from gymnasium import spaces
 
 from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import PolicyKey, StructuredEnv
-from maze_kernel.contracts.vector import ArrayDict, Tick
+from maze_kernel.contracts.vector import ArrayDict, Tick, VectorEnv
 from maze_kernel.errors import EnvError
 from maze_runtime.env.division import DividesReward, MisdividedWarning
 from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.playing.seed_check import first_difference
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.run.assembly import Assembly
-from maze_runtime.run.batch_factory import wrap_batch
+from maze_runtime.run.batch_factory import native_form, wrap_batch
 from maze_runtime.run.evaluators import EvaluationSide, evaluators_of, plays_its_own
 from maze_runtime.run.observation_sizes import ObservationSizes, play_at_random
+from maze_runtime.run.trainer_needs import said_of
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -48,7 +49,7 @@ class EnvReport:
 
 
 def check_environment(loaded: LoadedExperiment, kernel: Kernel, *, n_steps: int, seed: int) -> EnvReport:
-    """Build one environment inside its wrappers, and the model for its spaces, and play at random.
+    """Build one environment inside its wrappers, and the model for its spaces, and play at random; its batch likewise.
 
     Transforms that estimate statistics before training, and those outside of them, are bound to their spaces and
     not played.
@@ -61,7 +62,23 @@ def check_environment(loaded: LoadedExperiment, kernel: Kernel, *, n_steps: int,
         MazeError: something cannot be built, does not fit, raises, or breaks its contract; an error of the
             environment names seed and step.
     """
-    return _check(Assembly(loaded, kernel), n_steps=n_steps, seed=seed)
+    report = _check(Assembly(loaded, kernel), n_steps=n_steps, seed=seed)
+    _check_batch(Assembly(loaded, kernel), n_steps, seed)
+    return report
+
+
+def _check_batch(assembly: Assembly, n_steps: int, seed: int) -> None:
+    """Play the environment's own batch, too, where the experiment's mode would step it in this process."""
+    experiment, catalog = assembly.experiment, assembly.kernel.catalog
+    mode = experiment.vector.mode
+    if native_form(catalog, experiment.env) is None or not (mode is None or said_of(catalog, mode, "in_process", True)):
+        return
+    _ = assembly.spaces
+    batch, owner = assembly.batch_factory().raw(experiment.vector.n_envs), experiment.env.owner
+    checked = wrap_batch(SpaceCheck(batch, f"the batch of {owner}"), (), training=True, owner=owner)
+    with closing(checked):
+        if not isinstance(batch, SequentialVectorEnv):
+            play_at_random(checked, n_steps, seed=seed, see=lambda _tick: None)
 
 
 def check_evaluators(loaded: LoadedExperiment, kernel: Kernel, *, n_steps: int, seed: int) -> dict[str, EnvReport]:
@@ -91,7 +108,7 @@ def _check(assembly: Assembly, *, n_steps: int, seed: int) -> EnvReport:
         batch.close()
         raise
     played = _played(assembly.transforms)
-    checked = wrap_batch(SpaceCheck(batch), played, training=True)
+    checked = wrap_batch(SpaceCheck(batch, batch.describe), played, training=True)
     with closing(checked):
         report = _play(checked, n_steps, seed)
     if len(played) < len(assembly.transforms):
@@ -124,13 +141,18 @@ def _play(vector_env: Any, n_steps: int, seed: int) -> EnvReport:
 class SpaceCheck:
     """Implements `VectorEnv`: passes ticks on as they are, unless something lies outside of its space.
 
+    Args:
+        vector_env: the raw batch.
+        describe: says which environment it was, from its number; or the name of the batch.
+
     Raises:
         EnvError: from `reset` and `step`; an observation outside of its space, a mask that forbids every choice, or a
             reward that is divided into parts of another sum.
     """
 
-    def __init__(self, vector_env: SequentialVectorEnv) -> None:
+    def __init__(self, vector_env: VectorEnv, describe: Callable[[int], str] | str) -> None:
         self.vector_env = vector_env
+        self._describe = describe
         self.n_envs = vector_env.n_envs
         self.structured_spaces = vector_env.structured_spaces
 
@@ -144,8 +166,9 @@ class SpaceCheck:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MisdividedWarning)  # an error below
             tick = self._checked(self.vector_env.step(actions))
-        for index, env in enumerate(self.vector_env.envs):
-            self._check_division(env, index)
+        if isinstance(self.vector_env, SequentialVectorEnv):
+            for index, env in enumerate(self.vector_env.envs):
+                self._check_division(env, index)
         return tick
 
     def render(self) -> Any:
@@ -204,7 +227,7 @@ class SpaceCheck:
                 )
 
     def _raise(self, what: str, received: str, expected: str, help_: str, index: int) -> None:
-        where = self.vector_env.describe(index)
+        where = f"environment {index} of {self._describe}" if isinstance(self._describe, str) else self._describe(index)
         error = EnvError(what, received=received, expected=expected, owner=where, help=help_)
         error.seed = int(self._seeds[index][0]) if self._seeds[index] else None
         raise error

@@ -212,7 +212,8 @@ class Assembly:
             transforms: instead of the training transforms, e.g. frozen copies for an evaluation.
         """
         vector_env = self.batch_factory(training=training).raw(n_envs)
-        vector_env = wrap_batch(vector_env, self.transforms if transforms is None else transforms, training)
+        transforms = self.transforms if transforms is None else transforms
+        vector_env = wrap_batch(vector_env, transforms, training, self.experiment.env.owner)
         if training:
             self.training_batches.add(vector_env)
         return vector_env

@@ -79,15 +79,18 @@ class BatchFactory:
         from maze_runtime.rollout.shared_statistics import own_copies
 
         transforms = own_copies(self.transforms) if self.in_worker else self.transforms
-        return wrap_batch(self.raw(n_envs, first_index), transforms, self.env_factory.training)
+        raw = self.raw(n_envs, first_index)
+        return wrap_batch(raw, transforms, self.env_factory.training, self.env_factory.env.owner)
 
     def raw(self, n_envs: int, first_index: int = 0) -> VectorEnv:
         """A batch without transforms and unchecked.
 
         Raises:
             RequestError: the mode is not possible for this environment.
+            EnvError: the batch has another size than it was asked for, or other spaces than one environment.
         """
         from maze_kernel.contracts.vector import VectorContext
+        from maze_runtime.env.batch_form import require_batch
         from maze_runtime.rollout.vector_modes import auto_batch
 
         context = VectorContext(
@@ -103,17 +106,26 @@ class BatchFactory:
             spaces=self.spaces,
         )
         if self.mode is None:
-            return auto_batch(context)
-        with placed(self.mode):
-            return build(self.mode, context)  # type: ignore[no-any-return]
+            batch = auto_batch(context)
+        else:
+            with placed(self.mode):
+                batch = build(self.mode, context)
+        require_batch(batch, n_envs, self.spaces, self.env_factory.env.owner)
+        return batch
 
 
-def wrap_batch(vector_env: VectorEnv, transforms: Sequence[Transform], training: bool) -> VectorEnv:
-    """A batch checked for NaN and inside its transforms, innermost first."""
+def wrap_batch(
+    vector_env: VectorEnv, transforms: Sequence[Transform], training: bool, owner: str | None = None
+) -> VectorEnv:
+    """A batch checked for NaN and inside its transforms, innermost first.
+
+    Args:
+        owner: what provides its environment, for messages.
+    """
     from maze_runtime.env.finite_check import FiniteCheck
     from maze_runtime.rollout.vector_transform import TransformedVectorEnv
 
-    vector_env = FiniteCheck(vector_env)
+    vector_env = FiniteCheck(vector_env, owner)
     for transform in transforms:
         transformed = TransformedVectorEnv(vector_env, transform, training)
         vector_env = transformed if transformed.does_something else vector_env

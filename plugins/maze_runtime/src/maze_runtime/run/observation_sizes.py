@@ -76,7 +76,7 @@ def sizes_of(assembly: Assembly, n_steps: int) -> dict[str, float]:
 def play_at_random(vector_env: Any, n_steps: int, *, seed: int, see: Callable[[Tick], None]) -> None:
     """Random decisions from a seeded reset on; `see` is called with every tick, that of the reset first."""
     policy = RandomPolicy(PolicyContext(spaces=vector_env.structured_spaces, seed=seed))
-    tick = vector_env.reset([[seed]])
+    tick = vector_env.reset([[seed + index] for index in range(vector_env.n_envs)])
     see(tick)
     for _ in range(n_steps):
         tick = vector_env.step({key: policy.act(key, group) for key, group in tick.groups.items()})
