@@ -1,6 +1,7 @@
 """The suites for distributions and models refuse broken ones: working first-party ones with one method spoilt."""
 
 import copy
+import sys
 import types
 
 import pytest
@@ -32,6 +33,12 @@ class Spoilt:
         return getattr(self._inner, name)
 
 
+def in_place(values):
+    """The same values, changed."""
+    values *= 0
+    return values
+
+
 def categorical():
     return load_attribute(CATEGORICAL.target)(SPACE)
 
@@ -44,6 +51,17 @@ def categorical():
         (lambda d: {"entropy": lambda logits: d.entropy(logits) / 0}, "entropy is not finite"),
         (lambda d: {"kl": lambda logits, other: d.kl(logits, other) + 1}, "kl of a distribution with itself"),
         (lambda d: {"temper": lambda logits, t: d.temper(logits, 1 / t)}, "lower temperature"),
+        (lambda d: {"logits_shape": 4}, "logits_shape is 4"),
+        (lambda d: {"sample_numpy": lambda logits, rng: d.sample_numpy(logits, rng)[:1]}, "sample_numpy gives shape"),
+        (lambda d: {"sample_numpy": lambda logits, rng: d.sample_numpy(logits[:, ::-1], rng)}, "another distribution"),
+        (
+            lambda d: {"sample_numpy": lambda logits, rng: d.sample_numpy(in_place(logits), rng)},
+            "sample_numpy.. changes",
+        ),
+        (lambda d: {"log_prob": lambda logits, a: d.log_prob(logits, in_place(a))}, "log_prob.. changes"),
+        (lambda d: {"log_prob": lambda logits, a: d.log_prob(logits, a).double()}, "log_prob has dtype torch.float64"),
+        (lambda d: {"entropy": None}, "it raised TypeError: 'NoneType' object is not callable"),
+        (lambda d: {"kl": lambda logits, other: sys.exit(0)}, "it raised SystemExit: 0"),
     ],
 )
 def test_a_broken_distribution_is_refused(spoil, said):

@@ -49,12 +49,39 @@ class NaNReward(ObservationReward):
         return observation, float("nan"), *rest
 
 
+class NoReward(ObservationReward):
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, None, *rest
+
+
+class ActionInPlace(ObservationReward):
+    def step(self, action):
+        result = super().step(action)
+        for name, value in action.items():
+            action[name] = np.zeros_like(value) + 2
+        return result
+
+
+class Leaving(ObservationReward):
+    def step(self, action):
+        raise SystemExit(0)
+
+
 def test_env():
     check_env(ObservationReward)
 
 
 @pytest.mark.parametrize(
-    ("env", "rule"), [(WrongDtype, "dtype float64"), (NotSeeded, "one seed"), (NaNReward, "not one finite number")]
+    ("env", "rule"),
+    [
+        (WrongDtype, "dtype float64"),
+        (NotSeeded, "one seed"),
+        (NaNReward, "not one finite number"),
+        (NoReward, "None is not one finite number"),
+        (ActionInPlace, "step.. changes its argument"),
+        (Leaving, "it raised SystemExit"),
+    ],
 )
 def test_broken_env(env, rule):
     with pytest.raises(ConformanceError, match=rule):
@@ -99,6 +126,44 @@ class InPlace(Doubling):
         for array in observation.values():
             array *= 2
         return observation
+
+
+class RewardInPlace(Transform):
+    def reward(self, reward):
+        reward *= 0.5
+        return reward
+
+
+class MeanReward(Transform):
+    def reward(self, reward):
+        return np.asarray(reward).mean()
+
+
+class TickInPlace(Transform):
+    def memory(self, n_envs):
+        return self
+
+    def reset(self, tick):
+        return tick
+
+    def step(self, actions, tick):
+        tick.reward *= 0
+        return tick
+
+
+class StateForNoCheckpoint(Transform):
+    def state_dict(self):
+        return {"seen": {1, 2}}
+
+
+class NoSpaces(Transform):
+    def bind(self, inner):
+        return None
+
+
+class NoObservation(Transform):
+    def observation(self, policy_key, observation):
+        return None
 
 
 class OverTheBatch(Transform):
@@ -152,6 +217,12 @@ def test_transform():
     [
         (SpacesForgotten, "outside"),
         (InPlace, "in place"),
+        (RewardInPlace, "reward.. changes its argument in place"),
+        (MeanReward, "rewards has shape"),
+        (TickInPlace, "step.. of its memory changes the tick"),
+        (StateForNoCheckpoint, "holds what no checkpoint can"),
+        (NoSpaces, "bind returns NoneType"),
+        (NoObservation, "it raised AttributeError"),
         (OverTheBatch, "differs from one sample"),
         (Forgetful, "restored transform gives other rewards"),
         (DenialOfChange, "observation.. changes something"),
@@ -181,6 +252,64 @@ class Block(torch.nn.Module):
 class WrongShape(Block):
     def out_shapes(self):
         return ((3,),)
+
+
+class NoShapes(Block):
+    def out_shapes(self):
+        return 2
+
+
+class DoubleNumbers(Block):
+    def forward(self, inputs):
+        return {"y": super().forward(inputs)["y"].double()}
+
+
+class NoDict(Block):
+    def forward(self, inputs):
+        return self.layer(inputs["x"])
+
+
+class Sum(torch.nn.Module):
+    """State from step to step: what was seen of the episode so far."""
+
+    in_keys, in_shapes = ("x", "state/y", "episode/begins"), ((2,), (2,), ())
+    out_keys = ("y", "next_state/y")
+
+    def forward(self, inputs):
+        x, state, begins = (inputs[key] for key in self.in_keys)
+        states = []
+        for rows, restarts in zip(self.steps(x, state), self.steps(begins, state), strict=True):
+            state = self.before(state, restarts) + rows
+            states.append(state)
+        sums = torch.cat(states)
+        return {"y": sums.clone(), "next_state/y": sums}
+
+    def steps(self, rows, state):
+        return rows.split(len(state))
+
+    def before(self, state, begins):
+        return state * (1.0 - begins)[:, None]
+
+    def out_shapes(self):
+        return ((2,), (2,))
+
+
+class SumOfOneStep(Sum):
+    def forward(self, inputs):
+        x, state, begins = (inputs[key] for key in self.in_keys)
+        n_steps = len(x) // len(state)
+        sums = self.before(state.repeat(n_steps, 1), begins) + x
+        return {"y": sums.clone(), "next_state/y": sums}
+
+
+class SumForever(Sum):
+    def before(self, state, begins):
+        return state
+
+
+class SumOfAll(Sum):
+    def before(self, state, begins):
+        return super().before(state, begins).mean(0, keepdim=True).expand_as(state)
 
 
 class DeadParameter(Block):
@@ -217,7 +346,7 @@ class OtherMirror(Mirrored):
         return 2 * array
 
 
-@pytest.mark.parametrize("block", [Block, Mirrored])
+@pytest.mark.parametrize("block", [Block, Mirrored, Sum])
 def test_block(block):
     check_block(block)
 
@@ -230,6 +359,12 @@ def test_block(block):
         (Unsaved, "restored"),
         (MirrorOfCopies, "read their memory"),
         (OtherMirror, "gives another output"),
+        (NoShapes, "out_shapes.. is 2"),
+        (DoubleNumbers, "dtype torch.float64"),
+        (NoDict, "gives Tensor, not a dict"),
+        (SumOfOneStep, "differs from the steps one by one"),
+        (SumForever, "an episode begins"),
+        (SumOfAll, "depends on the others"),
     ],
 )
 def test_broken_block(block, rule):

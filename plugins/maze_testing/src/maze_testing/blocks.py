@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from maze_testing.conformance import change_parameters, require, same
+from maze_runtime.models.recurrence import BEGINS, STATE, next_state_name
+from maze_testing.conformance import change_parameters, require, same, suite, unchanged
+
+_N_STEPS, _N_SEQUENCES = 4, 3
+"""What a block that carries state is given at once."""
 
 
+@suite
 def check_block(factory: Callable[[], Any], *, leading: tuple[tuple[int, ...], ...] = ((1,), (5,), (3, 4))) -> None:
     """Shapes are as announced under any leading dimensions, gradients flow, the state survives, a NumPy form follows.
 
+    A block that carries state from step to step is given T steps of B sequences at once, and gives the same one by one.
+
     Args:
         factory: builds the block; called twice.
-        leading: leading dimensions it must serve.
+        leading: leading dimensions it must serve; one that carries state is given rows.
 
     Raises:
         ConformanceError: naming the rule that is broken.
@@ -24,26 +31,81 @@ def check_block(factory: Callable[[], Any], *, leading: tuple[tuple[int, ...], .
     block = factory()
     require(isinstance(block, torch.nn.Module), "a block must be a torch.nn.Module")
     block.eval()
-    out_shapes = dict(zip(block.out_keys, (tuple(shape) for shape in block.out_shapes()), strict=True))
-    for dims in leading:
-        inputs = _inputs(block, dims)
-        before = {key: tensor.detach().clone() for key, tensor in inputs.items()}
-        outputs = block(inputs)
-        require(same(before, inputs), "forward() changes its inputs in place")
-        require(set(block.out_keys) <= set(outputs), f"forward() lacks outputs of {block.out_keys}")
-        for key, shape in out_shapes.items():
-            found = tuple(outputs[key].shape)
-            require(found == (*dims, *shape), f"output {key!r} has shape {found}, announced {(*dims, *shape)}")
-    _check_rows(block, inputs, leading[-1])
-    _check_gradients(block, leading[0])
+    if carries_state := any(key.startswith(STATE) for key in block.in_keys):
+        require(BEGINS in block.in_keys, f"it carries state and does not read {BEGINS}")
+        inputs = _steps(block, _N_STEPS)
+        _check_outputs(block, inputs, (_N_STEPS * _N_SEQUENCES,))
+        _check_steps(block, inputs)
+        _check_sequences(block, inputs)
+    else:
+        for dims in leading:
+            _check_outputs(block, _inputs(block, dims), dims)
+        inputs = _inputs(block, leading[-1])
+        _check_rows(block, inputs, leading[-1])
+    _check_gradients(block, inputs if carries_state else _inputs(block, leading[0]))
     _check_state(factory, block, inputs)
     _check_mirror(block)
+
+
+def _check_outputs(block: Any, inputs: dict[str, torch.Tensor], dims: tuple[int, ...]) -> None:
+    """Keys, shapes and numbers as announced; inputs are left alone."""
+    shapes = block.out_shapes()
+    announced = isinstance(shapes, Sequence) and len(shapes) == len(block.out_keys)
+    require(announced, f"out_shapes() is {shapes!r}, not one shape an output of {block.out_keys}")
+    outputs = unchanged("forward()", block, inputs)
+    require(isinstance(outputs, Mapping), f"forward() gives {type(outputs).__name__}, not a dict of outputs")
+    require(set(block.out_keys) <= set(outputs), f"forward() lacks outputs of {block.out_keys}")
+    for key, shape in zip(block.out_keys, shapes, strict=True):
+        output, wanted = outputs[key], (*dims, *shape)
+        found = tuple(output.shape)
+        require(found == wanted, f"output {key!r} has shape {found}, announced {wanted}")
+        require(output.dtype == torch.float32, f"output {key!r} has dtype {output.dtype}, not torch.float32")
 
 
 def _inputs(block: Any, dims: tuple[int, ...]) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(7)
     pairs = zip(block.in_keys, block.in_shapes, strict=True)
-    return {key: torch.rand(*dims, *shape, generator=generator) for key, shape in pairs}
+    inputs = {key: torch.rand(*dims, *shape, generator=generator) for key, shape in pairs}
+    if BEGINS in inputs:
+        inputs[BEGINS] = (inputs[BEGINS] > 0.7).float()
+        inputs[BEGINS][0] = 1.0
+    return inputs
+
+
+def _steps(block: Any, n_steps: int) -> dict[str, torch.Tensor]:
+    """Inputs of T steps of B sequences: the state before the first step (B, S), everything else (T·B, ...)."""
+    inputs = _inputs(block, (n_steps * _N_SEQUENCES,))
+    return {key: value[:_N_SEQUENCES] if key.startswith(STATE) else value for key, value in inputs.items()}
+
+
+def _check_steps(block: Any, inputs: dict[str, torch.Tensor]) -> None:
+    """T steps at once are T single steps, each with the state after the one before."""
+    whole = block(inputs)
+    states = {key: value for key, value in inputs.items() if key.startswith(STATE)}
+    for step in range(_N_STEPS):
+        rows = slice(step * _N_SEQUENCES, (step + 1) * _N_SEQUENCES)
+        outputs = block({key: states.get(key, value[rows]) for key, value in inputs.items()})
+        for key in block.out_keys:
+            agrees = torch.allclose(outputs[key], whole[key][rows], rtol=1e-4, atol=1e-5)
+            require(agrees, f"output {key!r} of {_N_STEPS} steps at once differs from the steps one by one")
+        missing = [key for key in states if next_state_name(key) not in outputs]
+        require(not missing, f"forward() lacks the states after {', '.join(missing)}")
+        states = {key: outputs[next_state_name(key)] for key in states}
+    begins = inputs[BEGINS][:_N_SEQUENCES].bool()
+    forgotten = {key: value.clone() for key, value in inputs.items()}
+    for key in states:
+        forgotten[key][begins] = 0.0
+    agrees = all(torch.allclose(block(forgotten)[key], whole[key], atol=1e-5) for key in block.out_keys)
+    require(agrees, f"the state counts where {BEGINS} says that an episode begins")
+
+
+def _check_sequences(block: Any, inputs: dict[str, torch.Tensor]) -> None:
+    """A sequence does not see the others of its batch."""
+    whole = block(inputs)
+    first = {key: value[:1] if key.startswith(STATE) else value[::_N_SEQUENCES] for key, value in inputs.items()}
+    for key, output in block(first).items():
+        agrees = torch.allclose(output, whole[key][::_N_SEQUENCES], rtol=1e-4, atol=1e-5)
+        require(agrees, f"output {key!r} of a sequence depends on the others of its batch")
 
 
 def _check_rows(block: Any, inputs: dict[str, torch.Tensor], dims: tuple[int, ...]) -> None:
@@ -82,12 +144,12 @@ def _compare_mirror(block: Any, mirror: Any, rule: str) -> None:
         require(agrees, f"the NumPy form of the block {rule.format(key)}")
 
 
-def _check_gradients(block: Any, dims: tuple[int, ...]) -> None:
+def _check_gradients(block: Any, inputs: dict[str, torch.Tensor]) -> None:
     parameters = dict(block.named_parameters())
     if not parameters:
         return
     block.zero_grad()
-    sum(output.square().sum() for output in block(_inputs(block, dims)).values()).backward()
+    sum(output.square().sum() for output in block(inputs).values()).backward()
     dead = [name for name, parameter in parameters.items() if parameter.requires_grad and parameter.grad is None]
     require(not dead, f"no gradient reaches the parameters {', '.join(dead)}")
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import copy
+import functools
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec
 
 import numpy as np
 from gymnasium import spaces
+
+from maze_kernel.errors import MazeError
+
+_Arguments = ParamSpec("_Arguments")
 
 
 class ConformanceError(AssertionError):
@@ -21,6 +28,36 @@ def require(condition: bool, rule: str) -> None:
     """
     if not condition:
         raise ConformanceError(rule)
+
+
+def suite(check: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
+    """A suite in which whatever the component raises is a `ConformanceError`, too; errors of Maze stay as they are."""
+
+    @functools.wraps(check)
+    def checked(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> None:
+        try:
+            check(*args, **kwargs)
+        except (ConformanceError, MazeError):
+            raise
+        except (Exception, SystemExit) as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{frame.filename}:{frame.lineno}, {frame.name}"
+            raise ConformanceError(f"it raised {type(error).__name__}: {error} ({place})") from error
+
+    return checked
+
+
+def unchanged(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function gives that leaves the dicts, arrays and tensors among its arguments as they are.
+
+    Raises:
+        ConformanceError: it changed one in place.
+    """
+    kept = [argument for argument in arguments if isinstance(argument, Mapping) or hasattr(argument, "shape")]
+    before = [copy.deepcopy(argument) for argument in kept]
+    result = function(*arguments)
+    require(all(same(old, new) for old, new in zip(before, kept, strict=True)), f"{what} changes its argument in place")
+    return result
 
 
 def as_array(value: Any) -> np.ndarray:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import math
+import numbers
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +18,7 @@ from maze_kernel.errors import EnvError
 from maze_runtime.env.actors import require_departed
 from maze_runtime.env.departures import ReportsDepartures
 from maze_runtime.env.division import DividesReward, MisdividedWarning
-from maze_testing.conformance import ConformanceError, require, require_member, same
+from maze_testing.conformance import ConformanceError, require, require_member, same, suite, unchanged
 
 METHODS = (
     *("structured_spaces", "reset", "step", "actor_id", "is_actor_done", "is_flat_step_end", "get_actor_rewards"),
@@ -25,6 +27,7 @@ METHODS = (
 """What a `StructuredEnv` has."""
 
 
+@suite
 def check_env(factory: Callable[[], Any], *, n_steps: int = 200, seed: int = 7) -> None:
     """Play with random actions: spaces agree with what comes out, episodes restart, seeds decide everything.
 
@@ -42,6 +45,7 @@ def check_env(factory: Callable[[], Any], *, n_steps: int = 200, seed: int = 7) 
         require(same(one, other), f"two environments with one seed and the same actions differ at step {step}")
 
 
+@suite
 def check_wrapper(
     factory: Callable[[StructuredEnv], StructuredEnv], env_factory: Callable[[], StructuredEnv], *, n_steps: int = 200
 ) -> None:
@@ -133,11 +137,11 @@ def _steps(env: StructuredEnv, n_steps: int, seed: int) -> Any:
     yield _copy(observation)
     n_sub_steps = 0
     for step in range(n_steps):
-        result = env.step(_action(env, observation, rng))
+        result = unchanged("step()", env.step, _action(env, observation, rng))
         require(isinstance(result, tuple) and len(result) == 5, "step must return five values")
         observation, reward, terminated, truncated, info = result
         _check_observation(env, observation, f"the observation of step {step}")
-        require(np.ndim(reward) == 0 and bool(np.isfinite(reward)), f"reward {reward!r} is not one finite number")
+        require(_is_finite_number(reward), f"reward {reward!r} is not one finite number")
         for name, flag in (("terminated", terminated), ("truncated", truncated)):
             require(isinstance(flag, (bool, np.bool_)), f"{name} is {flag!r}, not a bool")
         require(isinstance(info, dict), f"step returned info of type {type(info).__name__}")
@@ -153,6 +157,12 @@ def _steps(env: StructuredEnv, n_steps: int, seed: int) -> Any:
         if terminated or truncated:
             observation, _ = env.reset()
             _check_observation(env, observation, "the observation after a second reset")
+
+
+def _is_finite_number(reward: Any) -> bool:
+    if isinstance(reward, (np.generic, np.ndarray)):
+        return reward.ndim == 0 and reward.dtype.kind in "biuf" and bool(np.isfinite(reward))
+    return isinstance(reward, numbers.Real) and math.isfinite(reward)
 
 
 def _check_observation(env: StructuredEnv, observation: Observation, what: str) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
+import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.transform import Transform
-from maze_kernel.contracts.vector import ArrayDict
-from maze_testing.conformance import as_array, require, require_member, same
+from maze_kernel.contracts.vector import ArrayDict, Group, Tick
+from maze_testing.conformance import ConformanceError, as_array, require, require_member, same, suite, unchanged
 
 
+@suite
 def check_transform(
     factory: Callable[[], Transform], inner: StructuredSpaces, *, n_samples: int = 16, seed: int = 7
 ) -> None:
@@ -32,6 +35,7 @@ def check_transform(
     """
     transform = factory()
     outer = transform.bind(inner)
+    require(isinstance(outer, StructuredSpaces), f"bind returns {type(outer).__name__}, not the spaces seen outside")
     require(set(outer.policy_keys) == set(inner.policy_keys), "bind changes the policy keys")
     transform.training = False
     for key in inner.policy_keys:
@@ -40,21 +44,55 @@ def check_transform(
         action = _samples(outer.action[key], n_samples, seed)
         _check_rows(partial(transform.action, key), action, inner.action[key], "action")
         _check_idle(transform, key, observation, action)
-    rewards = np.linspace(-3.0, 5.0, n_samples, dtype=np.float32)
-    batch = as_array(transform.reward(rewards.copy()))
-    single = [float(transform.reward(np.asarray(reward))) for reward in rewards]
-    require(np.allclose(batch, single), "reward of a batch differs from the rewards one at a time")
-    idle = transform.changes("reward") or same(batch, rewards)
-    require(idle, 'changes("reward") is false, but reward() changes something')
+    _check_reward(transform, n_samples)
+    _check_memory(transform, inner, outer, n_samples, seed)
     _check_state(factory, transform, inner, seed)
     if type(transform).take_partial is not Transform.take_partial:
         _check_sharing(factory, inner, seed)
 
 
+def _check_reward(transform: Transform, n_samples: int) -> None:
+    rewards = np.linspace(-3.0, 5.0, n_samples, dtype=np.float32)
+    batch = np.array(unchanged("reward()", transform.reward, rewards))
+    require(batch.shape == rewards.shape, f"reward() of {rewards.shape} rewards has shape {batch.shape}")
+    single = [float(transform.reward(np.asarray(reward))) for reward in rewards]
+    require(np.allclose(batch, single, equal_nan=True), "reward of a batch differs from the rewards one at a time")
+    require(bool(np.isfinite(batch).all()), "reward() of finite rewards is not finite")
+    idle = transform.changes("reward") or same(batch, rewards)
+    require(idle, 'changes("reward") is false, but reward() changes something')
+
+
+def _check_memory(
+    transform: Transform, inner: StructuredSpaces, outer: StructuredSpaces, n_envs: int, seed: int
+) -> None:
+    """What remembers running episodes returns another tick where it changes something."""
+    memory = transform.memory(n_envs)
+    if memory is None:
+        return
+    key = inner.policy_keys[0]
+    actions = {key: _samples(outer.action[key], n_envs, seed)}
+    for step in range(3):
+        tick = _tick(transform, inner, key, n_envs, seed + step)
+        before = copy.deepcopy(tick)
+        memory.step(actions, tick) if step else memory.reset(tick)
+        method = "step" if step else "reset"
+        require(same(attrs.asdict(before), attrs.asdict(tick)), f"{method}() of its memory changes the tick in place")
+
+
+def _tick(transform: Transform, inner: StructuredSpaces, key: PolicyKey, n_envs: int, seed: int) -> Tick:
+    """As a memory sees it: the transform's own functions have been applied."""
+    observation = transform.observation(key, _samples(inner.observation[key], n_envs, seed))
+    group = Group(env_index=np.arange(n_envs), agent_id=np.zeros(n_envs, np.int64), observation=observation)
+    return Tick(
+        groups={key: group},
+        reward=np.arange(n_envs, dtype=np.float32),
+        terminated=np.zeros(n_envs, bool),
+        truncated=np.zeros(n_envs, bool),
+    )
+
+
 def _check_rows(function: Callable[[ArrayDict], ArrayDict], rows: ArrayDict, space: spaces.Dict, what: str) -> None:
-    before = {name: array.copy() for name, array in rows.items()}
-    batch = {name: np.array(array) for name, array in function(rows).items()}
-    require(same(before, rows), f"{what}() changes its argument in place")
+    batch = {name: np.array(array) for name, array in unchanged(f"{what}()", function, rows).items()}
     n = len(next(iter(rows.values())))
     for i in range(n):
         single = function({name: array[i] for name, array in rows.items()})
@@ -80,7 +118,7 @@ def _check_state(factory: Callable[[], Transform], transform: Transform, inner: 
     learns = transform.keeps_running_statistics or same(before, state)
     require(learns, "keeps_running_statistics is false, but observe_step() changes statistics")
     require(transform.saves_state or not state, "saves_state is false, but state_dict() is not empty")
-    json.dumps(state, default=np.ndarray.tolist)
+    _require_saveable(state)
     again = factory()
     again.bind(inner)
     again.load_state_dict(state)
@@ -90,6 +128,13 @@ def _check_state(factory: Callable[[], Transform], transform: Transform, inner: 
         require(agrees, "a transform restored from state_dict() gives other observations")
     reward = np.arange(8, dtype=np.float32)
     require(same(transform.reward(reward), again.reward(reward)), "a restored transform gives other rewards")
+
+
+def _require_saveable(state: Mapping[str, Any]) -> None:
+    try:
+        json.dumps(state, default=np.ndarray.tolist)
+    except TypeError as error:
+        raise ConformanceError(f"state_dict() holds what no checkpoint can: {error}") from error
 
 
 def _check_sharing(factory: Callable[[], Transform], inner: StructuredSpaces, seed: int) -> None:

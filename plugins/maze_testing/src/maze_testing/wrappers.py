@@ -17,13 +17,14 @@ from maze_runtime.env.transformed import TransformedEnv
 from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.rollout.vector_transform import TransformedVectorEnv
-from maze_testing.conformance import require, require_member, same
+from maze_testing.conformance import require, require_member, same, suite
 from maze_testing.envs import check_env
 
 EnvFactory = Callable[[], StructuredEnv]
 Wrap = Callable[[StructuredEnv], StructuredEnv]
 
 
+@suite
 def check_wrapper_in_play(
     wrapper: Callable[[], Transform] | Wrap, env_factory: EnvFactory, *, n_steps: int = 60, seed: int = 7
 ) -> None:
