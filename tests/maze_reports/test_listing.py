@@ -178,3 +178,16 @@ def test_a_folder_without_runs_says_how_to_get_one(maze, tmp_path):
     assert "there are no runs in runs" in maze("list-runs").stderr
     done = maze("list-runs", "rums")
     assert "did you mean: runs" in done.stderr
+
+
+def test_a_run_without_statistics_is_as_far_as_its_checkpoint(trained, tmp_path):
+    run = tmp_path / "ppo-1"
+    shutil.copytree(trained / "ppo-1", run, symlinks=True)
+    (with_statistics,) = list_runs([run])
+    shutil.rmtree(run / "statistics")
+    (row,) = list_runs([run])
+    assert (row.epochs, row.env_steps) == (with_statistics.epochs, with_statistics.env_steps)
+    assert row.best == pytest.approx(with_statistics.best)
+    newest = sorted((run / "checkpoints").glob("epoch-*"))[-1]
+    (newest / "state.json").write_text("damaged")
+    assert list_runs([run])[0].epochs < row.epochs

@@ -65,7 +65,7 @@ def listed(entry: RunEntry) -> ListedRun:
         env_steps=entry.n_env_steps,
         metric=str(entry.metric),
         last=float(values[-1]) if len(values) else None,
-        best=entry.metric.best(values) if len(values) else None,
+        best=entry.metric.best(values) if len(values) else None if len(entry.table) else entry.saved.best_metric,
         state=entry.state.name,
         reason=entry.state.reason,
         created=entry.record.created,

@@ -13,6 +13,7 @@ from maze_kernel.errors import MazeError
 from maze_reports.finding import find_runs
 from maze_reports.metric import MEAN_REWARD, RAW_REWARD, ChosenMetric
 from maze_reports.run_state import RunState, run_state
+from maze_reports.saved_progress import SavedProgress, saved_progress
 from maze_reports.series import Series, SeriesTable, read_rows, statistics_folder, table_of
 from maze_reports.settings import Settings, flat_settings
 from maze_runtime.run.directory import RunRecord, open_run
@@ -35,6 +36,11 @@ class RunEntry:
         return table_of(read_rows(self.path, statistics_folder(self.path, self.record.experiment)))
 
     @cached_property
+    def saved(self) -> SavedProgress:
+        """What its newest checkpoint says."""
+        return saved_progress(self.path)
+
+    @cached_property
     def state(self) -> RunState:
         """How it stands."""
         seconds = self.table.wall_seconds
@@ -47,13 +53,13 @@ class RunEntry:
 
     @property
     def n_epochs(self) -> int:
-        """Epochs that wrote statistics."""
-        return int(self.table.epoch.max()) if len(self.table) else 0
+        """Epochs that wrote statistics; of a run that wrote none those that its checkpoint has."""
+        return int(self.table.epoch.max()) if len(self.table) else self.saved.epoch
 
     @property
     def n_env_steps(self) -> int:
         """Environment steps until its last epoch."""
-        return int(self.table.env_steps.max()) if len(self.table) else 0
+        return int(self.table.env_steps.max()) if len(self.table) else self.saved.env_steps
 
     @property
     def seed(self) -> int | None:
