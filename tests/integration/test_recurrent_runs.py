@@ -124,7 +124,8 @@ def test_other_trainers_name_themselves_in_the_refusal(use):
     with pytest.raises(RequestError, match=f"trainer '{use}'") as caught:
         Assembly(experiment(trainer=trainer, model=MODELS["concat-lstm"]), KERNEL).make_model()
     assert "expected: a trainer that does: a2c, ppo" in caught.value.render()
-    assert "stateful = false" in caught.value.render()
+    assert "received: state of " in caught.value.render()
+    assert "lstm and gru have none with stateful = false" in caught.value.render()
 
 
 def opened(path, format_name):

@@ -8,7 +8,7 @@ from maze_kernel.components import Component, TrainerComponent, load_attribute
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.selection import Selection
-from maze_runtime.models.recurrence import carries_state
+from maze_runtime.models.recurrence import STATE, carries_state
 from maze_runtime.rollout.vector_options import POOLED, without_workers
 
 if TYPE_CHECKING:
@@ -42,12 +42,19 @@ def refuse_state(model: ActorCritic, trainer: Selection, catalog: Catalog) -> No
         others = [e.component.name for e in catalog.entries("trainer") if _trains_states(e.component)]
         raise RequestError(
             f"trainer {trainer.use!r} does not train models that carry state from step to step",
-            received="a recurrent block with stateful = true",
+            received=f"state of {', '.join(_names_of_states(model))}",
             location=trainer.location,
             owner=trainer.owner,
             expected=f"a trainer that does: {', '.join(others) or 'none is installed'}",
-            help="choose such a trainer, or stack observations and read the history with stateful = false",
+            help="choose such a trainer, or blocks without state that read stacked observations; lstm and gru have "
+            "none with stateful = false",
         )
+
+
+def _names_of_states(model: Any) -> list[str]:
+    """What blocks call them; those of policy and critic have one name as a rule."""
+    names = [name for key in model.spaces.policy_keys for name in model.state_shapes(key)]
+    return list(dict.fromkeys(name.rpartition(STATE)[2] for name in names))
 
 
 def refuse_mode(experiment: Experiment, catalog: Catalog) -> None:
