@@ -14,6 +14,7 @@ from maze_bc.minibatches import Batch, Rows
 from maze_bc.options import BCOptions
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import ActorCritic
+from maze_runtime.models.evaluation_mode import evaluation_mode
 from maze_runtime.training.gradient_step import LossFunction
 
 Objectives = Mapping[PolicyKey, Objective]
@@ -61,7 +62,7 @@ def measure(
     """
     sums: dict[str, float] = {}
     counts: dict[str, float] = {}
-    with torch.no_grad():
+    with torch.no_grad(), evaluation_mode(model.modules()):  # type: ignore[attr-defined]
         for batch in batches:
             for key, rows in batch.items():
                 for name, values in _row_statistics(model, objectives[key], spaces, key, rows, top_k).items():

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from maze_kernel.contracts.model import ActorCritic
+from maze_runtime.models.evaluation_mode import evaluation_mode
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.decision_tensors import decision_tensors
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
@@ -15,7 +16,7 @@ _CPU = torch.device("cpu")
 
 def log_probabilities(buffer: RolloutBuffer | StructuredBuffer, model: ActorCritic) -> np.ndarray:
     """(T, N) log mu(a|x), one forward pass a policy key; 0 for decisions of structured environments that are void."""
-    with torch.inference_mode():
+    with torch.inference_mode(), evaluation_mode(model.modules()):  # type: ignore[attr-defined]
         if isinstance(buffer, StructuredBuffer):
             return _of_structured(buffer, model)
         key = buffer.policy_key

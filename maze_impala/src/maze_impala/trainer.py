@@ -17,6 +17,7 @@ from maze_impala.update import KEY_STATISTICS, STATISTICS, impala_loss, structur
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_runtime.models.device import resolve_device, threads_for
+from maze_runtime.models.evaluation_mode import evaluation_mode
 from maze_runtime.models.flat_state import SentWeights
 from maze_runtime.models.network_policy import require_sampling
 from maze_runtime.training.burn_in import begin_epoch
@@ -46,6 +47,7 @@ class ImpalaTrainer:
         require_sampling(self.model, OWNER)
         self._context = context
         spaces = context.spaces
+        self._modules = tuple(self.model.modules())  # type: ignore[attr-defined]
         self._gradient_step = GradientStep(
             self.model,  # type: ignore[arg-type]
             impala_loss(spaces.policy_keys[0], options) if spaces.is_flat else structured_loss(options),
@@ -96,7 +98,8 @@ class ImpalaTrainer:
 
     def _update(self, index: int) -> Tensor:
         self._counters.env_steps += self._buffer.n_env_steps()
-        batch = self._make_batch()
+        with evaluation_mode(self._modules):
+            batch = self._make_batch()
         rate = self._counters.scheduled(self.options.lr, index / self.options.epoch_length)
         coefficients = loss_coefficients(self.options, self._counters.epoch, self._device)
         statistics = self._gradient_step(rate, batch, coefficients)

@@ -100,7 +100,8 @@ def minibatches(batch: FlatBatch, size: int, rng: np.random.Generator) -> Iterat
     The last minibatch may be smaller. With weights it is filled up with decisions of weight 0 instead. Those that have
     weight 0 in `batch`, which stand last there, are in no minibatch but as such fillers: every minibatch counts the
     decisions that it would count without weights. Where only some void decisions are missing in the last one, they are
-    made up for in the same way: minibatches of one size are what a gradient is recorded for.
+    made up for in the same way: minibatches of one size are what a gradient is recorded for. So is a second decision
+    where one is left over, which a layer that normalises by its batch refuses.
     """
     n_rows = batch.n_rows() if batch.weight is None else int(batch.weight.count_nonzero())
     n_fillers = -n_rows % size if batch.weight is not None else _n_missing_in_last(n_rows, batch.n_left_out, size)
@@ -119,9 +120,12 @@ def minibatches(batch: FlatBatch, size: int, rng: np.random.Generator) -> Iterat
 
 
 def _n_missing_in_last(n_rows: int, n_left_out: int, size: int) -> int:
-    """How many decisions that were left out the last minibatch would have; 0 where more than a quarter is missing."""
-    if size > MOST_FILLED_ROWS:
-        return 0
+    """How many decisions that were left out the last minibatch would have; where more than a quarter is missing, 0.
+
+    But one where a single one is left over.
+    """
     n_last = n_rows % size or size
     n_full = (n_rows + n_left_out) % size or size
-    return n_left_out if n_last + n_left_out == n_full and 4 * n_left_out <= n_full else 0
+    if size <= MOST_FILLED_ROWS and n_last + n_left_out == n_full and 0 < 4 * n_left_out <= n_full:
+        return n_left_out
+    return 1 if n_last == 1 < min(size, n_rows) else 0

@@ -19,6 +19,7 @@ from maze_ppo.losses import explained_variance
 from maze_ppo.options import OnPolicyOptions
 from maze_ppo.structured_batch import StructuredBatch
 from maze_runtime.models.device import resolve_device, threads_for
+from maze_runtime.models.evaluation_mode import evaluation_mode
 from maze_runtime.models.same_operations import runs_same_operations
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
@@ -78,6 +79,7 @@ class OnPolicyTrainer:
     def __init__(self, context: TrainerContext, options: OnPolicyOptions, algorithm: OnPolicyAlgorithm) -> None:
         self.options = options
         self.model: ActorCritic = context.make_model().to(resolve_device(options.device))  # type: ignore[attr-defined]
+        self._modules = tuple(self.model.modules())  # type: ignore[attr-defined]
         self.rng = np.random.default_rng()
         self._context = context
         self._algorithm = algorithm
@@ -118,7 +120,8 @@ class OnPolicyTrainer:
         Raises:
             NonFiniteError: a return is NaN or infinite.
         """
-        self._batch = self._estimator.estimate(rollout)
+        with evaluation_mode(self._modules):
+            self._batch = self._estimator.estimate(rollout)
         self._timer.lap("rollout_seconds")
         if not bool(self._batch.rows.returns.isfinite().all()):
             raise self._non_finite("a return")

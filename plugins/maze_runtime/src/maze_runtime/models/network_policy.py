@@ -15,6 +15,7 @@ from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import RequestError
 from maze_runtime.models.capabilities import AdvancesInNumPy, RecurrentModel, SamplesDistributions, SamplesNatively
 from maze_runtime.models.captured_calls import CapturedCalls
+from maze_runtime.models.evaluation_mode import evaluation_mode
 from maze_runtime.models.recurrence import BEGINS, ActingStates, carries_state, is_of_critic
 from maze_runtime.models.recurrent_mirror import RecurrentMirror
 from maze_runtime.models.same_operations import FixedOperations
@@ -30,7 +31,7 @@ class NetworkPolicy:
 
     Small networks on the CPU are evaluated by their NumPy mirror, which reads the parameters' own memory: half the cost
     of a torch call at rollout batch sizes, a fifth with a recurrent layer. Everything else runs in torch's inference
-    mode, on a GPU as one CUDA graph. Actions are drawn from NumPy's random numbers in any case, in C++
+    and evaluation mode, on a GPU as one CUDA graph. Actions are drawn from NumPy's random numbers in any case, in C++
     where updates are compiled, so all take the same ones and a fully masked head is an error.
 
     Args:
@@ -45,6 +46,7 @@ class NetworkPolicy:
 
     def __init__(self, model: ActorCritic, seed: int = 0, *, mirror: bool = True) -> None:
         self.model = model
+        self._modules = tuple(cast(nn.Module, model).modules())
         self._is_flat = model.spaces.is_flat
         self._samplers = _native_samplers(model) if mirror else {}
         self._mirrors = {key: model.numpy_logits(key) if mirror else None for key in model.spaces.policy_keys}
@@ -152,16 +154,18 @@ class NetworkPolicy:
         self, policy_key: PolicyKey, observation: dict[str, Tensor], agent_id: Tensor | None
     ) -> tuple[dict[str, Tensor], Tensor | None]:
         """Logits by head, and values (n,) where they are kept."""
-        if self._keeps_values:
-            return self.model.logits_and_value(policy_key, observation)
-        return self.model.logits(policy_key, observation, agent_id), None
+        with evaluation_mode(self._modules):
+            if self._keeps_values:
+                return self.model.logits_and_value(policy_key, observation)
+            return self.model.logits(policy_key, observation, agent_id), None
 
     def _advance_plainly(
         self, policy_key: PolicyKey, inputs: dict[str, Tensor], agent_id: Tensor | None
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Logits by head, and states after the step."""
         recurrent = cast(RecurrentModel, self.model)
-        logits, _, after = recurrent.advance(policy_key, inputs, agent_id, with_value=False)
+        with evaluation_mode(self._modules):
+            logits, _, after = recurrent.advance(policy_key, inputs, agent_id, with_value=False)
         return logits, after
 
     def state_dict(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 
+from maze_kernel.errors import RequestError
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.training.bounded_compilation import BoundedCompilation
 from maze_runtime.training.captured_update import captured_update
@@ -22,6 +23,10 @@ from maze_runtime.training.subnormal_numbers import subnormal_numbers_are_zero
 
 LossFunction = Callable[..., tuple[Tensor, Tensor]]
 """`(model, *tensors) -> (loss (), statistics (S,))`."""
+
+
+_OF_BATCH_NORM = "more than 1 value per channel when training"
+"""What torch says of a batch that cannot be normalised."""
 
 
 class _Loss(nn.Module):
@@ -99,12 +104,20 @@ class GradientStep:
         """Take one step; returns the loss function's statistics, the gradient norm and those of its parts.
 
         (S + len(norms),)
+
+        Raises:
+            RequestError: a layer normalises by its batch, and that is a single decision.
         """
         if learning_rate != self._learning_rate:
             self._learning_rate = learning_rate
             self.adam.learning_rate.fill_(learning_rate)
-        with subnormal_numbers_are_zero():
-            statistics = self._run(*inputs)
+        try:
+            with subnormal_numbers_are_zero():
+                statistics = self._run(*inputs)
+        except ValueError as error:
+            if _OF_BATCH_NORM in str(error):
+                raise _single_decision(error) from error
+            raise
         for part, weights in self._held:
             self.flat.data[part].copy_(weights)
         return statistics
@@ -168,6 +181,16 @@ class GradientStep:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self.adam.load_state_dict(state)
+
+
+def _single_decision(error: ValueError) -> RequestError:
+    return RequestError(
+        "a network normalises by its batch, as BatchNorm does, and a gradient step has a single decision for it",
+        received=str(error),
+        expected="two decisions or more in every gradient step",
+        help="collect more of them for a step (vector.n_envs, trainer.n_rollout_steps or trainer.batch_size), "
+        "or use LayerNorm",
+    )
 
 
 def _functional_step(step: GradientStep) -> Callable[..., Tensor]:
