@@ -2,9 +2,12 @@
 
 import textwrap
 
+import attrs
 import pytest
 
 from maze_deployment.agent import AgentDeployment
+from maze_kernel.loader import Kernel
+from maze_runtime.run.naming import name_of_default
 
 EXPERIMENT = """
 name = "small"
@@ -111,3 +114,19 @@ def test_a_run_with_plugin_files_says_in_one_message_how_its_file_is_named(maze,
         assert "no trainer is called" not in done.stderr
     done = maze("train", "small.toml", "--resume", "run", "--set", "trainer.n_epochs=2")
     assert done.exit_code == 0, done.stderr
+
+
+def test_defaults_that_nobody_wrote_are_found_where_others_have_their_names(run):
+    catalog = Kernel(
+        attrs.evolve(plugin, components=tuple(map(without_default, plugin.components)))
+        if plugin.name == "newcomer"
+        else plugin
+        for plugin in Kernel.installed().plugins
+    ).catalog
+    assert name_of_default(catalog, "trainer") == "maze-ppo:ppo"
+    assert name_of_default(catalog, "model") == "maze-perception:auto"
+    assert name_of_default(catalog, "env") == "gym"
+
+
+def without_default(component):
+    return attrs.evolve(component, default=False) if hasattr(component, "default") else component

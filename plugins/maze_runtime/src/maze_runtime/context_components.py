@@ -12,6 +12,7 @@ from maze_kernel.components import load_attribute
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.selection import Selection
+from maze_runtime.run.naming import name_of_default
 
 if TYPE_CHECKING:
     from maze_kernel.catalog import CatalogEntry
@@ -141,7 +142,7 @@ def _env(kernel: Kernel, value: Any) -> Any:
 def _library(kernel: Kernel) -> str | None:
     """The environment component that ids of a library go to; None where no plugin provides it."""
     try:
-        return kernel.catalog.default("env").component.name
+        return name_of_default(kernel.catalog, "env")
     except PluginError:
         return None
 

@@ -23,7 +23,7 @@ from maze_kernel.loader import Kernel
 from maze_kernel.selection import Selection
 from maze_runtime.context_components import component_table, set_paths
 from maze_runtime.run.directory import open_run
-from maze_runtime.run.naming import import_from
+from maze_runtime.run.naming import import_from, name_of_default
 from maze_runtime.training.resume import stored_experiment
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def given_experiment(
             help='give env="CartPole-v1", a factory of environments, or experiment="FILE.toml"',
         )
     if "trainer" not in tables:
-        tables["trainer"] = {"use": kernel.catalog.default("trainer").component.name}
+        tables["trainer"] = {"use": name_of_default(kernel.catalog, "trainer")}
     return experiment_from_mapping(set_paths(tables, changes), kernel=kernel, origin=start.origin)
 
 

@@ -10,7 +10,7 @@ import attrs
 
 from maze_kernel.cli.experiments import read_experiment
 from maze_kernel.errors import ExperimentError, RequestError
-from maze_runtime.run.naming import environment_table, import_from, names_environment, title_of
+from maze_runtime.run.naming import environment_table, import_from, name_of_default, names_environment, title_of
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -78,7 +78,7 @@ def _with_trainer(load: Callable[[tuple[str, ...]], LoadedExperiment], overrides
             raise
     from maze_kernel.loader import Kernel
 
-    trainer = Kernel.installed(report=False).catalog.default("trainer").component.name
+    trainer = name_of_default(Kernel.installed(report=False).catalog, "trainer")
     return attrs.evolve(load((f'trainer.use="{trainer}"',)), overrides=overrides)
 
 

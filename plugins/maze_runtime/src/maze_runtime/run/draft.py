@@ -27,7 +27,7 @@ from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.loader import Kernel
 from maze_kernel.shown_command import shown_command
 from maze_runtime.run.assembly import Assembly
-from maze_runtime.run.naming import environment_table, title_of
+from maze_runtime.run.naming import environment_table, name_of_default, title_of
 from maze_runtime.run.observation_sizes import LARGE, sizes_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def draft_experiment(file: Path, env: str, trainer: str | None = None, overrides
             environment's.
     """
     kernel = Kernel.installed()
-    chosen = trainer or kernel.catalog.default("trainer").component.name
+    chosen = trainer or name_of_default(kernel.catalog, "trainer")
     table = _table(environment_table(kernel, env), overrides)
     minimal = {"name": title_of(file.stem), "env": table, "trainer": {"use": chosen, **_datasets(kernel, chosen)}}
     assembly = Assembly(experiment_from_mapping(minimal, kernel=kernel, origin=f"--env {env}"), kernel)
@@ -194,7 +194,7 @@ def _is_wide(space: spaces.Box) -> bool:
 
 
 def _model(kernel: Kernel, assembly: Assembly, notes: Sequence[str]) -> Iterator[str]:
-    model = kernel.catalog.default("model").component.name
+    model = name_of_default(kernel.catalog, "model")
     chosen = assembly.experiment.model  # by a preset that the trainer names
     values = plain(chosen.options) if chosen is not None and chosen.use == model else {}
     rows = {row.name: row for row in describe(kernel, "model", model).options}
@@ -231,7 +231,7 @@ def _datasets(kernel: Kernel, trainer: str) -> dict[str, dict[str, str]]:
     names = [row.name for row in rows if row.default == "required" and "use = dataset" in row.type]
     if not names:
         return {}
-    dataset = kernel.catalog.default("dataset").component.name
+    dataset = name_of_default(kernel.catalog, "dataset")
     required = [row.name for row in describe(kernel, "dataset", dataset).options if row.default == "required"]
     return {name: dict.fromkeys(required, TO_FILL_IN) for name in names}
 

@@ -1,13 +1,14 @@
-"""What the bare name of an environment stands for, and what its runs are called."""
+"""What the bare name of an environment stands for, what its runs are called, and the names of defaults."""
 
 from __future__ import annotations
 
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from maze_kernel.catalog import Catalog
     from maze_kernel.loader import Kernel
 
 _ENV_ID = re.compile(r"([\w.]+:)?([\w.-]+/)?[\w.-]+-v\d+")
@@ -23,6 +24,17 @@ def names_environment(name: str) -> bool:
     return any(entry.component.name == name for entry in Kernel.installed(report=False).catalog.entries("env"))
 
 
+def name_of_default(catalog: Catalog, kind: Literal["env", "trainer", "model", "workers", "dataset"]) -> str:
+    """The name of the default component of a kind, which nobody wrote: with its plugin where others have that name.
+
+    Raises:
+        PluginError: there is none, or there are several.
+    """
+    entry = catalog.default(kind)
+    name = entry.component.name
+    return name if len(catalog.named(name, kind)) == 1 else entry.qualified_name
+
+
 def environment_table(kernel: Kernel, name: str) -> dict[str, str]:
     """The table `[env]` of a name: that of a component, an id for the default one, or an import path.
 
@@ -32,7 +44,7 @@ def environment_table(kernel: Kernel, name: str) -> dict[str, str]:
         PluginError: it is an id, and no plugin takes ids.
     """
     if _ENV_ID.fullmatch(name) or _is_gymnasium_class(name):
-        return {"use": kernel.catalog.default("env").component.name, "id": name}
+        return {"use": name_of_default(kernel.catalog, "env"), "id": name}
     return {"use": name}
 
 

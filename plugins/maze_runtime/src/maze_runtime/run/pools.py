@@ -8,6 +8,7 @@ from maze_kernel.catalog import build
 from maze_kernel.config.load import select
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.selection import Selection
+from maze_runtime.run.naming import name_of_default
 from maze_runtime.workers.inline import InlinePool
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def with_count(catalog: Catalog, selection: Selection | None, count: int) -> Sel
 
 def _default(catalog: Catalog) -> str:
     try:
-        return catalog.default("workers").component.name
+        return name_of_default(catalog, "workers")
     except PluginError as error:
         error.help = f"{error.help}, or name a pool in the experiment's [workers] table"
         raise

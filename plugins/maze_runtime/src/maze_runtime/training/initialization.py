@@ -12,6 +12,7 @@ from maze_kernel.components import TrainerComponent
 from maze_kernel.errors import MazeError, PluginError, RequestError
 from maze_runtime.models.activations import activations_of
 from maze_runtime.run.directory import StoredRun, open_run
+from maze_runtime.run.plugins_of_run import kernel_of_run
 from maze_runtime.run.trainer_needs import is_by_default
 from maze_runtime.training.checkpoint import Checkpoint
 from maze_runtime.training.checkpoint_store import CheckpointStore
@@ -127,7 +128,8 @@ def _trainer_of(stored: StoredRun) -> str:
 def _trains_a_critic(stored: StoredRun, assembly: Assembly) -> bool:
     """Whether the other run's critic has learnt anything; yes where its trainer is not installed."""
     try:
-        component = assembly.kernel.catalog.find("trainer", _trainer_of(stored)).component
+        catalog = kernel_of_run(stored, kernel=assembly.kernel).catalog
+        component = catalog.find("trainer", _trainer_of(stored)).component
     except PluginError:
         return True
     return not isinstance(component, TrainerComponent) or component.critic != "none"
