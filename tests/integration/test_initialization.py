@@ -302,6 +302,6 @@ def test_target_networks_begin_with_the_weights_that_were_taken_over(kernel, tmp
     own = second.model.state_dict()
     if use == "sac":
         own = {"all": torch.cat([own[key].flatten() for key in own if key.startswith("critics.")])}
-        target = {"all": target}
+        target = {"all": torch.cat([tensor.flatten() for tensor in target.values()])}
     for key, tensor in target.items():
         torch.testing.assert_close(tensor, own[key], rtol=0, atol=1e-6, msg=key)
