@@ -15,6 +15,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import Distribution
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
+from maze_runtime.models.distribution_form import require_rows
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masking import MaskError
 from maze_runtime.models.same_operations import runs_same_operations, same_operations
@@ -200,7 +201,7 @@ def make_action_distribution(
         rules: choices of the experiment; the last one that matches a head wins, else the space's default.
 
     Raises:
-        SpaceError: a head that the chosen distribution cannot serve.
+        SpaceError: a head that the chosen distribution cannot serve, or to whose rows it gives no results of their own.
         PluginError: no default distribution for a space, or several.
         ComponentError: a distribution that refuses the space; one of these, each names the head.
     """
@@ -223,4 +224,5 @@ def _make_head(name: str, space: spaces.Space[Any], catalog: Any, rules: tuple[D
             error.location = chosen[-1].use.location
         error.received = error.received or str(space)
         raise
+    require_rows(name, space, distribution, selection.owner)
     return distribution
