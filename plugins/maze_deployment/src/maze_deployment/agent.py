@@ -11,7 +11,6 @@ from maze_deployment.dialogue import Dialogue
 from maze_deployment.episode_loop import NotedCalls, Relay, play_for
 from maze_deployment.episodes import DeployedEpisode, EpisodeTally
 from maze_deployment.telling import told
-from maze_kernel.contracts.capabilities import ReportsStatistics, capability
 from maze_kernel.contracts.env import ActorID, StructuredEnv, StructuredSpaces
 from maze_kernel.contracts.events import EventRecord
 from maze_kernel.contracts.model import Policy
@@ -20,6 +19,7 @@ from maze_kernel.contracts.vector import VectorEnv
 from maze_kernel.errors import RequestError
 from maze_runtime.env.batching import spaces_of
 from maze_runtime.env.outside import Outside, Reply, SpeaksOutside, detach
+from maze_runtime.events.reporters import reporter_of
 from maze_runtime.models.top_actions import ActionCandidate, top_actions
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class AgentDeployment:
         self._batch: VectorEnv | None = batch
         if isinstance(policy, WatchesEnvs):
             policy.watch_envs(played_envs(batch))
-        self._tally = EpisodeTally(capability(env, ReportsStatistics))  # type: ignore[type-abstract]
+        self._tally = EpisodeTally(reporter_of(env))
         self._deterministic = deterministic
         self._transforms = tuple(transforms)
         self._policy_calls: NotedCalls | None = None

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
-from maze_kernel.contracts.capabilities import ReportsStatistics, capability
+from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import ActorID, StructuredEnv
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.transform import Transform
@@ -20,6 +20,7 @@ from maze_kernel.errors import NonFiniteError
 from maze_runtime.env.departures import ReportsDepartures
 from maze_runtime.env.to_gymnasium import to_gymnasium
 from maze_runtime.env.transformed import TransformedEnv
+from maze_runtime.events.reporters import reporter_of
 
 
 @attrs.frozen
@@ -60,7 +61,7 @@ class EventSource:
     """
 
     def __init__(self, env: StructuredEnv) -> None:
-        self._source = capability(env, ReportsStatistics)  # type: ignore[type-abstract]
+        self._source = reporter_of(env)
         self._goes_on = False
 
     def begin(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.contracts.capabilities import ReportsBatchStatistics, ReportsStatistics, capability
+from maze_kernel.contracts.capabilities import ReportsBatchStatistics, ReportsStatistics
 from maze_kernel.contracts.env import Action, Observation, PolicyKey, StructuredEnv
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.transform import Transform
@@ -16,6 +16,7 @@ from maze_runtime.env.single import batch_of_one, only_row, tick_of_one
 from maze_runtime.env.wrapper import EnvWrapper
 from maze_runtime.events.aggregation import joined_episodes
 from maze_runtime.events.raw_reward import raw_reward, raw_reward_of
+from maze_runtime.events.reporters import reporter_of
 
 
 class TransformedEnv(EnvWrapper):
@@ -116,7 +117,7 @@ class TransformedEnv(EnvWrapper):
             source.discard_episode()
 
     def _inner_statistics(self) -> ReportsStatistics | None:
-        return capability(self.env, ReportsStatistics)  # type: ignore[type-abstract]
+        return reporter_of(self.env)
 
     def to_spaces(
         self, policy_key: PolicyKey, maze_state: Any, maze_action: Any | None = None

@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from maze_kernel.contracts.capabilities import ReportsStatistics, capability
 from maze_kernel.contracts.env import Observation, PolicyKey, StructuredEnv
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.vector import ArrayDict, Tick
@@ -19,6 +18,7 @@ from maze_runtime.env.batching import check_observation, check_same_spaces, scal
 from maze_runtime.env.returned import PARTS
 from maze_runtime.env.tracebacks import ALONE, traceback_of, user_traceback
 from maze_runtime.events.raw_reward import raw_reward_of
+from maze_runtime.events.reporters import reporter_of
 from maze_runtime.rollout.episode_seeds import EpisodeSeeds
 from maze_runtime.rollout.rows import Final, FlatRows, StructuredRows
 
@@ -77,10 +77,7 @@ class SequentialVectorEnv:
         except _RAISED as error:
             self._close_quietly()
             self._raise(error, "its constructor")
-        self._statistics = [
-            capability(env, ReportsStatistics)  # type: ignore[type-abstract]
-            for env in self.envs
-        ]
+        self._statistics = [reporter_of(env) for env in self.envs]
         self.drain_batch_statistics()  # what is kept from now on is asked for
         self._rows = (FlatRows if self.structured_spaces.is_flat else StructuredRows)(
             self.n_envs, self.structured_spaces

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.contracts.capabilities import ReportsStatistics, capability
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_runtime.events.aggregation import EpochAggregator
+from maze_runtime.events.reporters import reporter_of
 from maze_runtime.rollout.episode_statistics import summarize_episodes
 
 
@@ -37,7 +37,7 @@ class SimpleStatistics:
 
     def __init__(self, env: Any) -> None:
         self.env = env
-        self._source = capability(env, ReportsStatistics)  # type: ignore[type-abstract]
+        self._source = reporter_of(env)
         self._first: Any = None
         self._is_running = self._is_over = False
         self.clear()
