@@ -15,6 +15,7 @@ from maze_gym.user_batch import BatchOfOne, make_env, make_vector_env
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.errors import EnvError, MazeError, RequestError
+from maze_runtime.playing.env_check import check_environment
 from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.run.assembly import Assembly
 from maze_testing.envs import check_env
@@ -64,6 +65,13 @@ class Countdown(VectorEnv):
         mask = np.ones((self.num_envs, 3), np.int8)
         mask[left == 1, 2] = 0
         return {"left": np.repeat(left[:, None], self.width, 1).astype(np.float32), "action_mask": mask}
+
+
+class LargeTogether(Countdown):
+    """Leaves its space where it has several rows."""
+
+    def observe(self, left):
+        return super().observe(left + 50 * (self.num_envs > 1))
 
 
 class Deaf(Countdown):
@@ -365,3 +373,20 @@ def test_masks_of_other_sizes_than_the_dimensions_are_refused_in_words(masks, mo
     with pytest.raises(EnvError, match="the action mask of head 'action'") as raised:
         make_vector_env(2, options("Choosing"))
     assert "(5,)" in raised.value.expected
+
+
+@pytest.mark.parametrize("mode", ["auto", "native", "sequential"])
+def test_maze_check_plays_the_batch_where_the_experiment_steps_it(mode):
+    data = {
+        "name": "x",
+        "env": {"use": "gym-vector", "entry": f"{HERE}:LargeTogether"},
+        "vector": {"n_envs": 3, "mode": mode},
+        "trainer": {"use": "ppo"},
+    }
+    loaded = experiment_from_mapping(data, kernel=None)
+    if mode == "sequential":
+        assert check_environment(loaded, loaded.kernel, n_steps=20, seed=0).n_steps == 20
+        return
+    with pytest.raises(EnvError, match="the observation 'left' lies outside of its space") as caught:
+        check_environment(loaded, loaded.kernel, n_steps=20, seed=0)
+    assert "environment 0 of the batch of maze-gym" in caught.value.owner

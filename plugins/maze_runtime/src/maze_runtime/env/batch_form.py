@@ -14,6 +14,8 @@ from maze_kernel.errors import EnvError, MazeError
 from maze_runtime.env.batching import layout
 from maze_runtime.env.tracebacks import ALONE, user_traceback
 
+_BATCHES = "VectorEnv and Tick in maze_kernel.contracts.vector"
+_FLAG = np.dtype(np.bool_)
 _N_STEPS = 3
 _N_ENDS = 2
 
@@ -27,14 +29,19 @@ class BatchForm:
     Args:
         vector_env: the batch.
         owner: what provides its environment, for messages; None: its module.
+        whose: who gives the ticks, for messages.
+        contract: what they break where they do not fit, likewise.
 
     Raises:
         EnvError: from `see_reset` and `see_step`; names what does not fit, and the owner.
     """
 
-    def __init__(self, vector_env: VectorEnv, owner: str | None = None) -> None:
+    def __init__(
+        self, vector_env: VectorEnv, owner: str | None = None, *, whose: str = "the batch", contract: str = _BATCHES
+    ) -> None:
         kind = type(vector_env)
         self._owner = owner or kind.__module__
+        self._whose, self._contract = whose, contract
         self._says_itself = kind.__module__.startswith("maze_runtime.")
         self._n_envs = vector_env.n_envs
         self._rows = (vector_env.n_envs,)
@@ -44,20 +51,31 @@ class BatchForm:
 
     def see_reset(self, tick: Tick) -> None:
         """Examine what `reset` returned."""
-        self._phase = "reset"
-        self._examine(tick)
+        self.examine(tick, "reset")
 
     def see_step(self, tick: Tick) -> None:
         """Examine what `step` returned, as far as it has to be."""
-        self._phase = "step"
         if self._steps_left:
             self._steps_left -= 1
-            self._examine(tick)
-        elif not self._fits(tick):
-            self._examine(tick)
-        elif self._ends_left and (tick.terminated | tick.truncated).any():
+            self.examine(tick)
+            return
+        ended, cut = tick.terminated, tick.truncated
+        fits = tick.reward.shape == ended.shape == cut.shape == self._rows
+        if not (fits and ended.dtype == _FLAG and cut.dtype == _FLAG):
+            self.examine(tick)
+        elif self._ends_left and (ended | cut).any():
             self._ends_left -= 1
-            self._examine(tick)
+            self.examine(tick)
+
+    def require_finite(self, tick: Tick) -> None:
+        """Refuse NaN and infinity in rewards and observations."""
+        numbers = [("reward", tick.reward)]
+        for whose, by_key in (("the observation", tick.groups), ("the final observation", tick.final_observation)):
+            for key, part in by_key.items():
+                numbers += [(f"{whose} {name!r}{self._of(key)}", array) for name, array in part.observation.items()]
+        for what, array in numbers:
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                self._refuse(f"{what} is not finite", str(array[~np.isfinite(array)][0]), "finite numbers")
 
     def raised(self, error: Exception, phase: str) -> Exception:
         """What to raise for an exception of the batch: batches of the runtime say themselves who raised."""
@@ -68,21 +86,17 @@ class BatchForm:
         raised.__cause__ = error
         return raised
 
-    def _fits(self, tick: Tick) -> bool:
-        ended, cut = tick.terminated, tick.truncated
-        if not tick.reward.shape == ended.shape == cut.shape == self._rows:
-            return False
-        return ended.dtype == np.bool_ and cut.dtype == np.bool_
-
-    def _examine(self, tick: Tick) -> None:
+    def examine(self, tick: Tick, phase: str = "step") -> None:
+        """Compare all of a tick."""
+        self._phase = phase
         if not isinstance(tick, Tick):
             self._refuse("it is no Tick", type(tick).__name__, "maze_kernel.contracts.vector.Tick")
         self._require("reward", tick.reward, self._rows, np.dtype(np.float32))
         for name in ("terminated", "truncated"):
-            self._require(name, getattr(tick, name), self._rows, np.dtype(np.bool_))
+            self._require(name, getattr(tick, name), self._rows, _FLAG)
         for name in ("flat_step_end", "actor_done", "awaiting_reset"):
             if getattr(tick, name) is not None:
-                self._require(name, getattr(tick, name), self._rows, np.dtype(np.bool_))
+                self._require(name, getattr(tick, name), self._rows, _FLAG)
         deciding = self._examine_rows(tick.groups, "the observation")
         self._require_envs("groups", deciding, np.arange(self._n_envs))
         for key, group in tick.groups.items():
@@ -110,6 +124,8 @@ class BatchForm:
         return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def _examine_observation(self, key: PolicyKey, observation: Mapping[str, Any], n_rows: int, whose: str) -> None:
+        if not isinstance(observation, Mapping):
+            self._refuse(f"{whose}{self._of(key)} is no dict", type(observation).__name__, "arrays by name")
         for name, leaf in layout(self._spaces.observation[key]).items():
             if name not in observation:
                 shown = ", ".join(map(repr, observation)) or "no keys"
@@ -140,11 +156,11 @@ class BatchForm:
 
     def _refuse(self, what: str, received: str, expected: str | None = None) -> NoReturn:
         raise EnvError(
-            f"what the {self._phase} of the batch returned does not fit it: {what}",
+            f"{self._whose} gave at a {self._phase} what does not fit its spaces: {what}",
             received=received,
             expected=expected,
             owner=self._owner,
-            help="see VectorEnv and Tick in maze_kernel.contracts.vector",
+            help=f"see {self._contract}",
         )
 
 

@@ -15,15 +15,15 @@ from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import PolicyKey, StructuredEnv
 from maze_kernel.contracts.vector import ArrayDict, Tick, VectorEnv
 from maze_kernel.errors import EnvError
+from maze_runtime.env.batch_form import require_batch
 from maze_runtime.env.division import DividesReward, MisdividedWarning
 from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.playing.seed_check import first_difference
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.run.assembly import Assembly
-from maze_runtime.run.batch_factory import native_form, wrap_batch
+from maze_runtime.run.batch_factory import wrap_batch
 from maze_runtime.run.evaluators import EvaluationSide, evaluators_of, plays_its_own
 from maze_runtime.run.observation_sizes import ObservationSizes, play_at_random
-from maze_runtime.run.trainer_needs import said_of
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -68,17 +68,20 @@ def check_environment(loaded: LoadedExperiment, kernel: Kernel, *, n_steps: int,
 
 
 def _check_batch(assembly: Assembly, n_steps: int, seed: int) -> None:
-    """Play the environment's own batch, too, where the experiment's mode would step it in this process."""
-    experiment, catalog = assembly.experiment, assembly.kernel.catalog
-    mode = experiment.vector.mode
-    if native_form(catalog, experiment.env) is None or not (mode is None or said_of(catalog, mode, "in_process", True)):
-        return
+    """Play the environment's own batch, too, where the experiment steps it."""
     _ = assembly.spaces
-    batch, owner = assembly.batch_factory().raw(experiment.vector.n_envs), experiment.env.owner
-    checked = wrap_batch(SpaceCheck(batch, f"the batch of {owner}"), (), training=True, owner=owner)
-    with closing(checked):
-        if not isinstance(batch, SequentialVectorEnv):
-            play_at_random(checked, n_steps, seed=seed, see=lambda _tick: None)
+    factory, experiment = assembly.batch_factory(), assembly.experiment
+    mode, n_envs, owner = experiment.vector.mode, experiment.vector.n_envs, experiment.env.owner
+    is_stepped = mode is None or mode.use.rpartition(":")[2] in ("auto", "native")
+    if factory.native is None or factory.env_factory.wrappers or not is_stepped:
+        return
+    batch = factory.native(n_envs)
+    if batch is None:
+        return
+    with closing(batch):
+        require_batch(batch, n_envs, factory.spaces, owner)
+        checked = wrap_batch(SpaceCheck(batch, f"the batch of {owner}"), (), training=True, owner=owner)
+        play_at_random(checked, n_steps, seed=seed, see=lambda _tick: None)
 
 
 def check_evaluators(loaded: LoadedExperiment, kernel: Kernel, *, n_steps: int, seed: int) -> dict[str, EnvReport]:
@@ -108,7 +111,7 @@ def _check(assembly: Assembly, *, n_steps: int, seed: int) -> EnvReport:
         batch.close()
         raise
     played = _played(assembly.transforms)
-    checked = wrap_batch(SpaceCheck(batch, batch.describe), played, training=True)
+    checked = wrap_batch(SpaceCheck(batch, batch.describe), played, training=True, looks_always=True)
     with closing(checked):
         report = _play(checked, n_steps, seed)
     if len(played) < len(assembly.transforms):

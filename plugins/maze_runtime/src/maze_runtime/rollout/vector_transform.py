@@ -16,6 +16,7 @@ from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tic
 from maze_runtime.events.aggregation import joined_episodes
 from maze_runtime.events.raw_reward import raw_reward, raw_reward_of, reports_raw_reward
 from maze_runtime.rollout.episode_sums import EpisodeSums
+from maze_runtime.rollout.transform_form import TransformForm
 
 
 class TransformedVectorEnv:
@@ -37,6 +38,7 @@ class TransformedVectorEnv:
     Attributes:
         transforms: all of this batch, innermost first.
         inner_tick: what the wrapped batch returned last; None before its first reset.
+        form: looks at the first ticks outside.
     """
 
     def __init__(self, vector_env: VectorEnv, transform: Transform, training: bool) -> None:
@@ -55,6 +57,7 @@ class TransformedVectorEnv:
         self._memory = transform.memory(self.n_envs)
         is_shaped = any(inner.changes("reward") for inner in self.transforms[:-1])
         self._raw = EpisodeSums(self.n_envs, raw_reward) if self._changes_reward and not is_shaped else None
+        self.form = TransformForm(self, transform)
         self._is_transparent = not (self._changes_observation or self._changes_reward)
 
     @property
@@ -81,6 +84,13 @@ class TransformedVectorEnv:
 
     def reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
         """Start new episodes everywhere; see `VectorEnv.reset`."""
+        return self._reset(seeds) if self.form.is_done else self.form.reset(self._reset, seeds)
+
+    def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
+        """Take one decision everywhere; see `VectorEnv.step`."""
+        return self._step(actions) if self.form.is_done else self.form.step(self._step, actions)
+
+    def _reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
         tick = self.inner_tick = self.vector_env.reset(seeds)
         self._awaiting = None
         if self._raw is not None:
@@ -90,8 +100,7 @@ class TransformedVectorEnv:
         outer = self._outer(tick, tick.reward)
         return outer if self._memory is None else self._memory.reset(outer)
 
-    def step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
-        """Take one decision everywhere; see `VectorEnv.step`."""
+    def _step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
         transform, inner = self.transform, actions
         if self._changes_action:
             inner = {key: transform.action(key, action) for key, action in actions.items()}

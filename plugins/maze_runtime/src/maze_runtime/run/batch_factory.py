@@ -115,12 +115,18 @@ class BatchFactory:
 
 
 def wrap_batch(
-    vector_env: VectorEnv, transforms: Sequence[Transform], training: bool, owner: str | None = None
+    vector_env: VectorEnv,
+    transforms: Sequence[Transform],
+    training: bool,
+    owner: str | None = None,
+    *,
+    looks_always: bool = False,
 ) -> VectorEnv:
     """A batch checked for NaN and inside its transforms, innermost first.
 
     Args:
         owner: what provides its environment, for messages.
+        looks_always: compare what transforms make of every tick with their spaces, not of the first ones alone.
     """
     from maze_runtime.env.finite_check import FiniteCheck
     from maze_runtime.rollout.vector_transform import TransformedVectorEnv
@@ -128,5 +134,7 @@ def wrap_batch(
     vector_env = FiniteCheck(vector_env, owner)
     for transform in transforms:
         transformed = TransformedVectorEnv(vector_env, transform, training)
+        if looks_always:
+            transformed.form.look_always()
         vector_env = transformed if transformed.does_something else vector_env
     return vector_env
