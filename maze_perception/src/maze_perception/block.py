@@ -122,6 +122,37 @@ def infer_out_shapes(
     return tuple(tuple(outputs[key].shape[1:]) for key in out_keys)
 
 
+def require_announced(block: Any, out_shapes: Sequence[Shape]) -> None:
+    """Check by a forward pass of two samples of zeros that a block gives what it announces, in single precision.
+
+    Args:
+        block: with `in_keys`, `out_keys` and `in_shapes`.
+        out_shapes: shape of one sample of each output, as the block says it.
+
+    Raises:
+        BlockError: the forward pass fails, or gives something else.
+    """
+    name = type(block).__name__
+    outputs = run_on_zeros(name, block, block, dict(zip(block.in_keys, block.in_shapes, strict=True)))
+    for key, shape in zip(block.out_keys, out_shapes, strict=True):
+        output = outputs.get(key) if isinstance(outputs, Mapping) else None
+        if not isinstance(output, Tensor):
+            received = str(sorted(outputs)) if isinstance(outputs, Mapping) else type(outputs).__name__
+            raise BlockError(
+                f"{name} does not give its output {key!r}",
+                received=received,
+                expected=f"a dict with a tensor under each of {list(block.out_keys)}",
+            )
+        is_other = output.dtype.is_floating_point and output.dtype != torch.float32
+        if tuple(output.shape) != (2, *shape) or is_other:
+            raise BlockError(
+                f"{name} does not give what it announces as {key!r}",
+                received=f"shape {tuple(output.shape)}, {output.dtype} for two samples of zeros",
+                expected=f"shape {(2, *shape)}, {torch.float32}",
+                help="let out_shapes say the shape of one sample, or leave it out: a pass of zeros finds it",
+            )
+
+
 def run_on_zeros(
     name: str, module: nn.Module, forward: Callable[[TensorDict], TensorDict], in_shapes: Mapping[str, Shape]
 ) -> TensorDict:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from maze_kernel.errors import MazeError
-from maze_perception.block import BlockError, Shape
+from maze_perception.block import BlockError, Shape, require_announced
 from maze_perception.blocks.dense import initialise
 from maze_perception.inference import InferenceBlock, block_out_shapes
 from maze_runtime.models.recurrence import BEGINS, STATE
@@ -60,7 +60,8 @@ class GraphBuilder:
         in_shapes = [self.shapes[key] for key in in_keys]
         try:
             block = build(in_keys, (out_key,), in_shapes)
-            shape, *_ = block_out_shapes(block)
+            shape, *_ = out_shapes = block_out_shapes(block)
+            require_announced(block, out_shapes)
         except MazeError as error:
             sources = ", ".join(f"{key!r} {self.shapes[key]} from {self._source(key)}" for key in in_keys)
             error.what = f"block {name!r}: {error.what}"

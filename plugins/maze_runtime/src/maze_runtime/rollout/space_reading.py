@@ -8,6 +8,7 @@ from functools import partial
 from maze_kernel.contracts.env import StructuredEnv, StructuredSpaces
 from maze_kernel.contracts.workers import ActorContext, WorkerPool
 from maze_kernel.errors import EnvError
+from maze_runtime.env.batching import spaces_of
 from maze_runtime.env.tracebacks import user_traceback
 
 
@@ -33,7 +34,7 @@ class _SpacesReader:
 
     def read(self) -> StructuredSpaces:
         env = self._make_env()
-        spaces = env.structured_spaces
+        spaces = spaces_of(env)
         try:
             env.close()
         except Exception as error:

@@ -13,6 +13,7 @@ from maze_kernel.components import EnvComponent, load_attribute
 from maze_kernel.contracts.capabilities import WritesFiles
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.transform import Transform
+from maze_kernel.errors import EnvError
 from maze_kernel.selection import Selection
 from maze_runtime.env.batching import spaces_of
 from maze_runtime.run.placing import placed
@@ -81,14 +82,29 @@ def adapted(env: Any, adapters: Sequence[Selection]) -> StructuredEnv:
 
 
 def wrap_env(env: StructuredEnv, wrapper: Selection, training: bool) -> StructuredEnv:
-    """One environment inside one wrapper, be it a transform or an env wrapper; one for training may stay away."""
+    """One environment inside one wrapper, be it a transform or an env wrapper; one for training may stay away.
+
+    Raises:
+        EnvError: what the wrapper makes is no `StructuredEnv`.
+    """
     if not training and wrapper.option("training_only", False):
         return env
     if not is_transform(wrapper):
-        return build(wrapper, env)  # type: ignore[no-any-return]
+        return _of_wrapper(build(wrapper, env))
     from maze_runtime.env.transformed import TransformedEnv
 
     return TransformedEnv(env, build(wrapper), training)
+
+
+def _of_wrapper(wrapped: Any) -> StructuredEnv:
+    if not isinstance(getattr(wrapped, "structured_spaces", None), StructuredSpaces):
+        raise EnvError(
+            "what the wrapper makes is no StructuredEnv: it has no structured_spaces",
+            received=f"{type(wrapped).__module__}.{type(wrapped).__qualname__}",
+            expected="a StructuredEnv (maze_kernel.contracts.env)",
+            help="subclass maze_runtime.env.wrapper.EnvWrapper, and begin its constructor with super().__init__(env)",
+        )
+    return wrapped  # type: ignore[no-any-return]
 
 
 def is_transform(wrapper: Selection) -> bool:
