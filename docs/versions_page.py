@@ -75,7 +75,7 @@ def _others(projects: Iterable[Mapping[str, Any]], own: set[str]) -> Iterable[st
 
 
 def _needs(requirements: Iterable[str]) -> Iterable[tuple[str, str]]:
-    """Name and accepted versions of each requirement; extras are left away."""
+    """Name and accepted versions of each requirement; extras are left out."""
     for requirement in requirements:
         match = NAME.match(requirement)
         assert match is not None, requirement

@@ -218,7 +218,7 @@ def test_an_unknown_metric_lists_those_there_are_the_nearest_first(maze, trained
         ([".", "--reference", "CartPole-v1"], "--reference takes ENV=LOW:HIGH", "for example --reference"),
         ([".", "--reference", "CartPole-v0=1:2"], "no run is on the environment 'CartPole-v0'", "mean: CartPole-v1"),
         ([".", "--reference", "CartPole-v1=2:2"], "the two references of CartPole-v1 are equal", "received: 2 and 2"),
-        ([".", "--json", "--csv"], "--json and --csv are two forms", "leave one of them away"),
+        ([".", "--json", "--csv"], "--json and --csv are two forms", "leave one of them out"),
     ],
 )
 def test_wrong_requests_say_what_and_how_to_go_on(pair, maze, arguments, says, help):

@@ -282,7 +282,7 @@ def test_a_run_that_a_callback_stopped_goes_on_once_the_callback_is_another_or_n
     assert (tmp_path / "a/checkpoints/epoch-000003/state.json").read_bytes() == saved
     log = (tmp_path / "a/log.txt").read_text()
     assert "the run had stopped early: stop-at: BaseEnvEvents/reward/mean is " in log
-    assert "; to go on, change that callback or leave it away, and resume it again" in log
+    assert "; to go on, change that callback or leave it out, and resume it again" in log
     # The count goes on where it was.
     other = 'callbacks=[{use = "stop-at", value = 1.0, times = 5}]'
     assert resume(tmp_path / "a", other, n_epochs=9).epochs == 5

@@ -138,7 +138,7 @@ def _registered(env_id: str, options: GymOptions) -> gymnasium.Env[Any, Any]:
             received=str(error),
             option="kwargs",
             owner=OWNER,
-            help="leave away what the environment does not know",
+            help="leave out what the environment does not know",
         ) from error
 
 

@@ -125,5 +125,5 @@ def refuse_unread_mask(info: Mapping[str, Any], actor: ActorID, action_space: sp
         + ("was not there at the first reset" if can_be_masked else "fits no action head"),
         received=f"the action space {action_space}",
         expected="a mask from the first reset on, of a Discrete, MultiDiscrete or MultiBinary action",
-        help=late if can_be_masked else "leave it away: a Box cannot be masked",
+        help=late if can_be_masked else "leave it out: a Box cannot be masked",
     )

@@ -45,7 +45,7 @@ def make_game(options: PettingZooOptions) -> Any:
             received=str(error),
             option="kwargs",
             owner=OWNER,
-            help="leave away what the game does not know",
+            help="leave out what the game does not know",
         ) from error
 
 

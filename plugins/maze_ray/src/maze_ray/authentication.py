@@ -85,7 +85,7 @@ def _compare_tls(address: str, speaks_tls: bool) -> None:
         owner="maze-ray",
         help="set RAY_USE_TLS=1, RAY_TLS_SERVER_CERT, RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT as on the head node"
         if speaks_tls
-        else "leave RAY_USE_TLS away, or start every node of the cluster with it",
+        else "leave RAY_USE_TLS out, or start every node of the cluster with it",
     )
 
 

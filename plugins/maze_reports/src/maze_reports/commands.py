@@ -88,7 +88,7 @@ def compare(
         references=_references(references or ()),
     )
     if as_json and as_csv:
-        raise RequestError("--json and --csv are two forms of one output", help="leave one of them away")
+        raise RequestError("--json and --csv are two forms of one output", help="leave one of them out")
     comparison = compare_runs(_opened(runs), options)
     if html is not None:
         from maze_reports.report import comparison_page

@@ -211,7 +211,7 @@ class RunContext:
                 silent=self._silent,
             )
         if n_parallel is not None:
-            raise RequestError("n_parallel= is for several seeds", help="give seeds=[0, 1, 2], too, or leave it away")
+            raise RequestError("n_parallel= is for several seeds", help="give seeds=[0, 1, 2], too, or leave it out")
         self._acting = None
         return self._run.train(n_epochs, callbacks, silent=self._silent)
 

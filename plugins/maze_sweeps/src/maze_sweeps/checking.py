@@ -76,7 +76,7 @@ def _check_shared(item: str, space: SpaceText, base: BaseExperiment, problems: P
             f"{name} is set for all trials, and each trial sets it anew",
             received=f"--set {item}",
             expected="an override of what the space does not choose",
-            help="leave --set away, or take it out of the space",
+            help="leave --set out, or take it out of the space",
         )
 
 

@@ -24,7 +24,7 @@ _TOP = 10
 
 
 def sweep(
-    file: Annotated[Path | None, typer.Argument(help="The file of a sweep; may be left away with --resume.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="The file of a sweep; may be left out with --resume.")] = None,
     overrides: Overrides = None,
     resume: Annotated[
         Path | None, typer.Option("--resume", metavar="FOLDER", help="Continue the sweep in this folder.")
@@ -128,13 +128,11 @@ def _resume_command(folder: Path, file: Path | None, base: BaseExperiment | None
 
 def _check_resume(out: Path | None, items: tuple[str, ...], dry_run: bool) -> None:
     if out is not None:
-        raise RequestError("a resumed sweep stays in its folder", received=f"--out {out}", help="leave it away")
+        raise RequestError("a resumed sweep stays in its folder", received=f"--out {out}", help="leave it out")
     if items:
-        raise RequestError(
-            "a resumed sweep keeps its experiment", received=f"--set {items[0]}", help="leave --set away"
-        )
+        raise RequestError("a resumed sweep keeps its experiment", received=f"--set {items[0]}", help="leave --set out")
     if dry_run:
-        raise RequestError("a dry run begins nothing", received="--dry-run and --resume", help="leave one of them away")
+        raise RequestError("a dry run begins nothing", received="--dry-run and --resume", help="leave one of them out")
 
 
 def _print_trials(loaded: LoadedSweep, shared: tuple[str, ...], n_trials: int | None) -> int:

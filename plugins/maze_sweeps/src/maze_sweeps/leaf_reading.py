@@ -82,12 +82,12 @@ def _check_numbers(table: Mapping[str, Any], at: KeyPath, problems: Problems) ->
             at_value=True,
             received=show_value(low),
             expected="number > 0",
-            help="raise low, or leave log away",
+            help="raise low, or leave log out",
         )
     if step is None:
         return
     if table.get("log"):
-        problems.add((*at, "step"), "a logarithmic range has no steps", help="leave log or step away")
+        problems.add((*at, "step"), "a logarithmic range has no steps", help="leave log or step out")
     if step <= 0:
         problems.add(
             (*at, "step"), "a step is above 0", at_value=True, received=show_value(step), help="make it larger"

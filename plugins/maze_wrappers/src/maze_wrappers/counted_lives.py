@@ -26,7 +26,7 @@ def number_in(info: Mapping[str, Any], key: str, owner: str) -> int:
         received=", ".join(sorted(info)) or "nothing",
         option="key",
         owner=owner,
-        help="name the number in info that falls with each loss, or leave the wrapper away",
+        help="name the number in info that falls with each loss, or leave the wrapper out",
     )
 
 

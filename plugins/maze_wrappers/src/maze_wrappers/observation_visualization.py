@@ -90,5 +90,5 @@ def _require_function(path: str) -> None:
             f"the plot function {path!r} cannot be imported: {error}",
             option="plot_function",
             owner=OWNER,
-            help="put the module beside the experiment file, or leave the option away for the built-in drawing",
+            help="put the module beside the experiment file, or leave the option out for the built-in drawing",
         ) from error

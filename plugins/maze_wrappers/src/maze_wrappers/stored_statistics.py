@@ -117,6 +117,6 @@ def _refused(what: str, owner: str, **details: Any) -> RequestError:
         what,
         option="statistics_from",
         owner=owner,
-        help='write statistics_from = "RUN" of a run with the same observations, or leave it away to estimate them',
+        help='write statistics_from = "RUN" of a run with the same observations, or leave it out to estimate them',
         **details,
     )

@@ -66,10 +66,10 @@ def train_seeds(
 
 def _check(file: Path | None, seeds: str | None, resume: Path | None, out: Path | None, overwrite: bool) -> None:
     if resume is not None and seeds is not None:
-        raise RequestError("a series keeps its seeds", received="--resume and --seeds", help="leave --seeds away")
+        raise RequestError("a series keeps its seeds", received="--resume and --seeds", help="leave --seeds out")
     if resume is not None and (out is not None or overwrite):
         given = "--overwrite" if overwrite else f"--out {out}"
-        raise RequestError("a resumed series stays in its folder", received=given, help="leave it away")
+        raise RequestError("a resumed series stays in its folder", received=given, help="leave it out")
     if overwrite:
         raise RequestError(
             "a series overwrites nothing", received="--seeds and --overwrite", help="give --out another folder"

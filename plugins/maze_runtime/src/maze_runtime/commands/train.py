@@ -36,7 +36,7 @@ def train(
         Path | None,
         typer.Argument(
             metavar="[FILE|ENV]",
-            help="An experiment file, or an environment's name or id; may be left away with --resume.",
+            help="An experiment file, or an environment's name or id; may be left out with --resume.",
         ),
     ] = None,
     overrides: Overrides = None,

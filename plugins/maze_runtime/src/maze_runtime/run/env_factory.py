@@ -31,7 +31,7 @@ class EnvFactory:
         env: what builds the simulation.
         wrappers: innermost first; the transforms outside the last of the env wrappers are not among them.
         training: transforms shape rewards for training only, otherwise rewards are the environment's own; wrappers
-            whose options have `training_only` set are left away where this is false.
+            whose options have `training_only` set are left out where this is false.
         adapters: each is asked in turn to wrap what `env` builds if that is no StructuredEnv.
         files_below: where wrappers that write files do so, the run directory if there is one; None: they write nothing.
     """

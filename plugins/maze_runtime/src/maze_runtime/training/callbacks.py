@@ -188,5 +188,5 @@ def _guarded(name: str, method: str, function: Callable[..., Any], *arguments: A
             received=told.received,
             expected=told.expected,
             nearest=told.nearest,
-            help=told.help or "correct the callback, or leave it away; the run can go on",
+            help=told.help or "correct the callback, or leave it out; the run can go on",
         ) from error

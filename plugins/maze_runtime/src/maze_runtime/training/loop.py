@@ -120,7 +120,7 @@ class Loop:
             return reason, f"{more}, or from Python call train(n_epochs=...)"
         stop = self.state.early_stop
         if stop is not None and stop.callback in self._callback_tables().values():
-            return stop.reason, "change that callback or leave it away, and resume it again"
+            return stop.reason, "change that callback or leave it out, and resume it again"
         return None, ""
 
     def _callback_tables(self) -> dict[str, str]:

@@ -65,7 +65,7 @@ def run_directory(assembly: Assembly, run_dir: Path | None, resume: Path | None,
         return RunDirectory(lock.folder, lock)
     if run_dir is not None or overwrite:
         received = "--overwrite" if overwrite else f"--out {run_dir}"
-        raise RequestError("a resumed run stays in its directory", received=received, help="leave it away")
+        raise RequestError("a resumed run stays in its directory", received=received, help="leave it out")
     if is_unused(resume):
         lock = _new_directory(assembly, resume, overwrite=False)
         note = "the run was stopped before it began: training starts at the beginning"
