@@ -11,8 +11,9 @@ from torch import Tensor
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
-from maze_kernel.errors import RequestError
 from maze_replay.filling import fill
+from maze_replay.transitions import columns_by_key
+from maze_runtime.models.action_value_critic import require_action_values
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.capabilities import ActionValueModel
 from maze_runtime.models.device import resolve_device, threads_for
@@ -42,7 +43,7 @@ class SACTrainer:
         self.options = options
         device = resolve_device(options.device)
         model: Any = context.make_model()
-        _require_action_values(model)
+        require_action_values(model, OWNER)
         refuse_agent_networks(model, OWNER)
         self.model: ActionValueModel = model.to(device)
         self._context = context
@@ -130,7 +131,11 @@ class SACTrainer:
         statistics = self._update(rate, {key: self._batch(key, part) for key, part in drawn.items()})
         self._n_updates += 1
         if self._device.type == "cpu" and not np.isfinite(statistics.numpy()).all():
-            raise non_finite_update(f"update {self._n_updates}", _columns(drawn), owner=OWNER)
+            raise non_finite_update(
+                f"update {self._n_updates}",
+                columns_by_key({key: own.transitions for key, own in drawn.items()}),
+                owner=OWNER,
+            )
         return statistics
 
     def _batch(self, key: PolicyKey, drawn: Drawn) -> TransitionBatch:
@@ -211,22 +216,3 @@ class SACTrainer:
     def close(self) -> None:
         """Close the training environments."""
         self._experience.close()
-
-
-def _require_action_values(model: Any) -> None:
-    if not hasattr(model, "action_value_critic"):
-        raise RequestError(
-            "the model has no Q networks",
-            received=type(model).__name__,
-            expected='a model that honours critic = "state-action", such as auto or concat',
-            owner=OWNER,
-        )
-
-
-def _columns(drawn: Mapping[PolicyKey, Drawn]) -> dict[str, np.ndarray]:
-    """The arrays of a batch by name, for a report."""
-    return {
-        f"{key}.{name}" if len(drawn) > 1 else name: array
-        for key, own in drawn.items()
-        for name, array in own.transitions.columns().items()
-    }

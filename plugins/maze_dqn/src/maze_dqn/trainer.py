@@ -15,6 +15,7 @@ from maze_dqn.update import STATISTICS, ChoiceBatch, DQNUpdate
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_replay.filling import fill, n_transitions
+from maze_replay.transitions import columns_by_key
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.training.counters import Counters
@@ -102,7 +103,11 @@ class DQNTrainer:
         batches = {key: self._batch(key, sample) for key, sample in drawn.items()}
         statistics, errors = self._update(scheduled(options.lr, part_of_epoch), batches)
         if self._device.type == "cpu" and not np.isfinite(statistics.numpy()).all():
-            raise non_finite_update(f"update {self._update.n_updates}", _columns(drawn), owner=OWNER)
+            raise non_finite_update(
+                f"update {self._update.n_updates}",
+                columns_by_key({key: sample.transitions for key, sample in drawn.items()}),
+                owner=OWNER,
+            )
         if options.prioritized:
             self._play.set_errors(drawn, dict(zip(drawn, errors.numpy(force=True), strict=True)))
         return statistics
@@ -147,12 +152,3 @@ class DQNTrainer:
     def close(self) -> None:
         """Close the training environments."""
         self._play.close()
-
-
-def _columns(drawn: Mapping[PolicyKey, Sample]) -> dict[str, np.ndarray]:
-    """The arrays of a batch by name, for a report."""
-    return {
-        f"{key}.{name}" if len(drawn) > 1 else name: array
-        for key, sample in drawn.items()
-        for name, array in sample.transitions.columns().items()
-    }

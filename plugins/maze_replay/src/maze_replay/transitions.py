@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 import numpy as np
 
+from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.vector import ArrayDict
 
 
@@ -45,3 +48,12 @@ class Transitions:
 def rows_of_episodes(transitions: Transitions, ends: np.ndarray) -> int:
     """Rows that `ReplayBuffer.add_episodes` fills: one a transition, one more a truncated episode."""
     return len(ends) + int(np.count_nonzero(ends & (transitions.discount > 0.0)))
+
+
+def columns_by_key(transitions: Mapping[PolicyKey, Transitions]) -> ArrayDict:
+    """The arrays of transitions by name, for a report; of several policy keys by `key.name`."""
+    return {
+        f"{key}.{name}" if len(transitions) > 1 else name: array
+        for key, own in transitions.items()
+        for name, array in own.columns().items()
+    }

@@ -15,8 +15,9 @@ from maze_kernel.contracts.trainer import Statistics, TrainerContext
 from maze_kernel.errors import RequestError
 from maze_replay.collector import TransitionCollector
 from maze_replay.filling import fill, n_transitions
-from maze_replay.transitions import Transitions
+from maze_replay.transitions import Transitions, columns_by_key
 from maze_runtime.models.acting_copy import ActingCopy
+from maze_runtime.models.action_value_critic import require_action_values
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.rollout.episode_statistics import EpisodeReturns
@@ -44,7 +45,7 @@ class TD3Trainer:
         self.options = options
         self._device = resolve_device(options.device)
         model: Any = context.make_model()
-        _require_action_values(model)
+        require_action_values(model, OWNER)
         _require_own_critics(model)
         refuse_agent_networks(model, OWNER)
         self.model = model.to(self._device)
@@ -127,7 +128,7 @@ class TD3Trainer:
         batches = {key: self._batch(key, transitions) for key, transitions in drawn.items()}
         learnt = self._update(self._counters.scheduled(options.lr, part_of_epoch), batches)
         if self._device.type == "cpu" and not all(np.isfinite(s.numpy()).all() for s in learnt if s is not None):
-            raise non_finite_update(f"update {self._update.n_updates}", _columns(drawn), owner=OWNER)
+            raise non_finite_update(f"update {self._update.n_updates}", columns_by_key(drawn), owner=OWNER)
         return learnt
 
     def _batch(self, key: PolicyKey, drawn: Transitions) -> NumberBatch:
@@ -175,16 +176,6 @@ class TD3Trainer:
         self._collector.close()
 
 
-def _require_action_values(model: Any) -> None:
-    if not hasattr(model, "action_value_critic"):
-        raise RequestError(
-            "the model has no Q networks",
-            received=type(model).__name__,
-            expected='a model that honours critic = "state-action", such as auto or concat',
-            owner=OWNER,
-        )
-
-
 def _require_own_critics(model: Any) -> None:
     if getattr(model, "critic_kind", "") == "shared-state-action":
         raise RequestError(
@@ -194,12 +185,3 @@ def _require_own_critics(model: Any) -> None:
             owner=OWNER,
             help="leave it out, or train with sac",
         )
-
-
-def _columns(drawn: Mapping[PolicyKey, Transitions]) -> dict[str, np.ndarray]:
-    """The arrays of a batch by name, for a report."""
-    return {
-        f"{key}.{name}" if len(drawn) > 1 else name: array
-        for key, transitions in drawn.items()
-        for name, array in transitions.columns().items()
-    }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from maze_kernel.errors import SpaceError
+from maze_kernel.errors import RequestError, SpaceError
 from maze_runtime.models.action_encoding import ActionEncoder
 from maze_runtime.models.observation_encoding import ObservationEncoder
 from maze_runtime.models.same_operations import same_operations
@@ -17,6 +18,21 @@ Shape = tuple[int, ...]
 
 TAKEN_ACTION = "taken_action"
 """Name under which a Q network reads the encoded action, beside the observation."""
+
+
+def require_action_values(model: Any, owner: str) -> None:
+    """For trainers that learn action values.
+
+    Raises:
+        RequestError: the model has no Q networks.
+    """
+    if not hasattr(model, "action_value_critic"):
+        raise RequestError(
+            "the model has no Q networks",
+            received=type(model).__name__,
+            expected='a model that honours critic = "state-action", such as auto or concat',
+            owner=owner,
+        )
 
 
 def with_taken_action(shapes: Mapping[str, Shape], n_columns: int) -> dict[str, Shape]:
