@@ -33,13 +33,12 @@ class ActingCopy(Generic[FlatT]):
     def __init__(self, model: Any, flat: FlatT) -> None:
         self.model, self.flat = model, flat
         self._trained, self._changing = model, flat
-        self._buffers = buffers_of(model)
         if _is_on_cpu(next(model.parameters(), None) if flat is None else flat.data):
             return
         on_cpu = copy.deepcopy(model).to(torch.device("cpu"))
         if not all(_acts_in_numpy(on_cpu, key) for key in on_cpu.spaces.policy_keys):
             return
-        self.model = on_cpu
+        self.model, self._buffers = on_cpu, buffers_of(model)
         if flat is not None:
             taken = {id(parameter) for parameter in flat.parameters}
             pairs = zip(model.parameters(), on_cpu.parameters(), strict=True)
