@@ -143,7 +143,7 @@ class PluginError(RequestError):
 
 
 class ComponentError(MazeError):
-    """A component raised something that is no MazeError; the original is the `__cause__`.
+    """A component raised something that is no MazeError, which is the `__cause__`, or broke its contract.
 
     `owner` names the plugin, `phase` what it was doing, e.g. "building trainer 'ppo'".
     """

@@ -265,7 +265,7 @@ def test_state_comes_back_as_it_was():
 
 
 def test_state_of_another_kind_is_refused_by_its_path():
-    with pytest.raises(TypeError, match=r"'trainer\.hook' is a function"):
+    with pytest.raises(TypeError, match=r"'trainer\.hook' is of the type function"):
         flatten_state({"trainer": {"hook": lambda: None}})
 
 

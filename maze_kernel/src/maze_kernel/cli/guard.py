@@ -145,17 +145,18 @@ def _style(line: str) -> str:
 
 
 def _origin(error: BaseException) -> str:
-    """Where a foreign exception came from: the innermost frame that is a plugin's or the user's own.
+    """Where a foreign exception came from: the innermost frame that is the user's own, else that of a plugin.
 
-    Frames of the standard library and of libraries say little. A plugin is a distribution with a `maze.plugins` entry
-    point; where there is no such frame, the innermost of the kernel is named, else the last.
+    What is called wrongly fails deeper down. Frames of the standard library and of libraries say little. A plugin is a
+    distribution with a `maze.plugins` entry point; without such frames the innermost of the kernel is named.
     """
     frames = [frame for frame, _ in tracebacks.walk_tb(error.__traceback__)]
     owners = {source.value.partition(":")[0].partition(".")[0]: source for source in find_plugins()}
     for frame in reversed(frames):
-        package = _module(frame).partition(".")[0]
-        if _is_users(frame, package):
+        if _is_users(frame, _module(frame).partition(".")[0]):
             return f"{frame.f_code.co_filename}, {frame.f_code.co_qualname}"
+    for frame in reversed(frames):
+        package = _module(frame).partition(".")[0]
         if package in owners and package != "maze_kernel":
             return f"plugin {owners[package].distribution} {owners[package].version}, {_place(frame)}"
     for frame in reversed(frames):

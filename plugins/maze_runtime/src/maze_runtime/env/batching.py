@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from maze_kernel.contracts.env import Observation, StructuredSpaces
 from maze_kernel.contracts.vector import ArrayDict
-from maze_kernel.errors import EnvError, SpaceError
+from maze_kernel.errors import ComponentError, EnvError, SpaceError
 
 LEAF_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 """The spaces a key of an observation or action space may have."""
@@ -92,6 +92,36 @@ def check_observation(space: spaces.Dict, observation: object) -> None:
                 expected=f"shape {leaf.shape}, dtype {leaf.dtype}",
                 help="return what the observation space declares, or correct the space",
             )
+
+
+def require_rows(space: spaces.Dict, arrays: object, n: int, what: str) -> None:
+    """Check names, shapes and dtypes of the rows that a wrapper makes of others, not their bounds.
+
+    Raises:
+        ComponentError: they do not fit the space.
+    """
+    if not isinstance(arrays, Mapping):
+        raise wrong_part(what, type(arrays).__name__, "a dict of arrays")
+    for name, leaf in layout(space).items():
+        if name not in arrays:
+            raise wrong_part(what, ", ".join(map(repr, arrays)) or "no names", f"the name {name!r}")
+        array, shape = arrays[name], (n, *leaf.shape)
+        if not isinstance(array, np.ndarray):
+            raise wrong_part(f"{what} {name!r}", type(array).__name__, f"an array of the shape {shape}")
+        if array.shape != shape or not np.can_cast(array.dtype, leaf.dtype, "same_kind"):
+            received = f"shape {array.shape}, dtype {array.dtype}"
+            raise wrong_part(f"{what} {name!r}", received, f"shape {shape}, dtype {leaf.dtype}")
+
+
+def wrong_part(what: str, received: str, expected: str) -> ComponentError:
+    """The error of a wrapper that returned something else than an observation, an action or a reward."""
+    return ComponentError(
+        f"the {what} that the wrapper returned does not fit its space",
+        phase=f"the {what} of a wrapper",
+        received=received,
+        expected=expected,
+        help="return what the spaces say that its bind returns, in new arrays of as many rows",
+    )
 
 
 def scalar_reward(reward: Any) -> float:

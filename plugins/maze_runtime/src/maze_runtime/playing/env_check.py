@@ -14,7 +14,7 @@ from gymnasium import spaces
 from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import PolicyKey, StructuredEnv
 from maze_kernel.contracts.vector import ArrayDict, Tick, VectorEnv
-from maze_kernel.errors import EnvError
+from maze_kernel.errors import EnvError, MazeError
 from maze_runtime.env.batch_form import require_batch
 from maze_runtime.env.division import DividesReward, MisdividedWarning
 from maze_runtime.events.raw_reward import raw_reward_of
@@ -24,6 +24,7 @@ from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.batch_factory import wrap_batch
 from maze_runtime.run.evaluators import EvaluationSide, evaluators_of, plays_its_own
 from maze_runtime.run.observation_sizes import ObservationSizes, play_at_random
+from maze_runtime.run.used_parts import place_error
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -112,8 +113,12 @@ def _check(assembly: Assembly, *, n_steps: int, seed: int) -> EnvReport:
         raise
     played = _played(assembly.transforms)
     checked = wrap_batch(SpaceCheck(batch, batch.describe), played, training=True, looks_always=True)
-    with closing(checked):
-        report = _play(checked, n_steps, seed)
+    try:
+        with closing(checked):
+            report = _play(checked, n_steps, seed)
+    except MazeError as error:
+        place_error(error, assembly)
+        raise
     if len(played) < len(assembly.transforms):
         report = attrs.evolve(report, sizes={})
     return attrs.evolve(report, unseeded=first_difference(factory, seed, n_steps))

@@ -16,6 +16,7 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict, VectorEnv
 from maze_kernel.contracts.workers import ActorContext, WorkerPool
 from maze_kernel.errors import MazeError
+from maze_runtime.env.blame import of_transform
 from maze_runtime.rollout.episode_observer import played_envs
 from maze_runtime.rollout.heuristic import WatchesEnvs
 from maze_runtime.rollout.random_policy import RandomPolicy
@@ -86,7 +87,8 @@ def estimate_transforms(
         report(f"estimating {type(transform).__name__} from {transform.estimation_steps} {steps}")
         factory = partial(Sampler, make_vector_env, tuple(transforms[: index + 1]))
         partials = _sample(factory, transform.estimation_steps, [seed, index], pool, progress)
-        transform.finish_estimation(partials)
+        with of_transform(transform, "finish_estimation"):
+            transform.finish_estimation(partials)
 
 
 def _sample(
@@ -136,7 +138,8 @@ class Sampler:
         """A partial statistic over the next decisions, until there are `n_steps` since `begin`; None if there are."""
         if self._taken >= n_steps:
             return None
-        return self._transform.collect(self._until(n_steps))
+        with of_transform(self._transform, "collect"):
+            return self._transform.collect(self._until(n_steps))
 
     def _until(self, n_steps: int) -> Iterator[dict[PolicyKey, ArrayDict]]:
         while self._taken < n_steps:

@@ -8,6 +8,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict, Tick, VectorEnv
 from maze_runtime.env.batch_form import BatchForm
+from maze_runtime.env.blame import class_of
 
 _TRANSFORMS = "Transform in maze_kernel.contracts.transform; maze_testing.transforms.check_transform tests it"
 _N_STEPS = 3
@@ -22,16 +23,15 @@ class TransformForm:
 
     Args:
         outer: the batch inside the transform.
-        transform: is named in messages, with its module.
+        transform: is named in messages.
 
     Attributes:
         is_done: nothing is looked at any more.
     """
 
     def __init__(self, outer: VectorEnv, transform: Transform) -> None:
-        kind = type(transform)
-        whose = f"the transform {kind.__qualname__}"
-        self._form = BatchForm(outer, kind.__module__, whose=whose, contract=_TRANSFORMS)
+        name = class_of(transform)
+        self._form = BatchForm(outer, name, whose=f"wrapper {name}", contract=_TRANSFORMS)
         self._steps_left, self._ends_left = _N_STEPS, _N_ENDS
         self.is_done = False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick, VectorEnv
+from maze_runtime.env.batching import require_rows
+from maze_runtime.env.blame import RAISED, class_of, raise_blamed
 from maze_runtime.events.aggregation import joined_episodes
 from maze_runtime.events.raw_reward import raw_reward, raw_reward_of, reports_raw_reward
 from maze_runtime.rollout.episode_sums import EpisodeSums
@@ -54,6 +56,7 @@ class TransformedVectorEnv:
         self._observes = training and transform.keeps_running_statistics
         self.inner_tick: Tick | None = None
         self._awaiting: np.ndarray | None = None
+        self._checks_action = False
         self._memory = transform.memory(self.n_envs)
         is_shaped = any(inner.changes("reward") for inner in self.transforms[:-1])
         self._raw = EpisodeSums(self.n_envs, raw_reward) if self._changes_reward and not is_shaped else None
@@ -95,25 +98,32 @@ class TransformedVectorEnv:
         self._awaiting = None
         if self._raw is not None:
             self._raw.reset(tick)
-        if self._observes:
-            self.transform.observe_reset({key: group.observation for key, group in tick.groups.items()}, self.n_envs)
-        outer = self._outer(tick, tick.reward)
-        return outer if self._memory is None else self._memory.reset(outer)
+        try:
+            if self._observes:
+                seen = {key: group.observation for key, group in tick.groups.items()}
+                self.transform.observe_reset(seen, self.n_envs)
+            outer = self._outer(tick, tick.reward)
+            self._checks_action = self._changes_action
+            return outer if self._memory is None else self._memory.reset(outer)
+        except RAISED as error:
+            self._blame(error, "where a reset passes through it")
 
     def _step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
-        transform, inner = self.transform, actions
-        if self._changes_action:
-            inner = {key: transform.action(key, action) for key, action in actions.items()}
+        transform = self.transform
+        inner = self._inner(actions) if self._changes_action else actions
         tick = self.inner_tick = self.vector_env.step(inner)
         if self._raw is not None:
             self._raw.step(inner, tick)
-        if self._observes:
-            valid = None if self._awaiting is None else ~self._awaiting
-            transform.observe_step(_seen(tick), tick.reward, tick.terminated | tick.truncated, valid)
-            self._awaiting = tick.awaiting_reset
-        if not self._is_transparent:
-            tick = self._outer(tick, transform.reward(tick.reward) if self._changes_reward else tick.reward)
-        return tick if self._memory is None else self._memory.step(actions, tick)
+        try:
+            if self._observes:
+                valid = None if self._awaiting is None else ~self._awaiting
+                transform.observe_step(_seen(tick), tick.reward, tick.terminated | tick.truncated, valid)
+                self._awaiting = tick.awaiting_reset
+            if not self._is_transparent:
+                tick = self._outer(tick, transform.reward(tick.reward) if self._changes_reward else tick.reward)
+            return tick if self._memory is None else self._memory.step(actions, tick)
+        except RAISED as error:
+            self._blame(error, "where a step passes through it")
 
     def raw_reward_so_far(self) -> tuple[float, int]:
         """See `TellsRawReward`; where wrappers inside shape rewards, too, theirs is the account."""
@@ -146,6 +156,22 @@ class TransformedVectorEnv:
     def outer_reward(self, reward: np.ndarray) -> np.ndarray:
         """What an inner reward looks like outside by now, (B,) float32."""
         return np.asarray(self.transform.reward(reward), np.float32) if self._changes_reward else reward
+
+    def _inner(self, actions: Mapping[PolicyKey, ArrayDict]) -> dict[PolicyKey, ArrayDict]:
+        transform, spaces = self.transform, self.vector_env.structured_spaces.action
+        try:
+            inner = {key: transform.action(key, action) for key, action in actions.items()}
+            if self._checks_action:
+                self._checks_action = False
+                for key, action in actions.items():
+                    require_rows(spaces[key], inner[key], len(next(iter(action.values()))), "action")
+        except RAISED as error:
+            self._blame(error, "where an action passes through it")
+        return inner
+
+    def _blame(self, error: Exception | SystemExit, where: str) -> NoReturn:
+        name = class_of(self.transform)
+        raise_blamed(error, f"wrapper {name}", where, owner=name)
 
     def _outer(self, tick: Tick, reward: np.ndarray) -> Tick:
         groups, finals, actor_rewards = tick.groups, tick.final_observation, tick.actor_rewards

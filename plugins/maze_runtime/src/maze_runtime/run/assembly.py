@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_kernel.catalog import build
 from maze_kernel.config.experiment import LoadedExperiment
 from maze_kernel.config.load import select
 from maze_kernel.contracts.env import StructuredSpaces
@@ -21,18 +20,21 @@ from maze_kernel.errors import ComponentError, MazeError
 from maze_kernel.selection import Selection
 from maze_runtime.env.batching import require_dicts
 from maze_runtime.run.batch_factory import BatchFactory, native_form, wrap_batch
-from maze_runtime.run.env_factory import EnvFactory, adapters_of
+from maze_runtime.run.env_factory import EnvFactory, adapters_of, build_transform
 from maze_runtime.run.fan_out import writing
-from maze_runtime.run.placing import placed
+from maze_runtime.run.placing import built, placed
 from maze_runtime.run.pools import make_pool, with_count
 from maze_runtime.run.seeding import SeedTree
+from maze_runtime.run.trainer_contract import require_trainer
 from maze_runtime.run.trainer_needs import is_by_default, refuse_state, said_of
 from maze_runtime.run.training_batches import TrainingBatches
 from maze_runtime.run.wrapper_lists import (
+    bound,
     load_transforms,
     refuse_shared_tags,
     refuse_statistics_inside,
     split_wrappers,
+    states_of,
 )
 from maze_runtime.workers.shared_files import EnvFactoryWithoutFiles
 
@@ -123,12 +125,12 @@ class Assembly:
         """
         spaces = inner
         for selection, transform in zip(self.transform_selections, transforms, strict=True):
-            with placed(selection):
-                try:
-                    spaces = transform.bind(spaces)
-                except AttributeError:  # most of them read names
+            try:
+                spaces = bound(transform, spaces, selection)
+            except ComponentError as error:
+                if isinstance(error.__cause__, AttributeError):  # most of them read names
                     self._require_dicts(spaces)
-                    raise
+                raise
         self._require_dicts(spaces)
         return spaces
 
@@ -138,11 +140,11 @@ class Assembly:
 
     def make_transforms(self) -> list[Transform]:
         """Fresh transforms, innermost first."""
-        return [build(selection) for selection in self.transform_selections]
+        return [build_transform(selection) for selection in self.transform_selections]
 
     def transform_states(self) -> list[dict[str, Any]]:
         """The statistics of the training transforms, one entry a transform."""
-        return [dict(transform.state_dict()) for transform in self.transforms]
+        return states_of(self.transforms)
 
     def load_transform_states(self, states: Sequence[Mapping[str, Any]]) -> None:
         """Restore what `transform_states` returned into the training transforms.
@@ -232,7 +234,7 @@ class Assembly:
             seed=self.seeds.seed("model"),
             critic="state-value" if critic == "none" else critic,
         )
-        model: ActorCritic = self._built_at_its_options(selection, context)
+        model: ActorCritic = built(selection, context)
         refuse_state(model, self.experiment.trainer, self.kernel.catalog)
         return model
 
@@ -278,16 +280,15 @@ class Assembly:
         )
 
     def make_trainer(self, context: TrainerContext) -> Trainer:
-        """The training algorithm; an error that names one of its options is shown at that option."""
-        return self._built_at_its_options(self.experiment.trainer, context)  # type: ignore[no-any-return]
+        """The training algorithm.
 
-    def _built_at_its_options(self, selection: Selection, context: Any) -> Any:
-        """The component; an error that names one of its options is shown where that stands."""
-        try:
-            return self.kernel.catalog.build(selection, context)
-        except MazeError as error:
-            error.location = error.location or selection.places.get(error.option or "")
-            raise
+        Raises:
+            MazeError: it cannot be built, or is no trainer; shown at its place in the experiment.
+        """
+        trainer: Trainer = built(self.experiment.trainer, context)
+        with placed(self.experiment.trainer):
+            require_trainer(trainer, self.experiment.trainer)
+        return trainer
 
     def make_loggers(self, context: LoggerContext) -> tuple[list[Logger], dict[str, OSError]]:
         """The experiment's loggers; without a `[[loggers]]` table every installed default one.
@@ -306,7 +307,7 @@ class Assembly:
         refused: dict[str, OSError] = {}
         for selection in selections:
             try:
-                loggers.append(writing(self.kernel.catalog.build(selection, context), selection))
+                loggers.append(writing(built(selection, context), selection))
             except ComponentError as error:
                 if not isinstance(error.__cause__, OSError):
                     raise

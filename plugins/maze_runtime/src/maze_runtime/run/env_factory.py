@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,14 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError
 from maze_kernel.selection import Selection
 from maze_runtime.env.batching import spaces_of
+from maze_runtime.env.blame import require_signatures
 from maze_runtime.run.placing import placed
 
 if TYPE_CHECKING:
     from maze_kernel.catalog import Catalog
     from maze_kernel.contracts.env import StructuredEnv
+
+_METHODS = [name for name, method in vars(Transform).items() if isfunction(method) and not name.startswith("_")]
 
 
 @attrs.frozen
@@ -93,7 +97,20 @@ def wrap_env(env: StructuredEnv, wrapper: Selection, training: bool) -> Structur
         return _of_wrapper(build(wrapper, env))
     from maze_runtime.env.transformed import TransformedEnv
 
-    return TransformedEnv(env, build(wrapper), training)
+    return TransformedEnv(env, build_transform(wrapper), training)
+
+
+def build_transform(wrapper: Selection) -> Transform:
+    """A transform whose methods take what they are called with.
+
+    Raises:
+        MazeError: it cannot be built, or one does not; shown at its place in the experiment.
+    """
+    with placed(wrapper):
+        transform: Transform = build(wrapper)
+        written = [name for name in _METHODS if getattr(type(transform), name) is not getattr(Transform, name)]
+        require_signatures(transform, Transform, written, f"wrapper {wrapper.use!r}")
+    return transform
 
 
 def _of_wrapper(wrapped: Any) -> StructuredEnv:

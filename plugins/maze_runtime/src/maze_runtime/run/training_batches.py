@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from maze_kernel.catalog import build
 from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
 from maze_runtime.events.aggregation import EpochAggregator
 from maze_runtime.events.kpi import BaseEnvEvents
 from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.rollout.batch_notes import HasNotes
-from maze_runtime.run.env_factory import is_transform
+from maze_runtime.run.env_factory import build_transform, is_transform
 
 if TYPE_CHECKING:
     from maze_kernel.contracts.transform import Transform
@@ -63,7 +62,7 @@ class TrainingBatches:
     @cached_property
     def _inner_shapes_reward(self) -> bool:
         """Whether a transform around single environments changes rewards."""
-        inner = [build(selection) for selection in self._env_wrappers if is_transform(selection)]
+        inner = [build_transform(selection) for selection in self._env_wrappers if is_transform(selection)]
         return any(transform.changes("reward") for transform in inner)
 
     def drain_event_statistics(self) -> dict[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from maze_kernel.catalog import build
+from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.transform import Transform
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import ComponentError, RequestError
 from maze_kernel.selection import Selection
-from maze_runtime.run.env_factory import is_transform
+from maze_runtime.env.blame import blamed, of_transform
+from maze_runtime.run.env_factory import build_transform, is_transform
 from maze_runtime.run.placing import placed
 
 
@@ -25,6 +26,39 @@ def load_transforms(transforms: Sequence[Transform], states: Sequence[Mapping[st
     for transform, state in zip(transforms, states, strict=True):
         if state:
             transform.load_state_dict(state)
+
+
+def states_of(transforms: Sequence[Transform]) -> list[dict[str, Any]]:
+    """What `load_transforms` takes.
+
+    Raises:
+        ComponentError: a transform raised.
+    """
+    states = []
+    for transform in transforms:
+        with of_transform(transform, "state_dict"):
+            states.append(dict(transform.state_dict()))
+    return states
+
+
+def bound(transform: Transform, inner: StructuredSpaces, selection: Selection) -> StructuredSpaces:
+    """The spaces outside of a transform, which is bound to those inside.
+
+    Raises:
+        MazeError: it does not fit them, or returns none; shown at its place in the experiment.
+    """
+    who = f"wrapper {selection.use!r}"
+    with placed(selection), blamed(who, "in bind", owner=selection.owner):
+        outer = transform.bind(inner)
+        if not isinstance(outer, StructuredSpaces):
+            raise ComponentError(
+                f"{who} returned no spaces from bind",
+                phase="binding a wrapper",
+                received=type(outer).__name__,
+                expected="StructuredSpaces, as they are seen from outside",
+                help="return the spaces that it was given where nothing changes",
+            )
+    return outer
 
 
 def refuse_statistics_inside(wrappers: Sequence[Selection]) -> None:
@@ -59,8 +93,7 @@ def refuse_shared_tags(wrappers: Sequence[Selection]) -> None:
 
 
 def _keeps_statistics(wrapper: Selection) -> bool:
-    with placed(wrapper):
-        transform: Transform = build(wrapper)
+    transform = build_transform(wrapper)
     return transform.saves_state or transform.keeps_running_statistics or transform.reports
 
 

@@ -14,7 +14,10 @@ import attrs
 from maze_kernel.config.load import select
 from maze_kernel.errors import ComponentError, MazeError, RequestError
 from maze_kernel.selection import Selection
-from maze_runtime.training.state_tree import flatten_state
+from maze_runtime.env.blame import RAISED, require_signatures
+from maze_runtime.env.tracebacks import user_traceback
+from maze_runtime.run.placing import placed
+from maze_runtime.training.state_tree import StateError, flatten_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,23 +150,32 @@ def named_callbacks(
     for one in (*selections, *given):
         selection = select(kernel, "callback", one) if isinstance(one, (str, Mapping)) else one
         if isinstance(selection, Selection):
-            name, built = selection.use, kernel.catalog.build(selection, context)
+            name = selection.use
+            with placed(selection):
+                callback = _as_callback(kernel.catalog.build(selection, context), selection)
         else:
-            name, built = getattr(one, "__qualname__", type(one).__qualname__), one
+            name, callback = getattr(one, "__qualname__", type(one).__qualname__), _as_callback(one)
         taken = sum(name == other.partition(" #")[0] for other, _ in named)
-        named.append((f"{name} #{taken + 1}" if taken else name, _as_callback(built)))
+        named.append((f"{name} #{taken + 1}" if taken else name, callback))
     return named
 
 
-def _as_callback(value: Any) -> Any:
+def _as_callback(value: Any, selection: Selection | None = None) -> Any:
+    """What is given as a callback, or what the target of a component made; refuses what is none."""
     is_class = isinstance(value, type)
     if not is_class and any(callable(getattr(value, method, None)) for method in METHODS):
+        who = f"callback {(selection.use if selection else type(value).__qualname__)!r}"
+        require_signatures(value, Callback, (*METHODS, "state_dict", "load_state_dict"), who)
         return value
     if callable(value) and not is_class:
         return _OnEpoch(value)
+    shown = (
+        f"{'the class' if is_class else 'an object of the class'} {(value if is_class else type(value)).__qualname__}"
+    )
     raise RequestError(
-        f"callbacks= was given {'the class' if is_class else 'an object of the class'} "
-        f"{(value if is_class else type(value)).__qualname__}",
+        f"callbacks= was given {shown}"
+        if selection is None
+        else f"callback {selection.use!r} is none: it made {shown}",
         expected=f"a component's name or table, a function of the run, or an object with {', '.join(METHODS)}",
         help="give an instance of the class" if is_class else "write one of these methods",
     )
@@ -179,9 +191,10 @@ class _OnEpoch:
 def _guarded(name: str, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
-    except Exception as error:
-        told = error if isinstance(error, MazeError) else MazeError(f"{type(error).__name__}: {error}")
-        raise ComponentError(
+    except RAISED as error:
+        text = str(error) if isinstance(error, StateError) else f"{type(error).__name__}: {error}"
+        told = error if isinstance(error, MazeError) else MazeError(text)
+        raised = ComponentError(
             f"callback {name} failed in {method}: {told.what}",
             phase=f"callback {name}, {method}",
             owner=f"callback {name}",
@@ -189,4 +202,8 @@ def _guarded(name: str, method: str, function: Callable[..., Any], *arguments: A
             expected=told.expected,
             nearest=told.nearest,
             help=told.help or "correct the callback, or leave it out; the run can go on",
-        ) from error
+        )
+        if isinstance(error, StateError):
+            raise raised from None
+        raised.user_traceback = None if isinstance(error, MazeError) else user_traceback(error)
+        raise raised from error

@@ -127,7 +127,7 @@ def checkpoint_files(checkpoint: Checkpoint) -> list[tuple[str, bytes]]:
     """Name and contents of every file of a checkpoint's folder.
 
     Raises:
-        TypeError: the trainer's or a transform's state holds what no checkpoint can.
+        StateError: the trainer's or a transform's state holds what no checkpoint can.
     """
     state: dict[str, Any] = {"transforms": list(checkpoint.transforms)}
     if checkpoint.resumable:

@@ -14,11 +14,14 @@ import torch
 
 from maze_kernel.contracts.logger import EpochRecord, Outcome, Progress
 from maze_kernel.contracts.trainer import Statistics, Trainer
-from maze_kernel.errors import CheckpointError
+from maze_kernel.errors import CheckpointError, ComponentError
+from maze_kernel.selection import Selection
 from maze_runtime.events.declaration import histogram
 from maze_runtime.models.activations import activations_of
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.fan_out import FanOut
+from maze_runtime.run.placing import in_use
+from maze_runtime.run.trainer_contract import checked_state, require_step_count
 from maze_runtime.training.budget import Budget
 from maze_runtime.training.callbacks import Callbacks
 from maze_runtime.training.checkpoint import Checkpoint, EarlyStop, LoopState, require_finite_weights
@@ -32,6 +35,7 @@ from maze_runtime.training.metric import EPISODE_COUNT, MEAN_REWARD, Metric
 from maze_runtime.training.run_files import save_normalization
 from maze_runtime.training.run_in_progress import RunInProgress
 from maze_runtime.training.segments import SegmentWatch
+from maze_runtime.training.state_tree import StateError
 from maze_runtime.training.trainer_statistics import checked_statistics
 
 
@@ -180,8 +184,7 @@ class Loop:
         try:
             with interruption.epoch(may_leave=self._beginning.is_known), freed_memory_is_kept():
                 self.state.epoch += 1
-                train = checked_statistics(self.trainer.train_epoch(), self.assembly.experiment.trainer)
-                train |= self.assembly.training_batches.drain_event_statistics()
+                train = {**self._trained(), **self.assembly.training_batches.drain_event_statistics()}
         except LeaveEpoch:
             self.state.epoch = epoch
             self._beginning.go_back()
@@ -189,6 +192,16 @@ class Loop:
             return None
         self.state.n_episodes += int(train.get(EPISODE_COUNT, 0))
         return train | self._totals()
+
+    def _trained(self) -> Statistics:
+        with in_use(self._trainer_table, "train_epoch"):
+            statistics = self.trainer.train_epoch()
+        require_step_count(self.trainer, self._trainer_table)
+        return checked_statistics(statistics, self._trainer_table)
+
+    @property
+    def _trainer_table(self) -> Selection:
+        return self.assembly.experiment.trainer
 
     def _totals(self) -> Statistics:
         """Of the whole run so far; nothing where no environment is stepped."""
@@ -202,7 +215,8 @@ class Loop:
     def _start_segment(self) -> None:
         """Everything random begins anew from (run seed, epoch), so that a resumed run takes the same path."""
         seed_global_generators(self.assembly.seeds.seed("global", self.state.epoch))
-        self.trainer.start_segment(self.state.epoch)
+        with in_use(self._trainer_table, "start_segment"):
+            self.trainer.start_segment(self.state.epoch)
         self._segment.begin(self.trainer.env_steps)
 
     def _evaluate(self, last: bool) -> Statistics | None:
@@ -264,7 +278,10 @@ class Loop:
 
     def _save(self) -> None:
         checkpoint = self._snapshot(resumable=True)
-        folder = self.store.save(checkpoint, best=self._best, best_epoch=self.state.best_epoch)
+        try:
+            folder = self.store.save(checkpoint, best=self._best, best_epoch=self.state.best_epoch)
+        except StateError as error:
+            raise _unsavable(error, self.assembly) from None
         self._best = None
         self._saved_epoch = self.state.epoch
         save_normalization(self.store, self.assembly)
@@ -290,7 +307,9 @@ class Loop:
             training_events=list(self.assembly.training_batches.events.order),
             **self.evaluators.loop_state(),
         )
-        trainer = _copied(self.trainer.state_dict())
+        with in_use(self._trainer_table, "state_dict"):
+            trainer = self.trainer.state_dict()
+        trainer = _copied(checked_state(trainer, self._trainer_table))
         return Checkpoint(**of_all, loop=loop, trainer=trainer, callbacks=_copied(self._callback_states()))
 
     def _callback_states(self) -> dict[str, Any]:
@@ -326,6 +345,24 @@ def seed_global_generators(seed: int) -> None:
 def _weights(trainer: Trainer) -> dict[str, Any]:
     model: Any = trainer.model
     return model.state_dict()  # type: ignore[no-any-return]
+
+
+def _unsavable(error: StateError, assembly: Assembly) -> ComponentError:
+    """Whose state it is that a checkpoint cannot hold: the trainer's, or that of a transform."""
+    part, _, place = error.path.partition(".")
+    selection = assembly.experiment.trainer
+    if part == "transforms":
+        index, _, place = place.partition(".")
+        selection = assembly.transform_selections[int(index)]
+    return ComponentError(
+        f"the state of {selection.kind} {selection.use!r} cannot be saved",
+        phase="saving a checkpoint",
+        location=selection.location,
+        received=f"{place!r} is {error.kind}",
+        expected="dicts and lists of numbers, texts, arrays and tensors",
+        owner=selection.owner,
+        help="correct state_dict",
+    )
 
 
 def _written(value: Any) -> Any:

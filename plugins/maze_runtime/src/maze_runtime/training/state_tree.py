@@ -22,11 +22,25 @@ import torch
 _MARK = "__maze__"
 
 
+class StateError(TypeError):
+    """A state holds what no checkpoint can.
+
+    Args:
+        path: of the value, "trainer.optimizer.0"; "" for the whole.
+        kind: of the value, as text.
+    """
+
+    def __init__(self, path: str, kind: str) -> None:
+        super().__init__(f"state {path or 'root'!r} is {kind}, which a checkpoint cannot hold")
+        self.path = path
+        self.kind = kind
+
+
 def flatten_state(state: Any) -> tuple[Any, dict[str, torch.Tensor]]:
     """Split a nested state into (JSON tree, tensors by dotted name); the tensors are copies on the CPU.
 
     Raises:
-        TypeError: a value of another type, named by its path.
+        StateError: a value of another type, named by its path.
     """
     tensors: dict[str, torch.Tensor] = {}
     return _flatten(state, "", tensors), tensors
@@ -57,7 +71,7 @@ def _flatten(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
     if isinstance(value, (list, tuple)):
         items = [_flatten(item, f"{path}.{index}", tensors) for index, item in enumerate(value)]
         return {_MARK: "tuple", "items": items} if isinstance(value, tuple) else items
-    raise TypeError(f"state {path.lstrip('.') or 'root'!r} is a {type(value).__name__}, which a checkpoint cannot hold")
+    raise StateError(path.lstrip("."), f"of the type {type(value).__name__}")
 
 
 def _flatten_mapping(value: Mapping[Any, Any], path: str, tensors: dict[str, torch.Tensor]) -> Any:
@@ -77,7 +91,7 @@ def _flatten_array(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> A
         tensors[name] = value.detach().to("cpu", copy=True).contiguous()
         return {_MARK: "tensor", "name": name}
     if value.dtype.kind not in "biuf":
-        raise TypeError(f"state {name!r} is an array of {value.dtype}, which a checkpoint cannot hold")
+        raise StateError(name, f"an array of {value.dtype}")
     flat = np.array(value, order="C", copy=True)
     marker = {_MARK: "array", "name": name, "dtype": flat.dtype.str, "shape": list(flat.shape)}
     tensors[name] = torch.from_numpy(flat.reshape(-1).view(np.uint8) if flat.size else np.zeros(0, np.uint8))

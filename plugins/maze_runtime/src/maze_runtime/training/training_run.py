@@ -22,7 +22,9 @@ from maze_runtime.run.before_training import check_before_training
 from maze_runtime.run.directory import note_metric, note_resumption
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.log_notes import LogNotes
+from maze_runtime.run.placing import in_use
 from maze_runtime.run.pools import KnowsLastingPlaces
+from maze_runtime.run.used_parts import place_error
 from maze_runtime.training.budget import Budget
 from maze_runtime.training.callbacks import CallbackContext, Callbacks, named_callbacks
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
@@ -235,8 +237,12 @@ class TrainingRun:
     def _make_trainer(self, initialization: Initialization | None) -> Trainer:
         context = self._assembly.trainer_context(self._progress)
         trainer = self._assembly.make_trainer(initialization.context(context) if initialization else context)
-        self._stack.callback(trainer.close)
+        self._stack.callback(self._close_trainer, trainer)
         return trainer
+
+    def _close_trainer(self, trainer: Trainer) -> None:
+        with in_use(self._assembly.experiment.trainer, "close"):
+            trainer.close()
 
     def _restored(self, checkpoint: Checkpoint | None, trainer: Trainer, store: CheckpointStore) -> LoopState:
         """The loop's counters, of a new run zero; what it goes on from is made whole, and noted."""
@@ -280,6 +286,7 @@ class TrainingRun:
                 error.help = f"{error.help}; " if error.help else ""
                 error.help += f"the batch is in {batch}"
         if isinstance(error, MazeError):
+            place_error(error, self._assembly)
             see_alone(error, self._assembly.loaded.path, self._assembly.loaded.overrides)
         if not isinstance(error, KeyboardInterrupt) and (text := traceback_of(error)):
             self._loggers.note(f"what failed:\n{text.rstrip()}")
