@@ -56,7 +56,8 @@ def _tanh(a: np.ndarray) -> np.ndarray:
 
 
 def _relu(a: np.ndarray) -> np.ndarray:
-    return np.maximum(a, np.float32(0.0))
+    result: np.ndarray = np.maximum(a, np.float32(0.0))
+    return result
 
 
 def _tanh_in_place(a: np.ndarray) -> np.ndarray:
@@ -65,7 +66,8 @@ def _tanh_in_place(a: np.ndarray) -> np.ndarray:
 
 
 def _relu_in_place(a: np.ndarray) -> np.ndarray:
-    return np.maximum(a, np.float32(0.0), out=a)
+    result: np.ndarray = np.maximum(a, np.float32(0.0), out=a)
+    return result
 
 
 def _reshaped(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:
@@ -81,7 +83,8 @@ def _squeezed(a: np.ndarray, axes: Sequence[int]) -> np.ndarray:
 
 
 def _equals(a: np.ndarray, b: float) -> np.ndarray:
-    return np.equal(a, b)
+    result: np.ndarray = np.equal(a, b)
+    return result
 
 
 def _filled(a: np.ndarray, mask: np.ndarray, value: float) -> np.ndarray:

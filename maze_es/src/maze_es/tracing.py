@@ -19,7 +19,7 @@ _VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default, torc
 
 def trace_in_two(
     function: Callable[..., tuple[Tensor, ...]], weights: Tensor, observations: tuple[Tensor, ...]
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
+) -> tuple[Callable[..., Any], GraphModule]:
     """Two functions with `run(*prepare(weights), *observations) == function(weights, *observations)`.
 
     Args:

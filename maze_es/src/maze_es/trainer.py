@@ -37,7 +37,7 @@ class EvolutionTrainer:
     def __init__(self, context: TrainerContext, options: ESOptions) -> None:
         self.options = options
         self.model: ActorCritic = context.make_model().to(resolve_device(options.device))  # type: ignore[attr-defined]
-        self.model.eval()  # type: ignore[attr-defined]  # nothing takes a gradient
+        self.model.eval()  # nothing takes a gradient
         self._context = context
         refuse_agent_networks(self.model, "maze-es")
         require_sampling(self.model, "maze-es")

@@ -47,9 +47,9 @@ class ImpalaTrainer:
         require_sampling(self.model, OWNER)
         self._context = context
         spaces = context.spaces
-        self._modules = tuple(self.model.modules())  # type: ignore[attr-defined]
+        self._modules = tuple(self.model.modules())
         self._gradient_step = GradientStep(
-            self.model,  # type: ignore[arg-type]
+            self.model,
             impala_loss(spaces.policy_keys[0], options) if spaces.is_flat else structured_loss(options),
             epsilon=options.adam_epsilon,
             max_grad_norm=options.max_grad_norm,

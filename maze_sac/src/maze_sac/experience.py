@@ -100,7 +100,7 @@ class Experience:
     ) -> None:
         self._seeds = context.seeds
         self._vector_env = context.make_vector_env()
-        self._acting = ActingCopy(model, parameters)
+        self._acting: ActingCopy[FlatParameters] = ActingCopy(model, parameters)
         network = self._network = context.make_policy(self._acting.model, 0)
         self._initial = InitialPolicy(options.initial_sampling_policy, network, context, self._vector_env)
         self._play = make_play(self._vector_env, network, self._initial, self._acting.flat, options.n_rollout_steps)

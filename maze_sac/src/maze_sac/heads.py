@@ -129,7 +129,7 @@ def _draw(head: Distribution, *, with_log_prob: bool) -> Callable[[Tensor], tupl
 
 def choice_log_probs(logits: Tensor, segments: list[int]) -> Tensor:
     """Log-probability of every option of choices of `segments` options, (B, K) to (B, K)."""
-    parts = [part.log_softmax(-1) for part in logits.split(segments, dim=-1)]
+    parts = [part.log_softmax(-1) for part in torch.split(logits, segments, dim=-1)]
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 

@@ -77,7 +77,7 @@ class Update:
     def __init__(self, model: ActionValueModel, options: SACOptions) -> None:
         self.keys = model.spaces.policy_keys
         self._options = options
-        critics = {key: model.action_value_critic(key) for key in self.keys}
+        critics: dict[PolicyKey, Any] = {key: model.action_value_critic(key) for key in self.keys}
         self.encoders = {key: critic.action_encoder for key, critic in critics.items()}
         self._critics, self._policy = _Critics(critics), _PolicyLogits(model)
         self.critic_flat = FlatParameters(self._critics)

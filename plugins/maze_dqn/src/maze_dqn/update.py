@@ -69,7 +69,8 @@ class ChoiceValues:
         logits, value = model.logits_and_value(self._key, observation)
         advantages = values.centred(self._columns(logits), self.segments)
         # Every choice takes its part of V, so that their sum holds it once.
-        return advantages + (value / len(self.segments))[:, None]
+        q: Tensor = advantages + (value / len(self.segments))[:, None]
+        return q
 
     def best(self, model: Any, observation: TensorDict) -> Tensor:
         """Columns (B, C) of the best action; V plays no part."""

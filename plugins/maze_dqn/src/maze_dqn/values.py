@@ -37,19 +37,22 @@ def best_options(q: Tensor, segments: tuple[int, ...]) -> Tensor:
     if len(segments) == 1:
         return q.argmax(-1, keepdim=True)
     starts = itertools.accumulate(segments[:-1], initial=0)
-    parts = zip(q.split(segments, dim=-1), starts, strict=True)
+    parts = zip(torch.split(q, list(segments), dim=-1), starts, strict=True)
     return torch.cat([part.argmax(-1, keepdim=True) + start for part, start in parts], dim=-1)
 
 
 def greatest_value(q: Tensor, segments: tuple[int, ...]) -> Tensor:
     """max_a Q(s, a), (B,)."""
-    parts = [part.amax(-1) for part in (q.split(segments, dim=-1) if len(segments) > 1 else (q,))]
+    parts = [part.amax(-1) for part in (torch.split(q, list(segments), dim=-1) if len(segments) > 1 else (q,))]
     return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
 
 
 def centred(advantages: Tensor, segments: tuple[int, ...]) -> Tensor:
     """A − mean A over the allowed options of each choice, (B, K). Source: Wang et al. 2016, equation 9."""
-    parts = [_centred(part) for part in (advantages.split(segments, dim=-1) if len(segments) > 1 else (advantages,))]
+    parts = [
+        _centred(part)
+        for part in (torch.split(advantages, list(segments), dim=-1) if len(segments) > 1 else (advantages,))
+    ]
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
@@ -94,4 +97,6 @@ class ChoiceColumns:
     def __call__(self, action: Mapping[str, np.ndarray]) -> np.ndarray:
         """Arrays (B, ...) by head to columns (B, C) int64."""
         parts = [action[name].reshape(len(action[name]), -1) - first for name, first in self._firsts.items()]
-        return (parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)).astype(np.int64) + self._starts
+        columns = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        found: np.ndarray = columns.astype(np.int64) + self._starts
+        return found

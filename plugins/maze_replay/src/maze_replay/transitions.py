@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 import numpy as np
@@ -36,7 +37,7 @@ class Transitions:
     def followed_by(self, other: Transitions) -> Transitions:
         """Both, one behind the other."""
         own, others = attrs.asdict(self, recurse=False), attrs.asdict(other, recurse=False)
-        joined = {
+        joined: dict[str, Any] = {
             field: {name: np.concatenate([array, others[field][name]]) for name, array in value.items()}
             if isinstance(value, dict)
             else np.concatenate([value, others[field]])

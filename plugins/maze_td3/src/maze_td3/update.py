@@ -95,7 +95,7 @@ class TD3Update:
         critics = [own for key in self.keys for own in model.action_value_critic(key).parameters()]
         owned = {id(parameter) for parameter in critics}
         policies = [own for own in model.parameters() if id(own) not in owned]
-        common = {
+        common: dict[str, Any] = {
             "epsilon": 1e-8,
             "max_grad_norm": options.max_grad_norm,
             "compiled": options.compile,

@@ -31,7 +31,8 @@ class ActingCopy(Generic[FlatT]):
     """
 
     def __init__(self, model: Any, flat: FlatT) -> None:
-        self.model, self.flat = model, flat
+        self.model = model
+        self.flat: FlatT = flat
         self._trained, self._changing = model, flat
         if _is_on_cpu(next(model.parameters(), None) if flat is None else flat.data):
             return
