@@ -152,8 +152,10 @@ def test_kernel_runtime_gym_and_ppo_train(clean_environment, tmp_path):
 def test_kernel_runtime_gym_and_ppo_say_what_a_model_lacks(clean_environment, tmp_path):
     python = clean_environment("maze_kernel", "maze_runtime", "maze_gym", "maze_ppo")
     (tmp_path / "x.toml").write_text(EXPERIMENT)
-    assert "x.toml: ok" in run(python.parent / "maze", "check", "x.toml", cwd=tmp_path)
-    assert "no plugin provides a default model" in run(python.parent / "maze", "train", "x.toml", cwd=tmp_path, code=2)
+    for command in ("check", "train"):
+        refused = run(python.parent / "maze", command, "x.toml", cwd=tmp_path, code=2)
+        assert "no plugin provides a default model" in refused
+        assert "it comes with maze-perception: pip install maze-perception" in refused
 
 
 def test_the_example_plugin_trains_from_wheels(clean_environment, tmp_path):
