@@ -56,7 +56,7 @@ def test_names_that_cannot_work_are_refused(name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["numpy", "maze-ppo", "typing-extensions", "pil-image"])
+@pytest.mark.parametrize("name", ["numpy", "maze-kernel", "typing-extensions", "pil-image"])
 def test_names_of_what_is_installed_are_refused(name, tmp_path, monkeypatch):
     (tmp_path / "site").mkdir()
     (tmp_path / "site/pil_image.py").touch()  # belongs to no distribution
