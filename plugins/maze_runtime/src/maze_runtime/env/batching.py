@@ -101,19 +101,19 @@ def require_rows(space: spaces.Dict, arrays: object, n: int, what: str) -> None:
         ComponentError: they do not fit the space.
     """
     if not isinstance(arrays, Mapping):
-        raise wrong_part(what, type(arrays).__name__, "a dict of arrays")
+        raise _wrong_part(what, type(arrays).__name__, "a dict of arrays")
     for name, leaf in layout(space).items():
         if name not in arrays:
-            raise wrong_part(what, ", ".join(map(repr, arrays)) or "no names", f"the name {name!r}")
+            raise _wrong_part(what, ", ".join(map(repr, arrays)) or "no names", f"the name {name!r}")
         array, shape = arrays[name], (n, *leaf.shape)
         if not isinstance(array, np.ndarray):
-            raise wrong_part(f"{what} {name!r}", type(array).__name__, f"an array of the shape {shape}")
+            raise _wrong_part(f"{what} {name!r}", type(array).__name__, f"an array of the shape {shape}")
         if array.shape != shape or not np.can_cast(array.dtype, leaf.dtype, "same_kind"):
             received = f"shape {array.shape}, dtype {array.dtype}"
-            raise wrong_part(f"{what} {name!r}", received, f"shape {shape}, dtype {leaf.dtype}")
+            raise _wrong_part(f"{what} {name!r}", received, f"shape {shape}, dtype {leaf.dtype}")
 
 
-def wrong_part(what: str, received: str, expected: str) -> ComponentError:
+def _wrong_part(what: str, received: str, expected: str) -> ComponentError:
     """The error of a wrapper that returned something else than an observation, an action or a reward."""
     return ComponentError(
         f"the {what} that the wrapper returned does not fit its space",

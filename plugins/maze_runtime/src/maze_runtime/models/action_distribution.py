@@ -15,7 +15,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import Distribution
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
-from maze_runtime.models.distribution_form import require_rows
+from maze_runtime.models.distribution_form import require_a_result_a_row
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masking import MaskError
 from maze_runtime.models.same_operations import runs_same_operations, same_operations
@@ -224,5 +224,5 @@ def _make_head(name: str, space: spaces.Space[Any], catalog: Any, rules: tuple[D
             error.location = chosen[-1].use.location
         error.received = error.received or str(space)
         raise
-    require_rows(name, space, distribution, selection.owner)
+    require_a_result_a_row(name, space, distribution, selection.owner)
     return distribution

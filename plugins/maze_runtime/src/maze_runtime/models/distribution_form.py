@@ -18,7 +18,7 @@ from maze_kernel.errors import SpaceError
 _N_ROWS = 7
 
 
-def require_rows(head: str, space: spaces.Space[Any], distribution: Distribution, owner: str | None) -> None:
+def require_a_result_a_row(head: str, space: spaces.Space[Any], distribution: Distribution, owner: str | None) -> None:
     """Refuse a distribution whose logits have no shape, or which does not give each row of logits its own result.
 
     What it raises here it would raise while training, too, and is left to that: not every trainer asks everything.
