@@ -77,9 +77,13 @@ def is_run_in_order(page):
     return any(b.kind in IN_ORDER or (b.language == "console" and not b.kind) for b in markdown.blocks(page))
 
 
-# The README runs with every test; the other pages, which take longer, with the slow ones.
+def of_page(shown, page):
+    """An argument of a test: what the README shows runs with every test, what other pages show with the slow ones."""
+    return pytest.param(shown, marks=[] if page.parent == ROOT else [pytest.mark.slow], id=str(shown))
+
+
 SHOWN = [
-    pytest.param(page, marks=[] if page.parent == ROOT else [pytest.mark.slow], id=str(page.relative_to(ROOT)))
+    of_page(page.relative_to(ROOT), page)
     for page in markdown.PAGES
     if page.name not in markdown.WRITTEN and is_run_in_order(page)
 ]
@@ -88,6 +92,7 @@ SHOWN = [
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", SHOWN)
 def test_the_blocks_of_a_page_run_in_order(page, folder):
+    page = ROOT / page
     run, left_out = in_order.PageRun(page, folder, ROOT), []
     for block in markdown.blocks(page):
         lacking = in_order.missing(block)
@@ -165,7 +170,7 @@ def test_examples_are_valid_and_name_their_schema(example, monkeypatch):
 PYTHON = [b for b in BLOCKS if b.language == "python" and (b.kind == "run" or b.page.parent == ROOT)]
 
 
-@pytest.mark.parametrize("block", PYTHON, ids=str)
+@pytest.mark.parametrize("block", [of_page(block, block.page) for block in PYTHON])
 def test_python_examples_run(block, tmp_path):
     """Those marked "run examples" import modules of that folder."""
     path = os.pathsep.join(filter(None, [str(ROOT / "examples"), os.environ.get("PYTHONPATH")]))
