@@ -9,9 +9,12 @@ pytest.importorskip("ray", reason="Ray is not installed")
 
 from ray.rllib.core.columns import Columns
 
+from maze_kernel.config import select
+from maze_kernel.contracts.model import ModelContext
 from maze_rllib.distribution import distribution_class, join_logits, split_logits
 from maze_rllib.module import MODEL, POLICY_KEY, ActorCriticModule, QNetworkModule
-from maze_rllib.soft_actor_critic import target_entropy
+from maze_rllib.soft_actor_critic import SoftActorCriticModule, target_entropy
+from maze_runtime.env.flat import flat_spaces
 from maze_runtime.models.masking import MASKED_LOGIT, MaskError
 
 
@@ -100,8 +103,28 @@ def test_the_share_of_random_choices_follows_the_schedule():
     assert greedy == pytest.approx([0.25, 0.625, 1.0], abs=0.04)
 
 
-def test_the_wanted_entropy_is_counted_in_the_units_of_the_actions():
-    # A uniform distribution on [-3, 5] has the entropy log 8, and RLlib wants −1 where it would be log 2.
-    wide = spaces.Box(np.float32([-3.0]), np.float32([5.0]))
-    assert target_entropy(wide) - np.log(8.0) == pytest.approx(-1.0 - np.log(2.0))
+def test_the_wanted_entropy_is_that_of_actions_from_minus_one_to_one():
+    assert target_entropy(spaces.Box(-3.0, 5.0, (2,))) == -2.0
     assert target_entropy(spaces.Discrete(4)) == pytest.approx(0.98 * np.log(4.0))
+
+
+def test_the_unit_of_an_action_does_not_change_its_density(kernel):
+    told = []
+    for low, high in ((-1.0, 1.0), (-300.0, 500.0)):
+        flat = flat_spaces(
+            spaces.Dict({"observation": spaces.Box(-1.0, 1.0, (3,))}),
+            spaces.Dict({"action": spaces.Box(low, high, (2,))}),
+        )
+        context = ModelContext(spaces=flat, catalog=kernel.catalog, seed=3, critic="state-action")
+        module = SoftActorCriticModule(
+            observation_space=flat.observation["0"],
+            action_space=flat.action["0"],
+            model_config={MODEL: kernel.catalog.build(select(kernel, "model", "auto"), context), POLICY_KEY: "0"},
+        )
+        module.make_target_networks()
+        rows = {"observation": torch.linspace(-1.0, 1.0, 15).reshape(5, 3)}
+        torch.manual_seed(0)
+        batch = {Columns.OBS: rows, Columns.NEXT_OBS: rows, Columns.ACTIONS: torch.zeros(5, 2)}
+        told.append(module.forward_train(batch))
+    for name in ("logp_resampled", "logp_next_resampled"):
+        torch.testing.assert_close(told[1][name], told[0][name], rtol=1e-4, atol=1e-4)

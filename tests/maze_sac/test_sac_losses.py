@@ -240,7 +240,7 @@ def test_sampled_targets_use_the_joint_log_probability_and_the_smaller_twin(kern
             row = logits[name][i].detach().numpy().astype(np.float64)
             taken = action[name][i].detach().numpy()
             if isinstance(space, spaces.Box):
-                log_prob += squashed_log_density(taken, row, space)
+                log_prob += unit_log_density(taken, row, space)
             else:
                 bits = [int(taken)] if isinstance(space, spaces.Discrete) else taken.tolist()
                 parts = tables({name: space}, {name: logits[name][i]})
@@ -250,15 +250,15 @@ def test_sampled_targets_use_the_joint_log_probability_and_the_smaller_twin(kern
         assert float(target[i]) == pytest.approx(wanted, rel=2e-3, abs=2e-3)
 
 
-def squashed_log_density(action, logits, space):
-    """Change of variables, dimension by dimension, with the affine term."""
+def unit_log_density(action, logits, space):
+    """Of the action as it lies in −1 … 1: change of variables, dimension by dimension (2018b, equation 26)."""
     total, d = 0.0, len(logits) // 2
     for k in range(d):
         mean, std = logits[k], math.exp(min(2.0, max(-20.0, logits[d + k])))
         y = 2 * (float(action[k]) - space.low[k]) / (space.high[k] - space.low[k]) - 1
         u = math.atanh(y)
         normal = -0.5 * ((u - mean) / std) ** 2 - math.log(std) - 0.5 * math.log(2 * math.pi)
-        total += normal - math.log(1 - y * y) - math.log((space.high[k] - space.low[k]) / 2)
+        total += normal - math.log(1 - y * y)
     return total
 
 
@@ -343,6 +343,21 @@ def test_target_entropy(kernel, kind, wanted):
     _, _, heads = build(kernel, HEADS[kind])
     assert heads.target_entropy(1.0) == pytest.approx(wanted)
     assert heads.target_entropy(0.5) == pytest.approx(0.5 * wanted)
+
+
+@pytest.mark.parametrize("half", [0.005, 1000.0])
+def test_the_unit_of_an_action_changes_neither_its_density_nor_what_twins_read(kernel, half):
+    """Numbers bounded on one side or on none are taken as they are: nothing says how wide they are."""
+    drawn = []
+    for width in (1.0, half):
+        low, high = np.float32([-width, 0.0, -np.inf]), np.float32([width, 2.0 * width, np.inf])
+        model, _, heads = build(kernel, {"b": spaces.Box(low, high)})
+        batch, _ = make_batch(model, heads)
+        torch.manual_seed(0)
+        drawn.append(heads.sample(model.logits("0", batch.observation)))
+    (encoded, density), (encoded_too, density_too) = drawn
+    torch.testing.assert_close(encoded_too, encoded, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(density_too, density, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -180,6 +180,45 @@ def test_alpha_starts_at_entropy_coef_and_moves_towards_the_target_entropy(make_
     assert alphas[1] < 0.45
 
 
+class Copies(FlatEnv):
+    """Copy half of the observation, in a unit of its own; `half_width` is where the actions end."""
+
+    def __init__(self, *, half_width=1.0):
+        self.structured_spaces = StructuredSpaces(
+            observation={"0": spaces.Dict({"observation": spaces.Box(-1.0, 1.0, (1,))})},
+            action={"0": spaces.Dict({"action": spaces.Box(-half_width, half_width, (1,))})},
+        )
+        self._half_width = half_width
+        self._rng = np.random.default_rng()
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self._rng = np.random.default_rng(seed)
+        self._n_steps = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        reward = -abs(float(action["action"][0]) / self._half_width - float(self._shown[0]) / 2)
+        self._n_steps += 1
+        return self._observe(), reward, self._n_steps == 20, False, {}
+
+    def _observe(self):
+        self._shown = self._rng.uniform(-1.0, 1.0, 1).astype(np.float32)
+        return {"observation": self._shown}
+
+
+def test_the_unit_in_which_actions_are_counted_changes_nothing_that_is_learnt(make_trainer):
+    """Half widths are powers of two, so that nothing but the last places of sums may differ."""
+    told = []
+    for half_width in (1.0, 2.0**-8, 2.0**10):
+        env = {"use": f"{__name__}:Copies", "half_width": half_width}
+        trainer = make_trainer(env=env, model=MODEL, trainer={**SMALL, "entropy_coef_lr": 0.01})
+        statistics = [trainer.train_epoch() for _ in range(3)][-1]
+        told.append([statistics[f"SACEvents/{name}"] for name in ("entropy", "entropy_coef", "q_value", "policy_loss")])
+    assert told[1] == pytest.approx(told[0], rel=1e-3, abs=1e-3)
+    assert told[2] == pytest.approx(told[0], rel=1e-3, abs=1e-3)
+
+
 def test_alpha_stays_without_tuning(make_trainer):
     trainer = make_trainer(**tables("continuous", entropy_tuning=False, entropy_coef=0.37))
     trainer.train_epoch()

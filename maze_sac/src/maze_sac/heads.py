@@ -59,7 +59,11 @@ class ActionHeads:
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
     def sample(self, logits: TensorDict) -> tuple[Tensor, Tensor]:
-        """Encoded actions (B, A), with gradients through the numbers, and the log-probability (B,) of the numbers."""
+        """Encoded actions (B, A), with gradients through the numbers, and the log-density (B,) of the encoded numbers.
+
+        Bounded numbers count from −1 to 1, so that the unit an action is given in changes neither the worth of
+        entropy nor whether its target can be reached.
+        """
         action, numbers = {}, []
         for name, draw in self._draws.items():
             action[name], log_prob = draw(logits[name])
@@ -68,6 +72,8 @@ class ActionHeads:
         total = numbers[0]
         for term in numbers[1:]:
             total = total + term
+        if self.encoder.log_scale:
+            total = total + self.encoder.log_scale
         return self.encoder.encode(action), total
 
     def draw_choices(self, logits: TensorDict) -> Tensor:
@@ -79,7 +85,7 @@ class ActionHeads:
         return (encoded[:, : self.encoder.n_choices] * log_probs).sum(-1)
 
     def target_entropy(self, multiplier: float) -> float:
-        """Multiplier times (−1 a Box dimension, 0.98 log n a choice of n), in nats.
+        """Multiplier times (−1 a Box dimension from −1 to 1, 0.98 log n a choice of n), in nats.
 
         Source: Haarnoja et al. 2018b, appendix D; Christodoulou 2019, section 5.
         """

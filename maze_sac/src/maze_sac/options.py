@@ -62,7 +62,7 @@ class SACOptions:
     entropy_tuning: bool = True
     """Adjust alpha so that the policy's entropy stays near its target. Haarnoja et al. 2018b, section 5."""
     target_entropy_multiplier: float = 1.0
-    """Times the target entropy: -1 a Box dimension plus 0.98 log n a choice of n, in nats."""
+    """Times the target entropy in nats: -1 a Box dimension, as if from -1 to 1, plus 0.98 log n a choice of n."""
     entropy_coef_lr: float = attrs.field(default=0.0007, validator=above(0.0))
     """Learning rate of Adam for log alpha."""
     replay_buffer_size: int = attrs.field(default=1_000_000, validator=at_least(1))

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from maze_rllib.distribution import split_logits
 from maze_rllib.module import MazeModule, TensorDict
+from maze_runtime.models.action_encoding import ActionEncoder
 from maze_runtime.models.capabilities import SamplesWithLogProb
 
 
@@ -90,11 +91,12 @@ class SoftActorCriticModule(MazeModule, QNetAPI, TargetNetworkAPI):
         observation = self.observation(batch)
         first, second = critics(observation, critics.action_encoder.encode({self._head: batch[Columns.ACTIONS]}))
         logits = self.joined_logits(batch)
-        action, log_prob = self._drawn(logits)
+        action, log_prob = self._drawn(critics.action_encoder, logits)
         current = _without_gradient(critics, observation, critics.action_encoder.encode({self._head: action}))
         with torch.no_grad():
             following = self.observation(batch, Columns.NEXT_OBS)
-            next_action, next_log_prob = self._drawn(self.joined_logits(batch, Columns.NEXT_OBS))
+            next_logits = self.joined_logits(batch, Columns.NEXT_OBS)
+            next_action, next_log_prob = self._drawn(critics.action_encoder, next_logits)
             target = self._target(following, critics.action_encoder.encode({self._head: next_action})).amin(dim=0)
         return {
             names.QF_PREDS: first,
@@ -106,14 +108,16 @@ class SoftActorCriticModule(MazeModule, QNetAPI, TargetNetworkAPI):
             "q_target_next": target,
         }
 
-    def _drawn(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions (B, ...) with gradients, and their log-probability (B,)."""
+    def _drawn(self, encoder: ActionEncoder, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions (B, ...) with gradients, and their log-density (B,) as what goes from −1 to 1."""
         heads = self.actor_critic.distributions[self.policy_key]
         head, own = heads.heads[self._head], split_logits(heads, logits)[self._head]
         if isinstance(head, SamplesWithLogProb):
-            return head.sample_and_log_prob(own)
-        action = head.sample(own)
-        return action, head.log_prob(own, action)
+            action, log_prob = head.sample_and_log_prob(own)
+        else:
+            action = head.sample(own)
+            log_prob = head.log_prob(own, action)
+        return action, log_prob + encoder.log_scale
 
     def _values(self, critics: Any, batch: dict[str, Any], column: str) -> Tensor:
         observation: TensorDict = self.observation(batch, column)
@@ -141,12 +145,5 @@ def _without_gradient(critics: Any, observation: TensorDict, action: Tensor) -> 
 
 
 def target_entropy(space: spaces.Space[Any]) -> float:
-    """−1 a dimension, in nats, for actions in their own units: those of a Box are (high − low) / 2 times as wide.
-
-    RLlib's own rule is for actions from −1 to 1. Choices: 0.98 log n.
-    """
-    if isinstance(space, spaces.Discrete):
-        return 0.98 * math.log(int(space.n))
-    return float(
-        sum(math.log((high - low) / 2) - 1.0 for low, high in zip(space.low.flat, space.high.flat, strict=True))
-    )
+    """−1 a Box dimension from −1 to 1, 0.98 log n a choice of n, in nats."""
+    return 0.98 * math.log(int(space.n)) if isinstance(space, spaces.Discrete) else -float(math.prod(space.shape or ()))

@@ -44,6 +44,8 @@ class ActionEncoder:
         segments: options of each independent choice; they fill the first `n_choices` columns one behind the other.
         n_choices: K, columns of choices.
         size: A, all columns.
+        log_scale: Σ log half width of the numbers that are moved: the log-density of an encoded action is that of the
+            action in its own units plus this.
 
     Raises:
         SpaceError: a head of another kind.
@@ -71,6 +73,7 @@ class ActionEncoder:
             for name, (centre, half) in scales.items()
         }
         self.size = self.n_choices + sum(len(centre) for centre, _ in scales.values())
+        self.log_scale = float(sum(np.log(half.astype(np.float64)).sum() for _, half in scales.values()))
 
     @property
     def is_enumerable(self) -> bool:
