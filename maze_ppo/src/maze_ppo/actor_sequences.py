@@ -68,7 +68,7 @@ class ActorSequences:
 
     def of_environments(self, env_index: np.ndarray) -> np.ndarray:
         """The sequences (b,) of some environments (m,), in their order."""
-        firsts, ends = (np.searchsorted(self.env_index, env_index, side) for side in ("left", "right"))  # type: ignore[call-overload]
+        firsts, ends = (np.searchsorted(self.env_index, env_index, side) for side in ("left", "right"))
         ranges = [np.arange(first, end) for first, end in zip(firsts, ends, strict=True)]
         return np.concatenate([np.zeros(0, np.int64), *ranges])
 

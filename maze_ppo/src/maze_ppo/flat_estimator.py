@@ -137,8 +137,7 @@ class FlatEstimator:
 
 
 def _native_evaluation(model: ActorCritic) -> NativeEvaluation | None:
-    offers = isinstance(model, EvaluatesOutsideTorch)
-    return model.native_evaluation(model.spaces.policy_keys[0]) if offers else None
+    return model.native_evaluation(model.spaces.policy_keys[0]) if isinstance(model, EvaluatesOutsideTorch) else None
 
 
 def evaluated_in_parts(

@@ -51,9 +51,7 @@ def clipped_policy_losses(log_ratio: Tensor, advantages: Tensor, clip_range: flo
 
 class _ClippedPolicyLosses(KnownDerivatives):
     @staticmethod
-    def forward(  # type: ignore[override]
-        log_ratio: Tensor, advantages: Tensor, low: float, high: float
-    ) -> tuple[Tensor, Tensor]:
+    def forward(log_ratio: Tensor, advantages: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
         # L = −E[min(r A, clip(r, 1 − eps, 1 + eps) A)]: for A < 0 it is max(r, 1 − eps) A, else min(r, 1 + eps) A
         counted = torch.where(advantages < 0.0, log_ratio.clamp(min=low), log_ratio.clamp(max=high))
         losses = -counted.exp() * advantages

@@ -59,9 +59,10 @@ class PPO:
         advantages, weight = minibatch.advantages, minibatch.mean_weight()
         if options.normalize_advantages:
             advantages = normalize_advantages(advantages, minibatch.weight)
-        new = minibatch.evaluate(model)
+        new, old_log_prob = minibatch.evaluate(model), minibatch.log_prob
+        assert old_log_prob is not None  # as `needs_log_prob` says
         # log r = log pi(a|s) − log pi_old(a|s)
-        log_ratio = new.log_prob - minibatch.log_prob
+        log_ratio = new.log_prob - old_log_prob
         of_policy = clipped_policy_losses(log_ratio, advantages, options.clip_range)
         of_value = value_losses(new.value, minibatch.returns, minibatch.value, options.value_clip_range)
         columns = torch.stack((of_policy, of_value, new.entropy, *policy_changes(log_ratio, options.clip_range)))

@@ -58,7 +58,7 @@ class SequenceBatch:
             drawn = np.concatenate([drawn, np.resize(drawn, -n_envs % n_sequences)])
         permutation = torch.from_numpy(drawn).to(self.rows.value.device)
         steps = torch.arange(n_steps, device=self.rows.value.device)
-        for chosen in permutation.split(n_sequences):
+        for chosen in torch.split(permutation, n_sequences):
             rows = self.rows.select((steps[:, None] * n_envs + chosen).reshape(-1))
             if rows.weight is not None and n_drawn + len(chosen) > n_envs:
                 rows.weight.view(n_steps, -1)[:, n_envs - n_drawn :] = 0.0

@@ -56,9 +56,9 @@ class StructuredBatch(NamedTuple):
 
     def mean_weight(self) -> Tensor | None:
         """See `Minibatch`: w_i / Σ_k w, the sum over the decisions of the same policy key k."""
-        sizes = [own.n_rows() for own in self.decisions.values()]
         if self.weight is not None:
-            return torch.cat([own / own.sum().clamp(min=1.0) for own in self.weight.split(sizes)])
+            return self._shares(self.weight)
+        sizes = self._sizes()
         if min(sizes) == max(sizes):
             return None
         # 1 / B_k
@@ -73,14 +73,14 @@ class StructuredBatch(NamedTuple):
         """See `Minibatch`."""
         if len(policy_keys) == 1:
             return statistics
-        sizes, nan = [own.n_rows() for own in self.decisions.values()], float("nan")
+        sizes, nan = self._sizes(), float("nan")
         if self.weight is None and tuple(self.decisions) == policy_keys and min(sizes) == max(sizes):
-            by_key = columns.unflatten(1, (len(sizes), -1)).mean(2)
+            by_key = columns.reshape(len(columns), len(sizes), -1).mean(2)
             return torch.cat([statistics, *by_key.unbind(1)])
         if self.weight is None:
-            of_keys = [own.mean(1) for own in columns.split(sizes, dim=1)]
+            of_keys = [own.mean(1) for own in columns.split_with_sizes(sizes, dim=1)]
         else:
-            sums = [own.sum(1) for own in (columns * self.mean_weight()).split(sizes, dim=1)]
+            sums = [own.sum(1) for own in (columns * self._shares(self.weight)).split_with_sizes(sizes, dim=1)]
             of_keys = [own.where(is_there, nan) for own, is_there in zip(sums, self._counts(self.weight), strict=True)]
         means = dict(zip(self.decisions, of_keys, strict=True))
         for key in policy_keys:
@@ -88,16 +88,23 @@ class StructuredBatch(NamedTuple):
                 means[key] = columns.new_full((len(columns),), nan)
         return torch.cat([statistics, *(means[key] for key in policy_keys)])
 
+    def _shares(self, weight: Tensor) -> Tensor:
+        """(B,) the share of each decision in the weight of its policy key."""
+        return torch.cat([own / own.sum().clamp(min=1.0) for own in weight.split_with_sizes(self._sizes())])
+
     def _counts(self, weight: Tensor) -> Tensor:
         """(K,) bool, of each policy key here: whether a decision of it counts."""
-        sizes = [own.n_rows() for own in self.decisions.values()]
-        return torch.stack([own.any() for own in weight.split(sizes)])
+        return torch.stack([own.any() for own in weight.split_with_sizes(self._sizes())])
+
+    def _sizes(self) -> list[int]:
+        """(K,) how many decisions each policy key has here."""
+        return [own.n_rows() for own in self.decisions.values()]
 
     def by_key(self) -> dict[PolicyKey, FlatBatch]:
         """The decisions of each policy key by themselves, not copied."""
-        sizes = [own.n_rows() for own in self.decisions.values()]
+        sizes = self._sizes()
         given = (self.log_prob, self.value, self.advantages, self.returns, self.weight)
-        columns = [column.split(sizes) for column in given if column is not None]
+        columns = [column.split_with_sizes(sizes) for column in given if column is not None]
         return {
             key: FlatBatch(key, own.observation, own.action, *mine)
             for (key, own), mine in zip(self.decisions.items(), zip(*columns, strict=True), strict=True)

@@ -79,7 +79,7 @@ class OnPolicyTrainer:
     def __init__(self, context: TrainerContext, options: OnPolicyOptions, algorithm: OnPolicyAlgorithm) -> None:
         self.options = options
         self.model: ActorCritic = context.make_model().to(resolve_device(options.device))  # type: ignore[attr-defined]
-        self._modules = tuple(self.model.modules())  # type: ignore[attr-defined]
+        self._modules = tuple(self.model.modules())
         self.rng = np.random.default_rng()
         self._context = context
         self._algorithm = algorithm
