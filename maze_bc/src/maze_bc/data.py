@@ -7,7 +7,7 @@ Reading a file format is not here but in `maze_trajectories`; minibatches are in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
@@ -237,7 +237,7 @@ def _summary(space: spaces.Dict) -> str:
     return ", ".join(f"{name}: {_kind(leaf)}" for name, leaf in sorted(space.spaces.items()))
 
 
-def _kind(leaf: spaces.Space) -> str:
+def _kind(leaf: spaces.Space[Any]) -> str:
     return f"Box{leaf.shape} {leaf.dtype}" if isinstance(leaf, spaces.Box) else str(leaf)
 
 
@@ -272,10 +272,17 @@ def load(demonstrations: Demonstrations, episodes: Sequence[int], targets: Targe
     for key in demonstrations.spaces.policy_keys:
         parts = [episode[key] for _, episode in read if key in episode and len(episode[key].agent_id)]
         if parts:
-            observation, action = ({n: np.concatenate([p[i][n] for p in parts]) for n in parts[0][i]} for i in (0, 1))
-            agents, places = (np.concatenate([part[i] for part in parts]) for i in (2, 3))
-            table[key] = Decisions(observation, targets[key](action), agents, places)
+            table[key] = Decisions(
+                _joined([part.observation for part in parts]),
+                targets[key](_joined([part.action for part in parts])),
+                np.concatenate([part.agent_id for part in parts]),
+                np.concatenate([part.place for part in parts]),
+            )
     return table
+
+
+def _joined(parts: Sequence[ArrayDict]) -> ArrayDict:
+    return {name: np.concatenate([own[name] for own in parts]) for name in parts[0]}
 
 
 def _require_finite(index: int, episode: Episode) -> None:

@@ -12,9 +12,8 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from maze_kernel.contracts.model import Distribution
+from maze_kernel.contracts.model import ActionDistribution, Distribution
 from maze_kernel.contracts.vector import ArrayDict
-from maze_runtime.models.action_distribution import ProductDistribution
 
 TensorDict = dict[str, Tensor]
 
@@ -47,12 +46,14 @@ def inside_bounds(action: np.ndarray, space: spaces.Box, margin: float) -> np.nd
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = space.low.astype(np.float64), space.high.astype(np.float64)
         inset = np.where(_bounded(space), margin * (high - low), margin)
-        return np.clip(action, low + inset, high - inset).astype(action.dtype)
+        inside: np.ndarray = np.clip(action, low + inset, high - inset).astype(action.dtype)
+    return inside
 
 
 def _bounded(space: spaces.Box) -> np.ndarray:
     largest = np.finfo(np.float32).max
-    return (np.abs(space.low) < largest) & (np.abs(space.high) < largest)
+    bounded: np.ndarray = (np.abs(space.low) < largest) & (np.abs(space.high) < largest)
+    return bounded
 
 
 class Objective:
@@ -65,7 +66,7 @@ class Objective:
         bound_margin: see `BCOptions.bound_margin`.
     """
 
-    def __init__(self, space: spaces.Dict, distribution: ProductDistribution, loss: str, bound_margin: float) -> None:
+    def __init__(self, space: spaces.Dict, distribution: ActionDistribution, loss: str, bound_margin: float) -> None:
         self.distribution = distribution
         self._squared = {
             name: torch.from_numpy(half_widths(head))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from gymnasium import spaces
@@ -12,7 +13,7 @@ from maze_kernel.contracts.model import Distribution
 
 
 def head_metrics(
-    space: spaces.Space, distribution: Distribution, logits: Tensor, action: Tensor, top_k: Sequence[int] = (5,)
+    space: spaces.Space[Any], distribution: Distribution, logits: Tensor, action: Tensor, top_k: Sequence[int] = (5,)
 ) -> dict[str, Tensor]:
     """Metrics of one head, one number a decision: name to (B,).
 
@@ -40,7 +41,7 @@ def head_metrics(
     return metrics
 
 
-def _options(space: spaces.Space) -> tuple[list[int], list[int]]:
+def _options(space: spaces.Space[Any]) -> tuple[list[int], list[int]]:
     """How many options each choice of the head has, and the number of its first one."""
     if isinstance(space, spaces.Discrete):
         return [int(space.n)], [int(space.start)]
@@ -54,7 +55,8 @@ def _rank_metrics(
 ) -> dict[str, Tensor]:
     choices = action.reshape(len(action), -1).long() - torch.tensor(starts, device=action.device)
     ranks = torch.stack(
-        [_rank(part, choice) for part, choice in zip(logits.split(sizes, -1), choices.T, strict=True)], dim=-1
+        [_rank(part, choice) for part, choice in zip(logits.split_with_sizes(sizes, -1), choices.T, strict=True)],
+        dim=-1,
     )
     metrics = {"rank": _row_mean(ranks)}
     return metrics | {f"top_{k}_accuracy": _row_mean(ranks <= k) for k in top_k if max(sizes) > k}

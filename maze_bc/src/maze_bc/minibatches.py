@@ -15,7 +15,7 @@ from torch import Tensor
 
 from maze_bc.data import Demonstrations, Episode, Targets, load
 from maze_kernel.contracts.env import PolicyKey
-from maze_runtime.run.seeding import SeedTree
+from maze_kernel.contracts.trainer import Seeds
 from maze_runtime.training.shares import shares
 
 TensorDict = dict[str, Tensor]
@@ -86,7 +86,7 @@ class Minibatches:
         *,
         batch_size: int,
         memory_rows: int,
-        seeds: SeedTree,
+        seeds: Seeds,
         device: torch.device,
         fixed_size: bool = False,
     ) -> None:
@@ -184,7 +184,7 @@ class Minibatches:
             rng = self._seeds.generator("minibatches", pass_index, part.start)
             sizes = shares([own.n_rows for own in rows.values()], part.n_batches)
             cuts = {
-                key: torch.from_numpy(rng.permutation(own.n_rows)).to(self._device).split(mine)
+                key: torch.from_numpy(rng.permutation(own.n_rows)).to(self._device).split_with_sizes(mine)
                 for (key, own), mine in zip(rows.items(), sizes, strict=True)
             }
             chosen = [{key: parts[index] for key, parts in cuts.items()} for index in range(part.n_batches)]

@@ -41,7 +41,8 @@ def clip_dead_end(episode: Episode, *, n_steps: int) -> np.ndarray:
         return np.ones(n_decisions, bool)
     ends = episode.flat_step_end.astype(np.int64)
     flat_step = np.cumsum(ends) - ends
-    return flat_step <= flat_step[-1] - n_steps
+    kept: np.ndarray = flat_step <= flat_step[-1] - n_steps
+    return kept
 
 
 def _own(options: OwnProcessor) -> Processor:

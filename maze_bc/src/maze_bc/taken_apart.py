@@ -51,7 +51,7 @@ class TakenApart:
         self._recorded = recorded
         self._processor = processor
         self._env: Any = env
-        simulation: Any = capability(env, Recordable)  # type: ignore[type-abstract]
+        simulation: Any = capability(env, Recordable)
         self._core_env = simulation.core_env
         begin_episode(self._core_env)
         self._conversions = simulation.action_conversions

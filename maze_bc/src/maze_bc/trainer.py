@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -85,8 +86,7 @@ class BCTrainer:
         """Split the episodes; nothing is converted before the transforms have the statistics of the run."""
         context, options = self._context, self.options
         self._demonstrations = demonstrations
-        seeds = context.seeds
-        rng = seeds.generator("validation")
+        rng = context.seeds.generator("validation")
         useful = [index for index, n_decisions in enumerate(demonstrations.lengths) if n_decisions]
         parts = split_episodes(len(useful), options.validation_percentage, rng)
         training, validation = ([useful[place] for place in part] for part in parts)
@@ -96,16 +96,17 @@ class BCTrainer:
         outer = through(demonstrations, context.transforms)
         check_demonstrations(outer, context.spaces)
         targets = {key: objective.targets for key, objective in self._objectives.items()}
-        sizes = {
-            "batch_size": options.batch_size,
-            "memory_rows": max(1, (options.memory_limit_mib << 20) // row_bytes(outer.spaces)),
-        }
-        self._minibatches = Minibatches(
-            outer, training, targets, **sizes, seeds=seeds, device=self._device, fixed_size=options.compile
+        minibatches_of = partial(
+            Minibatches,
+            outer,
+            targets=targets,
+            batch_size=options.batch_size,
+            memory_rows=max(1, (options.memory_limit_mib << 20) // row_bytes(outer.spaces)),
+            seeds=context.seeds,
+            device=self._device,
         )
-        self._validation = (
-            Minibatches(outer, validation, targets, **sizes, seeds=seeds, device=self._device) if validation else None
-        )
+        self._minibatches = minibatches_of(training, fixed_size=options.compile)
+        self._validation = minibatches_of(validation) if validation else None
         self._cursor = Cursor(self._minibatches)
         self.metric = f"-train_{'ValidationEvents' if validation else 'ImitationEvents'}/policy_loss"
 
