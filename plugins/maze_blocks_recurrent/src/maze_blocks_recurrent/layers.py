@@ -113,7 +113,8 @@ class RecurrentLayers(nn.Module):
         return run
 
     def _advance_layer(self, x: Tensor, state: Tensor, keep: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
-        w_in, w_state, b_in, b_state = weights if self.bias else (*weights, None, None)
+        w_in, w_state, *biases = weights
+        b_in, b_state = biases or (None, None)
         gates = functional.linear(x, w_in, b_in)
         if x.shape[0] == 1:
             # Left written out: an exported policy consists of operations that everybody knows.
@@ -151,7 +152,8 @@ class RecurrentLayers(nn.Module):
 
     def _run(self, x: Tensor, weights: list[Tensor], *, reverse: bool) -> list[Tensor]:
         """The states after each step, in the order in which they were computed."""
-        w_in, w_state, b_in, b_state = weights if self.bias else (*weights, None, None)
+        w_in, w_state, *biases = weights
+        b_in, b_state = biases or (None, None)
         gates = functional.linear(x, w_in, b_in)
         state = x.new_zeros(x.shape[0], self.hidden_size)
         memory, steps = state, []

@@ -7,7 +7,7 @@ that does not wait for the step before is computed for all steps at once. Arrays
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,7 +18,18 @@ from maze_blocks_recurrent.sequence_layers import Advanced, Gradients, Layer, Wa
 LARGEST_STEP = 1 << 16
 """Gates of a step, B·G, up to which NumPy is the faster one; beyond them the arithmetic counts and not the calls."""
 
-_CELLS = {"lstm": lstm_arrays, "gru": gru_arrays}
+
+class _Recurrence(Protocol):
+    """What a module with the arithmetic of one cell has."""
+
+    N_KEPT: int
+
+    def forward(self, layers: Sequence[Layer], keep: np.ndarray) -> list[Advanced]: ...
+
+    def backward(self, layers: Sequence[WayBack], keep: np.ndarray) -> list[Gradients]: ...
+
+
+_CELLS: dict[str, _Recurrence] = {"lstm": lstm_arrays, "gru": gru_arrays}
 
 
 class Replayed(NamedTuple):
@@ -68,11 +79,9 @@ def kept_shape(cell: str, n_steps: int, n_sequences: int, n_hidden: int) -> tupl
 
 def advance(cell: str, layer: Layer, keep: np.ndarray) -> Advanced:
     """One pass of one layer, step by step."""
-    advanced: Advanced = _CELLS[cell].forward([layer], keep)[0]
-    return advanced
+    return _CELLS[cell].forward([layer], keep)[0]
 
 
 def advance_gradients(cell: str, layer: WayBack, keep: np.ndarray) -> Gradients:
     """The way back of `advance`."""
-    gradients: Gradients = _CELLS[cell].backward([layer], keep)[0]
-    return gradients
+    return _CELLS[cell].backward([layer], keep)[0]

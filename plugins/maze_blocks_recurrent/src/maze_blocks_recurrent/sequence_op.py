@@ -80,9 +80,9 @@ def advance_as_one(
     given = weight.new_zeros(weight.shape[0]) if bias is None else bias
     states: Tensor
     if not native and _is_plain(gates) and _steps_on_arrays(gates, native=False) is not None:
-        states = Replay.apply(gates, state, keep, weight, given, cell)
+        states = Replay.apply(gates, state, keep, weight, given, cell)  # type: ignore[no-untyped-call]
         return states
-    states, _ = _Advance.apply(gates, state, keep, weight, given, cell, native)
+    states, _ = _Advance.apply(gates, state, keep, weight, given, cell, native)  # type: ignore[no-untyped-call]
     return states
 
 
@@ -110,7 +110,7 @@ class _Advance(torch.autograd.Function):
         ctx.save_for_backward(*tensors, *output)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _of_kept: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor, _of_kept: Tensor) -> Any:
         # There is no second derivative; without `detach` the operation would be asked for one.
         tensors = [tensor.detach() for tensor in (grad, *ctx.saved_tensors)]
         in_gates, in_state, in_weight, in_bias = _backward(*tensors, ctx.cell, ctx.native)
@@ -220,7 +220,7 @@ def _lstm_back(
     in_gates = torch.empty_like(gates)
     carried = torch.zeros_like(grad[0])
     for t in range(len(grad) - 1, -1, -1):
-        in_hidden, in_memory = (grad[t] + carried).split(n_hidden, -1)
+        in_hidden, in_memory = (grad[t] + carried).chunk(2, -1)
         in_memory = in_memory + in_hidden * of_memory[t]
         parts = [in_memory * of_i[t], in_memory * of_f[t], in_memory * of_g[t], in_hidden * of_o[t]]
         in_gates[t] = torch.cat(parts, -1)

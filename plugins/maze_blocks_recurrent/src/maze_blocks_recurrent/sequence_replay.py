@@ -32,32 +32,43 @@ class Replay(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> Any:
         run = _replay_back if ctx.is_recorded else _replay_back_on_arrays
-        in_gates, in_state, in_weight, in_bias = run(grad, *(own.detach() for own in ctx.saved_tensors), ctx.cell)
+        state, keep, weight, states, folded, kept = (own.detach() for own in ctx.saved_tensors)
+        in_gates, in_state, in_weight, in_bias = run(grad, state, keep, weight, states, folded, kept, ctx.cell)
         return in_gates, in_state, None, in_weight, in_bias, None
 
 
 def _replay_on_arrays(
     gates: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, cell: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    layer = Layer(*(tensor.numpy() for tensor in (gates, state, weight, bias)))
-    states, folded, kept = map(torch.from_numpy, arrays.replay(cell, [layer], keep.numpy())[0])
+    states, folded, kept = _run(cell, [(gates, state, keep, weight, bias)])
     return states, folded, kept
 
 
 def _replay_back_on_arrays(
     grad: Tensor, state: Tensor, keep: Tensor, weight: Tensor, states: Tensor, folded: Tensor, kept: Tensor, cell: str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    layer = _way_back(grad, state, weight, states, folded, kept)
-    found = arrays.replay_gradients(cell, [layer], keep.numpy())[0]
-    in_gates, in_state, in_weight, in_bias = map(torch.from_numpy, found)
+    in_gates, in_state, in_weight, in_bias = _run_back(cell, [(grad, state, keep, weight, states, folded, kept)])
     return in_gates, in_state, in_weight, in_bias
 
 
-def _way_back(grad: Tensor, state: Tensor, weight: Tensor, states: Tensor, folded: Tensor, kept: Tensor) -> WayBack:
-    taken = folded if folded.numel() else states
-    return WayBack(grad.numpy(), state.numpy(), weight.numpy(), Advanced(taken.numpy(), kept.numpy()))
+def _run(cell: str, layers: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+    """Gates, state, keep, weight and bias of layers with one `keep`, to what each `Replayed` has."""
+    given = [
+        Layer(gates.numpy(), state.numpy(), weight.numpy(), bias.numpy()) for gates, state, _, weight, bias in layers
+    ]
+    return [torch.from_numpy(own) for found in arrays.replay(cell, given, layers[0][2].numpy()) for own in found]
+
+
+def _run_back(cell: str, layers: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+    """Gradient, state, keep, weight, states, folded and kept of layers, likewise, to what each `Gradients` has."""
+    given = []
+    for grad, state, _, weight, states, folded, kept in layers:
+        forward = Advanced((folded if folded.numel() else states).numpy(), kept.numpy())
+        given.append(WayBack(grad.numpy(), state.numpy(), weight.numpy(), forward))
+    found = arrays.replay_gradients(cell, given, layers[0][2].numpy())
+    return [torch.from_numpy(own) for one in found for own in one]
 
 
 # The same as operations that a recording of the gradient writes down. Defined piece by piece, for `custom_op` brings in
@@ -80,22 +91,15 @@ _replay_back = torch.ops.maze_blocks_recurrent.replay_back.default
 def _replay_two(first: Sequence[Tensor], second: Sequence[Tensor], cell: str) -> list[Tensor]:
     """`replay` of two layers; side by side where their episodes begin at the same steps, as actor's and critic's do."""
     if not torch.equal(first[2], second[2]):
-        return [*_replay_on_arrays(*first, cell), *_replay_on_arrays(*second, cell)]
-    layers = [
-        Layer(*(own.numpy() for own in (gates, state, weight, bias)))
-        for gates, state, _, weight, bias in (first, second)
-    ]
-    found = arrays.replay(cell, layers, first[2].numpy())
-    return [torch.from_numpy(own) for one in found for own in one]
+        return _run(cell, [first]) + _run(cell, [second])
+    return _run(cell, [first, second])
 
 
 def _replay_two_back(first: Sequence[Tensor], second: Sequence[Tensor], cell: str) -> list[Tensor]:
     """`replay_back` of two layers, likewise."""
     if not torch.equal(first[2], second[2]):
-        return [*_replay_back_on_arrays(*first, cell), *_replay_back_on_arrays(*second, cell)]
-    layers = [_way_back(grad, state, *others) for grad, state, _, *others in (first, second)]
-    found = arrays.replay_gradients(cell, layers, first[2].numpy())
-    return [torch.from_numpy(own) for one in found for own in one]
+        return _run_back(cell, [first]) + _run_back(cell, [second])
+    return _run_back(cell, [first, second])
 
 
 for _name, _of_two, _of_one in (
