@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ class Bernoulli:
         space: a MultiBinary space of any shape; log-probability, entropy and KL are sums over its dimensions.
     """
 
-    def __init__(self, space: spaces.Space) -> None:
+    def __init__(self, space: spaces.Space[Any]) -> None:
         if not isinstance(space, spaces.MultiBinary):
             raise SpaceError("bernoulli cannot serve this action space", received=str(space), expected="MultiBinary")
         self.shape = tuple(space.shape)

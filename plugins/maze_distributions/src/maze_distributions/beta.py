@@ -7,6 +7,7 @@ than a few float steps of the box's width, so log-probabilities and ratios near 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +37,7 @@ class Beta:
         space: a Box of floats with finite bounds, of any shape.
     """
 
-    def __init__(self, space: spaces.Space) -> None:
+    def __init__(self, space: spaces.Space[Any]) -> None:
         box = require_float_box(space, bounded=True, owner="beta")
         self.shape = tuple(box.shape)
         self._size = math.prod(self.shape)

@@ -6,6 +6,8 @@ leaves it, and what an action is known to follows from the coarsest of the types
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -27,10 +29,11 @@ def rounded_inwards(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.n
 
 def _step_at(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """A float32 step at the bound that is farther from 0."""
-    return np.finfo(np.float32).eps * np.maximum(np.abs(low), np.abs(high))
+    step: np.ndarray = np.finfo(np.float32).eps * np.maximum(np.abs(low), np.abs(high))
+    return step
 
 
-def require_float_box(space: spaces.Space, *, bounded: bool, owner: str) -> spaces.Box:
+def require_float_box(space: spaces.Space[Any], *, bounded: bool, owner: str) -> spaces.Box:
     """The space as a Box of floats that `owner` can serve.
 
     Raises:
@@ -99,7 +102,9 @@ class Bounds:
         """Like `scale`, in place."""
         signed *= self._half_array
         signed += self._centre_array
-        return np.minimum(np.maximum(signed, self.low_array, out=signed), self.high_array, out=signed)
+        np.maximum(signed, self.low_array, out=signed)
+        np.minimum(signed, self.high_array, out=signed)
+        return signed
 
     def step(self, action: torch.dtype, logits: torch.dtype, device: torch.device) -> Tensor | float:
         """What an action of a type is known to that logits of another made: a part of the width, a number or (D,)."""
@@ -114,4 +119,6 @@ class Bounds:
         """Like `to_box`."""
         unit *= self.width_array
         unit += self.low_array
-        return np.minimum(np.maximum(unit, self.low_array, out=unit), self.high_array, out=unit)
+        np.maximum(unit, self.low_array, out=unit)
+        np.minimum(unit, self.high_array, out=unit)
+        return unit

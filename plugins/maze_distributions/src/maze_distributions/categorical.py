@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -32,7 +32,9 @@ def _gumbel_argmax_numpy(logits: np.ndarray, rng: np.random.Generator) -> np.nda
     noise = rng.standard_exponential(logits.shape, dtype=np.float32)
     noise += _TINY
     np.log(noise, out=noise)
-    return np.subtract(logits, noise, out=noise).argmax(-1)
+    np.subtract(logits, noise, out=noise)
+    choice: np.ndarray = noise.argmax(-1)
+    return choice
 
 
 def _entropy(log_probabilities: Tensor) -> Tensor:
@@ -53,7 +55,7 @@ class Categorical:
         space: a Discrete space; actions count from its `start`.
     """
 
-    def __init__(self, space: spaces.Space) -> None:
+    def __init__(self, space: spaces.Space[Any]) -> None:
         if not isinstance(space, spaces.Discrete):
             raise SpaceError("categorical cannot serve this action space", received=str(space), expected="Discrete")
         self.start = int(space.start)
@@ -111,7 +113,7 @@ class Categorical:
     def mode_numpy(self, logits: np.ndarray) -> np.ndarray:
         """Like `mode`; a fully masked row raises MaskError."""
         check_rows(logits)
-        choice = logits.argmax(-1)
+        choice: np.ndarray = logits.argmax(-1)
         return choice + self.start if self.start else choice
 
     def _to_space(self, choice: Tensor) -> Tensor:
@@ -132,7 +134,7 @@ class MultiCategorical:
         space: a MultiDiscrete space of any shape; log-probability, entropy and KL are sums over its dimensions.
     """
 
-    def __init__(self, space: spaces.Space) -> None:
+    def __init__(self, space: spaces.Space[Any]) -> None:
         if not isinstance(space, spaces.MultiDiscrete):
             raise SpaceError(
                 "multi-categorical cannot serve this action space", received=str(space), expected="MultiDiscrete"
@@ -159,7 +161,7 @@ class MultiCategorical:
             return None
         index = np.full((len(self._sizes), self._width), self.logits_shape[0], dtype=np.int64)
         position = 0
-        for row, size in enumerate(self._sizes):
+        for row, size in enumerate(self._sizes.tolist()):
             index[row, :size] = np.arange(position, position + size)
             position += size
         return index.reshape(-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -75,7 +76,7 @@ class DiagonalGaussian:
         options: clamps of the log standard deviation.
     """
 
-    def __init__(self, space: spaces.Space, options: GaussianOptions | None = None) -> None:
+    def __init__(self, space: spaces.Space[Any], options: GaussianOptions | None = None) -> None:
         box = require_float_box(space, bounded=False, owner="diagonal-gaussian")
         self.options = options or GaussianOptions()
         self.shape = tuple(box.shape)

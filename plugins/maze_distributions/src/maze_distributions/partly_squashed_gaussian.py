@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +34,7 @@ class PartlySquashedGaussian:
         options: clamps of the log standard deviation.
     """
 
-    def __init__(self, space: spaces.Space, options: GaussianOptions | None = None) -> None:
+    def __init__(self, space: spaces.Space[Any], options: GaussianOptions | None = None) -> None:
         box = require_float_box(space, bounded=False, owner="partly-squashed-gaussian")
         self.options = options or GaussianOptions()
         self.shape = tuple(box.shape)
@@ -106,7 +107,7 @@ class PartlySquashedGaussian:
         n_bounds = int(np.isfinite(low[0])) + int(np.isfinite(high[0]))
         if n_bounds == 1:
             return OneSidedGaussian(box, low, high, self.options)
-        own = spaces.Box(low, high, dtype=box.dtype)  # type: ignore[arg-type]
+        own = spaces.Box(low, high, dtype=box.dtype)
         return SquashedGaussian(own, self.options) if n_bounds else DiagonalGaussian(own, self.options)
 
     def _split(self, logits: Tensor) -> list[tuple[_Part, Tensor]]:

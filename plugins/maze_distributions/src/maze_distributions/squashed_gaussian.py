@@ -10,6 +10,7 @@ standard deviation, and a mean that runs beyond a bound changes nothing any more
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ class SquashedGaussian:
         options: clamps of the log standard deviation.
     """
 
-    def __init__(self, space: spaces.Space, options: GaussianOptions | None = None) -> None:
+    def __init__(self, space: spaces.Space[Any], options: GaussianOptions | None = None) -> None:
         box = require_float_box(space, bounded=True, owner="squashed-gaussian")
         self.options = options or GaussianOptions()
         self.shape = tuple(box.shape)

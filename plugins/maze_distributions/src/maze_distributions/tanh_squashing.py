@@ -73,7 +73,7 @@ class _LogDensity(KnownDerivatives):
     the sign of its side, and no 1 is taken off. Below its floor σ has no gradient."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         mean: Tensor,
         log_std: Tensor,
         value: Tensor,
@@ -122,7 +122,7 @@ class _MeanLogTwoCosh(KnownDerivatives):
     """∂/∂μ = Σ w erf(μ / t√2) and ∂/∂ log σ = Σ w √(2/π) exp(−μ²/2t²) σ² / t."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         mean: Tensor, log_std: Tensor, doubled_variances: Tensor, weights: Tensor, weights_by_root_pi: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         doubled = 2.0 * (2.0 * log_std).exp()
