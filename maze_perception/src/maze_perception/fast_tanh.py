@@ -35,8 +35,7 @@ _ONE_FROM = 9.02
 
 _is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
 
-_library = torch.library.Library("maze_perception", "DEF")
-_library.define("tanh_(Tensor(a!) x) -> Tensor(a!)")
+torch.library.define("maze_perception::tanh_", "(Tensor(a!) x) -> Tensor(a!)")
 
 
 def _in_numpy(x: Tensor) -> Tensor:
@@ -45,20 +44,20 @@ def _in_numpy(x: Tensor) -> Tensor:
     return x
 
 
-_library.impl("tanh_", _in_numpy, "CPU")
+torch.library.impl("maze_perception::tanh_", "CPU", _in_numpy)
 _tanh_ = torch.ops.maze_perception.tanh_.default
 
 
 class _Tanh(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, x: Tensor) -> Tensor:
         y: Tensor = _tanh_(x)
         ctx.mark_dirty(x)
         ctx.save_for_backward(y)
         return y
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (y,) = ctx.saved_tensors
         # ∂ tanh(x) / ∂ x = 1 − tanh²(x)
         return torch.ops.aten.tanh_backward(gradient, y)  # type: ignore[no-any-return]

@@ -44,12 +44,12 @@ class InferenceBlock(nn.Module):
         renamed = dict(outputs) if isinstance(outputs, Mapping) else {name: name for name in outputs}
         producers = _producers(blocks, inputs)
         order = _execution_order(blocks, producers, inputs, renamed.values())
-        states = [key for name in order for key in blocks[name].out_keys if key.startswith(NEXT_STATE)]
+        self._in_order: tuple[Any, ...] = tuple(blocks[name] for name in order)
+        states = [key for block in self._in_order for key in block.out_keys if key.startswith(NEXT_STATE)]
         renamed |= {key: key for key in states}
         named = zip(module_names(order), order, strict=True)
         self.blocks = nn.ModuleDict({f"{module}_block": blocks[name] for module, name in named})
         self.order = tuple(order)
-        self._in_order: tuple[Any, ...] = tuple(blocks[name] for name in order)
         self._outputs = tuple(renamed.items())
         self.outputs = renamed
         read = {key for block in self._in_order for key in block.in_keys} | set(renamed.values())
@@ -62,7 +62,7 @@ class InferenceBlock(nn.Module):
         """Of convolutions and matrix products inside blocks; between blocks there is float32 alone."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._in_order = tuple(self.blocks.values())
 
     def forward(self, inputs: TensorDict) -> TensorDict:

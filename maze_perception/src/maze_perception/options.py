@@ -348,3 +348,11 @@ class CustomOptions:
     """What the values of the critics mean in structured environments, as in `concat`; each policy key has one."""
     distributions: tuple[DistributionRule, ...] = ()
     """Distributions of action heads in place of the defaults; later entries are more specific."""
+
+    def policy_of(self, policy_key: str) -> NetworkOptions | None:
+        """The policy of a policy key; None: the default one."""
+        return _policy(self.policies.get(policy_key, self.policy))
+
+    def critic_of(self, policy_key: str) -> NetworkOptions | None:
+        """The critic of a policy key; None: the default one."""
+        return _critic(self.critics.get(policy_key, self.critic))

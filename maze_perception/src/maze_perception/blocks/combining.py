@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from maze_perception.block import BlockError, PerceptionBlock, TensorDict
 from maze_perception.options import (
@@ -36,8 +38,8 @@ class Correlation(PerceptionBlock):
         self._reduce = options.reduce
         first, second = self.in_shapes
         try:
-            rank = len(torch.broadcast_shapes(first, second))
-        except RuntimeError as error:
+            rank = len(np.broadcast_shapes(first, second))
+        except ValueError as error:
             raise BlockError(
                 f"Correlation cannot multiply {self.in_keys[0]!r} with {self.in_keys[1]!r}",
                 received=f"shapes {first} and {second}",
@@ -122,6 +124,7 @@ class MultiIndexSlicing(PerceptionBlock):
                 expected=f"a dimension {self._dim} with positions {list(options.indices)}",
             )
         indices = torch.tensor([index % size for index in options.indices])
+        self._indices: Tensor
         self.register_buffer("_indices", indices, persistent=False)
 
     def forward(self, inputs: TensorDict) -> TensorDict:
@@ -142,6 +145,7 @@ class OneHot(PerceptionBlock):
     ) -> None:
         super().__init__(in_keys, out_keys, in_shapes)
         self.require_one_in_one_out()
+        self._classes: Tensor
         self.register_buffer("_classes", torch.arange(options.n_classes), persistent=False)
 
     def forward(self, inputs: TensorDict) -> TensorDict:

@@ -43,12 +43,13 @@ class Layers(nn.Module):
         super().__init__()
         sizes = [in_features, *hidden_units]
         pairs = itertools.pairwise(sizes)
-        self.linear = nn.ModuleList([nn.Linear(before, after, bias=bias) for before, after in pairs])
+        layers = [nn.Linear(before, after, bias=bias) for before, after in pairs]
+        self.linear = nn.ModuleList(layers)
         self.hidden_units = tuple(hidden_units)
         self.non_lin = non_lin
         # Into the tensor the linear layer made: another one would have to be fetched from memory first.
         self._activation = IN_PLACE.get(non_lin, ACTIVATIONS[non_lin][0])
-        self._in_order = tuple(self.linear)  # a plain tuple is read much faster than a ModuleList
+        self._in_order = tuple(layers)  # a plain tuple is read much faster than a ModuleList
         self._wants_native = False
 
     def forward(self, x: Tensor) -> Tensor:

@@ -45,11 +45,25 @@ N_TWINS = 2
 class Template(Protocol):
     """The part that templates differ in: the layers between encoded observations and heads."""
 
-    init: str
-    action_frequencies: Mapping[str, Sequence[float]]
-    critic_kind: str | None
-    """As chosen."""
-    separate_agent_nets: tuple[str, ...]
+    @property
+    def init(self) -> str:
+        """How linear and convolution layers are initialised."""
+        ...
+
+    @property
+    def action_frequencies(self) -> Mapping[str, Sequence[float]]:
+        """See `head_biases`."""
+        ...
+
+    @property
+    def critic_kind(self) -> str | None:
+        """As chosen."""
+        ...
+
+    @property
+    def separate_agent_nets(self) -> tuple[str, ...]:
+        """Policy keys whose agents have networks of their own."""
+        ...
 
     def of(self, policy_key: PolicyKey) -> Template:
         """The template of one policy key."""
@@ -291,8 +305,9 @@ def twin_q_networks(
     template: Template,
 ) -> ActionValueCritic:
     """One number a choice where every head chooses; else one number for the observation and the action."""
+    together: tuple[str, ...] = ()
     if action_encoder.is_enumerable:
-        shapes, n_values, together = encoder.shapes, action_encoder.n_choices, ()
+        shapes, n_values = encoder.shapes, action_encoder.n_choices
         add_body = partial(template.critic_body, observation=observation, features=features)
     else:
         shapes, n_values = with_taken_action(encoder.shapes, action_encoder.size), 1
@@ -379,4 +394,4 @@ def add_heads(
 def add_linear(graph: GraphBuilder, name: str, latent: str, units: int, gain: float, constants: int = 0) -> str:
     """A linear layer behind the vector `latent`, its last units `constants`; returns the key of its output."""
     options = LinearOutputOptions(output_units=units, constant_units=constants)
-    return graph.add(name, lambda *keys: LinearOutput(*keys, options), (latent,), f"model/{name}", gain)
+    return graph.add(name, partial(LinearOutput, options=options), (latent,), f"model/{name}", gain)

@@ -10,6 +10,7 @@ stacks of images where they read an action.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -26,7 +27,7 @@ from maze_perception.models.assembly import assemble, find_inputs
 from maze_perception.models.concat import add_concatenation
 from maze_perception.models.modalities import Modality, add_stack, is_image, modalities_of, told
 from maze_perception.models.precision import with_precision
-from maze_perception.options import AutoOptions, DenseOptions, FlattenOptions
+from maze_perception.options import AutoOptions, DenseOptions, FlattenOptions, Initialisation, NonLinearity
 from maze_runtime.models.actor_critic import StructuredActorCritic
 
 
@@ -45,7 +46,8 @@ def chosen_for(options: AutoOptions, critic: str) -> AutoOptions:
     Args:
         critic: what the trainer asks for, see `ModelContext`.
     """
-    non_lin, init = ("relu", "torch") if critic == "state-action" else ("tanh", "orthogonal")
+    non_lin: NonLinearity = "relu" if critic == "state-action" else "tanh"
+    init: Initialisation = "torch" if critic == "state-action" else "orthogonal"
     return attrs.evolve(
         options,
         non_lin=non_lin if options.non_lin == "auto" else options.non_lin,
@@ -178,7 +180,8 @@ class AutoTemplate:
         self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]
     ) -> tuple[list[str], list[str]]:
         """Features of images, and what the dense layers read; each in the order of the observations."""
-        images, vectors = [], []
+        images: list[str] = []
+        vectors: list[str] = []
         for modality in modalities_of(observation, features, self.options.sequences):
             if modality.kind == "vector":
                 vectors.append(modality.parts["main"])
@@ -191,10 +194,12 @@ class AutoTemplate:
         vector = flat[0] if len(flat) == 1 else add_concatenation(graph, flat, "vectors")
         if not self.options.hidden_units:
             return vector
-        options = DenseOptions(hidden_units=self.options.hidden_units, non_lin=self.options.non_lin)
-        return graph.add("dense", lambda *arguments: Dense(*arguments, options), (vector,), "model/dense")
+        non_lin = self.options.non_lin
+        assert non_lin != "auto"  # as `chosen_for` left it
+        options = DenseOptions(hidden_units=self.options.hidden_units, non_lin=non_lin)
+        return graph.add("dense", partial(Dense, options=options), (vector,), "model/dense")
 
 
 def _flattened(graph: GraphBuilder, name: str) -> str:
     options = FlattenOptions()
-    return graph.add(f"{name}_flat", lambda *arguments: Flatten(*arguments, options), (name,), f"model/{name}_flat")
+    return graph.add(f"{name}_flat", partial(Flatten, options=options), (name,), f"model/{name}_flat")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import chain, count
 from typing import Any
 
@@ -214,7 +215,7 @@ def _joinable(graph: GraphBuilder, keys: list[str]) -> list[str]:
     def repeated(key: str) -> str:
         name = f"{key.removeprefix('model/')}_repeated"
         inputs = (graph.require_vector(key), sequences[0])
-        return graph.add(name, lambda *arguments: RepeatToMatch(*arguments, options), inputs, f"model/{name}")
+        return graph.add(name, partial(RepeatToMatch, options=options), inputs, f"model/{name}")
 
     return [key if key in sequences else repeated(key) for key in keys]
 
@@ -222,7 +223,7 @@ def _joinable(graph: GraphBuilder, keys: list[str]) -> list[str]:
 def add_concatenation(graph: GraphBuilder, keys: list[str], name: str = "concatenation") -> str:
     """Vectors, one behind the other."""
     options = ConcatenationOptions()
-    return graph.add(name, lambda *arguments: Concatenation(*arguments, options), keys, f"model/{name}")
+    return graph.add(name, partial(Concatenation, options=options), keys, f"model/{name}")
 
 
 def unwired(features: Iterable[str], options: ConcatOptions) -> list[str]:

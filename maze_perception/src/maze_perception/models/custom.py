@@ -67,7 +67,7 @@ def _key_networks(
 ) -> KeyNetworks:
     """Policy and critic, the user's or default ones; what the policy gives besides logits runs once, for both."""
     parts = _Parts.of(context, options, key, distribution)
-    network = options.policies.get(key, options.policy)
+    network = options.policy_of(key)
     if network is None:
         return parts.joined(None, parts.default_policy(), {})
     policy = UserNetwork.build(network, parts.shapes, "action_logits_shapes", distribution.logits_shapes())
@@ -111,7 +111,7 @@ class _Parts:
         masks, features, encoder = find_inputs(observation, action)
         return cls(
             AutoTemplate(chosen_for(AutoOptions(**stack), context.critic), context.catalog),
-            options.critics.get(key, options.critic),
+            options.critic_of(key),
             context.critic == "state-action",
             observation,
             action,

@@ -62,7 +62,7 @@ def head_bias(head: str, space: spaces.Space[Any], frequencies: Sequence[float])
             owner="maze-perception",
         )
     _require(head, frequencies, sum(sizes))
-    for part in torch.tensor(frequencies).split(sizes):
+    for part in torch.split(torch.tensor(frequencies), sizes):
         if abs(float(part.sum()) - 1.0) > 1e-3:
             raise _wrong(head, f"{part.tolist()}, which sum to {float(part.sum()):g}", "probabilities that sum to 1")
     # softmax(log p) = p
