@@ -69,8 +69,8 @@ class MaskReader:
         self._sizes = dict(sizes)
         self.method = method
         self.heads = tuple(self._by_head(example, ()))
-        sizes = list(self._sizes.items())
-        self._only = (f"{sizes[0][0]}_mask", (sizes[0][1],)) if len(sizes) == 1 else ("", (-1,))
+        shapes = [(f"{head}_mask", (size,)) for head, size in sizes.items()]
+        self._only = shapes[0] if len(shapes) == 1 else ("", (-1,))
 
     @property
     def spaces(self) -> dict[str, spaces.MultiBinary]:

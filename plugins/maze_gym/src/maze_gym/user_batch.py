@@ -129,8 +129,9 @@ class BatchOfOne(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one step."""
+        # None for spaces without arrays; `concatenate` takes it, though its annotation does not say so
         empty = create_empty_array(self.action_space, 1)
-        result = self.batch.step(concatenate(self.action_space, [action], empty))
+        result = self.batch.step(concatenate(self.action_space, [action], empty))  # type: ignore[arg-type]
         observation, reward, terminated, truncated, infos = of_step(result)
         require_row_each(1, reward=reward, terminated=terminated, truncated=truncated)
         ended, cut = bool(terminated[0]), bool(truncated[0])
