@@ -31,7 +31,7 @@ class AttentionLayer(nn.Module):
 
     def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
         """(B, N, D) and (B, 1, N, N), true where node i does not see node j, to (B, N, n_out)."""
-        h = self.linear(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        h: Tensor = self.linear(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
         # e_ij = LeakyReLU(a_r · W h_i + a_s · W h_j)
         receivers = (h * self.receiver[:, None]).sum(-1).unsqueeze(-1)
         senders = (h * self.sender[:, None]).sum(-1).unsqueeze(-2)
