@@ -31,7 +31,7 @@ class AlignmentNetwork(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """(B, N, D) points and (B, N) mask to (B, N, D)."""
         features = self.whole.forward(pool(self.points.forward(x), mask, "max", -2))
-        change = self.matrix(features).unflatten(-1, (self.n_features, self.n_features))
+        change: Tensor = self.matrix(features).unflatten(-1, (self.n_features, self.n_features))
         # x (I + s M)
         return x + self.scale * (x @ change)
 
