@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -60,11 +59,12 @@ class _Layers(nn.Module):
     def __init__(self, n_in: int, hidden_units: tuple[int, ...], n_out: int, gain: float) -> None:
         super().__init__()
         sizes = (n_in, *hidden_units, n_out)
-        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in pairwise(sizes)])
-        for layer in self.layers:
-            last = layer is self.layers[-1]
-            nn.init.orthogonal_(layer.weight, gain if last else 2.0**0.5)  # type: ignore[arg-type]
-            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+        layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
+        for layer in layers:
+            nn.init.orthogonal_(layer.weight, gain if layer is layers[-1] else 2.0**0.5)
+            nn.init.zeros_(layer.bias)
+        self.layers = nn.ModuleList(layers)
+        self._in_order = tuple(layers)
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers[:-1]:
@@ -73,10 +73,7 @@ class _Layers(nn.Module):
         return output
 
     def make_mirror(self) -> Callable[[np.ndarray], np.ndarray]:
-        weights: list[Any] = [
-            (layer.weight.detach().numpy().T, layer.bias.detach().numpy())
-            for layer in self.layers  # type: ignore[operator, union-attr]
-        ]
+        weights = [(layer.weight.detach().numpy().T, layer.bias.detach().numpy()) for layer in self._in_order]
 
         def run(x: np.ndarray) -> np.ndarray:
             for weight, bias in weights[:-1]:
