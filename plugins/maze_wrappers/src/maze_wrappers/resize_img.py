@@ -91,7 +91,8 @@ def interpolation(size: int, target: int) -> np.ndarray:
     centres = (np.arange(target) + 0.5) * scale
     distance = np.abs(np.arange(size) + 0.5 - centres[:, None]) / width
     weights = np.clip(1.0 - distance, 0.0, None)
-    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    normalised: np.ndarray = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    return normalised
 
 
 def coverage(size: int, target: int) -> np.ndarray:
@@ -99,7 +100,8 @@ def coverage(size: int, target: int) -> np.ndarray:
     scale = size / target
     new, old = np.arange(target)[:, None], np.arange(size)
     overlap = np.minimum((new + 1) * scale, old + 1) - np.maximum(new * scale, old)
-    return (np.clip(overlap, 0.0, None) / scale).astype(np.float32)
+    shares: np.ndarray = (np.clip(overlap, 0.0, None) / scale).astype(np.float32)
+    return shares
 
 
 def exact(weights: np.ndarray) -> np.ndarray:

@@ -61,6 +61,6 @@ class Rgb2Gray(OneKey):
         import torch
 
         weights = torch.from_numpy(self._weights)
-        gray = torch.tensordot(value.to(weights.dtype), weights, dims=([self._dim], [0])) / 1000.0
+        gray: Tensor = torch.tensordot(value.to(weights.dtype), weights, dims=([self._dim], [0])) / 1000.0
         gray = gray.round() if self._dtype.kind in "iu" else gray
         return gray.to(value.dtype)

@@ -12,7 +12,8 @@ def live_rows(tick: Tick, policy_key: PolicyKey, rows: np.ndarray) -> np.ndarray
     """Those of the rows (n, …) of a key's group whose decision is not void."""
     if tick.awaiting_reset is None:
         return rows
-    return rows[~tick.awaiting_reset[tick.groups[policy_key].env_index]]
+    live: np.ndarray = rows[~tick.awaiting_reset[tick.groups[policy_key].env_index]]
+    return live
 
 
 class EvenSample:
