@@ -144,8 +144,9 @@ class FirstGame(ParallelEnv):  # type: ignore[misc]
 
     def step(self, actions: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
         """One step of all agents."""
+        # None for spaces without arrays; `concatenate` takes it, though its annotation does not say so
         taken = {
-            agent: concatenate(space, [actions[agent]], create_empty_array(space, 1))
+            agent: concatenate(space, [actions[agent]], create_empty_array(space, 1))  # type: ignore[arg-type]
             for agent, space in self.action_spaces.items()
         }
         observations, rewards, terminated, truncated, infos = of_games_step(

@@ -139,7 +139,7 @@ def _seat(game: Any, agent: str, actor: ActorID, order: int, examples: Mapping[s
     elif not keys and agent in examples:
         masks = masks_like(examples[agent], actions.outer, in_info=True)
     if MASK in leaves:
-        leaves[MASK] = spaces.MultiBinary(int(np.prod(leaves[MASK].shape)))
+        leaves[MASK] = spaces.MultiBinary(int(np.prod(leaves[MASK].shape or ())))
     if masks is not None:
         leaves.update(masks.spaces)
         keys = tuple(masks.spaces)
