@@ -96,8 +96,12 @@ class _MlflowRun:
     def finish(self, outcome: Outcome, model: Mapping[str, Path]) -> None:
         for name, file in model.items():
             self._client.log_artifact(self._run_id, str(file), str(Path("model", name).parent))
-        told = {"outcome": f"{outcome.status}: {outcome.reason}", "best_epoch": outcome.best_epoch}
-        told |= {"best_metric": outcome.best_metric, "metric": outcome.metric}
+        told: dict[str, str | float | None] = {
+            "outcome": f"{outcome.status}: {outcome.reason}",
+            "best_epoch": outcome.best_epoch,
+            "best_metric": outcome.best_metric,
+            "metric": outcome.metric,
+        }
         self._set_tags({f"maze.{name}": value for name, value in told.items() if value is not None})
         self._client.set_terminated(self._run_id, _STATUS.get(outcome.status, "FAILED"))
 
