@@ -96,8 +96,12 @@ class _WandbRun:
     def finish(self, outcome: Outcome, model: Mapping[str, Path]) -> None:
         import wandb
 
-        told = {"outcome": f"{outcome.status}: {outcome.reason}", "best_epoch": outcome.best_epoch}
-        told |= {"best_metric": outcome.best_metric, "metric": outcome.metric}
+        told: dict[str, str | float | None] = {
+            "outcome": f"{outcome.status}: {outcome.reason}",
+            "best_epoch": outcome.best_epoch,
+            "best_metric": outcome.best_metric,
+            "metric": outcome.metric,
+        }
         self._run.summary.update({f"maze/{name}": value for name, value in told.items() if value is not None})
         if model:
             name = re.sub(r"[^A-Za-z0-9._-]", "_", f"{self._run.id}-model")
