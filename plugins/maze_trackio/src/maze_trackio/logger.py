@@ -45,9 +45,13 @@ class _TrackioRun:
         SQLiteStorage.validate_project_name(self._project)
         name = self._options.name or run.run_dir.name
         stored = SQLiteStorage.get_metric_values(self._project, name, EPOCH_TAG, run_id=run_id)
-        config = {**run.parameters, **{f"version.{name}": version for name, version in run.versions.items()}}
-        config |= {"overrides": list(run.overrides), "tags": list(self._options.tags)}
-        config["folder"] = str(run.run_dir.resolve())
+        config = {
+            **run.parameters,
+            **{f"version.{name}": version for name, version in run.versions.items()},
+            "overrides": list(run.overrides),
+            "tags": list(self._options.tags),
+            "folder": str(run.run_dir.resolve()),
+        }
         self._run: Any = Run(
             url=None,
             project=self._project,
