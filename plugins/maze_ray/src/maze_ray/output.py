@@ -26,7 +26,7 @@ def divert() -> None:
     as it has printed them, from a thread of the client.
     """
     if hasattr(ray_worker, "print_worker_logs"):
-        ray_worker.print_worker_logs = print_lines  # type: ignore[assignment]
+        ray_worker.print_worker_logs = print_lines  # type: ignore[assignment,unused-ignore]
     if ray_client.ray.is_connected():
         ray_client.ray.get_context().client_worker.log_client.stdstream = print_of_client
 
