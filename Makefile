@@ -12,7 +12,7 @@ TRACKERS_BIN := $(TRACKERS_VENV)/bin
 TRACKERS_STAMP := $(TRACKERS_VENV)/.installed
 WORKERS ?= 2
 TYPED := $(foreach part,kernel perception ppo bc sac impala es,maze_$(part)/src/maze_$(part)) \
-         $(foreach part,runtime processes trajectories deployment viewing drawing reports sweeps testing suite replay dqn td3 optuna csv console tensorboard blocks_attention blocks_conv blocks_recurrent distributions gym blocks_graph blocks_pointnet cutting2d wrappers pettingzoo mlflow wandb trackio ray,plugins/maze_$(part)/src/maze_$(part)) \
+         $(foreach part,runtime processes trajectories deployment viewing drawing reports sweeps testing suite replay dqn td3 optuna csv console tensorboard blocks_attention blocks_conv blocks_recurrent distributions gym blocks_graph blocks_pointnet cutting2d wrappers pettingzoo mlflow wandb trackio ray rllib,plugins/maze_$(part)/src/maze_$(part)) \
          tests/third_party/maze_acme/src/maze_acme
 
 .PHONY: help venv ray-venv trackers-venv demo test test-slow test-ray test-trackers lint format bench reference docs clean

@@ -14,7 +14,7 @@ from maze_kernel.contracts.model import ActionDistribution
 TensorDict = dict[str, Tensor]
 
 
-class MazeDistribution(Distribution):
+class MazeDistribution(Distribution):  # type: ignore[misc,unused-ignore]
     """The product distribution over the heads of an action, made from their logits one behind the other.
 
     RLlib wants a class that it makes instances of; `distribution_class` binds one to a policy key.
@@ -89,4 +89,4 @@ def join_logits(logits: TensorDict) -> Tensor:
 def split_logits(heads: ActionDistribution, logits: Tensor) -> TensorDict:
     """The inverse of `join_logits`."""
     sizes = [shape[0] for shape in heads.logits_shapes().values()]
-    return dict(zip(heads.heads, logits.split(sizes, dim=-1), strict=True))
+    return dict(zip(heads.heads, logits.split_with_sizes(sizes, dim=-1), strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, SupportsFloat
 
 import attrs
 import gymnasium
@@ -104,13 +104,13 @@ class FiniteEnv(gymnasium.Env[Any, Any]):
         self.episode_return, self.episode_length = 0.0, 0
         return observation, {}
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Take one decision."""
         observation, reward, terminated, truncated, _ = self._env.step(action)
         self.events.step(terminated or truncated)
         require_finite(observation, "the observation")
         require_finite(reward, "the reward")
-        self.episode_return += reward
+        self.episode_return += float(reward)
         self.episode_length += 1
         return observation, reward, terminated, truncated, {}
 
@@ -163,7 +163,7 @@ class StructuredEnvs:
         return StructuredAsMultiAgent(transformed(self.make_env(), self.transforms))
 
 
-class StructuredAsMultiAgent(MultiAgentEnv):
+class StructuredAsMultiAgent(MultiAgentEnv):  # type: ignore[misc,unused-ignore]
     """A structured environment whose actors are RLlib's agents, one of which decides at a time.
 
     Every agent that has acted and not left is paid every reward of the environment, and RLlib adds up what comes

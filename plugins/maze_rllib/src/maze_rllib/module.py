@@ -29,7 +29,7 @@ POLICY_KEY = "policy_key"
 """Name of the entry of `model_config` that says which policy key a module decides for."""
 
 
-class MazeModule(TorchRLModule):
+class MazeModule(TorchRLModule):  # type: ignore[misc,unused-ignore]
     """What all modules share: the model, and how a batch of RLlib's becomes an observation."""
 
     actor_critic: Any
@@ -60,7 +60,7 @@ class MazeModule(TorchRLModule):
         return {Columns.ACTION_DIST_INPUTS: self.joined_logits(batch)}
 
 
-class ActorCriticModule(MazeModule, ValueFunctionAPI):
+class ActorCriticModule(MazeModule, ValueFunctionAPI):  # type: ignore[misc,unused-ignore]
     """For PPO and IMPALA: logits, and the critic's values from the same pass."""
 
     def _forward_train(self, batch: dict[str, Any], **_: Any) -> dict[str, Any]:
@@ -68,14 +68,15 @@ class ActorCriticModule(MazeModule, ValueFunctionAPI):
         # What RLlib hands to `compute_values` as embeddings are the values themselves.
         return {Columns.ACTION_DIST_INPUTS: join_logits(logits), Columns.EMBEDDINGS: value}
 
-    def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
+    def compute_values(self, batch: dict[str, Any], embeddings: Tensor | None = None) -> Tensor:
         """State values (B,)."""
         if embeddings is not None:
             return embeddings
-        return self.actor_critic.value(self.policy_key, self.observation(batch))
+        value: Tensor = self.actor_critic.value(self.policy_key, self.observation(batch))
+        return value
 
 
-class TargetedActorCriticModule(ActorCriticModule, TargetNetworkAPI):
+class TargetedActorCriticModule(ActorCriticModule, TargetNetworkAPI):  # type: ignore[misc,unused-ignore]
     """For APPO, which clips against the policy of some updates ago."""
 
     def make_target_networks(self) -> None:
@@ -91,7 +92,7 @@ class TargetedActorCriticModule(ActorCriticModule, TargetNetworkAPI):
         return {TARGET_NETWORK_ACTION_DIST_INPUTS: self.joined_logits(batch, model=self._target)}
 
 
-class QNetworkModule(MazeModule, QNetAPI, TargetNetworkAPI):
+class QNetworkModule(MazeModule, QNetAPI, TargetNetworkAPI):  # type: ignore[misc,unused-ignore]
     """For DQN: the logits of the one head, a Discrete, are its action values.
 
     Explores ε-greedily among what is allowed.

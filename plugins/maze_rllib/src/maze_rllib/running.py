@@ -100,7 +100,8 @@ class Running:
 
     def _learner_state(self) -> dict[str, Any]:
         group = self._algorithm.learner_group
-        return group.get_state(components=f"{LEARNER}/{MODULES}")[LEARNER]
+        state: dict[str, Any] = group.get_state(components=f"{LEARNER}/{MODULES}")[LEARNER]
+        return state
 
     def _paste_weights(self, model: ActorCritic) -> None:
         state = {module: _prefixed(model) for module in self._plan.modules}

@@ -23,7 +23,7 @@ from maze_runtime.models.action_encoding import ActionEncoder
 from maze_runtime.models.capabilities import SamplesWithLogProb
 
 
-class SoftActorCriticModule(MazeModule, QNetAPI, TargetNetworkAPI):
+class SoftActorCriticModule(MazeModule, QNetAPI, TargetNetworkAPI):  # type: ignore[misc,unused-ignore]
     """Policy and twins of one policy key with one head, a bounded Box or a Discrete.
 
     Source: Haarnoja et al. 2018b; Christodoulou 2019 for choices.
@@ -121,9 +121,12 @@ class SoftActorCriticModule(MazeModule, QNetAPI, TargetNetworkAPI):
 
     def _values(self, critics: Any, batch: dict[str, Any], column: str) -> Tensor:
         observation: TensorDict = self.observation(batch, column)
+        values: Tensor
         if self._chooses or Columns.ACTIONS not in batch:
-            return critics(observation)
-        return critics(observation, critics.action_encoder.encode({self._head: batch[Columns.ACTIONS]}))
+            values = critics(observation)
+        else:
+            values = critics(observation, critics.action_encoder.encode({self._head: batch[Columns.ACTIONS]}))
+        return values
 
 
 class _Parameters(nn.Module):
@@ -138,7 +141,7 @@ def _without_gradient(critics: Any, observation: TensorDict, action: Tensor) -> 
     """Values whose gradient flows through the action alone."""
     for parameter in critics.parameters():
         parameter.requires_grad_(False)
-    values = critics(observation, action)
+    values: Tensor = critics(observation, action)
     for parameter in critics.parameters():
         parameter.requires_grad_(True)
     return values
