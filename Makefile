@@ -11,9 +11,7 @@ TRACKERS_VENV := .venv-trackers
 TRACKERS_BIN := $(TRACKERS_VENV)/bin
 TRACKERS_STAMP := $(TRACKERS_VENV)/.installed
 WORKERS ?= 2
-TYPED := $(foreach part,kernel perception ppo bc sac impala es,maze_$(part)/src/maze_$(part)) \
-         $(foreach part,runtime processes trajectories deployment viewing drawing reports sweeps testing suite replay dqn td3 optuna csv console tensorboard blocks_attention blocks_conv blocks_recurrent distributions gym blocks_graph blocks_pointnet cutting2d wrappers pettingzoo mlflow wandb trackio ray rllib,plugins/maze_$(part)/src/maze_$(part)) \
-         tests/third_party/maze_acme/src/maze_acme
+TYPED := $(wildcard maze_*/src/maze_* plugins/*/src/maze_*) tests/third_party/maze_acme/src/maze_acme
 
 .PHONY: help venv ray-venv trackers-venv demo test test-slow test-ray test-trackers lint format bench reference docs clean
 
@@ -75,7 +73,6 @@ lint: venv
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m mypy $(TYPED)
-	$(BIN)/python -m mypy $(wildcard maze_*/src/*/plugin.py maze_*/src/*/options.py plugins/*/src/*/plugin.py plugins/*/src/*/options.py)
 
 format: venv
 	$(BIN)/python -m ruff format .
