@@ -13,6 +13,7 @@ import attrs
 from maze_kernel.components import COMPONENT_TYPES, Component, fold, load_attribute
 from maze_kernel.errors import ComponentError, Location, MazeError, PluginError
 from maze_kernel.first_party import brought_by
+from maze_kernel.foreign_errors import one_line
 from maze_kernel.plugin_files import show_target
 from maze_kernel.selection import Selection, own_copies
 
@@ -255,7 +256,7 @@ def _resolve(target: str, role: str, owner: str) -> Any:
         raise
     except (Exception, SystemExit) as error:
         raise PluginError(
-            f"the {role} {show_target(target)!r} cannot be imported: {type(error).__name__}: {error}",
+            f"the {role} {show_target(target)!r} cannot be imported: {one_line(error)}",
             owner=owner,
             help="install what it imports, or correct the plugin's component record",
         ) from error

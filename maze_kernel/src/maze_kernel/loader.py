@@ -13,7 +13,6 @@ import importlib
 import inspect
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ import pluggy
 from maze_kernel.catalog import Catalog, PluginRecord, nearest
 from maze_kernel.components import COMPONENT_TYPES, PLUGIN_API, Component, fold
 from maze_kernel.containment import contained
-from maze_kernel.errors import MazeError
+from maze_kernel.foreign_errors import one_line
 from maze_kernel.hookspecs import PROJECT_NAME, MazeHooks
 from maze_kernel.plugin_files import module_name
 
@@ -237,19 +236,7 @@ def _without_duplicates(records: list[Component], problems: list[str]) -> tuple[
 
 
 def _cause(error: BaseException) -> str:
-    """One line: type, message, and the line of foreign code it came from."""
-    text = " ".join(str(error.what if isinstance(error, MazeError) else error).split())
-    if isinstance(error, _RefusedError):
-        return text
-    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    if isinstance(error, SyntaxError):
-        return message
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename != __file__ and not frame.filename.startswith("<frozen") and "importlib" not in frame.filename
-    ]
-    return f"{message} ({frames[-1].filename}:{frames[-1].lineno})" if frames else message
+    return " ".join(str(error).split()) if isinstance(error, _RefusedError) else one_line(error)
 
 
 def _at_home(component: Component, source: PluginSource, module: str) -> Component:

@@ -1,5 +1,6 @@
 """Complete messages as a user reads them."""
 
+import re
 import textwrap
 
 import pytest
@@ -224,8 +225,8 @@ IMPORTS = {
     "no module": ("nowhere.deep:make", "there is no module nowhere", "install the package"),
     "no attribute": ("toy_targets:make_envs", "module toy_targets has no make_envs", "names a class or function"),
     "not callable": ("toy_targets:NOT_CALLABLE", "toy_targets:NOT_CALLABLE is not a class or function", "name a class"),
-    "fails": ("toy_broken:make", "importing toy_broken failed", "python -c 'import toy_broken'"),
-    "exits": ("toy_exits:make", "importing toy_exits failed", "python -c 'import toy_exits'"),
+    "fails": ("toy_broken:make", "importing toy_broken failed", "correct that line; --traceback shows more"),
+    "exits": ("toy_exits:make", "importing toy_exits failed", "correct that line; --traceback shows more"),
 }
 
 
@@ -235,6 +236,7 @@ def test_import_paths_that_fail(problems, minimal, use, what, help_):
     assert problem.what == what
     assert help_ in problem.help
     assert str(problem.location) == "experiment.toml:4:7"
+    assert ("failed" in what) == bool(re.search(r"toy_\w+\.py:1\)$", problem.received or ""))
 
 
 def test_options_of_an_import_path(problems, minimal):

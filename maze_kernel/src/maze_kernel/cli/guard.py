@@ -11,7 +11,6 @@ import functools
 import inspect
 import os
 import sys
-import sysconfig
 import traceback as tracebacks
 from collections.abc import Callable
 from types import FrameType
@@ -20,8 +19,8 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from maze_kernel.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EnvError, ExperimentError, MazeError
+from maze_kernel.foreign_errors import is_users, module_of
 from maze_kernel.loader import find_plugins
-from maze_kernel.plugin_files import path_of
 
 TRACEBACK = inspect.Parameter(
     "traceback",
@@ -153,38 +152,20 @@ def _origin(error: BaseException) -> str:
     frames = [frame for frame, _ in tracebacks.walk_tb(error.__traceback__)]
     owners = {source.value.partition(":")[0].partition(".")[0]: source for source in find_plugins()}
     for frame in reversed(frames):
-        if _is_users(frame, _module(frame).partition(".")[0]):
+        if is_users(frame):
             return f"{frame.f_code.co_filename}, {frame.f_code.co_qualname}"
     for frame in reversed(frames):
-        package = _module(frame).partition(".")[0]
+        package = module_of(frame).partition(".")[0]
         if package in owners and package != "maze_kernel":
             return f"plugin {owners[package].distribution} {owners[package].version}, {_place(frame)}"
     for frame in reversed(frames):
-        if _module(frame).startswith("maze_kernel"):
+        if module_of(frame).startswith("maze_kernel"):
             return _place(frame)
     return _place(frames[-1]) if frames else "an unknown place"
 
 
-def _is_users(frame: FrameType, package: str) -> bool:
-    """Whether a frame is of a plugin file, or of a module that is neither installed nor Python's."""
-    from importlib import metadata  # only errors need it
-
-    file = frame.f_code.co_filename
-    if path_of(_module(frame)) is not None:
-        return True
-    if file.startswith(("<", sysconfig.get_path("stdlib"))) or "site-packages" in file or "dist-packages" in file:
-        return False
-    with contextlib.suppress(metadata.PackageNotFoundError, ValueError):
-        return not metadata.version(package)
-    return True
-
-
-def _module(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", ""))
-
-
 def _place(frame: FrameType) -> str:
-    return f"{_module(frame)}.{frame.f_code.co_qualname}"
+    return f"{module_of(frame)}.{frame.f_code.co_qualname}"
 
 
 def discard(stream: Any) -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
-from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 import attrs
 
 from maze_kernel import __version__
 from maze_kernel.catalog import nearest
-from maze_kernel.components import COMPONENT_TYPES, DatasetComponent, EnvComponent, load_attribute
+from maze_kernel.components import COMPONENT_TYPES, DatasetComponent, EnvComponent
 from maze_kernel.config.fields import OptionFields, fields_of_class, fields_of_target
 from maze_kernel.config.origin import COMMAND_LINE
 from maze_kernel.config.reading import ComponentChoice
 from maze_kernel.errors import Location, MazeError, RequestError
+from maze_kernel.foreign_errors import one_line, place_of
 from maze_kernel.shown_command import shown_command
 
 KERNEL_OWNER = f"maze-kernel {__version__}"
@@ -119,48 +121,31 @@ def target_fields(target: Any, use: str, *, owner: str, location: Location | Non
         raise RequestError(f"{use}: {error}", location=location, owner=owner, help="give it a signature") from None
 
 
-def import_target(use: str, location: Location | None) -> Any:
-    """Import `module:attribute`, saying which half was wrong if it cannot be."""
-    module_name, _, attribute = use.partition(":")
+def import_target(use: str, location: Location | None = None) -> Any:
+    """Import "module:attribute", or "module", saying what was wrong if it cannot be.
+
+    Raises:
+        RequestError: there is no such module or attribute, or it fails: with file and line of the user's code.
+    """
+    name, _, attribute = use.partition(":")
+    near: tuple[str, ...] = ()
+    help_, received = '"module:Class" names a class or function of that module', None
     try:
-        return load_attribute(use)
-    except ModuleNotFoundError as error:
-        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise RequestError(
-                f"there is no module {error.name}",
-                location=location,
-                help=f"install the package that holds {module_name}, or add its folder to PYTHONPATH",
-            ) from error
-        raise _import_failed(use, error, location) from error
-    except AttributeError as error:
-        names = _public_names(module_name)
-        if names is None or attribute.split(".")[0] in names:
-            raise _import_failed(use, error, location) from error
-        raise RequestError(
-            f"module {module_name} has no {attribute}",
-            location=location,
-            nearest=nearest(attribute, names),
-            help='use = "module:Class" names a class or function of that module',
-        ) from error
+        module = importlib.import_module(name)
+        return reduce(getattr, attribute.split("."), module) if attribute else module
     except (Exception, SystemExit) as error:
-        raise _import_failed(use, error, location) from error
-
-
-def _public_names(module_name: str) -> Iterable[str] | None:
-    module = sys.modules.get(module_name)
-    return None if module is None else [name for name in dir(module) if not name.startswith("_")]
-
-
-def _import_failed(use: str, error: BaseException, location: Location | None) -> RequestError:
-    return RequestError(
-        f"importing {use.partition(':')[0]} failed",
-        location=location,
-        received=one_line(error),
-        help=f"python -c 'import {use.partition(':')[0]}' shows the whole traceback",
-    )
-
-
-def one_line(error: BaseException) -> str:
-    """`ImportError: first line of its message`."""
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        names = [other for other in dir(sys.modules.get(name)) if not other.startswith("_")]
+        place = place_of(error)
+        is_absent = name in sys.modules and isinstance(error, AttributeError)
+        if missing and f"{name}.".startswith(f"{missing}."):
+            what = f"there is no module {missing}"
+            help_ = "put it beside the experiment file, or install the package that holds it"
+        elif is_absent and not (place and attribute.split(".")[0] in names):
+            what = f"module {name} has no {attribute}"
+            near = tuple(f"{name}:{other}" for other in nearest(attribute, names))
+        else:
+            what, received = f"importing {name} failed", one_line(error)
+            line = "that line" if place else name
+            help_ = f"{f'install {missing}, or ' if missing else ''}correct {line}; --traceback shows more"
+        raise RequestError(what, location=location, received=received, nearest=near, help=help_) from error
