@@ -98,7 +98,7 @@ def _poisoned(trainer):
 @pytest.mark.parametrize(
     ("optimizer", "words"),
     [
-        ({"use": "torch.optim:Adamm"}, "cannot be imported"),
+        ({"use": "torch.optim:Adamm"}, r"torch.optim has no Adamm(.|\n)*torch.optim:Adam"),
         ({"use": "torch.optim:SGD", "kwargs": {"momentun": 0.9}}, "momentun"),
         ({"use": "torch.optim:SGD", "kwargs": {"momentum": -1.0}}, "momentum value"),
         ({"use": "torch.optim:LBFGS"}, "several times a step"),
@@ -108,7 +108,7 @@ def _poisoned(trainer):
 def test_what_cannot_be_used_is_refused(identity_recording, make_trainer, optimizer, words):
     with pytest.raises(RequestError, match=words) as refusal:
         make_trainer(identity_recording(), trainer={"optimizer": optimizer})
-    assert refusal.value.option == "optimizer"
+    assert refusal.value.option in ("optimizer", "optimizer.use")
 
 
 def start(file, kernel):

@@ -174,14 +174,15 @@ def test_validation_and_training_never_get_an_episode_of_which_nothing_is_left(e
         ("too_short", "does not say which decisions"),
         ("numbers", "does not say which decisions"),
         ("failing", "no such thing"),
-        ("misspelt", "cannot be used"),
+        ("misspelt", "has no misspelt"),
         ("nothing", "no decisions to learn from"),
     ],
 )
 def test_what_cannot_be_used_is_refused(ended, make_trainer, name, words):
     with pytest.raises(RequestError, match=words) as refusal:
         make_trainer(ended, trainer={"processor": own(name)})
-    assert refusal.value.option == ("demonstrations" if name == "nothing" else "processor")
+    options = {"nothing": "demonstrations", "misspelt": "processor.use"}
+    assert refusal.value.option == options.get(name, "processor")
 
 
 @pytest.mark.parametrize(

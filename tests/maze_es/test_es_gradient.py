@@ -157,10 +157,10 @@ def test_an_optimizer_of_torch_does_what_it_does_there(name):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (of_torch("RMSProp"), "torch.optim:RMSProp' cannot be imported"),
+        (of_torch("RMSProp"), r"torch.optim has no RMSProp(.|\n)*did you mean: torch.optim:RMSprop"),
         (of_torch("LBFGS"), "several times a step"),
         (of_torch("SGD", momentun=0.9), "momentun"),
-        (of_torch("lr_scheduler"), "cannot be made"),
+        (of_torch("lr_scheduler"), "not a class or function"),
         (of_torch("SparseAdam"), "refuses to step"),
         (of_torch("torch.nn:Identity"), "makes no optimiser"),
         (of_torch("no_such_package.at_all:Thing"), "no_such_package"),
@@ -169,7 +169,7 @@ def test_an_optimizer_of_torch_does_what_it_does_there(name):
 def test_what_cannot_optimise_is_refused(options, message):
     with pytest.raises(RequestError, match=message) as caught:
         make_optimizer(3, options)
-    assert caught.value.option == "optimizer"
+    assert caught.value.option in ("optimizer", "optimizer.use")
 
 
 @pytest.mark.parametrize("use", ["es", "bc"])

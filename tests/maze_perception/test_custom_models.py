@@ -144,7 +144,7 @@ def test_policy_keys_have_networks_of_their_own(make_model):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"policy": {"use": "no_such_package:Net"}}, ["no_such_package", "import"]),
+        ({"policy": {"use": "no_such_package:Net"}}, ["there is no module no_such_package", "policy.use"]),
         ({"policy": {"use": f"{HERE}:Policy", "kwargs": {"unit": 3}}}, ["unit", "action_logits_shapes"]),
         ({"policy": {"use": "torch.nn:Linear", "kwargs": {"in_features": 4, "out_features": 2}}}, ["(2,)", "(3,)"]),
         ({"critic": {"use": f"{HERE}:Policy", "kwargs": {"action_logits_shapes": {"a": [1]}}}}, ["'value'", "'a'"]),

@@ -164,13 +164,18 @@ def test_they_compile(kernel, name):
         ("multi-index-slicing", {"indices": [0, 4]}, [(4,)], ["'in0'", "4", "(4,)"]),
         ("multi-index-slicing", {"indices": [0], "dim": -2}, [(4,)], ["'in0'", "(4,)"]),
         ("functional", {"function": "torch:no_such_function"}, [(4,)], ["functional", "no_such_function"]),
-        ("functional", {"function": "torch:pi"}, [(4,)], ["functional", "float"]),
+        (
+            "functional",
+            {"function": "torch:pi"},
+            [(4,)],
+            ["functional", "float", "is not a class or function"],
+        ),
         ("torch-model", {"module": "no_such_package:Net"}, [(4,)], ["torch-model", "no_such_package"]),
         ("torch-model", {"module": "torch:zeros", "kwargs": {"size": [2]}}, [(4,)], ["torch-model", "Tensor"]),
     ],
 )
 def test_misfits_name_block_received_and_expected(kernel, name, options, in_shapes, words):
-    with pytest.raises(BlockError) as caught:
+    with pytest.raises(RequestError) as caught:
         build(kernel, name, options, in_shapes)
     for word in words:
         assert word in caught.value.render()

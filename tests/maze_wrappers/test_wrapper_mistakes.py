@@ -40,7 +40,7 @@ MISTAKES = {
     "unknown strategy": (
         'use = "observation-normalization"\nstrategy = "my_strategies:Median"',
         2,
-        ["No module named 'my_strategies'", "beside the experiment file"],
+        ["there is no module my_strategies", "beside the experiment file"],
     ),
     "no file of statistics": (
         'use = "observation-normalization"\nstatistics_from = "nowhere"',
@@ -69,7 +69,7 @@ MISTAKES = {
     "nothing that draws": (
         'use = "observation-visualization"\nplot_function = "my_plots:histogram"',
         2,
-        ["'my_plots:histogram' cannot be imported", "option: plot_function"],
+        ["there is no module my_plots", "option: plot_function"],
     ),
 }
 

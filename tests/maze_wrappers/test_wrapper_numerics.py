@@ -415,7 +415,7 @@ def test_a_strategy_of_ones_own_is_taken_by_import_path(monkeypatch):
     again.load_state_dict(json.loads(json.dumps(transform.state_dict(), default=np.ndarray.tolist)))
     probe = {"x": np.array([0.5, 4.0, 9.0], np.float32)}
     assert (again.observation("0", probe)["x"] == transform.observation("0", probe)["x"]).all()
-    with pytest.raises(RequestError, match="cannot be imported"):
+    with pytest.raises(RequestError, match="there is no module nowhere"):
         ObservationNormalization(ObservationNormalizationOptions(strategy="nowhere:Nothing")).bind(INNER)
     with pytest.raises(ValueError, match="range-zero-one"):
         ObservationNormalizationOptions(strategy="mean")

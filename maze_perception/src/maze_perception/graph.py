@@ -9,13 +9,25 @@ import torch
 from torch import Tensor, nn
 
 from maze_kernel.errors import MazeError
+from maze_kernel.selection import Selection
 from maze_perception.block import BlockError, Shape, require_announced
 from maze_perception.blocks.dense import initialise
 from maze_perception.inference import InferenceBlock, block_out_shapes
 from maze_runtime.models.recurrence import BEGINS, STATE
+from maze_runtime.run.placing import placed
 
 BuildBlock = Callable[[Sequence[str], Sequence[str], Sequence[Shape]], Any]
 """(in_keys, out_keys, in_shapes) to a block."""
+
+
+def chosen_block(catalog: Any, selection: Selection) -> BuildBlock:
+    """Builds a block that an experiment selects; where that fails, the error is shown there."""
+
+    def build(in_keys: Sequence[str], out_keys: Sequence[str], in_shapes: Sequence[Shape]) -> Any:
+        with placed(selection):
+            return catalog.build(selection, in_keys, out_keys, in_shapes)
+
+    return build
 
 
 class GraphBuilder:

@@ -40,7 +40,7 @@ def test_by_import_path():
     [
         ({"use": "lmp"}, r"no light 'lmp'(.|\n)*did you mean: lamp"),
         ({"use": "lamp", "wats": 3}, r"no option 'wats'(.|\n)*expected: watts(.|\n)*did you mean: watts"),
-        ({"use": "no_such_module:Lamp"}, "cannot be imported"),
+        ({"use": "no_such_module:Lamp"}, "there is no module no_such_module"),
         ({"use": "fractions:Fraction"}, "is no Lamp"),
         ({"use": 3}, "no light 3"),
     ],

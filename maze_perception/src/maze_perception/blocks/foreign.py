@@ -8,10 +8,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from maze_kernel.components import load_attribute
 from maze_perception.block import BlockError, PerceptionBlock, TensorDict
 from maze_perception.inner_blocks import Inner, inner_blocks
 from maze_perception.options import FunctionalOptions, TorchModelOptions
+from maze_runtime.env.importing import imported
+
+OWNER = "maze-perception"
 
 
 class Functional(PerceptionBlock):
@@ -25,7 +27,7 @@ class Functional(PerceptionBlock):
         options: FunctionalOptions,
     ) -> None:
         super().__init__(in_keys, out_keys, in_shapes)
-        self._function = import_callable("functional", options.function)
+        self._function = imported(options.function, owner=f"{OWNER}: functional", option="function")
         self._kwargs = dict(options.kwargs)
 
     def forward(self, inputs: TensorDict) -> TensorDict:
@@ -44,7 +46,7 @@ class TorchModel(PerceptionBlock):
         options: TorchModelOptions,
     ) -> None:
         super().__init__(in_keys, out_keys, in_shapes)
-        module = import_callable("torch-model", options.module)(**options.kwargs)
+        module = imported(options.module, owner=f"{OWNER}: torch-model", option="module")(**options.kwargs)
         if not isinstance(module, nn.Module):
             raise BlockError(
                 f"block torch-model: {options.module!r} does not make a torch.nn.Module",
@@ -69,25 +71,6 @@ class TorchModel(PerceptionBlock):
     def inner_blocks(self, name: str) -> Inner:
         """Its layers as they are drawn, and the shapes between them."""
         return inner_blocks(name, self, self.module)
-
-
-def import_callable(block: str, path: str) -> Any:
-    """What an import path names.
-
-    Raises:
-        BlockError: it cannot be imported or called; names the block and the path.
-    """
-    try:
-        found = load_attribute(path)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise BlockError(
-            f"block {block}: cannot import {path!r}: {error}",
-            received=repr(path),
-            expected='"package.module:attribute"',
-        ) from error
-    if not callable(found):
-        raise BlockError(f"block {block}: {path!r} cannot be called", received=type(found).__name__)
-    return found
 
 
 def named(block: PerceptionBlock, result: Any) -> TensorDict:

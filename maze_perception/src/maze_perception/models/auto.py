@@ -22,7 +22,7 @@ from maze_kernel.contracts.model import ModelContext
 from maze_kernel.errors import RequestError
 from maze_perception.blocks.dense import Dense
 from maze_perception.blocks.general import Flatten
-from maze_perception.graph import GraphBuilder
+from maze_perception.graph import GraphBuilder, chosen_block
 from maze_perception.models.assembly import assemble, find_inputs
 from maze_perception.models.concat import add_concatenation
 from maze_perception.models.modalities import Modality, add_stack, is_image, modalities_of, told
@@ -160,9 +160,7 @@ class AutoTemplate:
         selection = self.options.recurrence
         if selection is None:
             return latent
-        return graph.add(
-            "recurrence", lambda *arguments: self.catalog.build(selection, *arguments), (latent,), "model/recurrence"
-        )
+        return graph.add("recurrence", chosen_block(self.catalog, selection), (latent,), "model/recurrence")
 
     def action_value_body(
         self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...], action: str

@@ -16,7 +16,7 @@ from maze_kernel.errors import RequestError
 from maze_kernel.selection import Selection
 from maze_perception.blocks.combining import RepeatToMatch
 from maze_perception.blocks.general import Concatenation
-from maze_perception.graph import BuildBlock, GraphBuilder
+from maze_perception.graph import BuildBlock, GraphBuilder, chosen_block
 from maze_perception.models.assembly import assemble, find_inputs
 from maze_perception.models.precision import with_precision
 from maze_perception.models.wiring import add_wired, check_wiring, wired_observations
@@ -196,7 +196,7 @@ class _ConcatTemplate:
         return latent
 
     def _builder(self, selection: Selection) -> BuildBlock:
-        return lambda in_keys, out_keys, in_shapes: self.catalog.build(selection, in_keys, out_keys, in_shapes)
+        return chosen_block(self.catalog, selection)
 
 
 def _joinable(graph: GraphBuilder, keys: list[str]) -> list[str]:

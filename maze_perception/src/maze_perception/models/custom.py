@@ -35,6 +35,7 @@ from maze_perception.models.head_bias import check_heads, head_biases
 from maze_perception.models.masks import action_distributions
 from maze_perception.models.user_network import UserNetwork
 from maze_perception.options import AutoOptions, CustomOptions, DefaultStackOptions, NetworkOptions
+from maze_runtime.env.importing import imported
 from maze_runtime.models.action_distribution import ProductDistribution
 from maze_runtime.models.action_encoding import ActionEncoder
 from maze_runtime.models.action_value_critic import ActionValueCritic, with_taken_action
@@ -51,6 +52,7 @@ def make_custom_model(context: ModelContext, options: CustomOptions) -> Structur
     """
     spaces_ = context.spaces
     _check_keys(spaces_.policy_keys, options)
+    options = _with_imported_networks(options)
     check_sequences(context, options.default.sequences)
     distributions = action_distributions(context, options.distributions)
     check_heads(spaces_, options.default.action_frequencies)
@@ -60,6 +62,23 @@ def make_custom_model(context: ModelContext, options: CustomOptions) -> Structur
     values_actions = context.critic == "state-action"
     kind = action_value_kind(options.critic_kind, spaces_, "critic_kind") if values_actions else options.critic_kind
     return StructuredActorCritic(spaces_, distributions, networks, critic_kind=kind)
+
+
+def _with_imported_networks(options: CustomOptions) -> CustomOptions:
+    """The options with what their import paths name."""
+
+    def network(given: NetworkOptions | None, option: str) -> NetworkOptions | None:
+        if given is None or not isinstance(given.use, str):
+            return given
+        return attrs.evolve(given, use=imported(given.use, owner="maze-perception", option=f"{option}.use"))
+
+    return attrs.evolve(
+        options,
+        policy=network(options.policy, "policy"),
+        critic=network(options.critic, "critic"),
+        policies={key: network(own, f"policies.{key}") for key, own in options.policies.items()},
+        critics={key: network(own, f"critics.{key}") for key, own in options.critics.items()},
+    )
 
 
 def _key_networks(

@@ -1,4 +1,4 @@
-"""A network of the user's as a block: imported, constructed with the shapes it asks for or copied, checked on zeros."""
+"""A network of the user's as a block: constructed with the shapes it asks for or copied, checked on zeros."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from maze_kernel.components import load_attribute
 from maze_kernel.errors import RequestError
 from maze_perception.block import BlockError, PerceptionBlock, Shape, TensorDict, run_on_zeros
 from maze_perception.inner_blocks import Inner, inner_blocks
@@ -52,9 +51,9 @@ class UserNetwork(PerceptionBlock):
     def build(
         cls, options: NetworkOptions, in_shapes: Mapping[str, Shape], out_name: str, out_shapes: Mapping[str, Shape]
     ) -> UserNetwork:
-        """Import, construct or copy the user's network; `out_name` is the argument that `out_shapes` is given as."""
+        """Construct or copy the user's network, imported; `out_name` is the argument that `out_shapes` is given as."""
         offered = {"obs_shapes": dict(in_shapes), out_name: dict(out_shapes)}
-        make = _imported(options.use) if isinstance(options.use, str) else options.use
+        make: Any = options.use
         if isinstance(make, nn.Module):
             module, takes_shapes = _copy(make, options), _accepts(type(make), "obs_shapes")
         else:
@@ -145,19 +144,6 @@ def _made(make: Any, arguments: Mapping[str, Any], out_name: str) -> nn.Module:
             f"{named} does not make a torch.nn.Module", received=type(module).__name__, owner="maze-perception"
         )
     return module
-
-
-def _imported(path: str) -> Any:
-    try:
-        return load_attribute(path)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise RequestError(
-            f"cannot import {path!r}: {error}",
-            received=repr(path),
-            expected='"package.module:Class"',
-            owner="maze-perception",
-            help="a module beside the experiment file can be imported",
-        ) from error
 
 
 def _accepts(make: Any, name: str) -> bool:

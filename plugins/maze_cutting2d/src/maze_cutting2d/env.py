@@ -30,13 +30,14 @@ def make_env(options: CuttingOptions | None = None) -> MazeEnv:
             expected='"rgb_array"',
             help="write a video: maze rollout --video",
         )
-    reward = build_part(options.reward, REWARDS, RewardAggregator, "reward aggregator")  # type: ignore[type-abstract]
+    reward = build_part(options.reward, REWARDS, RewardAggregator, "reward aggregator", "reward")  # type: ignore[type-abstract]
     if options.version == "flat":
         observation = build_part(
             options.observation,
             OBSERVATIONS,
             ObservationConversion,  # type: ignore[type-abstract]
             "observation conversion",
+            "observation",
             options=options,
         )
         action = build_part(
@@ -44,12 +45,18 @@ def make_env(options: CuttingOptions | None = None) -> MazeEnv:
             ACTIONS,
             ActionConversion,  # type: ignore[type-abstract]
             "action conversion",
+            "action",
             options=options,
         )
         return MazeEnv(CuttingCoreEnv(options), observation, action, reward_aggregator=reward)
     masked = options.version == "masked"
     inventory = build_part(
-        options.observation, OBSERVATIONS, InventoryObservation, "observation conversion", options=options
+        options.observation,
+        OBSERVATIONS,
+        InventoryObservation,
+        "observation conversion",
+        "observation",
+        options=options,
     )
     return MazeEnv(
         StructuredCuttingCoreEnv(options),

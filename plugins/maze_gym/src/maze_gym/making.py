@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
-import importlib
 import re
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import gymnasium
@@ -20,6 +18,7 @@ from maze_kernel.errors import EnvError, RequestError
 from maze_kernel.selection import own_copies
 from maze_runtime.env.cloning import copied
 from maze_runtime.env.display import prepare_drawing
+from maze_runtime.env.importing import imported, imported_module
 
 OWNER = "maze-gym"
 
@@ -149,38 +148,22 @@ def keyword_arguments(options: GymOptions) -> dict[str, Any]:
 
 def _imported(name: str) -> Any:
     """The attribute that "module:attribute" names, or the id itself where that is an id of its own."""
-    module_name, colon, attribute = name.partition(":")
+    module, colon, attribute = name.partition(":")
     if not colon:
         return name
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise RequestError(
-            f"cannot import {module_name!r} for the environment {name!r}",
-            received=str(error),
-            option="id",
-            owner=OWNER,
-            help=f"install the package that holds {module_name}, or put the module beside the experiment file",
-        ) from error
+    if module and attribute:
+        imported_module(module, owner=OWNER, option="id")  # which may register the id
     if attribute in gymnasium.registry:
         return attribute
-    found: Callable[..., Any] | None = getattr(module, attribute, None)
-    if found is None:
-        near = difflib.get_close_matches(attribute, dir(module), n=3)
-        raise RequestError(
-            f"{module_name!r} has no {attribute!r}",
-            option="id",
-            nearest=tuple(near),
-            owner=OWNER,
-            help="name a class or function of that module, or an id that it registers",
-        )
-    return found
+    if "-" in attribute:
+        _raise_unknown(attribute)
+    return imported(name, owner=OWNER, option="id", takes=gymnasium.Env)
 
 
 def _raise_unknown(env_id: str) -> NoReturn:
     known = {known_id.lower(): known_id for known_id in gymnasium.registry}
     near = [known[match] for match in difflib.get_close_matches(env_id.lower(), known, n=3, cutoff=0.5)]
-    unknown = 'check the spelling, or import the package that registers it: id = "package:Env-v0"'
+    unknown = 'check the spelling; what a package registers is id = "package:Env-v0", a class of yours "module:Class"'
     raise RequestError(
         f"there is no Gymnasium environment {env_id!r}",
         option="id",

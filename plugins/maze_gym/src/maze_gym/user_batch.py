@@ -15,9 +15,9 @@ from maze_gym.masks import INFO_KEY, first_row
 from maze_gym.native_vector import NativeVectorEnv, autoreset_mode
 from maze_gym.options import GymVectorOptions
 from maze_gym.returned import final_observation, has_row_each, of_reset, of_step, require_row_each
-from maze_kernel.components import load_attribute
-from maze_kernel.errors import EnvError, MazeError, RequestError
+from maze_kernel.errors import EnvError
 from maze_kernel.selection import own_copies
+from maze_runtime.env.importing import imported
 
 OWNER = "maze-gym"
 
@@ -39,7 +39,9 @@ def make_env(options: GymVectorOptions) -> GymEnv:
 
 def make_batch(n_envs: int, options: GymVectorOptions) -> VectorEnv[Any, Any, Any]:
     """What the entry makes; raises as `make_vector_env` does."""
-    entry: Any = imported_entry(options.entry, OWNER) if isinstance(options.entry, str) else options.entry
+    entry: Any = (
+        imported(options.entry, owner=OWNER, option="entry") if isinstance(options.entry, str) else options.entry
+    )
     env = entry(num_envs=n_envs, **own_copies(dict(options.kwargs)))
     if not isinstance(env, VectorEnv):
         raise EnvError(
@@ -82,26 +84,6 @@ def require_size(batch: Any, n_envs: int, owner: str) -> None:
             owner=owner,
             help="take the keyword argument num_envs, and keep it as the attribute num_envs",
         )
-
-
-def imported_entry(entry: str, owner: str) -> Any:
-    """What makes the batch, by import path.
-
-    Raises:
-        RequestError: it cannot be imported.
-    """
-    try:
-        return load_attribute(entry)
-    except MazeError:
-        raise
-    except (ImportError, AttributeError) as error:
-        raise RequestError(
-            f"the entry {entry!r} cannot be imported: {error}",
-            expected='"my_package.module:Class"',
-            option="entry",
-            owner=owner,
-            help="put the module beside the experiment file, or install its package",
-        ) from error
 
 
 class BatchOfOne(gymnasium.Env[Any, Any]):

@@ -11,12 +11,13 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 from pettingzoo import ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
-from maze_gym.user_batch import imported_entry, require_size
+from maze_gym.user_batch import require_size
 from maze_kernel.errors import EnvError
 from maze_kernel.selection import own_copies
 from maze_pettingzoo.env import PettingZooEnv
 from maze_pettingzoo.options import PettingZooOptions, PettingZooVectorOptions
 from maze_pettingzoo.returned import of_games_reset, of_games_step
+from maze_runtime.env.importing import imported
 
 OWNER = "maze-pettingzoo"
 
@@ -83,7 +84,7 @@ def make_batch(n_envs: int, options: PettingZooVectorOptions) -> BatchOfGames:
     """
     entry: Any = options.entry
     if isinstance(entry, str):
-        entry = imported_entry(entry, OWNER)
+        entry = imported(entry, owner=OWNER, option="entry")
     batch = entry(num_envs=n_envs, **own_copies(dict(options.kwargs)))
     if not isinstance(batch, BatchOfGames):
         missing = [name for name in _NEEDED if not hasattr(batch, name)]

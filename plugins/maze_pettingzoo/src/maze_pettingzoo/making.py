@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import difflib
-import importlib
 import pkgutil
 import sys
 from functools import partial
@@ -19,8 +18,10 @@ from maze_kernel.selection import own_copies
 from maze_pettingzoo.gym_team import GymTeam
 from maze_pettingzoo.options import PettingZooOptions
 from maze_runtime.env.display import prepare_drawing
+from maze_runtime.env.importing import imported, imported_module
 
 OWNER = "maze-pettingzoo"
+_GAMES = "'maze-pettingzoo[games]' has connect four and mpe2, 'pettingzoo[classic]' others"
 
 
 def make_game(options: PettingZooOptions) -> Any:
@@ -74,41 +75,46 @@ def as_turns(game: Any) -> Any:
     return parallel_to_aec(game) if isinstance(game, ParallelEnv) else game
 
 
-def _near(error: ImportError, module_name: str) -> tuple[str, ...]:
-    """Modules beside one that does not exist, which are called nearly so: another version of the game, say."""
-    package, _, own = module_name.rpartition(".")
-    if error.name != module_name or not package:
-        return ()
-    places = getattr(sys.modules.get(package), "__path__", ())
-    known = [module.name for module in pkgutil.iter_modules(places)]
-    return tuple(f"{package}.{name}" for name in difflib.get_close_matches(own, known, n=1))
-
-
 def _imported(name: str) -> Any:
     if name in gymnasium.registry:
         return partial(gymnasium.make, name, disable_env_checker=True)
     module_name, colon, attribute = name.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise RequestError(
-            f"the game {name!r} cannot be imported",
-            received=str(error),
-            expected='a module with a game, e.g. "pettingzoo.classic.connect_four_v3", or "module:attribute"',
-            option="id",
-            owner=OWNER,
-            help="pip install 'maze-pettingzoo[games]' has connect four and mpe2; others: 'pettingzoo[classic]'",
-            nearest=_near(error, module_name),
-        ) from error
+    module = _module(module_name) if module_name else None
     if attribute in gymnasium.registry:
         return partial(gymnasium.make, attribute, disable_env_checker=True)
-    names = [attribute] if colon else ["env", "parallel_env"]
-    found = next((getattr(module, name) for name in names if hasattr(module, name)), None)
+    if colon:
+        return imported(name, owner=OWNER, option="id", takes=(AECEnv, ParallelEnv, gymnasium.Env))
+    found = next((getattr(module, own) for own in ("env", "parallel_env") if hasattr(module, own)), None)
     if found is None:
         raise RequestError(
-            f"{module_name!r} has no {' or '.join(names)}",
+            f"module {module_name} has no env or parallel_env",
             option="id",
             owner=OWNER,
             help="name the module of a game, or module:attribute of what makes one",
         )
     return found
+
+
+def _module(name: str) -> Any:
+    """A module; where it is missing, what may have been meant and where games come from."""
+    try:
+        return imported_module(name, owner=OWNER, option="id")
+    except RequestError as error:
+        cause = error.__cause__
+        if isinstance(cause, ModuleNotFoundError) and f"{name}.".startswith(f"{cause.name}."):
+            error.nearest = _near(name)
+            error.expected = 'a module with a game, e.g. "pettingzoo.classic.connect_four_v3", or "module:attribute"'
+            error.help = f"{error.help}: {_GAMES}"
+        elif name.startswith("pettingzoo."):
+            error.help = f"install what the game needs: {_GAMES}"
+        raise
+
+
+def _near(module_name: str) -> tuple[str, ...]:
+    """What a module that does not exist is called nearly: another version of the game, say, or what a module has."""
+    package, _, own = module_name.rpartition(".")
+    parent = sys.modules.get(package)
+    if own in getattr(parent, "__dict__", ()):
+        return (f"{package}:{own}",)
+    known = [module.name for module in pkgutil.iter_modules(getattr(parent, "__path__", ()))]
+    return tuple(f"{package}.{name}" for name in difflib.get_close_matches(own, known, n=1))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from gymnasium.spaces import Space
 
-from maze_kernel.components import load_attribute
+from maze_kernel.config.choices import import_target
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import PluginError, RequestError
 from maze_kernel.selection import Selection
@@ -67,8 +67,8 @@ def _imported(kernel: Kernel, value: Any) -> Any:
     if not isinstance(value, str) or ":" not in value or kernel.catalog.names_plugin(value):
         return value
     try:
-        return load_attribute(value)
-    except (ImportError, AttributeError, ValueError):
+        return import_target(value)
+    except RequestError:
         return value  # refused with its reason when the experiment is checked
 
 

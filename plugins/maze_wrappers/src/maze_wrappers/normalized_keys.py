@@ -9,9 +9,8 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.components import load_attribute
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
-from maze_kernel.errors import RequestError
+from maze_runtime.env.importing import imported
 from maze_wrappers.options import KeyNormalization
 from maze_wrappers.running_statistics import RunningMoments, RunningRange
 
@@ -68,19 +67,10 @@ def given_scaling(settings: KeyNormalization) -> tuple[np.ndarray, np.ndarray] |
     return None
 
 
-def imported_strategy(path: str) -> Any:
-    """The class of statistics behind an import path.
+def strategy_class(name: str, option: str) -> Any:
+    """The class of statistics behind a name or an import path, which stands in that option.
 
     Raises:
         RequestError: there is none.
     """
-    try:
-        return load_attribute(path)
-    except (ImportError, AttributeError) as error:
-        raise RequestError(
-            f"the strategy {path!r} cannot be imported: {error}",
-            expected=", ".join(STRATEGIES),
-            option="strategy",
-            owner=OWNER,
-            help="put the module beside the experiment file, or take one of the built-in strategies",
-        ) from error
+    return STRATEGIES.get(name) or imported(name, owner=OWNER, option=option, known=tuple(STRATEGIES))

@@ -16,11 +16,10 @@ from maze_wrappers.counted_in_blocks import CountedInBlocks
 from maze_wrappers.known_names import require_known
 from maze_wrappers.normalized_keys import (
     OWNER,
-    STRATEGIES,
     NormalizedBox,
     given_scaling,
-    imported_strategy,
     normalized_boxes,
+    strategy_class,
 )
 from maze_wrappers.options import EVERY_OTHER, KeyNormalization, ObservationNormalizationOptions
 from maze_wrappers.running_statistics import RunningStatistics
@@ -310,14 +309,20 @@ class ObservationNormalization(Transform):
     def _empty(self, name: str) -> RunningStatistics:
         own = self._settings(name)
         axis = own.axis if own.axis is not None else self.options.axis
-        strategy = own.strategy or self.options.strategy
-        kind = STRATEGIES.get(strategy) or imported_strategy(strategy)
+        kind = strategy_class(own.strategy or self.options.strategy, self._option_of_strategy(name))
         statistics: RunningStatistics = kind(tuple(sorted({0, *axis})))
         return statistics
 
     def _settings(self, statistics: str) -> KeyNormalization:
+        return self.options.keys.get(self._key(statistics), KeyNormalization())
+
+    def _key(self, statistics: str) -> str:
+        """The entry of `keys` that holds their settings, whether it is there or not."""
         name = self._observations.get(statistics, statistics)
-        return self.options.keys.get(name) or self.options.keys.get(EVERY_OTHER, KeyNormalization())
+        return name if name in self.options.keys else EVERY_OTHER
+
+    def _option_of_strategy(self, statistics: str) -> str:
+        return f"keys.{self._key(statistics)}.strategy" if self._settings(statistics).strategy else "strategy"
 
     def _clip(self, name: str) -> tuple[float, float] | None:
         if name not in self._clips:

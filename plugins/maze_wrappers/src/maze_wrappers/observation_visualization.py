@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from maze_kernel.components import load_attribute
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.events import EpisodeStatistics, EventStatistics
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict, Tick
-from maze_kernel.errors import RequestError
+from maze_runtime.env.importing import imported
 from maze_wrappers.known_names import require_known
 from maze_wrappers.monitoring_events import ObservationVisualizationEvents
 from maze_wrappers.options import ObservationVisualizationOptions
@@ -36,7 +35,7 @@ class ObservationVisualization(Transform):
         known = {name for space in inner.observation.values() for name in space.spaces}
         require_known(self.options.keys, known, "there is no observation {} to draw", option="keys", owner=OWNER)
         if self.options.plot_function:
-            _require_function(self.options.plot_function)
+            imported(self.options.plot_function, owner=OWNER, option="plot_function")  # it draws when an epoch ends
         wanted = self.options.keys or tuple(known)
         self._names = {
             key: tuple(name for name in space.spaces if name in wanted) for key, space in inner.observation.items()
@@ -79,16 +78,3 @@ class Gallery:
             if rows is not None
         ]
         return [[reports] if reports else [], *([] for _ in range(self._n_envs - 1))]
-
-
-def _require_function(path: str) -> None:
-    """Import what will draw now: it draws at the end of an epoch."""
-    try:
-        load_attribute(path)
-    except (ImportError, AttributeError) as error:
-        raise RequestError(
-            f"the plot function {path!r} cannot be imported: {error}",
-            option="plot_function",
-            owner=OWNER,
-            help="put the module beside the experiment file, or leave the option out for the built-in drawing",
-        ) from error

@@ -53,12 +53,13 @@ def _is_gymnasium_class(name: str) -> bool:
         return False
     import gymnasium
 
-    from maze_kernel.components import load_attribute
+    from maze_kernel.config.choices import import_target
+    from maze_kernel.errors import RequestError
 
     import_from(Path.cwd())
     try:
-        found = load_attribute(name)
-    except Exception:  # whoever builds it says what is wrong with it
+        found = import_target(name)
+    except RequestError:  # whoever builds it says what is wrong with it
         return False
     return isinstance(found, type) and issubclass(found, gymnasium.Env)
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from maze_kernel.catalog import build
-from maze_kernel.errors import ComponentError, MazeError
+from maze_kernel.errors import ComponentError, Location, MazeError
 from maze_kernel.selection import Selection
 from maze_runtime.env.blame import blamed
 from maze_runtime.env.tracebacks import user_traceback
@@ -22,7 +22,7 @@ def placed(selection: Selection) -> Iterator[None]:
     try:
         yield
     except MazeError as error:
-        error.location = error.location or selection.places.get(error.option or "", selection.location)
+        error.location = error.location or _place(selection, error.option) or selection.location
         error.owner = error.owner or selection.owner
         cause = error.__cause__ if isinstance(error, ComponentError) else None
         if cause is not None and error.user_traceback is None:
@@ -44,8 +44,15 @@ def built(selection: Selection, context: Any) -> Any:
         if isinstance(error, ComponentError) and error.phase == f"building {selection.kind} {selection.use!r}":
             with placed(selection):
                 raise
-        error.location = error.location or selection.places.get(error.option or "")
+        error.location = error.location or _place(selection, error.option)
         raise
+
+
+def _place(selection: Selection, option: str | None) -> Location | None:
+    """Where an option, "option.key" for one in a table, or what is around it was given; None: nowhere."""
+    while option and option not in selection.places:
+        option = option.rpartition(".")[0]
+    return selection.places.get(option or "")
 
 
 def in_use(selection: Selection, method: str) -> AbstractContextManager[None]:

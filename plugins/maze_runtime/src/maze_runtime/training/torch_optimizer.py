@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from maze_kernel.catalog import nearest
-from maze_kernel.components import load_attribute
 from maze_kernel.errors import RequestError
+from maze_runtime.env.importing import imported
 from maze_runtime.training.optimizer_options import OptimizerOptions
 
 
@@ -27,7 +25,7 @@ def torch_optimizer(options: OptimizerOptions, parameters: Sequence[nn.Parameter
     Raises:
         RequestError: there is none, it refuses its arguments or these parameters, or wants the loss several times.
     """
-    make = _imported(options.use, owner)
+    make = imported(options.use, owner=owner, option="optimizer.use")
     try:
         optimizer = make(list(parameters), **options.kwargs)
     except Exception as error:
@@ -69,28 +67,6 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, state: Mapping[str, A
 
 def _copied(state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.detach().clone() if isinstance(value, Tensor) else value for name, value in state.items()}
-
-
-def _imported(path: str, owner: str) -> Any:
-    try:
-        return load_attribute(path)
-    except (ImportError, AttributeError, ValueError) as error:
-        module, _, name = path.partition(":")
-        raise _refused(
-            f"the optimiser {path!r} cannot be imported: {error}",
-            owner,
-            expected='"package.module:Class", such as "torch.optim:AdamW"',
-            nearest=[f"{module}:{other}" for other in nearest(name, _optimizers_of(module))],
-        ) from error
-
-
-def _optimizers_of(module: str) -> list[str]:
-    try:
-        found = vars(importlib.import_module(module))
-    except ImportError:
-        return []
-    kind = torch.optim.Optimizer
-    return [name for name, value in found.items() if isinstance(value, type) and issubclass(value, kind)]
 
 
 def _try_out(make: Any, options: OptimizerOptions, parameters: Sequence[nn.Parameter], owner: str) -> None:
