@@ -67,8 +67,8 @@ def make_custom_model(context: ModelContext, options: CustomOptions) -> Structur
 def _with_imported_networks(options: CustomOptions) -> CustomOptions:
     """The options with what their import paths name."""
 
-    def network(given: NetworkOptions | None, option: str) -> NetworkOptions | None:
-        if given is None or not isinstance(given.use, str):
+    def network(given: NetworkOptions | str | None, option: str) -> NetworkOptions | str | None:
+        if not isinstance(given, NetworkOptions) or not isinstance(given.use, str):
             return given
         return attrs.evolve(given, use=imported(given.use, owner="maze-perception", option=f"{option}.use"))
 
