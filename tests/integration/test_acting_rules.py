@@ -54,6 +54,7 @@ def weights(result):
     return {name: tensor.numpy() for name, tensor in result.model.state_dict().items()}
 
 
+@pytest.mark.slow
 def test_it_explores_while_training_and_is_greedy_when_evaluated(trained):
     context, result = trained
     assert result.best_metric == BEST

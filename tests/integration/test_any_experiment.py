@@ -223,6 +223,7 @@ def cut_back(checkpoints, last):
     (checkpoints / "last").symlink_to(last)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 3))
 @pytest.mark.parametrize("use", TRAINERS)
 def test_an_experiment_equals_its_resumed_and_its_plain_self(use, seed, tmp_path, monkeypatch, recordings):

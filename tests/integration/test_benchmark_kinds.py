@@ -22,6 +22,7 @@ def rows():
         yield importlib.import_module("kind_rows").ROWS
 
 
+@pytest.mark.slow
 def test_every_row_can_be_built(rows, kernel):
     built = {name: _is_built(row, kernel) for name, row in rows.items()}
     assert len(built) >= 25

@@ -117,6 +117,7 @@ def test_the_traceback_is_that_of_the_authors_code_in_every_mode(lift, tmp_path,
     assert f"seed {command.rpartition(' ')[2]}" in alone.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [[], ["--workers", "2"]])
 def test_failed_episodes_of_rollouts_show_it_too(lift, tmp_path, workers):
     done = lift("rollout", "lift.toml", "--episodes", "3", "--json", *workers)

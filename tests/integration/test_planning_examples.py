@@ -191,6 +191,7 @@ def test_a_network_that_points_knows_no_order(module):
     torch.testing.assert_close(changed["which"][:, :3], logits["which"][:, :3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "n"), [("job_shop", 110), ("routing", 40)])
 def test_an_example_trains_and_plays(tmp_path, name, n):
     overrides = {"trainer.epoch_length": 1, "trainer.n_rollout_steps": n, "vector.n_envs": 2}

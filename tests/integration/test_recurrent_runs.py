@@ -256,6 +256,7 @@ def test_an_exported_memory_repeats_what_it_was_shown(trained, tmp_path):
         assert [int(answer) for answer in answers] == [choice] * 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("use", ["ppo", "a2c"])
 def test_structured_environments_train_and_play(tmp_path, use, model):
@@ -278,6 +279,7 @@ def test_trainers_without_sequences_are_refused_models_with_state():
     assert "stateful" in caught.value.render()
 
 
+@pytest.mark.slow
 def test_eager_training_on_sequences_does_without_the_compiler(tmp_path):
     """The first recorded sequence would bring it in, 65 MiB, if its operations were made by `custom_op`."""
     code = (

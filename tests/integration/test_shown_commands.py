@@ -65,6 +65,7 @@ def file(shown):
     return Path(train[2])
 
 
+@pytest.mark.slow
 def test_of_an_experiment_and_its_run(shown, file):
     assert f"# maze check '{file}' says what is wrong with it" in file.read_text()
     (roll_out,) = shown("train", file, *SMALL, "--out", f"{HERE}/one run")
@@ -100,6 +101,7 @@ def test_of_a_series(shown, file):
     assert shown(*resume[1:]) == [compare]
 
 
+@pytest.mark.slow
 def test_of_a_sweep(shown, file):
     file.with_name("sweep.toml").write_text(SWEEP)
     train, compare = shown("sweep", file.with_name("sweep.toml"), *SMALL, "--out", f"{HERE}/a sweep")

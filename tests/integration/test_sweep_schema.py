@@ -192,6 +192,7 @@ WRITTEN = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_accepted_is_valid(validator, accepted):
     n_accepted = 0
     for place, written in itertools.product(PLACES, WRITTEN):

@@ -78,6 +78,7 @@ def test_editors_complete_a_table_without_use(kernel):
     assert branches["dataset.maze-trajectories.minari"]["required"] == ["use", "id"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["", '[workers]\nuse = "subprocess"\ncount = 1'])
 def test_a_plugin_brings_a_dataset_of_its_own(experiment, workers):
     (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(MazeHooks.maze_datasets), re.DOTALL)

@@ -98,6 +98,7 @@ def test_without_a_replacement_it_ends_with_the_cause(identity_recording, assemb
         [demonstrations.read(index) for index in range(4)]
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_the_data_is_said_as_without_workers(identity_recording, assemble, tmp_path):
     with pytest.raises(RequestError, match="no recording"):
         opened(assemble(tmp_path / "nowhere", workers=WORKERS))

@@ -38,6 +38,7 @@ def _epochs(run_dir):
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", ["ppo", "a2c"])
 def test_statistics_after_a_resume_are_those_of_the_undisturbed_run_line_by_line(tmp_path, trainer):
     data = tomllib.loads(EXAMPLE.with_name("cutting2d_structured.toml").read_text())

@@ -258,6 +258,7 @@ def test_an_agent_that_is_thrown_away_takes_its_thread_along(context):
     assert not thread.is_alive()
 
 
+@pytest.mark.slow
 def test_a_program_ends_without_closing_its_agent(context):
     code = f"""
 import numpy as np

@@ -145,6 +145,7 @@ def assert_acts_alike(loaded, checkpoint, format_name, folder):
     return written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_a_fresh_process_takes_the_same_actions_for_a_thousand_observations(format_name, tmp_path):
     loaded = experiment(EveryHead, model=BETA, wrappers=[NORMALISED])
@@ -343,6 +344,7 @@ def test_the_command_exports_a_run(run, tmp_path):
     assert json.loads(description.read_text())["policies"]["0"]["file"] == "policy.pt2"
 
 
+@pytest.mark.slow
 def test_two_exports_of_one_name_keep_a_description_each(run, tmp_path):
     pytest.importorskip("onnx")
     app = make_app()

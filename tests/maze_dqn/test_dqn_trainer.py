@@ -176,6 +176,7 @@ def test_rows_that_only_reset_are_not_stored(make_trainer):
     assert trainer.train_epoch()["DQNEvents/buffer_size"] == trainer.env_steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["multi-discrete", "masked", "two keys"])
 def test_a_small_task_is_learnt(make_trainer, kind):
     options = {

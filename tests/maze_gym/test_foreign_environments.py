@@ -38,6 +38,7 @@ def my_module(tmp_path, monkeypatch):
     (tmp_path / "my_gym_envs.py").write_text(MODULE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sequential", "subprocess"])
 def test_a_factory_from_python_trains_and_plays(mode):
     calls = []

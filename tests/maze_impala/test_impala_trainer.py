@@ -309,6 +309,7 @@ def test_recorded_updates_equal_plain_ones_bit_for_bit(make_trainer, tables):
 # Actors in processes
 
 
+@pytest.mark.slow
 def test_actors_in_processes_run_ahead_but_no_further_than_the_queue(make_trainer):
     options = {"num_actors": 4, "actors_batch_size": 4, "queue_out_of_sync_factor": 2.0}
     trainer = make_trainer(trainer=options, workers=PROCESSES)
@@ -322,6 +323,7 @@ def test_actors_in_processes_run_ahead_but_no_further_than_the_queue(make_traine
     assert group.restarts(0) == group.restarts(1) == 0
 
 
+@pytest.mark.slow
 def test_an_actor_that_dies_is_replaced_and_training_goes_on(make_trainer):
     trainer = make_trainer(workers=PROCESSES)
     queue, served = trainer._queue, served_workers(trainer)
@@ -335,6 +337,7 @@ def test_an_actor_that_dies_is_replaced_and_training_goes_on(make_trainer):
     assert torch.isfinite(weights(trainer)).all()
 
 
+@pytest.mark.slow
 def test_structured_rollouts_of_processes_lag_and_survive_a_killed_actor(make_trainer):
     """Final observations of cut episodes travel beside the arrays."""
     options = {"actors_batch_size": 3, "n_rollout_steps": 9}

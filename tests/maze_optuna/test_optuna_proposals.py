@@ -86,6 +86,7 @@ def make_leaf(told, name):
     return Choice(name=name, path=name, branches=tuple(branches))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     told=st.lists(leaf_strategy(), min_size=1, max_size=4), sampler=st.sampled_from(SAMPLERS), seed=st.integers(0, 99)

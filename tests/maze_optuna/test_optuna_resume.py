@@ -46,6 +46,7 @@ def test_a_resumed_sweep_equals_the_undisturbed_one(make_searcher, tmp_path, sam
     )
 
 
+@pytest.mark.slow
 def test_a_resumed_sweep_with_a_gaussian_process_equals_the_undisturbed_one(make_searcher, tmp_path):
     options = {"sampler": "gp", "n_startup_trials": 4}
     whole = interrupted(make_searcher, tmp_path / "a", options, (), n_trials=8)
@@ -271,6 +272,7 @@ class TestStorages:
 
 
 class TestStoragesThatFail:
+    @pytest.mark.slow
     def test_a_database_on_a_full_disk_is_named_and_the_sweep_goes_on(self, make_searcher, tmp_path):
         first, trials = make_searcher(sampler="random", storage="sqlite"), []
         play_trials(first, range(3), trials)

@@ -50,6 +50,7 @@ def test_what_is_written_out_is_as_near():
     assert found.abs().max() == 1.0
 
 
+@pytest.mark.slow
 def test_it_stays_as_near_where_products_and_sums_are_joined():
     """As updates are compiled."""
     options = {"cpp.enable_floating_point_contract_flag": "fast"}

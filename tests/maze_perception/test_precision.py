@@ -157,6 +157,7 @@ LEARNERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", LEARNERS)
 def test_every_trainer_trains_such_networks(trainer):
     context = RunContext(

@@ -46,6 +46,7 @@ def trainer(kernel, **tables):
     return made
 
 
+@pytest.mark.slow
 def test_what_a_rollout_holds_is_what_its_weights_make_of_it_afterwards(kernel):
     made = trainer(kernel)
     for _ in range(2):

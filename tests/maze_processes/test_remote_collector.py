@@ -148,6 +148,7 @@ def test_each_worker_collects_what_a_collector_of_its_slice_collects(model):
     batch.close()
 
 
+@pytest.mark.slow
 def test_without_shared_memory_the_same_is_collected(model):
     rollouts = []
     for pool in (None, ByValuePool()):
@@ -164,6 +165,7 @@ def test_without_shared_memory_the_same_is_collected(model):
     assert rollouts[0] == rollouts[1]
 
 
+@pytest.mark.slow
 def test_new_weights_reach_the_workers_before_the_next_rollout(model):
     batch = _batch()
     parameters = FlatParameters(model)
@@ -183,6 +185,7 @@ def test_new_weights_reach_the_workers_before_the_next_rollout(model):
         batch.close()
 
 
+@pytest.mark.slow
 def test_a_raising_environment_is_named(model):
     batch = _batch("raise")
     remote = _collector(batch, model)
@@ -194,6 +197,7 @@ def test_a_raising_environment_is_named(model):
     batch.close()
 
 
+@pytest.mark.slow
 def test_a_number_that_is_not_finite_is_named(model):
     batch = _batch("nan")
     remote = _collector(batch, model)
@@ -215,6 +219,7 @@ def test_a_hanging_environment_is_named_and_killed(model):
     batch.close()
 
 
+@pytest.mark.slow
 def test_where_something_must_see_whole_steps_they_are_taken_one_by_one(model):
     for batch, transforms in ((_batch(), [Counting()]), (_batch(max_restarts=1), [])):
         assert isinstance(_collector(batch, model, *transforms), Collector)
@@ -224,12 +229,14 @@ def test_where_something_must_see_whole_steps_they_are_taken_one_by_one(model):
     assert isinstance(_collector(SequentialVectorEnv([Drift]), model), Collector)
 
 
+@pytest.mark.slow
 def test_a_policy_with_rules_around_it_is_not_taken_for_its_network(model):
     with contextlib.closing(_batch()) as batch:
         ruled = PolicyWrapper(NetworkPolicy(model, 7))
         assert isinstance(collector_for(_wrapped(batch), ruled, FlatParameters(model), N_STEPS), Collector)
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_sent_decides_here_and_it_is_said(model, monkeypatch):
     policy = NetworkPolicy(model, 7)
     monkeypatch.setattr(policy, "model", threading.Lock())

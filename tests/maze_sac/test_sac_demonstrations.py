@@ -251,6 +251,7 @@ def shifted(reset):
 WORKERS = {"use": "subprocess", "count": 2, "preload": ["maze_sac.trainer"], "backoff_seconds": 0.1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"keep_demonstrations": True, "demonstration_fraction": 0.5}])
 def test_demonstrations_read_on_workers_are_those_read_here(assemble, make_trainer, tmp_path, monkeypatch, options):
     readers, close = [], PooledSource.close
@@ -320,6 +321,7 @@ def pendulum_dataset(tmp_path, monkeypatch):
     return episodes
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning:minari.*")
 @pytest.mark.parametrize("workers", [{}, {"workers": WORKERS}])
 def test_minari_datasets_are_demonstrations(make_trainer, pendulum_dataset, workers):

@@ -68,6 +68,7 @@ def epochs(path):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "said"),
     [

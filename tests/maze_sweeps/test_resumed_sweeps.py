@@ -91,6 +91,7 @@ def check_equal(path, undisturbed, n=6):
         assert [line["epoch"] for line in lines] == [1, 2, 3], run
 
 
+@pytest.mark.slow
 def test_ctrl_c_finishes_the_epochs_that_run_and_the_sweep_goes_on(file, folder):
     whole = sweep(file, out="whole", silent=True).path
     process = command("sweep", file, "--out", "cut")
@@ -124,6 +125,7 @@ def test_ctrl_c_before_the_first_trial_says_how_to_go_on(maze, file, monkeypatch
     assert (Path(name) / "sweep.json").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["open_sweep", "make_pool"])
 def test_ctrl_c_while_a_resume_starts_says_what_is_kept_and_how_to_go_on(maze, file, monkeypatch, place):
     def interrupt(*_args, **_kwargs):
@@ -153,6 +155,7 @@ def test_ctrl_c_where_there_is_no_sweep_says_no_more(maze, folder, monkeypatch):
     assert (done.exit_code, done.stderr) == (130, "interrupted\n")
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_stops_at_once(file, folder):
     small = folder / "small.toml"
     small.write_text(small.read_text().replace("n_epochs = 3", "n_epochs = 100000"))
@@ -166,6 +169,7 @@ def test_a_second_ctrl_c_stops_at_once(file, folder):
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_more_trials_may_be_wanted_later(folder):
     (folder / "random.toml").write_text(
         'experiment = "small.toml"\nn_trials = 2\n[workers]\nuse = "inline"\n'
@@ -229,6 +233,7 @@ def end_after_write(monkeypatch, n):
     return written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_seeds", [1, 2])
 def test_a_sweep_that_ends_after_any_write_of_a_trial_comes_to_the_same(folder, monkeypatch, n_seeds):
     file = folder / "random.toml"

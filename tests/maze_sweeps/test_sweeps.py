@@ -112,6 +112,7 @@ def test_the_best_experiment_is_a_file_that_trains_as_the_trial_did(run, maze):
     assert rewards[0] == rewards[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["mean", "min", "iqm"])
 def test_the_objective_over_seeds(run, objective):
     text = f'n_trials = 2\nseeds = [3, 1, 2, 7, 8]\nobjective = "{objective}"\nvalue = "last"\n' + LR + INLINE
@@ -172,6 +173,7 @@ def test_a_searcher_hears_of_epochs_where_no_environment_steps_are_taken(run, fo
         assert [step for step, _ in trial.as_past().reports] == [1, 2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", [INLINE, SUBPROCESS])
 def test_a_trial_that_is_given_up_stops_within_one_evaluation(run, folder, pool):
     change(folder, "n_epochs = 3", "n_epochs = 5")
@@ -188,6 +190,7 @@ def test_a_trial_that_is_given_up_stops_within_one_evaluation(run, folder, pool)
             assert ("finish", trial.number, "pruned", values[-1]) in told(result.path)
 
 
+@pytest.mark.slow
 def test_the_best_are_trained_again_on_seeds_the_search_never_saw(run):
     result = run("n_trials = 4\nseeds = 2\n" + LR + INLINE + "\n[confirm]\ntop = 2\nseeds = 2\n")
     by_value = sorted(result.trials, key=lambda trial: (-trial.value, trial.number))
@@ -216,6 +219,7 @@ def mortal(folder, n, at):
         (folder / f"death-{index}").touch()
 
 
+@pytest.mark.slow
 def test_a_run_whose_worker_is_killed_is_tried_once_more(run, folder):
     calm = run("n_trials = 2\n" + LR + SUBPROCESS, n_parallel=1)
     mortal(folder, 1, at=20)
@@ -226,6 +230,7 @@ def test_a_run_whose_worker_is_killed_is_tried_once_more(run, folder):
     assert [trial.value for trial in result.trials] == [trial.value for trial in calm.trials]
 
 
+@pytest.mark.slow
 def test_a_run_that_dies_twice_fails_and_the_sweep_goes_on(run, folder):
     mortal(folder, 2, at=4)
     result = run('n_trials = 2\n[searcher]\nuse = "scripted:Scribe"\n' + LR + SUBPROCESS, n_parallel=1)
@@ -235,6 +240,7 @@ def test_a_run_that_dies_twice_fails_and_the_sweep_goes_on(run, folder):
     assert result.best.number == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", [INLINE, SUBPROCESS])
 def test_a_run_that_diverges_is_pruned(run, folder, pool):
     change(folder, 'use = "maze_testing.environments:Identity"', 'use = "scripted:Poisoned"')
@@ -310,6 +316,7 @@ def test_a_sweep_from_python(folder):
         sweep({**data, "experiment": folder / "small.toml", "space": {"vector": {"n_envs": {"values": [0]}}}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", ["inline", "subprocess"])
 def test_a_sweep_over_an_environment_that_lives_in_python(folder, pool):
     from maze_kernel.config import experiment_from_mapping

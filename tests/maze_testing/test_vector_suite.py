@@ -26,6 +26,7 @@ def test_modes_of_this_process(make):
     check_vector_mode(make)
 
 
+@pytest.mark.slow
 def test_subprocesses():
     check_vector_mode(partial(subprocess_batch, options=SubprocessVectorOptions(n_processes=2)))
 

@@ -35,6 +35,7 @@ def contents(folder):
     return {file.name: (episode.action, episode.reward) for file, episode in zip(dataset.files, dataset, strict=True)}
 
 
+@pytest.mark.slow
 def test_recording_is_the_same_with_any_number_of_workers(maze, cutting_file):
     for workers, folder in ((1, "one"), (2, "two")):
         done = maze("rollout", cutting_file, "--episodes", 4, "--record-to", folder, "--workers", workers)
@@ -48,6 +49,7 @@ def test_recording_is_the_same_with_any_number_of_workers(maze, cutting_file):
         np.testing.assert_array_equal(action["select"]["piece_idx"], two[name][0]["select"]["piece_idx"])
 
 
+@pytest.mark.slow
 def test_a_heuristic_is_recorded_and_replayed(maze, cutting_file, cutting_env):
     done = maze("rollout", cutting_file, "--policy", "cutting-2d-greedy", "--episodes", 2, "--record")
     (folder,) = Path("trajectories/cut").iterdir()
@@ -111,6 +113,7 @@ def fragile(tmp_path):
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_failing_episodes_are_counted_named_and_kept(maze, tmp_path, workers):
     done = maze("rollout", fragile(tmp_path), "--episodes", 6, "--record-to", "rec", "--workers", workers, "--json")
@@ -213,6 +216,7 @@ def test_an_episode_without_a_seed_cannot_be_replayed(counter, tmp_path):
     assert "pip install maze-trajectories" in caught.value.help
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_episodes(counter, tmp_path):
     env = RecordingEnv(counter(n_steps=20), Recording(folder=tmp_path))
 

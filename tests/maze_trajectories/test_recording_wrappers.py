@@ -41,6 +41,7 @@ def test_whole_episodes_are_recorded_and_can_be_chosen():
     assert len(TrajectoryDataset.open("some")) == 2
 
 
+@pytest.mark.slow
 def test_the_same_episodes_recorded_again_are_added(tmp_path):
     """Equal seeds give equal episodes, identifiers included; none of them may replace another."""
     for n_files in (3, 6, 9):
@@ -87,6 +88,7 @@ def test_a_run_keeps_everything_its_wrappers_write(tmp_path):
     assert files_below(tmp_path) == {"runs"}
 
 
+@pytest.mark.slow
 def test_recordings_of_a_run_are_shown_with_pictures():
     context = RunContext(
         env=CUTTING,

@@ -32,6 +32,7 @@ def page(maze, cutting):
     return folder / "view.html"
 
 
+@pytest.mark.slow
 def test_keys_and_slider_move_the_page(page, browser):
     actions = {
         'press("ArrowRight")': "1/1",

@@ -60,6 +60,7 @@ def run(tmp_path, command, experiment):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["hang", "exit"])
 @COMMANDS
 def test_a_constructor_that_never_returns_ends_the_command_and_creates_nothing(tmp_path, command, how):
@@ -73,6 +74,7 @@ def test_a_constructor_that_never_returns_ends_the_command_and_creates_nothing(t
     ]
 
 
+@pytest.mark.slow
 @COMMANDS
 @pytest.mark.parametrize(("how", "code"), [("exit0", 1), ("exit7", 7), ("in reset", 1)])
 def test_an_environment_that_ends_the_command_itself_is_named(tmp_path, command, how, code):

@@ -233,6 +233,7 @@ PLACES = [
 VALUES = [-1, 0, 2, 0.5, True, "a", "cosine", "dense", "toy_targets:make_env", [1, 2], ["a"], {"start": 2, "end": 1}]
 
 
+@pytest.mark.slow
 def test_what_the_kernel_accepts_the_schema_accepts(kernel, validator, tmp_path):
     """As the user wrote it, with no default filled in, and as the run directory keeps it."""
     path = tmp_path / "experiment.toml"

@@ -109,6 +109,7 @@ relaxed = settings(
 )
 
 
+@pytest.mark.slow
 @relaxed
 @given(damaged())
 def test_damaged_structure_from_python_and_from_toml(kernel, tmp_path, data):

@@ -240,6 +240,7 @@ def test_a_run_whose_network_lives_in_python_is_opened_with_it_and_goes_on():
     assert "Linear" in caught.value.render()
 
 
+@pytest.mark.slow
 def test_a_network_from_python_plays_in_workers():
     _, context = trained_weights(Linear)
     alone = context.rollout(n_episodes=4, seed=3)
@@ -262,6 +263,7 @@ def test_a_number_of_epochs_may_be_an_integer_of_numpy():
 # Several runs
 
 
+@pytest.mark.slow
 def test_seeds_are_trained_each_in_a_run_of_its_own():
     context = RunContext(experiment="small.toml", run_dir="series", silent=True)
     result = context.train(n_epochs=2, seeds=[4, 5], n_parallel=1)

@@ -82,6 +82,7 @@ def scheduled(**trainer):
     return RunContext(env="CartPole-v1", overrides=overrides, silent=True)
 
 
+@pytest.mark.slow
 def test_schedules_run_over_the_budget_of_the_trainer_however_training_is_split():
     once, split = scheduled(n_epochs=4), scheduled(n_epochs=4)
     assert learning_rates(once, [4]) == [7.5e-4, 5e-4, 2.5e-4, 0.0]
@@ -124,6 +125,7 @@ def fail_at(epoch):
     return fail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run_dir", [None, "given"])
 def test_a_context_goes_on_with_a_run_that_failed(run_dir):
     overrides = {**SMALL, "checkpoint.every_epochs": 1}
@@ -160,6 +162,7 @@ def test_a_context_knows_no_directory_where_training_did_not_begin():
     assert context.train(1).epochs == 1
 
 
+@pytest.mark.slow
 def test_interleaved_contexts_give_the_same_results_as_alone():
     def contexts():
         return (

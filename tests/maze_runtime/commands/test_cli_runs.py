@@ -385,6 +385,7 @@ class Wandering(Env):
 """
 
 
+@pytest.mark.slow
 def test_a_simulation_that_changes_the_working_directory_takes_no_run_along(maze, experiment, monkeypatch):
     monkeypatch.syspath_prepend(str(experiment.parent))
     Path("wandering.py").write_text(WANDERING)

@@ -116,6 +116,7 @@ def test_a_trainer_that_learns_from_episodes_gets_a_line_to_fill_in(maze):
     assert "there is no recording FILL IN" in refused.stderr
 
 
+@pytest.mark.slow
 def test_large_images_are_made_smaller(maze):
     Path("my_camera.py").write_text(ENV)
     text, data = written(maze, "--env", "my_camera:Camera")

@@ -102,6 +102,7 @@ def layouts(n_rows, n_columns):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_such_a_processor")
 def test_tensors_may_lie_in_any_way():
     bias = torch.randn(512, generator=torch.Generator().manual_seed(2))
@@ -195,6 +196,7 @@ def batch(seed):
     return torch.randn(256, 256, generator=torch.Generator().manual_seed(seed))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_such_a_processor")
 def test_recordings_keep_them_bit_for_bit():
     options = {"epsilon": 1e-8, "max_grad_norm": 0.0, "compiled": False}

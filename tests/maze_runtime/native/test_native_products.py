@@ -213,6 +213,7 @@ print(*(name for name in names if hasattr(ctypes.CDLL(None), name)))
 """
 
 
+@pytest.mark.slow
 def test_nothing_but_the_function_is_found_by_name_in_the_process(multiply):
     """What torch's libraries define would stand in the place of what others mean by the same names: cuDNN crashed."""
     done = subprocess.run([sys.executable, "-c", NAMES], check=True, capture_output=True, text=True)

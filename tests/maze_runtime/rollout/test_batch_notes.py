@@ -20,6 +20,7 @@ def test_the_line_says_how_many_are_idle_and_what_to_write():
     assert line.endswith("[vector] n_envs = 4 or more")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trainer", "tables", "expected"),
     [

@@ -235,6 +235,7 @@ def test_a_number_that_is_not_finite_is_named(train, tmp_path):
         train(env=odd("nan", tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_restarts", [0, 1])
 def test_a_worker_that_dies_is_replaced_if_the_pool_gives_another(train, tmp_path, max_restarts):
     workers = {"use": "subprocess", "count": 2, "max_restarts": max_restarts, "backoff_seconds": 0.05}

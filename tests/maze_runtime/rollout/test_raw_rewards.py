@@ -17,6 +17,7 @@ def tables(wrappers, **vector):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector", [{}, {"mode": "subprocess", "n_processes": 2}], ids=["here", "in processes"])
 def test_rewards_before_the_first_wrapper_that_shapes_them_are_reported(assemble, vector):
     assembly = assemble(**tables(SHAPED, **vector))

@@ -72,6 +72,7 @@ def rows(run_dir, name="train"):
     return [(epoch, steps, tag, value) for epoch, steps, _, tag, value in columns if "Timing/" not in tag]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_parallel", [1, 2])
 def test_the_runs_are_those_of_single_trainings(file, tmp_path, one_thread, n_parallel):
     loaded = load_experiment(file)
@@ -150,6 +151,7 @@ class Dying(gymnasium.Wrapper):
 """
 
 
+@pytest.mark.slow
 def test_one_seed_dies_and_goes_on_later(file, tmp_path, monkeypatch, one_thread):
     flag = tmp_path / "die"
     (tmp_path / "dying_simulation.py").write_text(DYING.format(flag=str(flag)))
@@ -195,6 +197,7 @@ def test_the_command(maze, file):
     assert again.stdout == done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parallel", [1, 2])
 def test_the_trainer_may_say_what_selects_the_best_models(maze, file, tmp_path, parallel):
     maze("rollout", file, "--policy", "random", "--episodes", "4", "--record-to", tmp_path / "played")
@@ -231,6 +234,7 @@ def test_what_the_command_refuses(maze, file, arguments, what):
     assert not Path("runs").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes")
 def test_an_interrupt_saves_every_run_and_says_how_to_go_on(file, tmp_path):
     code = "import sys; from maze_kernel.cli import main; sys.exit(main())"

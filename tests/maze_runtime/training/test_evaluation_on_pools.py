@@ -97,6 +97,7 @@ class Dying(Wanderer):
         return super().step(action)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_asked_again(assemble, tmp_path):
     env = {"use": f"{__name__}:Dying", "path": str(tmp_path / "dead"), "home": os.getpid()}
     workers = {"use": "subprocess", "count": 2, "max_restarts": 1, "backoff_seconds": 0.05}

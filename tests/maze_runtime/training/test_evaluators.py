@@ -143,6 +143,7 @@ def test_a_run_goes_on_as_if_it_had_never_stopped(tmp_path):
     assert same(weights(tmp_path / "parts"), weights(tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_workers_play_evaluators_as_this_process_does(tmp_path):
     evaluation = {"n_episodes": 2, "env": {**CARTPOLE, "max_episode_steps": 9}, "evaluators": {"hard": HARD}}
     run(tmp_path / "here", evaluation=evaluation)

@@ -322,6 +322,7 @@ assert "torch._dynamo" not in sys.modules
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory of the process is read as Linux tells it")
 def test_recording_keeps_no_result_longer_than_a_plain_step_does():
     """A chain of 60 results of 4 MB, of which two are alive at a time."""

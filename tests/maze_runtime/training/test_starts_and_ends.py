@@ -97,6 +97,7 @@ def test_a_run_killed_before_its_first_checkpoint_starts_again_in_its_folder(toy
     assert any("no checkpoint yet" in reason for reason in reasons)
 
 
+@pytest.mark.slow
 def test_a_run_killed_within_a_later_save_has_all_that_goes_with_its_checkpoint(toy, kill_at, monkeypatch):
     changes = (*CHANGES, "checkpoint.every_epochs=1", "trainer.n_epochs=3")
     tables = {"wrappers": [{"use": "observation-normalization", "statistics": "running"}]}

@@ -174,6 +174,7 @@ def test_resume_refuses_to_train_something_else(toy):
         toy.resume("a", "vector.n_envs=4")
 
 
+@pytest.mark.slow
 def test_a_run_may_go_on_in_another_vector_mode(toy):
     whole = toy.train("whole", "trainer.n_epochs=4").run_dir
     toy.train("a", "trainer.n_epochs=2", tables={"vector": {"n_envs": 3, "mode": "subprocess", "n_processes": 3}})
