@@ -105,6 +105,14 @@ def test_a_bound_alone_is_kept_away_from_by_the_margin_itself_and_no_bound_chang
     np.testing.assert_array_equal(half_widths(box), [1.0, 1.0, 1.0])
 
 
+def test_squared_errors_of_a_box_of_one_number_without_dimensions(kernel):
+    ours = objective(kernel, spaces.Dict({"push": spaces.Box(-2.0, 2.0, (), np.float32)}), "mse")
+    logits = torch.tensor([[0.5, 0.0], [-1.0, 0.0]])
+    errors = ours.rows({"push": logits}, {"push": torch.tensor([1.0, -1.0])})
+    # ((2 tanh μ − a) / 2)²
+    np.testing.assert_allclose(errors, (np.tanh([0.5, -1.0]) - [0.5, -0.5]) ** 2, rtol=1e-5)
+
+
 def test_squared_errors_are_of_the_mean_in_half_widths(kernel):
     space = spaces.Dict({"pick": spaces.Discrete(3), "push": BOXES["uneven"]})
     ours = objective(kernel, space, "mse")

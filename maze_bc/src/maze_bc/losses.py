@@ -26,7 +26,7 @@ def squared_error(mode: Tensor, target: Tensor, half_width: Tensor) -> Tensor:
         target: (B, ...).
         half_width: (...) or (); of each dimension, 1 where it is not bounded on both sides.
     """
-    return ((mode - target) / half_width).square().flatten(1).sum(-1)
+    return ((mode - target) / half_width).square().reshape(len(mode), -1).sum(-1)
 
 
 def weighted_mean(values: Tensor, weight: Tensor | None) -> Tensor:
