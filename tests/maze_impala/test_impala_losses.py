@@ -32,6 +32,19 @@ def test_losses_against_numpy(data):
     assert float(losses.explained_variance(x, y, weight)) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1e-5, 1e5])
+def test_explained_variance_does_not_depend_on_the_unit_of_rewards(data, scale):
+    x, y, weight = data
+    values, targets, keep = (scale * x).numpy(), (scale * y).numpy(), weight.numpy().astype(bool)
+    expected = 1 - (targets - values)[keep].var() / targets[keep].var()
+    columns = (scale * x).float(), (scale * y).float(), weight.float()
+    assert float(losses.explained_variance(*columns)) == pytest.approx(expected, abs=1e-4)
+    zeros, ones = torch.zeros(6, 3), torch.ones(6, 3)
+    assert float(losses.explained_variance(zeros, scale * y.float(), weight.float())) == pytest.approx(0, abs=1e-4)
+    assert float(losses.explained_variance(x.float(), scale * ones, weight.float())) == 0.0
+    assert float(losses.explained_variance(x.float(), zeros, weight.float())) == 0.0
+
+
 def test_gradients_against_finite_differences(data):
     x, y, weight = data
     x.requires_grad_()

@@ -77,7 +77,24 @@ def test_explained_variance_limits():
     returns = torch.tensor([1.0, 2.0, 4.0])
     assert float(losses.explained_variance(returns, returns)) == pytest.approx(1.0)
     assert float(losses.explained_variance(torch.zeros(3), returns)) == pytest.approx(0.0)
-    assert np.isfinite(float(losses.explained_variance(torch.zeros(3), torch.ones(3))))
+    assert float(losses.explained_variance(torch.zeros(3), torch.ones(3))) == 0.0
+    assert float(losses.explained_variance(torch.arange(3.0), torch.zeros(3))) == 0.0
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-5, 1.0, 1e5])
+@pytest.mark.parametrize("centre", [0.0, 50.0])
+def test_explained_variance_does_not_depend_on_the_unit_of_rewards(scale, centre):
+    rng = np.random.default_rng(2)
+    returns = rng.normal(centre, 1.0, 500) * scale
+    for value in (np.zeros(500), 0.5 * returns, returns + 0.1 * scale * rng.normal(size=500)):
+        expected = 1.0 - (returns - value).var() / returns.var()
+        found = losses.explained_variance(tensor(value).float(), tensor(returns).float())
+        assert float(found) == pytest.approx(expected, abs=1e-3)
+
+
+def test_returns_that_vary_by_rounding_alone_are_not_explained():
+    returns = torch.full((1000,), 123.4) + 1e-5 * torch.rand(1000, generator=torch.Generator().manual_seed(0))
+    assert float(losses.explained_variance(torch.zeros(1000), returns)) == 0.0
 
 
 @pytest.mark.parametrize("clip_range", [0.0, 0.3])

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+LEAST_VARIANCE = 1e-12
+"""Of what is explained, as a part of its mean square: less of it is rounding."""
+
 
 def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
     """Mean of (T, B) values by weight; 0 where no row has any."""
@@ -47,8 +50,13 @@ def approximate_kl(log_ratio: Tensor, weight: Tensor) -> Tensor:
 
 
 def explained_variance(value: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
-    """1 − Var(v − V) / Var(v): 1 is perfect, 0 no better than a constant; NaN-free."""
-    return 1.0 - _variance(targets - value, weight) / _variance(targets, weight).clamp(min=1e-8)
+    """1 − Var(v − V) / Var(v): 1 is perfect, 0 no better than a constant.
+
+    It is 0 where the targets vary by less than a millionth of their size: float32 knows no more of them.
+    """
+    variance, least = _variance(targets, weight), LEAST_VARIANCE * weighted_mean(targets.square(), weight)
+    explained = 1.0 - _variance(targets - value, weight) / variance
+    return torch.where(variance > least, explained, torch.zeros_like(explained))
 
 
 def clip_reward(reward: Tensor, clipping: str) -> Tensor:

@@ -16,6 +16,9 @@ from maze_runtime.models.known_derivatives import KnownDerivatives
 LARGEST_LOG_RATIO = 50.0
 """Larger ones count as this in estimates of a divergence: e^89 is infinite in float32."""
 
+LEAST_VARIANCE = 1e-12
+"""Of what is explained, as a part of its mean square: less of it is rounding."""
+
 
 def weighted_mean(values: Tensor, weight: Tensor | None) -> Tensor:
     """Mean of (..., B) values by weight, (...)."""
@@ -103,6 +106,10 @@ def policy_changes(log_ratio: Tensor, clip_range: float) -> tuple[Tensor, Tensor
 
 
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
-    """1 − Var(returns − value) / Var(returns): 1 is perfect, 0 no better than a constant; NaN-free."""
-    variance = returns.var(correction=0)
-    return 1.0 - (returns - value).var(correction=0) / variance.clamp(min=1e-8)
+    """1 − Var(returns − value) / Var(returns): 1 is perfect, 0 no better than a constant.
+
+    It is 0 where the returns vary by less than a millionth of their size: float32 knows no more of them.
+    """
+    variance, least = returns.var(correction=0), LEAST_VARIANCE * returns.square().mean()
+    explained = 1.0 - (returns - value).var(correction=0) / variance
+    return torch.where(variance > least, explained, torch.zeros_like(explained))
