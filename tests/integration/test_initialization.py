@@ -249,6 +249,15 @@ def test_a_model_that_does_not_fit_at_all_is_refused_with_both_shapes(run):
     assert "[model]" in caught.value.help
 
 
+def test_tensors_that_do_fit_are_not_listed_as_what_does_not(run):
+    first = run("first", "ppo")
+    with pytest.raises(RequestError, match="no weight of the policy") as caught:
+        run("second", "ppo", env={"use": "gym", "id": "Pendulum-v1"}, initialize_from=first.run_dir)
+    wrong = [shapes.split(" instead of ") for shapes in caught.value.received.split(", policies.")]
+    assert len(wrong) == 3
+    assert all(not theirs.endswith(own) for theirs, own in wrong)
+
+
 @pytest.mark.parametrize(("source", "target", "theirs"), [("sac", "ppo", "relu"), ("ppo", "sac", "tanh")])
 def test_weights_of_other_activations_are_refused_with_the_line_to_write(run, source, target, theirs):
     chosen = {"use": "auto", "hidden_units": [8]}  # by what the trainer values

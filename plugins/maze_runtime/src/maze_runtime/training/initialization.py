@@ -164,7 +164,7 @@ def _nothing_fits(run: Path | str, own: Mapping[str, Any], theirs: Mapping[str, 
     wrong = [
         f"{name} {tuple(theirs[name].shape)} instead of {tuple(tensor.shape)}"
         for name, tensor in own.items()
-        if name in theirs
+        if name in theirs and theirs[name].shape != tensor.shape
     ]
     return RequestError(
         f"no weight of the policy in {run} fits the model",
