@@ -124,6 +124,14 @@ def test_rules_match_by_space_and_by_head_name():
     assert DistributionRule(use=beta).matches("anything", "Discrete")
 
 
+@pytest.mark.parametrize("head", [spaces.Box(-1, 1, (0,)), spaces.Box(-1, np.inf, (3, 0))])
+def test_a_head_without_a_number_is_refused(head):
+    with pytest.raises(SpaceError, match="action head 'push' holds no numbers") as caught:
+        make_action_distribution(spaces.Dict(pick=spaces.Discrete(2), push=head), Kernel.installed().catalog)
+    assert caught.value.received == str(head)
+    assert caught.value.help.startswith("leave it out")
+
+
 def test_a_head_that_its_default_refuses_is_named_and_has_no_line_that_nobody_wrote():
     space = spaces.Dict(order=spaces.Box(1e6, np.inf, (1,)))
     with pytest.raises(SpaceError, match=r"action head 'order'.*so far from 0") as caught:

@@ -14,7 +14,7 @@ from maze_kernel.config.load import select
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import Distribution
 from maze_kernel.contracts.vector import ArrayDict
-from maze_kernel.errors import MazeError, RequestError
+from maze_kernel.errors import MazeError, RequestError, SpaceError
 from maze_runtime.models.distribution_form import require_a_result_a_row
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masking import MaskError
@@ -201,7 +201,8 @@ def make_action_distribution(
         rules: choices of the experiment; the last one that matches a head wins, else the space's default.
 
     Raises:
-        SpaceError: a head that the chosen distribution cannot serve, or to whose rows it gives no results of their own.
+        SpaceError: a head without a number, one that the chosen distribution cannot serve, or one to whose rows it
+            gives no results of their own.
         PluginError: no default distribution for a space, or several.
         ComponentError: a distribution that refuses the space; one of these, each names the head.
     """
@@ -211,6 +212,7 @@ def make_action_distribution(
 
 
 def _make_head(name: str, space: spaces.Space[Any], catalog: Any, rules: tuple[DistributionRule, ...]) -> Distribution:
+    _require_numbers(name, space)
     word = space_word(space)
     chosen = [rule for rule in rules if rule.matches(name, word)]
     selection = chosen[-1].use if chosen else None
@@ -226,3 +228,14 @@ def _make_head(name: str, space: spaces.Space[Any], catalog: Any, rules: tuple[D
         raise
     require_a_result_a_row(name, space, distribution, selection.owner)
     return distribution
+
+
+def _require_numbers(name: str, space: spaces.Space[Any]) -> None:
+    if 0 in (space.shape or ()):
+        raise SpaceError(
+            f"action head {name!r} holds no numbers",
+            received=str(space),
+            expected="at least one number",
+            owner="maze-runtime",
+            help="leave it out; where nothing is left to decide, the action is a constant: Discrete(1)",
+        )
