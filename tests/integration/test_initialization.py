@@ -25,6 +25,7 @@ SHORT = {
 }
 NORMALIZATION = {"use": "observation-normalization", "n_estimation_steps": 50}
 CARTPOLE = {"use": "gym", "id": "CartPole-v1"}
+PENDULUM = {"use": "gym", "id": "Pendulum-v1"}
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +253,7 @@ def test_a_model_that_does_not_fit_at_all_is_refused_with_both_shapes(run):
 def test_tensors_that_do_fit_are_not_listed_as_what_does_not(run):
     first = run("first", "ppo")
     with pytest.raises(RequestError, match="no weight of the policy") as caught:
-        run("second", "ppo", env={"use": "gym", "id": "Pendulum-v1"}, initialize_from=first.run_dir)
+        run("second", "ppo", env=PENDULUM, initialize_from=first.run_dir)
     wrong = [shapes.split(" instead of ") for shapes in caught.value.received.split(", policies.")]
     assert len(wrong) == 3
     assert all(not theirs.endswith(own) for theirs, own in wrong)
@@ -275,6 +276,134 @@ def test_weights_of_a_version_that_did_not_say_its_activations_are_taken(run, mo
         older.setattr("maze_runtime.training.loop.activations_of", lambda model: {})
         first = run("first", "sac", model={"use": "auto", "hidden_units": [8]})
     assert "policy: all 4 tensors taken over" in log_of(run("second", "ppo", initialize_from=first.run_dir))
+
+
+def of_pendulum(use, **options):
+    """The tables of an experiment whose head has this distribution, anew for each observation."""
+    table = {"space": "Box", "use": use, **options}
+    model = {"use": "auto", "hidden_units": [8], "non_lin": "tanh", "distributions": [table]}
+    return {"env": PENDULUM, "model": model}
+
+
+def log_of_head(result):
+    return [line for line in log_of(result).splitlines() if "policy: head" in line]
+
+
+def test_weights_of_another_distribution_are_refused_with_the_line_to_write(run):
+    first = run("first", "sac", env=PENDULUM)
+    with pytest.raises(RequestError, match="another distribution") as caught:
+        run("second", "ppo", initialize_from=first.run_dir, **of_pendulum("beta"))
+    assert caught.value.received == "head 'action': squashed-gaussian instead of beta"
+    table = '{ action = "action", use = "squashed-gaussian" }'
+    assert caught.value.help.startswith(f"write distributions = [{table}] into [model]")
+    tables = of_pendulum("squashed-gaussian", std_from="observation")
+    third = run("third", "ppo", initialize_from=first.run_dir, **tables)
+    assert "policy: all 4 tensors taken over" in log_of(third)
+    assert log_of_head(third) == []
+
+
+def test_the_same_distribution_by_another_name_is_taken(run):
+    first = run("first", "ppo", **of_pendulum("beta"))
+    second = run("second", "ppo", initialize_from=first.run_dir, **of_pendulum("maze_distributions.beta:Beta"))
+    assert "policy: all 4 tensors taken over" in log_of(second)
+    assert log_of_head(second) == []
+
+
+def test_options_by_which_the_same_weights_mean_something_else_are_told(run):
+    narrow = of_pendulum("squashed-gaussian", initial_log_std=-2.0, max_log_std=1.0)
+    first = run("first", "ppo", **narrow)
+    (line,) = log_of_head(run("second", "ppo", initialize_from=first.run_dir, **of_pendulum("squashed-gaussian")))
+    assert line.endswith(
+        "policy: head 'action' reads the same weights with initial_log_std = 0.0, max_log_std = 2.0;"
+        " they learnt with initial_log_std = -2.0, max_log_std = 1.0"
+    )
+    assert log_of_head(run("third", "ppo", initialize_from=first.run_dir, **narrow)) == []
+
+
+def test_a_head_that_does_not_fit_begins_anew_whatever_its_distribution(run):
+    first = run("first", "sac", env=PENDULUM)
+    second = run("second", "ppo", initialize_from=first.run_dir, **of_pendulum("squashed-gaussian"))
+    assert "policy: 2 of 5 tensors taken over" in log_of(second)
+    assert log_of_head(second) == []
+
+
+class Steered(gymnasium.Env):
+    """Noise, and an action of this space."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (4,))
+
+    def __init__(self, n_numbers=0):
+        self.action_space = spaces.Box(-1.0, 1.0, (n_numbers,)) if n_numbers else spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.random(4, np.float32), {}
+
+    def step(self, action):
+        return self.np_random.random(4, np.float32), 1.0, False, True, {}
+
+
+@pytest.mark.parametrize(
+    ("source", "n_before", "target", "n_after", "told"),
+    [
+        ("ppo", 0, "sac", 1, "it gave 2 numbers of categorical on a Discrete there and gives 2 of squashed-gaussian"),
+        ("sac", 1, "ppo", 2, "it gave 2 numbers of squashed-gaussian on a BoundedBox there and gives 4 of squashed"),
+    ],
+)
+def test_a_head_of_another_action_that_fits_by_chance_begins_anew(
+    run, monkeypatch, source, n_before, target, n_after, told
+):
+    monkeypatch.setitem(sys.modules, "steered", sys.modules[__name__])
+
+    def env(n_numbers):
+        return {"use": "gym", "id": "steered:Steered", "kwargs": {"n_numbers": n_numbers}}
+
+    first = run("first", source, env=env(n_before))
+    second = run("second", target, env=env(n_after), initialize_from=first.run_dir, seed=5)
+    (line,) = log_of_head(second)
+    assert f"policy: head 'action' begins anew: {told}" in line
+    assert "policy: 2 of" in log_of(second)
+    saved = CheckpointStore(first.run_dir).load_named("best").model
+    head = "policies.key_0.blocks.action_logits_block.linear.weight"
+    assert policy_of(second)[head].shape == saved[head].shape
+    assert not torch.allclose(policy_of(second)[head], saved[head], atol=1e-2)
+
+
+class Steering(torch.nn.Module):
+    """A policy network of somebody's own, which does not say which layer is a head's."""
+
+    def __init__(self, obs_shapes, action_logits_shapes):
+        super().__init__()
+        (((self.source, (n_in,)),), ((self.head, (n_out,)),)) = obs_shapes.items(), action_logits_shapes.items()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(n_in, 8), torch.nn.Tanh(), torch.nn.Linear(8, n_out))
+
+    def forward(self, inputs):
+        return {self.head: self.layers(inputs[self.source])}
+
+
+def test_networks_of_ones_own_are_compared_by_what_their_heads_give(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "steered", sys.modules[__name__])
+
+    def tables(use, n_numbers=1):
+        model = {"use": "custom", "policy": {"use": "steered:Steering"}}
+        model |= {"distributions": [{"space": "Box", "use": use}]}
+        return {"env": {"use": "gym", "id": "steered:Steered", "kwargs": {"n_numbers": n_numbers}}, "model": model}
+
+    first = run("first", "ppo", **tables("beta"))
+    with pytest.raises(RequestError, match="another distribution"):
+        run("second", "ppo", initialize_from=first.run_dir, **tables("squashed-gaussian"))
+    assert "policy: all 4 tensors" in log_of(run("third", "ppo", initialize_from=first.run_dir, **tables("beta")))
+    fourth = run("fourth", "ppo", initialize_from=first.run_dir, **tables("beta", n_numbers=0))
+    (line,) = log_of_head(fourth)
+    assert "head 'action' is taken over where its shapes fit: it gave 2 numbers of beta on a BoundedBox there" in line
+
+
+def test_weights_of_a_version_that_did_not_say_its_distributions_are_taken(run, monkeypatch):
+    with monkeypatch.context() as older:
+        older.setattr("maze_runtime.training.loop.head_distributions", lambda model: {})
+        first = run("first", "sac", env=PENDULUM)
+    second = run("second", "ppo", initialize_from=first.run_dir, **of_pendulum("beta"))
+    assert "policy: all 4 tensors taken over" in log_of(second)
 
 
 def test_a_run_without_a_policy_in_common_is_refused_with_the_names_of_both(run):

@@ -94,6 +94,11 @@ class GraphBuilder:
         with torch.no_grad():
             block.linear.bias.copy_(bias)
 
+    def name_head(self, name: str, head: str) -> None:
+        """Say that a block gives the logits of an action head and nothing else: its attribute `action_head`."""
+        block: Any = self._blocks[name]
+        block.action_head = head
+
     def require_vector(self, key: str) -> str:
         """Refuse a tensor that is not one vector a sample.
 

@@ -260,7 +260,7 @@ def test_one_that_is_not_given_any_more_is_told(tmp_path):
 def test_checkpoints_without_callbacks_say_nothing_of_any(tmp_path):
     run(tmp_path / "a")
     state = json.loads((tmp_path / "a/checkpoints/epoch-000004/state.json").read_text())
-    assert sorted(state["state"]) == ["activations", "loop", "trainer", "transforms"]
+    assert sorted(state["state"]) == ["activations", "distributions", "loop", "trainer", "transforms"]
 
 
 # Components

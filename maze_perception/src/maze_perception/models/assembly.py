@@ -383,6 +383,7 @@ def add_heads(
         constants = getattr(distribution.heads[head], "constant_logits", None)
         n_constants = 0 if constants is None else constants(values_actions)
         outputs[head] = add_linear(graph, f"{head}_logits", latent, n_logits, POLICY_HEAD_GAIN, n_constants)
+        graph.name_head(f"{head}_logits", head)
         if head in biases:
             graph.set_bias(f"{head}_logits", biases[head])
         if head in masks:

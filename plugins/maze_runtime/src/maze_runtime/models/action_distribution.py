@@ -11,10 +11,12 @@ from gymnasium import spaces
 from torch import Tensor
 
 from maze_kernel.config.load import select
+from maze_kernel.config.resolved import plain
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import Distribution
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError, SpaceError
+from maze_kernel.selection import Selection
 from maze_runtime.models.distribution_form import require_a_result_a_row
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masking import MaskError
@@ -32,10 +34,14 @@ class ProductDistribution:
 
     Args:
         heads: head name to its distribution, in the order of the action space.
+        tables: head name to the table that chooses its distribution; of heads that an experiment chose.
     """
 
-    def __init__(self, heads: Mapping[str, Distribution]) -> None:
+    def __init__(
+        self, heads: Mapping[str, Distribution], tables: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
         self.heads = dict(heads)
+        self.tables = dict(tables or {})
         self._items = tuple(self.heads.items())
 
     def logits_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -207,11 +213,14 @@ def make_action_distribution(
         ComponentError: a distribution that refuses the space; one of these, each names the head.
     """
     rules = tuple(rules)
-    heads = {name: _make_head(name, head, catalog, rules) for name, head in space.spaces.items()}
-    return ProductDistribution(heads)
+    made = {name: _make_head(name, head, catalog, rules) for name, head in space.spaces.items()}
+    tables = {name: plain(selection) for name, (_, selection) in made.items()}
+    return ProductDistribution({name: head for name, (head, _) in made.items()}, tables)
 
 
-def _make_head(name: str, space: spaces.Space[Any], catalog: Any, rules: tuple[DistributionRule, ...]) -> Distribution:
+def _make_head(
+    name: str, space: spaces.Space[Any], catalog: Any, rules: tuple[DistributionRule, ...]
+) -> tuple[Distribution, Selection]:
     _require_numbers(name, space)
     word = space_word(space)
     chosen = [rule for rule in rules if rule.matches(name, word)]
@@ -227,7 +236,7 @@ def _make_head(name: str, space: spaces.Space[Any], catalog: Any, rules: tuple[D
         error.received = error.received or str(space)
         raise
     require_a_result_a_row(name, space, distribution, selection.owner)
-    return distribution
+    return distribution, selection
 
 
 def _require_numbers(name: str, space: spaces.Space[Any]) -> None:

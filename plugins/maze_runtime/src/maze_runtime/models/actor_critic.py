@@ -19,6 +19,7 @@ from maze_runtime.models.action_distribution import ProductDistribution, native_
 from maze_runtime.models.action_value_critic import ActionValueCritic
 from maze_runtime.models.agent_networks import AgentNetworks, mirror_by_agent
 from maze_runtime.models.graph_building import count_parameters, graph_of
+from maze_runtime.models.head_distributions import head_layers
 from maze_runtime.models.module_names import module_names
 from maze_runtime.models.native_evaluation import NativeEvaluation
 from maze_runtime.models.network_policy import NetworkPolicy
@@ -230,6 +231,12 @@ class StructuredActorCritic(nn.Module):
             for key, policy in self._policy.items()
         }
         return {"policy": policies, "critic": {key: list(own.parameters()) for key, own in self._critic.items()}}
+
+    def head_layers(self, policy_key: PolicyKey) -> dict[str, list[str]]:
+        """See `NamesHeadLayers`."""
+        name = dict(zip(self._policy, self.policies, strict=True))[policy_key]
+        found = head_layers(self._policy[policy_key])
+        return {head: [f"policies.{name}.{path}" for path in paths] for head, paths in found.items()}
 
     def make_policy(self, seed: int) -> Policy:
         """A policy that samples from the distributions; a model with another acting rule overrides it."""

@@ -74,6 +74,15 @@ class GroupsParameters(Protocol):
         ...
 
 
+@runtime_checkable
+class NamesHeadLayers(Protocol):
+    """What a model may offer beside `ActorCritic`: which weights make the logits of which action head."""
+
+    def head_layers(self, policy_key: PolicyKey) -> dict[str, list[str]]:
+        """Action head to the paths of the modules that give its logits and nothing else; of heads that have such."""
+        ...
+
+
 class ActionValues(Protocol):
     """Twin Q networks of one policy key, a `torch.nn.Module`.
 

@@ -1,4 +1,4 @@
-"""What the bare name of an environment stands for, what its runs are called, and the names of defaults."""
+"""What the bare name of an environment stands for, what its runs are called, and the names of components."""
 
 from __future__ import annotations
 
@@ -33,6 +33,16 @@ def name_of_default(catalog: Catalog, kind: Literal["env", "trainer", "model", "
     entry = catalog.default(kind)
     name = entry.component.name
     return name if len(catalog.named(name, kind)) == 1 else entry.qualified_name
+
+
+def bare_name(use: str) -> str:
+    """The name of a component without its plugin; import paths as they are.
+
+    >>> bare_name("maze-distributions:beta"), bare_name("my_package.module:Beta")
+    ('beta', 'my_package.module:Beta')
+    """
+    plugin, _, name = use.rpartition(":")
+    return use if "." in plugin else name
 
 
 def environment_table(kernel: Kernel, name: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ import torch
 from safetensors import SafetensorError
 
 from maze_kernel.errors import CheckpointError, FormatError, NonFiniteError
+from maze_runtime.models.head_distributions import HeadDistribution
 from maze_runtime.run.storage import encode_json
 from maze_runtime.run.stored_data import from_data, to_data
 from maze_runtime.training.state_tree import flatten_state, unflatten_state
@@ -80,6 +81,7 @@ class Checkpoint:
         callbacks: "states" of callbacks by name and "options" that they changed; empty where there is neither.
         resumable: False for weights kept only because they were the best.
         activations: see `activations_of`; empty where an older version wrote it.
+        distributions: see `head_distributions`; empty where an older version wrote it.
     """
 
     epoch: int
@@ -90,6 +92,7 @@ class Checkpoint:
     callbacks: Mapping[str, Any] = attrs.field(factory=dict)
     resumable: bool = True
     activations: Mapping[str, str] = attrs.field(factory=dict)
+    distributions: Mapping[str, Mapping[str, HeadDistribution]] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -113,8 +116,8 @@ class StateFile:
     """`state.json`.
 
     Attributes:
-        state: "transforms", "activations", and of resumable checkpoints "loop", "trainer", "callbacks"; a tree of
-            `state_tree`.
+        state: "transforms", "activations", "distributions", and of resumable checkpoints "loop", "trainer",
+            "callbacks"; a tree of `state_tree`.
     """
 
     format: int
@@ -136,6 +139,8 @@ def checkpoint_files(checkpoint: Checkpoint) -> list[tuple[str, bytes]]:
         state["callbacks"] = checkpoint.callbacks
     if checkpoint.activations:
         state["activations"] = checkpoint.activations
+    if checkpoint.distributions:
+        state["distributions"] = to_data(checkpoint.distributions)
     tree, tensors = flatten_state(state)
     file = StateFile(format=FORMAT, epoch=checkpoint.epoch, resumable=checkpoint.resumable, state=tree)
     model = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in checkpoint.model.items()}
@@ -170,6 +175,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
             callbacks=state.get("callbacks", {}),
             resumable=file.resumable,
             activations=state.get("activations", {}),
+            distributions=from_data(state.get("distributions", {}), dict[str, dict[str, HeadDistribution]]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise CheckpointError(f"checkpoint {folder} is damaged: {error!r}") from error

@@ -12,10 +12,12 @@ from maze_kernel.components import TrainerComponent
 from maze_kernel.errors import MazeError, PluginError, RequestError
 from maze_runtime.models.activations import activations_of
 from maze_runtime.run.directory import StoredRun, open_run
+from maze_runtime.run.naming import bare_name
 from maze_runtime.run.plugins_of_run import kernel_of_run
 from maze_runtime.run.trainer_needs import is_by_default
 from maze_runtime.training.checkpoint import Checkpoint
 from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.head_comparison import compare_heads
 
 if TYPE_CHECKING:
     from maze_kernel.contracts.model import ActorCritic
@@ -96,7 +98,7 @@ class Initialization:
         The critic is left out where the other trainer trains none.
 
         Raises:
-            RequestError: no weight of the policy fits, or some stand before another activation.
+            RequestError: no weight of the policy fits, or some stand before another activation or distribution.
         """
         stored, checkpoint = self._stored, self._checkpoint
         own: Mapping[str, Any] = model.state_dict()
@@ -104,6 +106,8 @@ class Initialization:
         has_critic = _trains_a_critic(stored, self._assembly)
         theirs = {name: tensor for name, tensor in checkpoint.model.items() if has_critic or name in policy}
         fitting = {name: tensor for name, tensor in theirs.items() if name in own and own[name].shape == tensor.shape}
+        anew, heads = compare_heads(self._run, checkpoint.distributions, model, fitting)
+        fitting = {name: tensor for name, tensor in fitting.items() if name not in anew}
         if not any(tensor.dim() > 1 for name, tensor in fitting.items() if name in policy):
             raise _nothing_fits(self._run, {name: own[name] for name in own if name in policy}, checkpoint.model)
         _check_activations(self._run, checkpoint.activations, activations_of(model), fitting)
@@ -111,7 +115,7 @@ class Initialization:
         best = CheckpointStore(stored.path).pointed("best")
         damaged = "" if best in (None, checkpoint.epoch) else f"; its best checkpoint, epoch {best}, is damaged"
         self._lines = [f"initialised from epoch {checkpoint.epoch} of {self._run} ({_trainer_of(stored)}){damaged}"]
-        self._lines.append(_report("policy", [name for name in own if name in policy], fitting))
+        self._lines += [_report("policy", [name for name in own if name in policy], fitting), *heads]
         critic = [name for name in own if name not in policy]
         if critic and not has_critic:
             self._lines.append(f"critic: new, because {_trainer_of(stored)} trains none")
@@ -193,7 +197,7 @@ def _initialize_transforms(stored: StoredRun, checkpoint: Checkpoint, assembly: 
     saved = [(use, state) for use, state in saved if state]
     lines = []
     for selection, transform in zip(assembly.transform_selections, assembly.transforms, strict=True):
-        index = next((i for i, (use, _) in enumerate(saved) if _bare(use) == _bare(selection.use)), None)
+        index = next((i for i, (use, _) in enumerate(saved) if bare_name(use) == bare_name(selection.use)), None)
         if index is None:
             by_default = is_by_default(selection, assembly.experiment, assembly.kernel.catalog)
             if by_default and transform.changes("observation"):
@@ -223,9 +227,3 @@ def _taken_over(transform: Transform) -> str:
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
-
-
-def _bare(use: str) -> str:
-    """The name without the plugin; import paths as they are."""
-    plugin, _, name = use.rpartition(":")
-    return use if "." in plugin else name

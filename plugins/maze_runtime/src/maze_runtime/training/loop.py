@@ -18,6 +18,7 @@ from maze_kernel.errors import CheckpointError, ComponentError
 from maze_kernel.selection import Selection
 from maze_runtime.events.declaration import histogram
 from maze_runtime.models.activations import activations_of
+from maze_runtime.models.head_distributions import head_distributions
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.placing import in_use
@@ -298,6 +299,7 @@ class Loop:
             "model": model,
             "transforms": transforms,
             "activations": activations_of(network),
+            "distributions": head_distributions(network),
         }
         if not resumable:
             return Checkpoint(**of_all, resumable=False)
