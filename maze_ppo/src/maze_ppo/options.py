@@ -13,7 +13,7 @@ from maze_runtime.training.spellings import SPELLINGS
 class OnPolicyOptions:
     """What PPO and A2C have in common."""
 
-    ALIASES = SPELLINGS
+    ALIASES = {**SPELLINGS, "n_steps": "n_rollout_steps"}  # noqa: RUF012 - read as a constant
 
     n_epochs: int = attrs.field(default=0, validator=at_least(0))
     """Epochs to train; 0: until another budget, patience or the user stops the run."""

@@ -23,7 +23,7 @@ def _fits_the_others(options: Any, attribute: Any, keeps: bool) -> None:
 class SACOptions:
     """Soft actor-critic. Source: Haarnoja et al. 2018b; discrete actions: Christodoulou 2019."""
 
-    ALIASES = SPELLINGS
+    ALIASES = {**SPELLINGS, "alpha": "entropy_coef", "n_steps": "", "target_entropy": ""}  # noqa: RUF012 - a constant
 
     n_epochs: int = attrs.field(default=0, validator=at_least(0))
     """Epochs to train; 0: until another budget, patience or the user stops the run."""

@@ -70,16 +70,13 @@ def _is_number(text: str, *, integral: bool) -> bool:
 def unknown_key(key: str, fields: f.OptionFields, scope: Scope, reader: Reader, label: str | None) -> tuple[str, ...]:
     """Records it; returns the names that may have been meant, which are then not reported as missing."""
     whose = label or (f"[{show_path(scope.path)}]" if scope.path else "an experiment")
-    alias = getattr(fields.options_class, "ALIASES", {}).get(key)
-    near = () if key in fields.positional else (alias,) if alias in fields.names else nearest(key, fields.names)
+    known = {**getattr(fields.options_class, "ALIASES", {}), **dict.fromkeys(fields.positional, "")}
+    near = (known[key],) if key in known else nearest(key, fields.names)  # a word that is known is not misspelt
+    near = tuple(name for name in near if name.partition(".")[0] in fields.names)
     home = None if near else _kernel_table_with(key)
-    help_: str | None
+    help_ = scope.help if home is None else f"{key} belongs in [{home}]"
     if key in fields.positional:
         help_ = f"make {key} keyword-only: put * before it in the signature"
-    elif home is not None:
-        help_ = f"{key} belongs in [{home}]"
-    else:
-        help_ = scope.help
     reader.problems.add(
         (*scope.path, key),
         f"{{path}} is not an option of {whose}",
@@ -93,7 +90,8 @@ def unknown_key(key: str, fields: f.OptionFields, scope: Scope, reader: Reader, 
 
 def _kernel_table_with(key: str) -> str | None:
     """The kernel's own table that has an option of this name: `n_envs` belongs in [vector]."""
-    for table in f.fields_of_class(Experiment).fields:
+    of_file = f.fields_of_class(Experiment)
+    for table in () if key in of_file.names else of_file.fields:
         if f.is_options_class(table.annotation) and key in f.fields_of_class(table.annotation).names:
             return table.name
     return None

@@ -7,6 +7,7 @@ import attrs
 from maze_kernel.validators import above, all_of, at_least, at_most, between
 from maze_runtime.training.loop_options import LoopOptions
 from maze_runtime.training.schedules import PART, Schedule, positive_rate, throughout
+from maze_runtime.training.spellings import SPELLINGS
 
 FADING = Schedule(start=1.0, end=0.05)
 CORRECTING = Schedule(start=0.4, end=1.0)
@@ -15,6 +16,15 @@ CORRECTING = Schedule(start=0.4, end=1.0)
 @attrs.frozen(kw_only=True)
 class DQNOptions(LoopOptions):
     """Deep Q-learning. Source: Mnih et al. 2015; its extensions one by one: Hessel et al. 2018."""
+
+    ALIASES = {  # noqa: RUF012 - read as a constant
+        **SPELLINGS,
+        "alpha": "priority_exponent",
+        "eps": "epsilon",
+        "exploration_initial_eps": "epsilon.start",
+        "exploration_final_eps": "epsilon.end",
+        "n_steps": "n_step",
+    }
 
     max_env_steps: int = attrs.field(default=100_000, validator=at_least(0))
     """Stop after the update that reaches this number of environment steps; 0: no budget."""

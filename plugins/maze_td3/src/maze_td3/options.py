@@ -7,6 +7,7 @@ import attrs
 from maze_kernel.validators import above, all_of, at_least, at_most, below, between
 from maze_runtime.training.loop_options import LoopOptions
 from maze_runtime.training.schedules import Schedule, positive_rate, throughout
+from maze_runtime.training.spellings import SPELLINGS
 
 
 @attrs.frozen(kw_only=True)
@@ -16,6 +17,13 @@ class TD3Options(LoopOptions):
     DDPG (Lillicrap et al. 2016) is `twin = false`, `policy_delay = 1` and `target_noise = 0`, with the correlated noise
     `exploration_noise = 0.38`, `exploration_correlation = 0.85`.
     """
+
+    ALIASES = {  # noqa: RUF012 - read as a constant
+        **SPELLINGS,
+        "action_noise": "exploration_noise",
+        "n_steps": "n_step",
+        "target_policy_noise": "target_noise",
+    }
 
     max_env_steps: int = attrs.field(default=1_000_000, validator=at_least(0))
     """Stop after the update that reaches this number of environment steps; 0: no budget."""

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 
 SPELLINGS: Mapping[str, str] = {
     **dict.fromkeys(("learning_rate", "step_size", "alpha"), "lr"),
-    **dict.fromkeys(
-        ("n_steps", "num_steps", "rollout_length", "rollout_fragment_length", "train_freq"), "n_rollout_steps"
-    ),
+    **dict.fromkeys(("num_steps", "rollout_length", "rollout_fragment_length", "train_freq"), "n_rollout_steps"),
     **dict.fromkeys(
         ("total_timesteps", "num_timesteps", "n_timesteps", "total_steps", "max_timesteps"), "max_env_steps"
     ),
@@ -29,5 +27,10 @@ SPELLINGS: Mapping[str, str] = {
     **dict.fromkeys(("n_workers", "num_workers"), "num_actors"),
     **dict.fromkeys(("sigma", "noise_std"), "noise_stddev"),
     **dict.fromkeys(("population_size", "pop_size"), "n_rollouts_per_update"),
+    **dict.fromkeys(("policy", "policy_kwargs", "replay_buffer_class", "replay_buffer_kwargs"), ""),
 }
-"""Their spelling to ours. An options class has it as its attribute `ALIASES`; names that it lacks are passed over."""
+"""Their spelling to ours, of words that mean the same everywhere; "" has no counterpart, however alike a name may look.
+
+An options class has it as its attribute `ALIASES`, with what its own trainer is told by words that mean something else
+elsewhere: `n_steps` is the length of a rollout or of a return.
+"""
