@@ -6,6 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from maze_kernel.config import describe
@@ -31,11 +32,13 @@ def names(cell):
 
 
 def test_arguments_of_stable_baselines3_and_our_options_exist():
-    from stable_baselines3 import A2C, PPO, SAC
+    from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 
-    theirs = {name for algorithm in (A2C, PPO, SAC) for name in inspect.signature(algorithm).parameters}
+    theirs = {name for algorithm in (A2C, PPO, SAC, DQN, TD3) for name in inspect.signature(algorithm).parameters}
     kernel = Kernel.installed()
-    ours = {row.name for trainer in ("ppo", "sac") for row in describe(kernel, "trainer", trainer).options}
+    ours = {
+        row.name for trainer in ("ppo", "sac", "dqn", "td3") for row in describe(kernel, "trainer", trainer).options
+    }
     n_pairs = 0
     for their_cell, our_cell, *_ in table(STABLE_BASELINES3, "Arguments"):
         their_names = names(their_cell) + re.findall(r"`(\w+)=", their_cell)
@@ -65,7 +68,45 @@ def test_defaults_of_our_options_are_the_stated_ones():
     for name in ("batch_size", "n_optimization_epochs", "value_loss_coef"):
         assert float(stated[name]) == float(ppo[name]), name
     for name in ("initial_buffer_size", "replay_buffer_size"):
-        assert int(stated[name].replace(" ", "")) == int(sac[name]), name
+        assert int(stated[name].partition(",")[0].replace(" ", "")) == int(sac[name]), name
+
+
+@pytest.mark.parametrize("name", ["PPO", "A2C", "DQN", "TD3"])
+def test_figures_that_stand_behind_the_name_of_an_algorithm_are_its_defaults(name):
+    import stable_baselines3
+
+    theirs = inspect.signature(getattr(stable_baselines3, name)).parameters
+    ours = {row.name: row.default for row in describe(Kernel.installed(), "trainer", name.lower()).options}
+    n_figures = 0
+    for their_cell, our_cell, there, here in table(STABLE_BASELINES3, "Arguments"):
+        if len(names(their_cell)) != 1 or our_cell == "none" or (" of " in their_cell and name not in their_cell):
+            continue
+        (argument,) = names(their_cell)
+        option = argument if our_cell.startswith("the same") else names(our_cell)[0]
+        for cell, default in (
+            (there, theirs[argument].default if argument in theirs else None),
+            (here, ours.get(option)),
+        ):
+            for figure in re.findall(rf"\b{name}(?: and \w+)? (\d(?:[\d.e-]| (?=\d))*)", cell):
+                assert float(figure.replace(" ", "")) == float(default), (their_cell, cell)
+                n_figures += 1
+    assert n_figures >= 4
+
+
+def test_walking_noise_is_that_of_its_class():
+    from stable_baselines3.common.noise import OrnsteinUhlenbeckActionNoise
+
+    defaults = inspect.signature(OrnsteinUhlenbeckActionNoise).parameters
+    theta, dt = defaults["theta"].default, defaults["dt"].default
+    rho = 1.0 - theta * dt
+    variance = dt / (1.0 - rho**2)
+    begun_at_zero = variance * (1.0 - sum(rho ** (2 * step) for step in range(1, 201)) / 200)
+    row = next(line for line in STABLE_BASELINES3.splitlines() if line.startswith("| `OrnsteinUhlenbeck"))
+    assert f"{rho:.4f} and {variance**0.5:.2f} σ with the defaults there, θ = {theta} and dt = {dt}" in row
+    assert f"{begun_at_zero**0.5:.2f} σ over 200 steps" in row
+    np.random.seed(0)
+    noise = OrnsteinUhlenbeckActionNoise(np.zeros(4000), np.ones(4000))
+    assert np.std([noise() for _ in range(200)]) == pytest.approx(begun_at_zero**0.5, rel=0.05)
 
 
 @pytest.fixture(scope="module")
