@@ -68,7 +68,7 @@ class SACOptions:
     replay_buffer_size: int = attrs.field(default=1_000_000, validator=at_least(1))
     """Rows of the replay buffer, over all environments; the oldest are overwritten."""
     initial_buffer_size: int = attrs.field(default=1000, validator=at_least(1))
-    """Transitions collected before the first update."""
+    """Transitions collected before the first update, at most half of what the replay buffer holds."""
     demonstrations: Annotated[Selection, "dataset"] | None = None
     """Recorded episodes that fill the replay buffer before the first update (SACfD): a table with the `path` of a recording, or another dataset, such as `use = "minari"` with `id`. They count for `initial_buffer_size`. Vecerik et al. 2017."""  # noqa: E501
     keep_demonstrations: bool = attrs.field(default=False, validator=_fits_the_others)

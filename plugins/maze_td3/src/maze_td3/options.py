@@ -60,4 +60,4 @@ class TD3Options(LoopOptions):
     replay_buffer_size: int = attrs.field(default=1_000_000, validator=at_least(1))
     """Rows of the replay buffer, over all environments; the oldest are overwritten."""
     initial_buffer_size: int = attrs.field(default=1000, validator=at_least(1))
-    """Transitions collected with actions at random before the first update."""
+    """Transitions collected with actions at random before the first update, at most half of what the replay buffer holds."""  # noqa: E501
