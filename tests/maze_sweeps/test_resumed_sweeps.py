@@ -283,7 +283,33 @@ def test_the_folder_says_what_counts(file, folder):
     with pytest.raises(RequestError) as caught:
         sweep(resume=path, experiment=load_experiment(folder / "small.toml"), silent=True)
     assert caught.value.what == "the experiment has changed since the sweep began"
-    assert caught.value.received == "changes in trainer"
+    assert caught.value.received == "changes in trainer.n_epochs"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "changes"),
+    [
+        ("sweep.toml", "low = 1e-3", "low = 1e-4", "space.trainer.lr.low"),
+        ("sweep.toml", "n_trials = 1", "n_trials = 5", "n_trials"),
+        ("experiment.toml", "n_epochs = 3", "n_epochs = 4", "trainer.n_epochs"),
+    ],
+)
+def test_a_file_of_the_folder_that_has_changed_is_refused(folder, name, old, new, changes):
+    """Trials of different settings would stand in one table."""
+    (folder / "random.toml").write_text(
+        'experiment = "small.toml"\nn_trials = 1\n[workers]\nuse = "inline"\n'
+        "[space]\ntrainer.lr = { low = 1e-3, high = 1e-1, log = true }\n"
+    )
+    path = sweep(folder / "random.toml", silent=True).path
+    told = (path / name).read_text()
+    assert old in told
+    (path / name).write_text(f"# mine\n{told.replace(old, new)}")
+    code, _, err = finish("--resume", path, "--trials", "2")
+    assert code == 2
+    assert f"{path / name} has changed since the sweep began" in " ".join(err.split())
+    assert f"changes in {changes}\n" in err
+    (path / name).write_text(f"# a word about it\n{told}")
+    assert n_trials(sweep(resume=path, experiment=load_experiment(folder / "small.toml"), silent=True).path) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The folder of a sweep: what is written when it begins, what is read when it goes on, and who may write to it.
 
 sweep.toml         the sweep's file, verbatim; what counts when it goes on
-sweep.json         name, metric, number of trials, seeds, where the files came from
+sweep.json         name, metric, number of trials, seeds, where the files came from and what they said
 experiment.toml    what every trial is loaded from; the experiment's file, verbatim
 .maze-lock         process and host that train it, while they do
 """
@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 
 from maze_kernel.config.resolved import to_toml
+from maze_kernel.config.source import parse_toml, read_toml
 from maze_kernel.errors import ExperimentError, FormatError, RequestError
 from maze_kernel.shown_command import shown_command
 from maze_runtime.run.directory import encode_json_lenient, new_path
@@ -24,7 +25,7 @@ from maze_runtime.run.folder_lock import FolderLock
 from maze_runtime.run.storage import Storage, remove_leftovers, replace_file, replace_json
 from maze_sweeps.base_experiment import BaseExperiment, base_of_file
 from maze_sweeps.kept import is_sweep
-from maze_sweeps.sweep_reading import STORED_EXPERIMENT, LoadedSweep, load_sweep
+from maze_sweeps.sweep_reading import STORED_EXPERIMENT, STORED_SWEEP, LoadedSweep, load_sweep
 
 FORMAT = 1
 _STORAGE = Storage()
@@ -52,9 +53,8 @@ def create_folder(sweep: LoadedSweep, out: Path | None) -> Path:
         raise RequestError(f"the folder {path} exists and is not empty", help=help_)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        replace_file(_STORAGE, path / "sweep.toml", sweep.text.encode())
-        if sweep.base.text:
-            replace_file(_STORAGE, path / STORED_EXPERIMENT, sweep.base.text.encode())
+        for name, text in _stored_files(sweep).items():
+            replace_file(_STORAGE, path / name, text.encode())
     except OSError as error:
         raise RequestError(f"the folder {path} cannot be written: {error}") from error
     return path
@@ -78,9 +78,21 @@ def write_record(path: Path, sweep: LoadedSweep, n_trials: int) -> None:
         "source": sweep.source,
         "experiment": sweep.base.origin.file,
         "set": list(sweep.base.shared),
-        "resolved": json.loads(encode_json_lenient(sweep.base.loaded.resolved)),
+        "files": {name: _as_json(parse_toml(text, name)[0]) for name, text in _stored_files(sweep).items()},
+        "resolved": _as_json(sweep.base.loaded.resolved),
     }
     _write(path, record)
+
+
+def _stored_files(sweep: LoadedSweep) -> dict[str, str]:
+    """Name to text of the files of a folder that count; an experiment with objects from Python has none."""
+    files = {STORED_SWEEP: sweep.text, STORED_EXPERIMENT: sweep.base.text}
+    return {name: text for name, text in files.items() if text}
+
+
+def _as_json(data: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(encode_json_lenient(data))
+    return found
 
 
 def change_n_trials(path: Path, n_trials: int) -> None:
@@ -131,15 +143,19 @@ def open_sweep(path: Path, experiment: BaseExperiment | None = None) -> tuple[Lo
         experiment: that of the user's own file, where it imports code by path; it must be the stored one.
 
     Raises:
-        RequestError: the folder is none of a sweep, or the experiment is another one or imports code by path.
+        RequestError: the folder is none of a sweep, its files have changed since, or the experiment is another one or
+            imports code by path.
+        ExperimentError: the files have problems.
     """
     record = read_record(path)
     remove_leftovers(path)
+    for name, stored in record.get("files", {}).items():  # folders of older versions lack them
+        _check_same(str(path / name), _as_json(read_toml(path / name)[1]), stored)
     if experiment is None:
         experiment = _stored_experiment(path, record["set"])
     else:
-        _check_same(json.loads(encode_json_lenient(experiment.loaded.resolved)), record["resolved"])
-    sweep = load_sweep(path / "sweep.toml", experiment=experiment, import_paths=experiment.import_paths)
+        _check_same("the experiment", _as_json(experiment.loaded.resolved), record["resolved"])
+    sweep = load_sweep(path / STORED_SWEEP, experiment=experiment, import_paths=experiment.import_paths)
     return attrs.evolve(sweep, source=record.get("source", "")), int(record["n_trials"])
 
 
@@ -159,15 +175,28 @@ def _stored_experiment(path: Path, shared: Sequence[str]) -> BaseExperiment:
         raise
 
 
-def _check_same(given: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
-    changed = [key for key in {**stored, **given} if given.get(key) != stored.get(key)]
+def _check_same(what: str, now: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    changed = _changes(now, stored)
     if changed:
+        trials = ": another number of trials is --trials N" if changed == ["n_trials"] else ", or begin a new sweep"
         raise RequestError(
-            "the experiment has changed since the sweep began",
+            f"{what} has changed since the sweep began",
             received=f"changes in {', '.join(changed)}",
-            expected="the experiment as it was",
-            help="undo the changes, or begin a new sweep",
+            expected="what it was: trials of different settings would stand in one table",
+            help=f"undo the changes{trials}",
         )
+
+
+def _changes(now: Mapping[str, Any], stored: Mapping[str, Any], path: str = "") -> list[str]:
+    """Dotted names of the values that differ."""
+    changed = []
+    for key in {**stored, **now}:
+        own, kept = now.get(key), stored.get(key)
+        if isinstance(own, Mapping) and isinstance(kept, Mapping):
+            changed += _changes(own, kept, f"{path}{key}.")
+        elif json.dumps(own) != json.dumps(kept):  # a NaN differs from itself
+            changed.append(path + key)
+    return changed
 
 
 def write_best(path: Path, resolved: Mapping[str, Any], source: str, heading: str) -> None:

@@ -28,6 +28,7 @@ from maze_sweeps.checking import check_metric, check_space
 from maze_sweeps.file import SweepFile
 from maze_sweeps.space_reading import SpaceText, read_space
 
+STORED_SWEEP = "sweep.toml"
 STORED_EXPERIMENT = "experiment.toml"
 
 
