@@ -45,7 +45,7 @@ actions, logits = program({name: torch.from_numpy(array) for name, array in np.l
 assert not [name for name in sys.modules if name.startswith("maze")]
 results = {f"actions.{name}": value for name, value in actions.items()}
 results |= {f"logits.{name}": value for name, value in logits.items()}
-np.savez(out, **{name: value.detach().numpy() for name, value in results.items()})
+np.savez(out, **{name: value.numpy() for name, value in results.items()})
 """
 FORMATS = {"onnx": (RUN_ONNX, ".onnx", 1e-5), "torch-export": (RUN_TORCH, ".pt2", 1e-5)}
 

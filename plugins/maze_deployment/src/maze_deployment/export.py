@@ -136,6 +136,7 @@ def export_checkpoint(
     for module in model.modules():  # type: ignore[attr-defined]
         if hasattr(module, "prepare_for_export"):
             module.prepare_for_export()
+        module.requires_grad_(False)  # or what the program answers would carry gradients, and be no NumPy array
     files = []
     for key, name in zip(inner.policy_keys, file_names(inner.policy_keys), strict=True):
         graph = PolicyGraph(model, key, transforms, heads=tuple(inner.action[key].spaces))
