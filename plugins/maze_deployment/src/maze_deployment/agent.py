@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from maze_deployment.dialogue import Dialogue
 from maze_deployment.episode_loop import NotedCalls, Relay, play_for
 from maze_deployment.episodes import DeployedEpisode, EpisodeTally
+from maze_deployment.one_caller import OneCaller
 from maze_deployment.telling import told
 from maze_kernel.contracts.env import ActorID, StructuredEnv, StructuredSpaces
 from maze_kernel.contracts.events import EventRecord
@@ -36,8 +38,9 @@ class AgentDeployment:
     (MazeStates, a Gymnasium environment's observations), and actions go back in them. What lies between, the
     wrappers, conversions and statistics, works as in `maze rollout`, and so the actions are the same, bit for bit.
 
-    One object serves one simulation, for any number of episodes. It is a context manager; `close` ends the last
-    thing it keeps, a thread that waits between two calls.
+    One object serves one simulation, for any number of episodes, and one caller at a time: a call while that of another
+    thread runs is refused, and so is one in a process that was forked after the first `act` or `reset`. It is a
+    context manager; `close` ends the last thing it keeps, a thread that waits between two calls.
 
     >>> with AgentDeployment.load("runs/first") as agent:  # doctest: +SKIP
     ...     action = agent.act(observation)
@@ -79,6 +82,7 @@ class AgentDeployment:
         self._policy_calls: NotedCalls | None = None
         self._dialogue: Dialogue | None = None
         self._finalizer: weakref.finalize[..., AgentDeployment] | None = None
+        self._caller = OneCaller()
 
     @classmethod
     def load(
@@ -188,7 +192,9 @@ class AgentDeployment:
 
         Raises:
             EnvError: the state or another argument is malformed.
-            RequestError: the agent is closed.
+            NonFiniteError: the reward or an observation is NaN or infinite.
+            RequestError: the agent is closed, another thread's call runs, or the agent's thread is in the process that
+                this one was forked from.
         """
         given: Any = {
             "reward": reward,
@@ -197,8 +203,13 @@ class AgentDeployment:
             "info": {} if info is None else info,
         }
         reply = Reply(maze_state=maze_state, **given, flat_step_end=flat_step_end, events=events)
+        with self._caller:
+            return self._answer(reply, actor_id)
+
+    def _answer(self, reply: Reply, actor: ActorID | str | None) -> Any:
+        """What `act` returns; its caller is the only one."""
         is_first = not self._tally.waits_for_result
-        news = told(reply, actor_id, self._innermost, is_first=is_first)
+        news = told(reply, actor, self._innermost, is_first=is_first)
         if news.reply is None:
             return news.answer(None if is_first else {})
         dialogue = self._dialogue or self._begin(None)
@@ -221,9 +232,14 @@ class AgentDeployment:
         wrappers see. Of several decisions in one `act` the last one counts.
 
         Raises:
-            RequestError: nothing was decided yet, or the policy does not act by the distributions of its networks.
+            RequestError: nothing was decided yet, the policy does not act by the distributions of its networks, or as
+                `act`.
             SpaceError: actions cannot be counted, as in a Box.
         """
+        with self._caller:
+            return self._top_actions(k)
+
+    def _top_actions(self, k: int) -> list[ActionCandidate]:
         decided = None if self._policy_calls is None else self._policy_calls.last_key
         logits = getattr(self.policy, "last_logits", None)
         if decided is None or not logits:
@@ -250,23 +266,36 @@ class AgentDeployment:
 
         Args:
             seed: of sampled actions and of wrappers that draw something, as `maze rollout` seeds an episode.
+
+        Raises:
+            RequestError: as `act`.
         """
-        self._require_open()
-        self._forget_dialogue()
-        self._begin(seed)
+        with self._caller:
+            self._require_open()
+            self._forget_dialogue()
+            self._begin(seed)
 
     def drain_episodes(self) -> list[DeployedEpisode]:
-        """The episodes that ended since the last call."""
+        """The episodes that ended since the last call; another thread may ask, too."""
         return self._tally.drain()
 
     def close(self) -> None:
-        """Let wrappers finish, end the thread and close the environment; may be called again."""
-        batch, self._batch = self._batch, None
-        try:
-            self._forget_dialogue()
-        finally:
-            if batch is not None:
-                batch.close()
+        """Let wrappers finish, end the thread and close the environment; may be called again.
+
+        Nothing happens in a process that was forked while the agent's thread was there: that is for the other process.
+
+        Raises:
+            RequestError: another thread's call runs.
+        """
+        if self._caller.is_elsewhere:
+            return
+        with self._caller:
+            batch, self._batch = self._batch, None
+            try:
+                self._forget_dialogue()
+            finally:
+                if batch is not None:
+                    batch.close()
 
     def __enter__(self) -> AgentDeployment:
         return self
@@ -284,6 +313,7 @@ class AgentDeployment:
             play_for(batch, policy, outside, seed, deterministic)
 
         self._dialogue = Dialogue(loop)
+        self._caller.process_id = os.getpid()
         self._finalizer = weakref.finalize(self, self._dialogue.dismiss)
         return self._dialogue
 
@@ -292,6 +322,7 @@ class AgentDeployment:
         self._tally.forget()
         if self._finalizer is not None:
             self._finalizer.detach()
+        self._caller.process_id = None
         if dialogue is not None:
             dialogue.close()
 

@@ -70,5 +70,6 @@ class EpisodeTally:
 
     def drain(self) -> list[DeployedEpisode]:
         """The episodes that ended since the last call."""
-        ended, self._ended = self._ended, []
+        ended = self._ended[:]  # the same list goes on: another thread may be about to append to it
+        del self._ended[: len(ended)]
         return ended
