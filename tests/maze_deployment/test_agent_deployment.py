@@ -44,6 +44,7 @@ BAD = {
     "nothing": ({"maze_state": None}, EnvError),
     "a dict": ({"maze_state": {"position": 0.0}}, EnvError),
     "NaN": ({"maze_state": np.array([0, 0, np.nan, 0], np.float32)}, NonFiniteError),
+    "a number beyond float32": ({"maze_state": np.array([0, 0, 1e300, 0])}, EnvError),
     "infinity": ({"maze_state": np.array([0, 0, np.inf, 0], np.float32)}, NonFiniteError),
     "a missing reward": ({"reward": None}, EnvError),
     "a NaN reward": ({"reward": float("nan")}, NonFiniteError),
@@ -92,6 +93,18 @@ def test_values_outside_of_a_discrete_space_are_refused():
         for name, value in {"kind": 3, "pair": np.array([2, 0]), "bits": np.array([0, 2], np.int8)}.items():
             with pytest.raises(EnvError, match=name):
                 agent.act({**good, name: value})
+        assert agent.act(good)["go"] in (0, 1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_that_the_dtype_of_a_space_cannot_hold_are_refused_by_name():
+    space = spaces.Dict(level=spaces.Box(-np.inf, np.inf, (2,), np.float32), count=spaces.Box(-9, 9, (2,), np.int16))
+    good = {"level": np.array([1e30, -1.0]), "count": np.array([7, -7])}
+    with AgentDeployment(flat_env(space), random_policy(space)) as agent:
+        for name, value in {"level": np.array([1.0, -1e39]), "count": np.array([40_000, 0])}.items():
+            with pytest.raises(EnvError, match=f"{name}' of policy key '0' holds numbers beyond") as refused:
+                agent.act({**good, name: value})
+            assert refused.value.received in ("[-1.e+39]", "[40000]")
         assert agent.act(good)["go"] in (0, 1)
 
 

@@ -79,7 +79,7 @@ def _check_state(reply: Reply, innermost: Detachable) -> None:
             help="give the state in the simulation's own words, as its environment's step returns it",
         ) from error
     for name, leaf in all_spaces[key].spaces.items():
-        _check_values(name, leaf, np.asarray(observation[name]))
+        _check_values(name, key, leaf, np.asarray(observation[name]))
 
 
 def _policy_key(actor: Any, structured_spaces: StructuredSpaces) -> PolicyKey:
@@ -95,13 +95,29 @@ def _policy_key(actor: Any, structured_spaces: StructuredSpaces) -> PolicyKey:
     return actor.step_key
 
 
-def _check_values(name: str, leaf: spaces.Space[Any], value: np.ndarray) -> None:
+def _check_values(name: str, key: PolicyKey, leaf: spaces.Space[Any], value: np.ndarray) -> None:
     if value.dtype.kind == "f" and not np.isfinite(value).all():
         raise NonFiniteError(
             f"the observation {name!r} is not finite", received=str(value)[:200], expected="numbers", owner=OWNER
         )
+    if value.dtype != leaf.dtype and value.dtype.kind in "iuf":
+        _check_range(name, key, value, np.dtype(leaf.dtype))
     if not isinstance(leaf, spaces.Box) and not leaf.contains(value.astype(leaf.dtype)[()]):
         raise _wrong(f"the observation {name!r} lies outside of its space", str(value)[:200], str(leaf))
+
+
+def _check_range(name: str, key: PolicyKey, value: np.ndarray, dtype: np.dtype[Any]) -> None:
+    """Refuse numbers that the dtype of a space cannot hold: they would become infinite, or others."""
+    with np.errstate(over="ignore"):
+        stored = value.astype(dtype)
+    holds = np.isfinite(stored) if dtype.kind == "f" else stored == value
+    if not holds.all():
+        range_of: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+        raise _wrong(
+            f"the observation {name!r} of policy key {key!r} holds numbers beyond {dtype}",
+            str(value[~holds])[:200],
+            f"numbers from {range_of.min} to {range_of.max}",
+        )
 
 
 def _wrong(what: str, received: str, expected: str) -> EnvError:
