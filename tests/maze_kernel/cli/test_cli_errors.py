@@ -4,6 +4,7 @@ import importlib
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -175,6 +176,48 @@ def test_a_closed_pipe_is_no_failure():
     assert maze.wait() == 0
     assert "BrokenPipe" not in error
     assert "Traceback" not in error
+
+
+MAIN = [sys.executable, "-c", "from maze_kernel.cli import main; main()"]
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("arguments", "code"), [(["schema"], 0), (["list-plugins"], 0), (["describe", "nonsense"], 2)])
+def test_streams_that_are_closed_are_no_failure(closed, arguments, code):
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+    done = subprocess.run([*shell, *MAIN, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert done.stderr.startswith("error: ") if code and "2>" not in closed else not done.stderr
+
+
+PRINTS = """
+import sys, typer
+from maze_kernel.cli import guard
+n_letters = int(sys.argv.pop())
+app = typer.Typer(pretty_exceptions_enable=False)
+app.command()(guard.guarded(lambda: print("x" * n_letters), "test"))
+app()
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+@pytest.mark.parametrize("n_letters", [1, 100_000])
+def test_a_full_disk_below_standard_output_is_said_in_a_line(n_letters):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", PRINTS, str(n_letters)], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: standard output cannot be written ([Errno 28]")
+    assert line.endswith("all else is done and whole")
+
+
+def test_a_full_disk_elsewhere_keeps_its_traceback():
+    done = invoke(raising(OSError(28, "No space left on device")))
+    assert done.exit_code == 1
+    assert "Traceback" in done.stderr
+    assert "standard output" not in done.stderr
 
 
 def test_an_unknown_command_names_those_that_are_spelt_like_it(maze):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from typing import Any
@@ -17,6 +18,8 @@ def main() -> None:
     others, `--help` among them, are parsed.
     """
     warnings.formatwarning = _format_warning
+    for name in ("stdout", "stderr"):  # None where it was closed
+        setattr(sys, name, getattr(sys, name) or open(os.devnull, "w"))  # noqa: SIM115
     try:
         if (as_json := _LISTINGS.get(tuple(sys.argv[1:]))) is not None:
             sys.exit(_list_plugins(as_json))
@@ -43,7 +46,7 @@ def _list_plugins(as_json: bool) -> int:
         show_plugins(as_json)
         sys.stdout.flush()
     except BrokenPipeError:
-        from maze_kernel.cli.guard import discard
+        from maze_kernel.cli.guard import discard_if_lost
 
-        discard(sys.stdout)
+        discard_if_lost(sys.stdout)
     return 0

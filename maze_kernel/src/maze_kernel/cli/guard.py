@@ -1,12 +1,11 @@
 """From exceptions to exit codes: what the user sees when something ends a command early.
 
 A `MazeError` is printed without a traceback; anything else shows its traceback, the plugin and the phase it came
-from. A reader that closes the pipe (`maze list-plugins | head -1`) is no failure.
+from. A reader that closes the pipe (`maze list-plugins | head -1`) is no failure; a full disk is one, said in a line.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import os
@@ -41,12 +40,10 @@ def guarded(command: Callable[..., int | None], name: str) -> Callable[..., None
 
     The wrapped command has one option more, `--traceback`.
     """
-    phase = f"maze {name}"
 
     @functools.wraps(command)
     def run(*args: Any, traceback: bool = False, **kwargs: Any) -> None:
-        code = _exit_code(lambda: command(*args, **kwargs), phase, traceback)
-        if code != EXIT_DONE:
+        if (code := _exit_code(lambda: command(*args, **kwargs), f"maze {name}", traceback)) != EXIT_DONE:
             raise typer.Exit(code)
 
     signature = inspect.signature(command, eval_str=True)
@@ -64,7 +61,7 @@ def _exit_code(command: Callable[[], int | None], phase: str, with_traceback: bo
     except (typer.Exit, typer.BadParameter):
         raise
     except BrokenPipeError:
-        discard(sys.stdout)
+        discard_if_lost(sys.stdout)
         return EXIT_DONE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -73,6 +70,9 @@ def _exit_code(command: Callable[[], int | None], phase: str, with_traceback: bo
         _show_maze_error(error, with_traceback)
         return error.exit_code
     except (Exception, SystemExit) as error:  # that a component ends the process is a failure, too
+        if isinstance(error, OSError) and error.filename is None and discard_if_lost(sys.stdout):
+            print(f"error: standard output cannot be written ({error}); all else is done and whole", file=sys.stderr)
+            return EXIT_FAILED
         _show_traceback(error)
         print(f"error: {type(error).__name__} in {_origin(error)} during {phase}", file=sys.stderr)
         return EXIT_FAILED
@@ -88,16 +88,15 @@ def _show_traceback(error: BaseException) -> None:
 
 def _show_maze_error(error: MazeError, with_traceback: bool) -> None:
     """Tracebacks first, that of another process once and in full, then the message, which is what the user reads."""
+    cause, text = error.__cause__, error.user_traceback or error.remote_traceback
     if with_traceback:
         _show_traceback(error)  # that of the other process, too
         print(file=sys.stderr)
-    else:
-        cause, text = error.__cause__, error.user_traceback or error.remote_traceback
-        if text:
-            print(f"{text.rstrip()}\n", file=sys.stderr)
-        elif cause and not isinstance(cause, MazeError) and (isinstance(error, EnvError) or hasattr(error, "phase")):
-            tracebacks.print_exception(cause)
-            print(file=sys.stderr)
+    elif text:
+        print(f"{text.rstrip()}\n", file=sys.stderr)
+    elif cause and not isinstance(cause, MazeError) and (isinstance(error, EnvError) or hasattr(error, "phase")):
+        tracebacks.print_exception(cause)
+        print(file=sys.stderr)
     print_error(error)
 
 
@@ -113,7 +112,7 @@ def print_error(error: MazeError, stream: TextIO | None = None) -> None:
 
     console = Console(file=stream, highlight=False, soft_wrap=True)
     for line in lines:
-        console.print(Text(line, style=_style(line)))
+        console.print(Text(line, style=_style(line.strip())))
 
 
 def message_lines(error: MazeError) -> list[str]:
@@ -128,16 +127,14 @@ def message_lines(error: MazeError) -> list[str]:
         if lines and len(lines) + len(block) >= MAX_LINES:
             return [*lines, "", *(_cut(f"error: {left.what} ({left.location})") for left in problems[shown:])]
         lines += ["", *block] if lines else block
-    n_left_out = len(lines) - MAX_LINES
-    return [*lines[:MAX_LINES], f"… {n_left_out} lines left out"] if n_left_out > 0 else lines
+    return lines if len(lines) <= MAX_LINES else [*lines[:MAX_LINES], f"… {len(lines) - MAX_LINES} lines left out"]
 
 
 def _cut(line: str) -> str:
     return line if len(line) <= 400 else f"{line[:399]}…"
 
 
-def _style(line: str) -> str:
-    text = line.strip()
+def _style(text: str) -> str:
     styles = {"error:": "bold red", "help:": "bold cyan", "-->": "blue", "= ": "blue"}
     style = next((style for start, style in styles.items() if text.startswith(start)), "")
     return "red" if text.startswith("|") and "^" in text else style
@@ -151,24 +148,26 @@ def _origin(error: BaseException) -> str:
     """
     frames = [frame for frame, _ in tracebacks.walk_tb(error.__traceback__)]
     owners = {source.value.partition(":")[0].partition(".")[0]: source for source in find_plugins()}
-    for frame in reversed(frames):
-        if is_users(frame):
-            return f"{frame.f_code.co_filename}, {frame.f_code.co_qualname}"
+    if of_user := [frame.f_code for frame in frames if is_users(frame)]:
+        return f"{of_user[-1].co_filename}, {of_user[-1].co_qualname}"
     for frame in reversed(frames):
         package = module_of(frame).partition(".")[0]
         if package in owners and package != "maze_kernel":
             return f"plugin {owners[package].distribution} {owners[package].version}, {_place(frame)}"
-    for frame in reversed(frames):
-        if module_of(frame).startswith("maze_kernel"):
-            return _place(frame)
-    return _place(frames[-1]) if frames else "an unknown place"
+    of_kernel = [frame for frame in frames if module_of(frame).startswith("maze_kernel")]
+    return _place((of_kernel or frames)[-1]) if frames else "an unknown place"
 
 
 def _place(frame: FrameType) -> str:
     return f"{module_of(frame)}.{frame.f_code.co_qualname}"
 
 
-def discard(stream: Any) -> None:
-    """Send what is still buffered nowhere, so that the interpreter does not fail on it at its end."""
-    with contextlib.suppress(AttributeError, OSError, ValueError), open(os.devnull, "w") as null:
-        os.dup2(null.fileno(), stream.fileno())
+def discard_if_lost(stream: TextIO) -> bool:
+    """Whether a stream takes no more; what is buffered is sent nowhere then, or the interpreter would fail on it."""
+    try:
+        print(file=stream, flush=True)
+        return False
+    except OSError:
+        with open(os.devnull, "w") as null:
+            os.dup2(null.fileno(), stream.fileno())
+        return True
