@@ -5,7 +5,9 @@ Fixtures import what they need themselves: the tests of the kernel run where not
 
 import gc
 import importlib.util
+import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +62,27 @@ def maze(tmp_path, monkeypatch):
         return runner.invoke(make_app(), [str(argument) for argument in arguments])
 
     return run
+
+
+@pytest.fixture
+def read_only(monkeypatch):
+    """`read_only(folder)`: nothing may be written into it. The superuser, whom nothing stops, is only told so."""
+    folders = []
+
+    def protect(folder):
+        folder.chmod(0o555)
+        folders.append(folder.absolute())
+
+    if os.geteuid() == 0:
+        access = os.access
+
+        def told(path, mode, **options):
+            return not (mode & os.W_OK and Path(path).absolute() in folders) and access(path, mode, **options)
+
+        monkeypatch.setattr(os, "access", told)
+    yield protect
+    for folder in folders:
+        folder.chmod(0o755)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maze_kernel.errors import EnvError, RequestError
+from maze_kernel.errors import EnvError, RequestError, TrajectoryError
 from maze_runtime.env.renderer import ChoiceArgument, IntRange, Renderer
 from maze_viewing.episodes import encode_png
 from maze_viewing.frames import renderer_arguments
@@ -137,12 +137,15 @@ def test_long_episodes_are_drawn_in_part(maze, cartpole):
     assert [step["frame"] is None for step in episode["steps"]] == [False] * 5 + [True] * (len(episode["steps"]) - 5)
 
 
+SMALL = (
+    'name = "small"\n[env]\nuse = "gym"\nid = "CartPole-v1"\nmax_episode_steps = 8\n[vector]\nn_envs = 2\n'
+    '[trainer]\nuse = "ppo"\nn_epochs = 1\nepoch_length = 1\nn_rollout_steps = 16\nbatch_size = 16\n'
+    "[evaluation]\nn_episodes = 1\n"
+)
+
+
 def test_a_run_without_recordings_plays_some_first(maze, tmp_path):
-    (tmp_path / "small.toml").write_text(
-        'name = "small"\n[env]\nuse = "gym"\nid = "CartPole-v1"\nmax_episode_steps = 8\n[vector]\nn_envs = 2\n'
-        '[trainer]\nuse = "ppo"\nn_epochs = 1\nepoch_length = 1\nn_rollout_steps = 16\nbatch_size = 16\n'
-        "[evaluation]\nn_episodes = 1\n"
-    )
+    (tmp_path / "small.toml").write_text(SMALL)
     maze("train", "small.toml", "--out", "run")
     done = maze("view", "run", "--episodes", 2)
     assert done.exit_code == 0, done.output
@@ -153,12 +156,44 @@ def test_a_run_without_recordings_plays_some_first(maze, tmp_path):
     assert "playing" not in maze("view", "run").stderr
 
 
+def test_a_run_that_takes_no_recordings_plays_none_and_says_where_they_can_go(maze, read_only, tmp_path, monkeypatch):
+    (tmp_path / "small.toml").write_text(SMALL)
+    assert maze("train", "small.toml", "--out", "run").exit_code == 0
+    read_only(Path("run"))
+    monkeypatch.setattr("maze_runtime.playing.roll_out.play_episodes", None)
+    done = maze("view", "run")
+    assert done.exit_code == 2
+    first, received, *_, last = done.stderr.replace(f"{tmp_path}/", "").splitlines()
+    assert first == "error: run has no recorded episodes, and new ones cannot be written to run/trajectories"
+    assert received.startswith("  = received: run is dr-xr-xr-x")
+    assert last.endswith("maze rollout run --record-to DIR, then maze view DIR")
+
+
+def test_a_run_none_of_whose_episodes_is_recorded_says_why(maze, tmp_path, monkeypatch):
+    def write(*_arguments):
+        raise TrajectoryError("the disk refused")
+
+    (tmp_path / "small.toml").write_text(SMALL)
+    assert maze("train", "small.toml", "--out", "run").exit_code == 0
+    monkeypatch.setattr("maze_trajectories.writer.TrajectoryWriter.write", write)
+    done = maze("view", "run")
+    assert done.exit_code == 1
+    assert "error: none of 3 episodes could be played and recorded: " in done.stderr
+    assert "the disk refused" in done.stderr
+
+
+def test_a_page_goes_where_it_can_be_written(maze, cartpole, read_only):
+    folder = cartpole(episodes=1)
+    read_only(folder)
+    done = maze("view", folder)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: the page cannot be written to ")
+    assert done.stderr.rstrip().endswith("--out FILE")
+    assert maze("view", folder, "--out", "page.html").exit_code == 0
+
+
 def test_a_notebook_shows_a_run_without_recordings_too(maze, tmp_path, capsys):
-    (tmp_path / "small.toml").write_text(
-        'name = "small"\n[env]\nuse = "gym"\nid = "CartPole-v1"\nmax_episode_steps = 8\n[vector]\nn_envs = 2\n'
-        '[trainer]\nuse = "ppo"\nn_epochs = 1\nepoch_length = 1\nn_rollout_steps = 16\nbatch_size = 16\n'
-        "[evaluation]\nn_episodes = 1\n"
-    )
+    (tmp_path / "small.toml").write_text(SMALL)
     maze("train", "small.toml", "--out", "run")
     TrajectoryViewer("run", max_decisions=2).save("page.html")
     assert "has no recorded episodes: playing 3" in capsys.readouterr().err

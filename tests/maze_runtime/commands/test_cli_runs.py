@@ -38,6 +38,51 @@ def experiment(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("options", "what", "step"),
+    [
+        (["--events"], "events cannot be written to run/events/", "copy the run to a folder of your own"),
+        (["--record"], "recordings cannot be written to run/trajectories/", "--record-to DIR"),
+        (["--video", "run/films"], "films cannot be written to run/films", "--video DIR"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_played(
+    maze, experiment, read_only, tmp_path, monkeypatch, options, what, step
+):
+    assert maze("train", experiment, "--out", "run").exit_code == 0
+    before = sorted(Path("run").rglob("*"))
+    read_only(Path("run"))
+    monkeypatch.setattr("maze_runtime.playing.roll_out.play_episodes", None)
+    done = maze("rollout", "run", *options)
+    assert done.exit_code == 2
+    first, received, *_, last = done.stderr.replace(f"{tmp_path}/", "").splitlines()
+    assert first.startswith(f"error: {what}")
+    assert received.startswith("  = received: run is dr-xr-xr-x and belongs to user ")
+    assert last.startswith("  help: ")
+    assert step in last
+    assert sorted(Path("run").rglob("*")) == before
+
+
+def test_a_run_that_cannot_be_written_to_is_not_resumed_but_rolled_out(maze, experiment, read_only):
+    assert maze("train", experiment, "--out", "run").exit_code == 0
+    read_only(Path("run"))
+    done = maze("train", "--resume", "run", "--set", "trainer.n_epochs=3")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: checkpoints cannot be written to ")
+    assert maze("rollout", "run", "--episodes", 1).exit_code == 0
+    assert maze("rollout", "run", "--episodes", 1, "--record-to", "elsewhere").exit_code == 0
+
+
+def test_events_for_which_there_is_no_room_are_an_error_without_a_traceback(maze, experiment, monkeypatch):
+    def write(folder, _episodes):
+        raise OSError(28, "No space left on device", str(folder / "x.csv"))
+
+    monkeypatch.setattr("maze_runtime.playing.roll_out.write_event_files", write)
+    done = maze("rollout", experiment, "--episodes", 1, "--policy", "random", "--events")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: the events of 1 episodes could not be written: [Errno 28]")
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["small.toml", "--checkpoint", "last"], "no trained policy plays"),

@@ -9,6 +9,7 @@ Several processes may write into one recording.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -176,4 +177,6 @@ def _appears_as(temporary: Path, target: Path) -> bool:
 
 
 def _cannot_write(path: Path, error: OSError) -> TrajectoryError:
-    return TrajectoryError(f"{path} cannot be written: {error}", help="free some disk space, or record elsewhere")
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "free some disk space" if is_full else "see to the permissions of its folder"
+    return TrajectoryError(f"{path} cannot be written: {error}", help=f"{remedy}, or record elsewhere")

@@ -11,6 +11,8 @@ import typer
 from maze_kernel.cli.experiments import read_experiment
 from maze_kernel.errors import RequestError
 
+_ELSEWHERE = "name a file in another folder: --out FILE"
+
 
 def view(
     source: Annotated[
@@ -36,6 +38,7 @@ def view(
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Show recorded episodes in the browser; a run without any plays some first."""
+    from maze_runtime.run.writable import require_writable
     from maze_trajectories.dataset import recordings_in
     from maze_viewing.recorded import recorded
     from maze_viewing.viewer import ViewOptions, view_page
@@ -47,12 +50,18 @@ def view(
     )
     loaded = None if experiment is None else read_experiment(experiment)
     source = recorded(source, episodes, loaded)
-    page = view_page(source, options, experiment=loaded, report=_report if sys.stderr.isatty() else lambda _text: None)
-    if out is None:
+    if out is None and source.exists():
         folder = source.parent if source.is_file() else (recordings_in(source) or [source])[-1]
         out = folder / "view.html"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page, encoding="utf-8")
+    if out is not None:
+        require_writable(out.parent.absolute(), "the page", help=_ELSEWHERE)
+    page = view_page(source, options, experiment=loaded, report=_report if sys.stderr.isatty() else lambda _text: None)
+    assert out is not None  # a source that is not there has no page
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise RequestError(f"the page cannot be written to {out}: {error}", help=_ELSEWHERE) from error
     print(f"open in a browser: {out}")
     if open_page:
         typer.launch(out.resolve().as_uri())

@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 
 from maze_kernel.config.load import select
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import MazeError, RequestError
 from maze_kernel.validators import at_least, optional
 from maze_runtime.datasets.contract import DatasetContext
 from maze_runtime.events.log_files import write_event_files
@@ -25,6 +25,7 @@ from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.evaluators import EvaluationSide, experiment_of
 from maze_runtime.run.loud_exit import loud_exit
 from maze_runtime.run.seeding import SeedTree
+from maze_runtime.run.writable import require_writable
 from maze_runtime.workers.inline import InlinePool
 from maze_runtime.workers.options import WorkersOptions
 from maze_runtime.workers.shared_files import require_shared_files
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
     from maze_runtime.training.checkpoint import Checkpoint
 
 PLAY_HERE = "let this process play: --workers 1"
+_ELSEWHERE = {
+    "films": "name another folder: --video DIR",
+    "recordings": "record into another folder: --record-to DIR",
+    "events": "see to its permissions, or copy the run to a folder of your own and roll out the copy",
+}
+"""What is written, and what to do where that is not possible."""
 
 
 @attrs.frozen(kw_only=True)
@@ -124,23 +131,28 @@ def roll_out(
         report: told what is estimated before the first one.
 
     Raises:
-        RequestError: the folder to record into is not empty, a wrapper does not fit the environment or the checkpoint,
-            the policy does not fit the environment, files are to be written by workers that do not share those of
-            this machine, or the evaluator is not there or does not fit.
+        RequestError: the folder to record into is not empty, a folder cannot be written to, a wrapper does not fit the
+            environment or the checkpoint, the policy does not fit the environment, files are to be written by workers
+            that do not share those of this machine, or the evaluator is not there or does not fit.
+        MazeError: the events could not be written.
         CheckpointError: the checkpoint is of another model than the experiment's.
         PluginError: the wrapper that records is not installed.
     """
     if seeds is None:
         seeds = SeedTree(options.seed).seeds(options.n_episodes, "rollout")
     options, place = _wherever_a_simulation_goes(options), (run_dir or Path()).absolute()
+    folders = {"films": options.video_dir, "recordings": options.record_dir, "events": options.events_dir}
+    for what, folder in folders.items():
+        if folder is not None:
+            require_writable(folder, what, help=_ELSEWHERE[what])
     assembly, side = Assembly(loaded, kernel), None
     if options.evaluator is not None:
         side = EvaluationSide(assembly, options.evaluator)
         assembly = side.assembly
     played = assembly.loaded
     with _pool(assembly, options) as pool:
-        for folder, what in ((options.video_dir, "films"), (options.record_dir, "recordings")):
-            if folder is not None:
+        for what, folder in folders.items():
+            if folder is not None and what != "events":  # which this process writes
                 require_shared_files(pool, f"{what} of episodes are files", PLAY_HERE)
         assembly.check(pool)
     drawn = played  # policies and probes look at environments that draw nothing: a window is closed by any of them
@@ -169,13 +181,24 @@ def roll_out(
     with _pool(assembly, options) as pool:
         episodes = play_episodes(pool, player, seeds, on_result=on_result)
     if options.events_dir is not None:
-        write_event_files(options.events_dir, [(episode.seed, episode.event_rows or ()) for episode in episodes])
+        _write_events(options.events_dir, episodes)
     return RolloutResult(
         episodes=episodes,
         summary=summarize(episodes),
         events=summarize_events(episodes),
         profile=summarize_seconds(episodes),
     )
+
+
+def _write_events(folder: Path, episodes: Sequence[EpisodeResult]) -> None:
+    try:
+        write_event_files(folder, [(episode.seed, episode.event_rows or ()) for episode in episodes])
+    except OSError as error:
+        raise MazeError(
+            f"the events of {len(episodes)} episodes could not be written: {error}",
+            received=str(folder),
+            help="see to the disk and play them again: the seeds, and so the episodes, are the same",
+        ) from error
 
 
 def _wherever_a_simulation_goes(options: RolloutOptions) -> RolloutOptions:

@@ -23,6 +23,7 @@ from maze_runtime.run.directory import (
     write_experiment,
 )
 from maze_runtime.run.folder_lock import FolderLock
+from maze_runtime.run.writable import require_writable
 from maze_runtime.training.checkpoint import Checkpoint
 from maze_runtime.training.checkpoint_store import CheckpointStore
 from maze_runtime.training.initialization import open_source
@@ -73,6 +74,11 @@ def run_directory(assembly: Assembly, run_dir: Path | None, resume: Path | None,
     stored = open_run(resume)
     stored = attrs.evolve(stored, path=stored.path.absolute())
     check_compatible(stored, assembly.loaded)
+    require_writable(
+        stored.path,
+        "checkpoints",
+        help="see to its permissions, or copy the run to a folder of your own and resume that",
+    )
     with ExitStack() as stack:
         lock = stack.enter_context(FolderLock(stored.path, "run"))
         directory = _directory_to_go_on_in(assembly, stored, lock)
