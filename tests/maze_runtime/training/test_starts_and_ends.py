@@ -196,6 +196,50 @@ def test_a_start_that_fails_leaves_no_directory_in_the_way(toy, toy_module, monk
     assert CheckpointStore(toy.folder / "a").pointed("last") == 1
 
 
+@pytest.fixture
+def handlers():
+    """`handlers()`: what handles each signal that ends training; nothing does at first but Ctrl-C."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.SIG_DFL) for number in numbers[1:]]
+    yield lambda: [signal.getsignal(number) for number in numbers]
+    for number, handler in zip(numbers[1:], before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("place", ["named", "built"])
+def test_a_start_that_a_signal_ends_leaves_no_directory_in_the_way(toy, toy_module, monkeypatch, handlers, name, place):
+    number, before, paths = getattr(signal, name), handlers(), []
+
+    def named(path):
+        paths.append(path)
+        if place == "named":
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(toy_module.ToyTrainer, "__init__", lambda *_arguments: signal.raise_signal(number))
+    with pytest.raises(KeyboardInterrupt):
+        train(toy.load(["trainer.n_epochs=1"]), toy.kernel, run_dir=toy.folder / "a", on_run_dir=named)
+    assert paths == [toy.folder / "a"]
+    assert not paths[0].exists()
+    assert handlers() == before
+
+
+def test_a_start_leaves_a_signal_to_what_handles_it_already(toy, toy_module, monkeypatch, handlers):
+    seen = []
+    begin = toy_module.ToyTrainer.__init__
+
+    def begin_and_raise(*arguments, **options):
+        begin(*arguments, **options)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(toy_module.ToyTrainer, "__init__", begin_and_raise)
+    signal.signal(signal.SIGTERM, lambda *arguments: seen.append(arguments))
+    before = handlers()
+    assert toy.train("a", "trainer.n_epochs=1").outcome.status == "done"
+    assert len(seen) == 1
+    assert handlers() == before
+
+
 def test_a_start_that_fails_leaves_its_name_in_runs_only_where_other_runs_have_it(toy, toy_module, monkeypatch):
     def refuse(*_arguments):
         raise EnvError("there is no window to draw in")

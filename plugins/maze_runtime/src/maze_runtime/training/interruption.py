@@ -1,4 +1,7 @@
-"""Signals: the first one asks the loop to stop after the running update, the second one leaves at once."""
+"""Signals: the first one asks the loop to stop after the running update, the second one leaves at once.
+
+While there is no loop yet, the first one leaves.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,23 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 class LeaveEpoch(BaseException):
     """Raised between two updates of an epoch that a signal cuts short; the loop goes back to its beginning."""
+
+
+@contextmanager
+def any_signal_interrupts() -> Iterator[None]:
+    """While a run is built, SIGTERM and SIGHUP raise KeyboardInterrupt as Ctrl-C does: what was begun is undone.
+
+    Does nothing outside the main thread, nor to a signal that somebody handles or ignores.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    numbers = [number for number in _SIGNALS if in_main and signal.getsignal(number) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 class Interruption:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import attrs
 
 from maze_runtime.run.loud_exit import loud_exit
+from maze_runtime.training.interruption import any_signal_interrupts
 from maze_runtime.training.one_thread import trains_alone
 from maze_runtime.training.training_run import RunOptions, TrainingRun
 
@@ -46,8 +47,9 @@ def train(loaded: LoadedExperiment, kernel: Kernel, **options: Unpack[RunOptions
         RequestError: another thread of this process trains.
         MazeError: training failed; loggers and workers are closed and what was saved is whole. A new directory is
             removed again where training did not begin.
+        KeyboardInterrupt: a signal came before training began, or a second one later.
     """
-    with trains_alone(), TrainingRun(loaded, kernel, **options) as run:
+    with trains_alone(), any_signal_interrupts(), TrainingRun(loaded, kernel, **options) as run:
         with run.interruption:
             outcome = run.advance()
             while outcome is None:

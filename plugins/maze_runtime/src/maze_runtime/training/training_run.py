@@ -120,7 +120,7 @@ class TrainingRun:
         self._until_epoch = until_epoch
         self._renews_patience = renews_patience
         self._given_callbacks = tuple(callbacks)
-        on_run_dir(self.path)
+        self._on_run_dir = on_run_dir
         self._verbosity = verbosity
         self._loggers = FanOut(extra_loggers, self.path / "log.txt")
         self.interruption = Interruption(silent=verbosity < 0)
@@ -129,6 +129,7 @@ class TrainingRun:
     def __enter__(self) -> TrainingRun:
         self._stack.enter_context(LogNotes(self._loggers.note))
         try:
+            self._on_run_dir(self.path)
             self._loop = self._prepare(self._checkpoint)
             self._checkpoint = None
             self.outcome = self._loop.begin(renews_patience=self._renews_patience)
