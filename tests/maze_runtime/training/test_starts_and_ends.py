@@ -259,6 +259,39 @@ def test_a_start_that_fails_leaves_its_name_in_runs_only_where_other_runs_have_i
     assert [own.name for own in of_name.iterdir()] == ["other"]
 
 
+def moves_at(epoch, path, back_at=None):
+    """A callback that moves the run directory away, and back."""
+    away = path.with_name("moved")
+
+    def move(run):
+        if run.epoch == epoch:
+            path.rename(away)
+        elif run.epoch == back_at:
+            away.rename(path)
+
+    return move
+
+
+@pytest.mark.filterwarnings("ignore:records of the run are incomplete")
+def test_a_run_that_is_moved_away_while_it_is_trained_fails_by_name_and_leaves_no_half_of_one(toy):
+    path, loaded = toy.folder / "a", toy.load(["trainer.n_epochs=4", "checkpoint.every_epochs=1"])
+    with pytest.raises(CheckpointError, match="it was moved or deleted while it was trained") as caught:
+        train(loaded, toy.kernel, run_dir=path, callbacks=[moves_at(2, path)])
+    assert str(path) in caught.value.what
+    assert f"maze train --resume {path}" in caught.value.help
+    assert not (path / "checkpoints").exists()
+    (toy.folder / "moved").rename(path)
+    assert toy.resume("a").epochs == 4
+
+
+@pytest.mark.filterwarnings("ignore:records of the run are incomplete")
+def test_a_run_that_is_back_before_it_ends_is_whole(toy):
+    path, loaded = toy.folder / "a", toy.load(["trainer.n_epochs=4", "checkpoint.every_epochs=1"])
+    result = train(loaded, toy.kernel, run_dir=path, callbacks=[moves_at(2, path, back_at=3)], verbosity=-1)
+    assert result.outcome.status == "done"
+    assert CheckpointStore(path).pointed("last") == 4
+
+
 def test_a_run_may_be_replaced_and_nothing_else(toy):
     first = result_of(toy.train("a", "trainer.n_epochs=2").run_dir, 2)
     with pytest.raises(RequestError, match="not empty") as caught:

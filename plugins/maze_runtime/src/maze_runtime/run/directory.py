@@ -179,11 +179,27 @@ def note_metric(path: Path, metric: str) -> None:
     """Write down in `run.json` what selects the best model, which may be the trainer's choice; atomically.
 
     Raises:
-        CheckpointError: the disk refused.
+        CheckpointError: the disk refused, or the run is gone.
     """
+    require_present(path)
     record = open_run(path).record
     if record.metric != metric:
         _write_record(path, attrs.evolve(record, metric=metric))
+
+
+def require_present(path: Path) -> None:
+    """Refuse to write a part of a run where the run is not any more.
+
+    Raises:
+        CheckpointError: it is gone.
+    """
+    if not (path / "run.json").is_file():
+        raise CheckpointError(
+            f"the run directory {path} is gone: it was moved or deleted while it was trained",
+            received="no run.json",
+            help="put it back where it was, and go on from its last checkpoint with: "
+            + shown_command("maze", "train", "--resume", path),
+        )
 
 
 def _write_record(path: Path, record: RunRecord) -> None:

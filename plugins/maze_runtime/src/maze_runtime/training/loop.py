@@ -20,6 +20,7 @@ from maze_runtime.events.declaration import histogram
 from maze_runtime.models.activations import activations_of
 from maze_runtime.models.head_distributions import head_distributions
 from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.directory import require_present
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.placing import in_use
 from maze_runtime.run.trainer_contract import checked_state, require_step_count
@@ -79,6 +80,7 @@ class Loop:
         self.record: EpochRecord | None = None
         self.callbacks = Callbacks()
         self.seen = RunInProgress(self, store.folder.parent)
+        self._is_of_run = (store.folder.parent / "run.json").is_file()
         self._beginning = EpochBeginning(store, trainer, assembly)
         self._divergence = DivergenceWatch(loggers.message)
         self._segment = SegmentWatch(loggers.message)
@@ -278,6 +280,8 @@ class Loop:
         )
 
     def _save(self) -> None:
+        if self._is_of_run:
+            require_present(self.store.folder.parent)
         checkpoint = self._snapshot(resumable=True)
         try:
             folder = self.store.save(checkpoint, best=self._best, best_epoch=self.state.best_epoch)
