@@ -146,6 +146,17 @@ def test_exported_policies_pre_process_alike(kernel, name, space, options):
         assert exported[key].numpy().dtype == value.dtype
 
 
+@pytest.mark.parametrize("space", [spaces.Discrete(4, start=1), spaces.MultiDiscrete([2, 3])])
+def test_an_empty_batch_becomes_one_hot_vectors_too(kernel, space):
+    transform = build(select(kernel, "wrapper", {"use": "one-hot", "observation": "x"}))
+    transform.bind(flat_spaces(spaces.Dict(x=space), ACTION))
+    nothing = np.zeros((0, *(space.shape or ())), space.dtype)
+    outer = transform.observation("0", {"x": nothing})
+    exported = transform.export_observation("0", {"x": torch.from_numpy(nothing)})
+    assert {key: value.shape for key, value in outer.items()} == {key: value.shape for key, value in exported.items()}
+    assert all(len(value) == 0 for value in outer.values())
+
+
 @pytest.mark.parametrize("shape", [(1,), (3,), (2, 2)], ids=str)
 def test_exported_policies_choose_the_same_bins(kernel, shape):
     transform = build(select(kernel, "wrapper", {"use": "discretize-actions", "n_bins": 4}))

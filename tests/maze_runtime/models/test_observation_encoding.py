@@ -64,6 +64,17 @@ def test_raw_entries_and_the_input_stay_as_they_are():
     assert observation["x"].shape == (1,)
 
 
+@pytest.mark.parametrize(
+    ("space", "width"),
+    [(spaces.Discrete(3), 3), (spaces.MultiDiscrete([2, 3]), 5), (spaces.MultiDiscrete([[2], [3]]), 5)],
+)
+def test_an_empty_batch_is_encoded_too(space, width):
+    encoder = ObservationEncoder(spaces.Dict(x=space))
+    rows = np.zeros((0, *(space.shape or ())), np.int64)
+    assert encoder.encode_numpy({"x": rows})["x"].shape == (0, width)
+    assert encoder.encode({"x": torch.from_numpy(rows)})["x"].shape == (0, width)
+
+
 def test_spaces_without_encoding_are_named():
     with pytest.raises(SpaceError, match="'words'"):
         ObservationEncoder(spaces.Dict(words=spaces.Text(3)))

@@ -48,7 +48,7 @@ class OneHotObservation(OneKey):
     def convert(self, value: np.ndarray) -> np.ndarray:
         """(…) or (…, K) integers to (…, n)."""
         lead = value.shape[: value.ndim - self._inner_dims]
-        index = value.reshape(*lead, -1).astype(np.int64) - self._start + self._edges[:-1]
+        index = value.reshape(*lead, len(self._start)).astype(np.int64) - self._start + self._edges[:-1]
         result = np.zeros((*lead, int(self._edges[-1])), np.float32)
         np.put_along_axis(result, index, 1.0, axis=-1)
         return result
@@ -57,7 +57,7 @@ class OneHotObservation(OneKey):
         """The same in torch."""
         import torch
 
-        index = value.to(torch.int64).reshape(*value.shape[: value.ndim - self._inner_dims], -1)
+        index = value.to(torch.int64).reshape(*value.shape[: value.ndim - self._inner_dims], len(self._start))
         sizes = (self._edges[1:] - self._edges[:-1]).tolist()
         parts = [torch.nn.functional.one_hot(index[..., i] - int(self._start[i]), size) for i, size in enumerate(sizes)]
         return torch.cat(parts, dim=-1).to(torch.float32)

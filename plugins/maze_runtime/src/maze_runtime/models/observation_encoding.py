@@ -162,16 +162,17 @@ class _Columns:
         self._dimension, self._value, self._rank = dimension, value, len(shape)
         self._constants = DeviceConstants([torch.from_numpy(dimension), torch.from_numpy(value)])
         self._single = int(dimension[-1]) == 0
+        self._n_dimensions = int(dimension[-1]) + 1  # -1 would not do in an empty batch
 
     def torch(self, observation: Tensor) -> Tensor:
         dimension, value = self._constants.on(observation.device)
-        rows = observation.reshape(*observation.shape[: observation.dim() - self._rank], -1)
+        rows = observation.reshape(*observation.shape[: observation.dim() - self._rank], self._n_dimensions)
         if not self._single:
             rows = rows.index_select(-1, dimension)
         return (rows == value).float()
 
     def numpy(self, observation: np.ndarray) -> np.ndarray:
-        rows = observation.reshape(*observation.shape[: observation.ndim - self._rank], -1)
+        rows = observation.reshape(*observation.shape[: observation.ndim - self._rank], self._n_dimensions)
         if not self._single:
             rows = rows[..., self._dimension]
         encoded: np.ndarray = (rows == self._value).astype(np.float32)
