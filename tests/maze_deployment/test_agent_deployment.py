@@ -318,8 +318,10 @@ def test_a_context_brings_its_experiment_and_its_plugins(context):
     for besides in ({"kernel": context.kernel}, {"experiment": "experiment.toml"}):
         with pytest.raises(RequestError, match="a RunContext has its experiment and its plugins"):
             AgentDeployment.load(context, **besides)
-    with pytest.raises(MazeError, match="epoch-000099"):
+    with pytest.raises(MazeError, match="has no checkpoint epoch-000099") as caught:
         AgentDeployment.load(context, checkpoint="epoch-99")
+    assert caught.value.expected == "best, last, epoch-1"
+    assert "keep" in caught.value.help
 
 
 def test_an_untrained_context_needs_a_policy(tmp_path, monkeypatch):

@@ -26,7 +26,7 @@ from maze_runtime.run.batch_factory import wrap_batch
 from maze_runtime.run.directory import open_run
 from maze_runtime.run.wrapper_lists import load_transforms
 from maze_runtime.training.checkpoint import Checkpoint
-from maze_runtime.training.checkpoint_store import CheckpointStore
+from maze_runtime.training.checkpoint_store import CheckpointStore, checkpoint_name
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -126,14 +126,30 @@ class ComponentPolicy:
 
 
 def load_checkpoint(run_dir: Path, name: str) -> Checkpoint:
-    """A checkpoint by its name: "best", "last", or "epoch-40" with or without leading zeros."""
+    """A checkpoint by its name: "best", "last", or "epoch-40" with or without leading zeros.
+
+    Raises:
+        RequestError: there is no such run, or the name is none of these.
+        CheckpointError: the run has no whole checkpoint of this name.
+    """
     open_run(run_dir)
     prefix, _, number = name.partition("epoch-")
     if name not in ("best", "last") and (prefix or not number.isdigit()):
         raise RequestError(
             f"there is no checkpoint called {name!r}", expected='"best", "last" or "epoch-N"', received=repr(name)
         )
-    return CheckpointStore(run_dir).load_named(f"epoch-{int(number):06d}" if number.isdigit() else name)
+    store = CheckpointStore(run_dir)
+    if not number.isdigit():
+        return store.load_named(name)
+    if int(number) not in (epochs := store.epochs()):
+        kept = [f"epoch-{epoch}" for epoch in epochs]
+        raise CheckpointError(
+            f"{run_dir} has no checkpoint {checkpoint_name(int(number))}",
+            received=repr(name),
+            expected=", ".join(["best", "last", *(["…"] if len(kept) > N_SHOWN else []), *kept[-N_SHOWN:]]),
+            help="name one of these; [checkpoint] keep of the experiment says how many stay",
+        )
+    return store.load(int(number))
 
 
 def weights_of(checkpoint: Checkpoint) -> dict[str, np.ndarray]:
