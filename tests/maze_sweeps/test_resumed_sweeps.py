@@ -297,7 +297,7 @@ def test_the_folder_says_what_counts(file, folder):
 def test_a_file_of_the_folder_that_has_changed_is_refused(folder, name, old, new, changes):
     """Trials of different settings would stand in one table."""
     (folder / "random.toml").write_text(
-        'experiment = "small.toml"\nn_trials = 1\n[workers]\nuse = "inline"\n'
+        'experiment = "small.toml"\nn_trials = 1\n[workers]\nuse = "inline"\ncount = 1\n'
         "[space]\ntrainer.lr = { low = 1e-3, high = 1e-1, log = true }\n"
     )
     path = sweep(folder / "random.toml", silent=True).path
@@ -308,7 +308,7 @@ def test_a_file_of_the_folder_that_has_changed_is_refused(folder, name, old, new
     assert code == 2
     assert f"{path / name} has changed since the sweep began" in " ".join(err.split())
     assert f"changes in {changes}\n" in err
-    (path / name).write_text(f"# a word about it\n{told}")
+    (path / name).write_text(f"# a word about it\n{told.replace('count = 1', 'count = 2')}")
     assert n_trials(sweep(resume=path, experiment=load_experiment(folder / "small.toml"), silent=True).path) == 1
 
 

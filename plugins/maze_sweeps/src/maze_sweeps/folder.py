@@ -28,6 +28,8 @@ from maze_sweeps.kept import is_sweep
 from maze_sweeps.sweep_reading import STORED_EXPERIMENT, STORED_SWEEP, LoadedSweep, load_sweep
 
 FORMAT = 1
+MAY_CHANGE = ("workers", "timeout_seconds")
+"""Entries of the sweep's file that say how it is trained, and not what."""
 _STORAGE = Storage()
 
 
@@ -150,7 +152,9 @@ def open_sweep(path: Path, experiment: BaseExperiment | None = None) -> tuple[Lo
     record = read_record(path)
     remove_leftovers(path)
     for name, stored in record.get("files", {}).items():  # folders of older versions lack them
-        _check_same(str(path / name), _as_json(read_toml(path / name)[1]), stored)
+        may_change = MAY_CHANGE if name == STORED_SWEEP else ()
+        now = {key: value for key, value in read_toml(path / name)[1].items() if key not in may_change}
+        _check_same(str(path / name), _as_json(now), {key: stored[key] for key in stored if key not in may_change})
     if experiment is None:
         experiment = _stored_experiment(path, record["set"])
     else:
@@ -189,7 +193,7 @@ def _check_same(what: str, now: Mapping[str, Any], stored: Mapping[str, Any]) ->
 
 def _changes(now: Mapping[str, Any], stored: Mapping[str, Any], path: str = "") -> list[str]:
     """Dotted names of the values that differ."""
-    changed = []
+    changed: list[str] = []
     for key in {**stored, **now}:
         own, kept = now.get(key), stored.get(key)
         if isinstance(own, Mapping) and isinstance(kept, Mapping):
