@@ -198,11 +198,18 @@ def test_a_start_that_fails_leaves_no_directory_in_the_way(toy, toy_module, monk
 
 @pytest.fixture
 def handlers():
-    """`handlers()`: what handles each signal that ends training; nothing does at first but Ctrl-C."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, signal.SIG_DFL) for number in numbers[1:]]
-    yield lambda: [signal.getsignal(number) for number in numbers]
-    for number, handler in zip(numbers[1:], before, strict=True):
+    """`handlers()`: what handles each signal that ends training; nothing does at first but Ctrl-C.
+
+    A shell starts background jobs with Ctrl-C ignored.
+    """
+    at_first = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in at_first.items()}
+    yield lambda: [signal.getsignal(number) for number in at_first]
+    for number, handler in before.items():
         signal.signal(number, handler)
 
 
