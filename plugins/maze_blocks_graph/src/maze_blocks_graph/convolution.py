@@ -29,9 +29,7 @@ class GraphConvolution(AdjacencyBlock):
         super().__init__(in_keys, out_keys, in_shapes)
         sizes = (self.n_features, *options.hidden_features)
         n_layers = len(options.hidden_features)
-        layers = [nn.Linear(sizes[i], sizes[i + 1], bias=options.bias) for i in range(n_layers)]
-        self.linear = nn.ModuleList(layers)
-        self._in_order = tuple(layers)
+        self.linear = nn.ModuleList(nn.Linear(sizes[i], sizes[i + 1], bias=options.bias) for i in range(n_layers))
         importance = torch.full((n_layers,), options.node_self_importance)
         if options.trainable_node_self_importance:
             self.self_importance = nn.Parameter(importance)
@@ -44,7 +42,8 @@ class GraphConvolution(AdjacencyBlock):
         """(B, N, D) and (B, N, N) to (B, N, hidden_features[-1])."""
         identity = torch.eye(adjacency.shape[-1], dtype=x.dtype, device=x.device)
         adjacency = adjacency.to(x.dtype)
-        for layer, importance in zip(self._in_order, self.self_importance.unbind(), strict=True):
+        for layer, importance in zip(self.linear, self.self_importance.unbind(), strict=True):
+            assert isinstance(layer, nn.Linear)
             weights = normalized(adjacency + importance * identity, self._normalization)
             # σ(D^-½ (A + s I) D^-½ H W + b)
             mixed = torch.matmul(weights, torch.matmul(x, layer.weight.T))

@@ -64,7 +64,6 @@ class _Layers(nn.Module):
             nn.init.orthogonal_(layer.weight, gain if layer is layers[-1] else 2.0**0.5)
             nn.init.zeros_(layer.bias)
         self.layers = nn.ModuleList(layers)
-        self._in_order = tuple(layers)
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers[:-1]:
@@ -73,7 +72,8 @@ class _Layers(nn.Module):
         return output
 
     def make_mirror(self) -> Callable[[np.ndarray], np.ndarray]:
-        weights = [(layer.weight.detach().numpy().T, layer.bias.detach().numpy()) for layer in self._in_order]
+        layers = [layer for layer in self.layers if isinstance(layer, nn.Linear)]
+        weights = [(layer.weight.detach().numpy().T, layer.bias.detach().numpy()) for layer in layers]
 
         def run(x: np.ndarray) -> np.ndarray:
             for weight, bias in weights[:-1]:
