@@ -190,6 +190,15 @@ def test_streams_that_are_closed_are_no_failure(closed, arguments, code):
     assert done.stderr.startswith("error: ") if code and "2>" not in closed else not done.stderr
 
 
+def lines_into_a_full_disk(*command):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    return done.stderr.splitlines()
+
+
+needs_full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+
 PRINTS = """
 import sys, typer
 from maze_kernel.cli import guard
@@ -200,17 +209,19 @@ app()
 """
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+@needs_full_device
 @pytest.mark.parametrize("n_letters", [1, 100_000])
 def test_a_full_disk_below_standard_output_is_said_in_a_line(n_letters):
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-c", PRINTS, str(n_letters)], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
+    (line,) = lines_into_a_full_disk(sys.executable, "-c", PRINTS, str(n_letters))
     assert line.startswith("error: standard output cannot be written ([Errno 28]")
     assert line.endswith("all else is done and whole")
+
+
+@needs_full_device
+@pytest.mark.parametrize("arguments", [["list-plugins"], ["--help"], ["--version"], ["schema"]])
+def test_lists_and_help_meet_a_full_disk_with_the_same_line(arguments):
+    (line,) = lines_into_a_full_disk(*MAIN, *arguments)
+    assert line.startswith("error: standard output cannot be written ([Errno 28]")
 
 
 def test_a_full_disk_elsewhere_keeps_its_traceback():

@@ -22,31 +22,23 @@ def main() -> None:
         setattr(sys, name, getattr(sys, name) or open(os.devnull, "w"))  # noqa: SIM115
     try:
         if (as_json := _LISTINGS.get(tuple(sys.argv[1:]))) is not None:
-            sys.exit(_list_plugins(as_json))
+            from maze_kernel.cli.listing import show_plugins
+
+            show_plugins(as_json)
+            sys.stdout.flush()
+            return
         from maze_kernel.cli.app import make_app
 
         make_app()(prog_name="maze")
-    except KeyboardInterrupt:  # before there was a command to answer it
-        from maze_kernel.errors import EXIT_INTERRUPTED
+    except (KeyboardInterrupt, OSError) as error:  # where there is no command to answer it
+        from maze_kernel.cli.guard import code_of_end
 
-        print("interrupted", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
+        if (code := code_of_end(error)) is None:
+            raise
+        sys.exit(code)
 
 
 def _format_warning(message: Warning | str, category: type[Warning], *place: Any, **line: Any) -> str:
     from maze_kernel.errors import MazeWarning
 
     return f"warning: {message}\n" if issubclass(category, MazeWarning) else _USUAL(message, category, *place, **line)
-
-
-def _list_plugins(as_json: bool) -> int:
-    from maze_kernel.cli.listing import show_plugins
-
-    try:
-        show_plugins(as_json)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        from maze_kernel.cli.guard import discard_if_lost
-
-        discard_if_lost(sys.stdout)
-    return 0

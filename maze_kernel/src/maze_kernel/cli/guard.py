@@ -60,22 +60,28 @@ def _exit_code(command: Callable[[], int | None], phase: str, with_traceback: bo
         return code
     except (typer.Exit, typer.BadParameter):
         raise
-    except BrokenPipeError:
-        discard_if_lost(sys.stdout)
-        return EXIT_DONE
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
     except MazeError as error:
         _show_maze_error(error, with_traceback)
         return error.exit_code
-    except (Exception, SystemExit) as error:  # that a component ends the process is a failure, too
-        if isinstance(error, OSError) and error.filename is None and discard_if_lost(sys.stdout):
-            print(f"error: standard output cannot be written ({error}); all else is done and whole", file=sys.stderr)
-            return EXIT_FAILED
+    except (Exception, KeyboardInterrupt, SystemExit) as error:  # a component that ends the process fails, too
+        if (code := code_of_end(error)) is not None:
+            return code
         _show_traceback(error)
         print(f"error: {type(error).__name__} in {_origin(error)} during {phase}", file=sys.stderr)
         return EXIT_FAILED
+
+
+def code_of_end(error: BaseException) -> int | None:
+    """The exit code of Ctrl-C, or of an output that takes no more, said in a line; None of what a component did."""
+    if isinstance(error, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    if not isinstance(error, OSError) or error.filename is not None or not discard_if_lost(sys.stdout):
+        return None
+    if isinstance(error, BrokenPipeError):
+        return EXIT_DONE
+    print(f"error: standard output cannot be written ({error}); all else is done and whole", file=sys.stderr)
+    return EXIT_FAILED
 
 
 def _show_traceback(error: BaseException) -> None:
