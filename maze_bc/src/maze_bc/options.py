@@ -8,6 +8,7 @@ import attrs
 
 from maze_kernel.selection import Selection
 from maze_kernel.validators import above, all_of, at_least, below, between
+from maze_runtime.env.importing import imported
 from maze_runtime.training.optimizer_options import OptimizerOptions
 from maze_runtime.training.schedules import Schedule, positive_rate
 from maze_runtime.training.spellings import SPELLINGS
@@ -49,6 +50,18 @@ class OwnProcessor:
     """"package.module:name" of a function that takes a recorded episode (`maze_runtime.datasets.contract.Episode`) and returns (T,) bool, the decisions to learn from; or of a class of such callables."""  # noqa: E501
     kwargs: dict[str, Any] = attrs.field(factory=dict)
     """Keyword arguments of the function, or of the constructor."""
+
+    def load(self) -> Any:
+        """Import it.
+
+        Raises:
+            RequestError: there is none; its module fails.
+        """
+        return imported(self.use, owner="maze-bc", option="processor.use", known=("identity", "clip-dead-ends"))
+
+    def check_ready(self) -> None:
+        """See `maze_runtime.run.before_training.ChecksReadiness.check_ready`."""
+        self.load()
 
 
 ProcessorOptions = KeepAll | ClipDeadEnds | OwnProcessor

@@ -12,7 +12,6 @@ from maze_bc.data import OWNER
 from maze_bc.options import ClipDeadEnds, KeepAll, OwnProcessor, ProcessorOptions
 from maze_kernel.errors import RequestError
 from maze_runtime.datasets.contract import Episode
-from maze_runtime.env.importing import imported
 
 Processor = Callable[[Episode], np.ndarray]
 """A recorded episode of T decisions to (T,) bool: the decisions to learn from."""
@@ -46,7 +45,7 @@ def clip_dead_end(episode: Episode, *, n_steps: int) -> np.ndarray:
 
 
 def _own(options: OwnProcessor) -> Processor:
-    found = imported(options.use, owner=OWNER, option="processor.use", known=("identity", "clip-dead-ends"))
+    found = options.load()
     try:
         return found(**options.kwargs) if isinstance(found, type) else partial(found, **options.kwargs)
     except Exception as error:

@@ -54,6 +54,21 @@ level = WRAPPER
 load = ["own_parts.py"]
 """
 
+FALLS = """
+import gymnasium
+
+class Falls(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        raise RuntimeError("it falls")
+"""
+
 
 @pytest.fixture
 def levelled(maze):
@@ -116,3 +131,34 @@ def test_a_tracker_without_its_package_is_refused_by_a_check(maze, kernel, monke
     assert refused.exit_code == 2
     assert f"the logger '{logger}' needs the package {logger}" in refused.output
     assert "small.toml:6:3" in refused.output
+
+
+OF_TRAINERS = [
+    ("es", 'optimizer = { use = "torch.optim:Adamw" }', "module torch.optim has no Adamw"),
+    ("bc", 'demonstrations = { path = "x" }\noptimizer = { use = "no_such_module:SGD" }', "no_such_module"),
+    ("bc", 'demonstrations = { path = "x" }\nprocessor = { use = "own_code:kept" }', "importing own_code failed"),
+]
+
+
+@pytest.mark.parametrize(("trainer", "options", "message"), OF_TRAINERS)
+def test_what_tables_of_a_trainer_import_is_imported_by_a_check(maze, trainer, options, message):
+    Path("own_code.py").write_text("undefined\n")
+    text = f'name = "small"\nenv = {{ use = "gym", id = "CartPole-v1" }}\n[trainer]\nuse = "{trainer}"\n{options}\n'
+    Path("small.toml").write_text(text)
+    refused = maze("check", "small.toml")
+    assert refused.exit_code == 2
+    assert message in refused.output
+    line = text.count("\n")
+    assert f"small.toml:{line}:" in refused.output
+    assert f"maze-{trainer}" in refused.output
+
+
+def test_a_check_whose_steps_fail_says_nothing_is_ok(maze):
+    Path("own_env.py").write_text(FALLS)
+    Path("small.toml").write_text(
+        'name = "small"\nenv = { use = "gym", id = "own_env:Falls" }\ntrainer = { use = "ppo" }\n'
+    )
+    failed = maze("check", "small.toml", "--steps", "10")
+    assert failed.exit_code == 1
+    assert "it falls" in failed.output
+    assert "ok (" not in failed.output

@@ -26,24 +26,30 @@ def check_env(
     """Build the environments of an experiment, those of its evaluators too, with their wrappers, and play at random."""
     loaded = experiment_of(file, tuple(overrides or ()), needs_trainer=True)
     check_before_training(loaded.experiment, loaded.kernel.catalog)
+    played = None if steps is None else _played(loaded, steps, seed)
     show_valid(file, loaded.experiment)
-    if steps is not None:
-        _play(file, loaded, steps, seed)
+    if played is not None:
+        _tell(file, loaded, *played)
 
 
-def _play(file: Path, loaded: LoadedExperiment, steps: int, seed: int) -> None:
+def _played(loaded: LoadedExperiment, steps: int, seed: int) -> tuple[EnvReport, dict[str, EnvReport]]:
+    """What the environment reports, and those of evaluators by their names."""
     from maze_runtime.env.tracebacks import ALONE
     from maze_runtime.playing.env_check import check_environment, check_evaluators
-    from maze_runtime.run.evaluators import experiment_of as evaluator_of
-    from maze_runtime.run.observation_sizes import LARGE
 
     try:
         report = check_environment(loaded, loaded.kernel, n_steps=steps, seed=seed)
-        others = check_evaluators(loaded, loaded.kernel, n_steps=steps, seed=seed)
+        return report, check_evaluators(loaded, loaded.kernel, n_steps=steps, seed=seed)
     except MazeError as error:
         if error.help == ALONE:
             error.help = "the traceback above ends where it happened"
         raise
+
+
+def _tell(file: Path, loaded: LoadedExperiment, report: EnvReport, others: dict[str, EnvReport]) -> None:
+    from maze_runtime.run.evaluators import experiment_of as evaluator_of
+    from maze_runtime.run.observation_sizes import LARGE
+
     typer.echo(f"{file}: {_shown(report, loaded.experiment.env.use)}")
     _tell_unseeded(str(file), report)
     for observation, size in report.sizes.items():

@@ -1,6 +1,6 @@
 """What is refused before a run begins, and by `maze check`: what can be told without building anything.
 
-Components say so themselves: an options class may have the method `check_ready`.
+Components say so themselves: an options class, and one that stands within it, may have the method `check_ready`.
 """
 
 from __future__ import annotations
@@ -70,14 +70,23 @@ def _parts(value: Any) -> Iterable[Any]:
     return ()
 
 
+def _own_checks(value: Any) -> Iterator[ChecksReadiness]:
+    """Options of one component, and tables within them, that check something; none of components in their turn."""
+    if isinstance(value, ChecksReadiness):
+        yield value
+    for part in _parts(value):
+        if not isinstance(part, Selection):
+            yield from _own_checks(part)
+
+
 def _problem_of(selection: Selection) -> RequestError | None:
     """What the options of a component refuse, at its place in the experiment."""
-    options = selection.options
-    if selection.instance is not None or not isinstance(options, ChecksReadiness):
+    if selection.instance is not None:
         return None
     try:
         with placed(selection):
-            _ask(options, selection)
+            for options in _own_checks(selection.options):
+                _ask(options, selection)
     except RequestError as error:
         return error
     return None

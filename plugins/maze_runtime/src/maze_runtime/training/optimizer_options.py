@@ -9,6 +9,7 @@ import attrs
 
 from maze_kernel.catalog import nearest
 from maze_kernel.errors import RequestError
+from maze_runtime.env.importing import imported
 
 OF_TORCH = (
     *("Adadelta", "Adafactor", "Adagrad", "Adam", "Adamax", "AdamW"),
@@ -52,3 +53,18 @@ class OptimizerOptions:
     """"package.module:Class" of a torch.optim.Optimizer whose step needs no closure, e.g. "torch.optim:AdamW"."""
     kwargs: Mapping[str, Any] = attrs.field(factory=dict, validator=_leaves_the_rate)
     """Keyword arguments of its constructor, e.g. { momentum = 0.9 }, without `lr`."""
+
+    def load(self, owner: str | None = None) -> Any:
+        """Import the class.
+
+        Args:
+            owner: of the option, for messages; None: whoever places the error says it.
+
+        Raises:
+            RequestError: there is none; its module fails.
+        """
+        return imported(self.use, owner=owner, option="optimizer.use")
+
+    def check_ready(self) -> None:
+        """See `maze_runtime.run.before_training.ChecksReadiness.check_ready`."""
+        self.load()

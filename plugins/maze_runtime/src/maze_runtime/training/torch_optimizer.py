@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from maze_kernel.errors import RequestError
-from maze_runtime.env.importing import imported
 from maze_runtime.training.optimizer_options import OptimizerOptions
 
 
@@ -25,7 +24,7 @@ def torch_optimizer(options: OptimizerOptions, parameters: Sequence[nn.Parameter
     Raises:
         RequestError: there is none, it refuses its arguments or these parameters, or wants the loss several times.
     """
-    make = imported(options.use, owner=owner, option="optimizer.use")
+    make = options.load(owner)
     try:
         optimizer = make(list(parameters), **options.kwargs)
     except Exception as error:
