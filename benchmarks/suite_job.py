@@ -24,7 +24,7 @@ import attrs
 import gymnasium
 import torch
 
-from maze_runtime.run.seeding import SeedTree
+from maze_runtime.env.seeding import SeedTree
 from suite_envs import SameEpisode
 from suite_tasks import Job, Task, read_candidates, read_tasks
 

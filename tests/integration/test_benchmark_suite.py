@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from maze_runtime.run.seeding import SeedTree
+from maze_runtime.env.seeding import SeedTree
 from maze_suite import RunContext
 
 ROOT = Path(__file__).resolve().parents[2]

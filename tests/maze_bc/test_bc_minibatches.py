@@ -10,7 +10,7 @@ from gymnasium import spaces
 from maze_bc.data import Decisions, split_episodes
 from maze_bc.minibatches import Cursor, Minibatches
 from maze_kernel.contracts.env import StructuredSpaces
-from maze_runtime.run.seeding import SeedTree
+from maze_runtime.env.seeding import SeedTree
 
 LENGTHS = [7, 1, 12, 5, 9, 16]
 

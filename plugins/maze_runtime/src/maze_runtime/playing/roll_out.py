@@ -17,6 +17,7 @@ from maze_kernel.config.load import select
 from maze_kernel.errors import MazeError, RequestError
 from maze_kernel.validators import at_least, optional
 from maze_runtime.datasets.contract import DatasetContext
+from maze_runtime.env.seeding import SeedTree
 from maze_runtime.events.log_files import write_event_files
 from maze_runtime.playing import players as playing
 from maze_runtime.playing.recorder import make_recorder, select_installed
@@ -24,7 +25,6 @@ from maze_runtime.rollout.runner import EpisodePlayer, play_episodes, summarize,
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.evaluators import EvaluationSide, experiment_of
 from maze_runtime.run.loud_exit import loud_exit
-from maze_runtime.run.seeding import SeedTree
 from maze_runtime.run.writable import require_writable
 from maze_runtime.workers.inline import InlinePool
 from maze_runtime.workers.options import WorkersOptions

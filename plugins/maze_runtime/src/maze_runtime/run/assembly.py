@@ -19,12 +19,12 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import ComponentError, MazeError
 from maze_kernel.selection import Selection
 from maze_runtime.env.batching import require_dicts
+from maze_runtime.env.seeding import SeedTree
 from maze_runtime.run.batch_factory import BatchFactory, native_form, wrap_batch
 from maze_runtime.run.env_factory import EnvFactory, adapters_of, build_transform
 from maze_runtime.run.fan_out import writing
 from maze_runtime.run.placing import built, placed
 from maze_runtime.run.pools import make_pool, with_count
-from maze_runtime.run.seeding import SeedTree
 from maze_runtime.run.trainer_contract import require_trainer
 from maze_runtime.run.trainer_needs import is_by_default, refuse_state, said_of
 from maze_runtime.run.training_batches import TrainingBatches
