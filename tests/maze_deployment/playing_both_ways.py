@@ -5,6 +5,7 @@ import numpy as np
 from maze_kernel.config.load import select
 from maze_runtime.playing import players as playing
 from maze_runtime.rollout.episodes import run_episodes
+from maze_runtime.rollout.policy_seeds import policy_seed, seed_policy
 from maze_runtime.run.assembly import Assembly
 
 
@@ -37,8 +38,8 @@ def rolled_out(context, seeds, *, deterministic=True, policy=None):
     env = playing.PlayingEnv(context.loaded, context.kernel, states)()
     episodes, results = [], []
     for seed in seeds:
-        recording = Recording(make(seed))
-        recording.seed(seed)
+        recording = Recording(make(policy_seed(seed)))
+        seed_policy(recording, seed)
         results += run_episodes(env, recording, [seed], deterministic=deterministic)
         episodes.append(recording.log)
     env.close()

@@ -85,11 +85,12 @@ def test_stacks_that_are_kept_as_frames_teach_the_same_to_the_bit(make_trainer, 
 def test_the_first_epoch_fills_the_buffer_first(make_trainer):
     trainer = make_trainer(**tables())
     statistics = trainer.train_epoch()
-    assert trainer.env_steps == 40 + 6 * 2
-    assert statistics["DQNEvents/buffer_size"] == 52
+    n_filled = trainer.env_steps - 6 * 2
+    assert n_filled in (40, 41)  # an environment that begins anew takes no step meanwhile
+    assert statistics["DQNEvents/buffer_size"] == trainer.env_steps
     # one for each step of both environments
     assert statistics["DQNEvents/n_updates"] == 12
-    assert trainer.train_epoch()["DQNEvents/n_updates"] == trainer.env_steps - 40
+    assert trainer.train_epoch()["DQNEvents/n_updates"] == trainer.env_steps - n_filled
 
 
 def test_updates_an_iteration_may_be_fewer_than_steps(make_trainer):

@@ -537,6 +537,24 @@ def test_an_agent_whose_mask_is_zero_is_not_asked(rewards):
     assert [taken[f"runner_{agent}"] for taken, agent in zip(game.taken, asked, strict=True)] == [2] * 7
 
 
+class Guessing(Folding):
+    """The right player guesses a coin that the game throws; the left one sees whether it did."""
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed, options)
+        self.coin = np.random.default_rng(seed).integers(2)  # as Gymnasium's seeding does
+
+    def step(self, action):
+        if not self.terminations[self.agent_selection]:
+            self.turn, self.agent_selection = int(action == self.coin) - 1, "left"
+
+
+def test_random_agents_do_not_draw_what_the_game_draws():
+    env = PettingZooEnv(Guessing(), PettingZooOptions(id="", random_agents=("right",)))
+    seen = [float(env.reset(seed=seed)[0]["seen"][0]) for seed in range(200)]
+    assert np.mean([number == 0 for number in seen]) == pytest.approx(0.5, abs=4 * 0.5 / 200**0.5)
+
+
 @pytest.mark.slow
 def test_poker_against_a_player_that_may_fold_first():
     pytest.importorskip("rlcard", reason="rlcard is not installed: pip install 'pettingzoo[classic]'")

@@ -11,6 +11,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import ArrayDict, Group, VectorEnv
 from maze_runtime.env.outside import Outside, Reply
+from maze_runtime.rollout.policy_seeds import seed_policy
 
 
 class Relay:
@@ -67,7 +68,7 @@ def play_for(batch: VectorEnv, policy: Policy, outside: Outside, seed: int | Non
     """Play episodes one after the other, as rollouts do; the batch restarts its only environment by itself."""
     only = np.zeros(1, np.int64)
     if seed is not None:
-        policy.seed(seed)
+        seed_policy(policy, seed)
     tick = batch.reset([[] if seed is None else [seed]])
     policy.begin_episodes(only)
     while not outside.is_over():

@@ -17,6 +17,7 @@ from maze_pettingzoo.random_actions import sampled
 from maze_pettingzoo.seats import OWNER, Seat, structured_spaces, take_seats
 from maze_runtime.env.cloning import copy_state
 from maze_runtime.env.outside import Outside, Reply
+from maze_runtime.env.seeding import SeedTree
 
 _MAX_GAMES = 100
 """Games in a row that may be over before anyone decides."""
@@ -81,7 +82,7 @@ class PettingZooEnv:
     ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode."""
         if seed is not None:
-            self._rng = np.random.default_rng(seed)
+            self._rng = SeedTree(seed).generator("random-agents")  # the game draws from the seed itself
         for _ in range(_MAX_GAMES):
             try:
                 self._begin(seed, options)

@@ -31,7 +31,7 @@ class _Cursor:
 
 
 class ReplayPolicy:
-    """Finds the episode by the seed it is given, and takes its actions in their order.
+    """Implements `Policy` and `FollowsEpisodes`: finds the episode by its seed, and takes its actions in their order.
 
     Of several environments the first one to begin gets that episode, the next one the one recorded after it, and so
     on. A seed that was recorded several times, as those of evaluations are, stands for these episodes in turn. Actions
@@ -76,6 +76,9 @@ class ReplayPolicy:
             self._next += 1
 
     def seed(self, seed: int) -> None:
+        """Nothing is drawn."""
+
+    def follow_episode(self, seed: int) -> None:
         """Go on with the episode that was recorded with this seed; of several with the next one.
 
         Raises:

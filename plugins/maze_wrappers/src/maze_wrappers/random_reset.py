@@ -11,6 +11,7 @@ from maze_kernel.contracts.env import Observation, StructuredEnv
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import Group
 from maze_kernel.errors import EnvError
+from maze_runtime.env.seeding import SeedTree
 from maze_runtime.env.single import batch_of_one
 from maze_runtime.env.wrapper import EnvWrapper
 from maze_runtime.rollout.random_policy import RandomPolicy
@@ -47,8 +48,9 @@ class RandomReset(EnvWrapper):
             EnvError: no episode is as long as what has to be skipped.
         """
         if seed is not None:
-            self._rng = np.random.default_rng(seed)
-            self._policy.seed(seed)
+            own = SeedTree(seed).child("random-reset")  # the environment draws from the seed itself
+            self._rng = own.generator("steps")
+            self._policy.seed(own.seed("actions"))
         observation, info = self.env.reset(seed=seed, options=options)
         left = int(self._rng.integers(self.options.min_skip, self.options.max_skip + 1))
         n_episodes = 0

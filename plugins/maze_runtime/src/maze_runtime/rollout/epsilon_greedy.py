@@ -10,6 +10,7 @@ import numpy as np
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import Policy, PolicyContext
 from maze_kernel.contracts.vector import ArrayDict, Group
+from maze_runtime.env.seeding import SeedTree
 from maze_runtime.rollout.random_policy import RandomPolicy
 
 
@@ -31,7 +32,7 @@ class EpsilonGreedy:
     def __init__(self, policy: Policy, spaces: StructuredSpaces, *, epsilon: float = 0.0, seed: int = 0) -> None:
         self.epsilon = epsilon
         self._policy = policy
-        self._random = RandomPolicy(PolicyContext(spaces=spaces, seed=seed))
+        self._random = RandomPolicy(PolicyContext(spaces=spaces, seed=_of_actions(seed)))
         self._rng = np.random.default_rng(seed)
 
     def act(self, policy_key: PolicyKey, group: Group, *, deterministic: bool = False) -> ArrayDict:
@@ -52,7 +53,7 @@ class EpsilonGreedy:
     def seed(self, seed: int) -> None:
         """Start all random streams again."""
         self._policy.seed(seed)
-        self._random.seed(seed)
+        self._random.seed(_of_actions(seed))
         self._rng = np.random.default_rng(seed)
 
     def state_dict(self) -> dict[str, Any]:
@@ -66,6 +67,11 @@ class EpsilonGreedy:
         self.epsilon = float(state["epsilon"])
         self._policy.load_state_dict(state["policy"])
         self._random.load_state_dict(state["random"])
+
+
+def _of_actions(seed: int) -> int:
+    """Numbers that say whether to explore are not those that say how."""
+    return SeedTree(seed).seed("random-actions")
 
 
 def _rows(chosen: np.ndarray, first: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ from maze_runtime.events.aggregation import EpochAggregator
 from maze_runtime.rollout.episode_observer import EpisodeObserver, played_envs
 from maze_runtime.rollout.episodes import EpisodeResult, run_episodes
 from maze_runtime.rollout.heuristic import WatchesEnvs
+from maze_runtime.rollout.policy_seeds import policy_seed, seed_policy
 from maze_runtime.rollout.video import write_video
 from maze_runtime.rollout.window import FRAMES_PER_SECOND
 
@@ -90,7 +91,7 @@ class EpisodeActor:
             self._observer.watch_env(self._env)
             self._shown = False
         if self._policy is None:
-            self._policy = player.make_policy(seed)
+            self._policy = player.make_policy(policy_seed(seed))
             self._observer.watch_policy(self._policy)
         if not self._shown and isinstance(self._policy, WatchesEnvs):
             self._policy.watch_envs(played_envs(self._env))
@@ -99,7 +100,7 @@ class EpisodeActor:
 
     def _play(self, env: VectorEnv, policy: Policy, index: int, seed: int) -> EpisodeResult:
         player = self._player
-        policy.seed(seed)
+        seed_policy(policy, seed)
         (result,) = run_episodes(env, policy, [seed], deterministic=player.deterministic, max_steps=player.max_steps)
         frames = self._observer.frames()
         if player.video_dir is not None:

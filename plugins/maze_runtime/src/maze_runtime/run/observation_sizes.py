@@ -12,6 +12,7 @@ from gymnasium import spaces
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import Tick
+from maze_runtime.rollout.policy_seeds import policy_seed
 from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.run.assembly import Assembly
@@ -75,7 +76,7 @@ def sizes_of(assembly: Assembly, n_steps: int) -> dict[str, float]:
 
 def play_at_random(vector_env: Any, n_steps: int, *, seed: int, see: Callable[[Tick], None]) -> None:
     """Random decisions from a seeded reset on; `see` is called with every tick, that of the reset first."""
-    policy = RandomPolicy(PolicyContext(spaces=vector_env.structured_spaces, seed=seed))
+    policy = RandomPolicy(PolicyContext(spaces=vector_env.structured_spaces, seed=policy_seed(seed)))
     tick = vector_env.reset([[seed + index] for index in range(vector_env.n_envs)])
     see(tick)
     for _ in range(n_steps):
