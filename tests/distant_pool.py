@@ -1,5 +1,6 @@
 """Processes without shared memory, as on other machines: everything travels by value, and in parallel."""
 
+from maze_kernel.contracts.workers import USUAL_GROUP
 from maze_processes.pool import SubprocessPool
 from maze_runtime.workers.lanes import no_shared_memory
 from maze_runtime.workers.options import WorkersOptions
@@ -10,10 +11,10 @@ class DistantPool(SubprocessPool):
         super().__init__(options)
         self.shares_memory = False
 
-    def spawn(self, *args, arrays=None, **how):
-        if arrays:
-            _refuse(arrays)
-        group = super().spawn(*args, **how)
+    def spawn(self, factory, n_actors, options=USUAL_GROUP):
+        if options.arrays:
+            _refuse(options.arrays)
+        group = super().spawn(factory, n_actors, options)
         group.share = _refuse
         return group
 

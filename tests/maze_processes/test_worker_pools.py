@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from distant_pool import DistantPool
 
-from maze_kernel.contracts.workers import ArraySpec
+from maze_kernel.contracts.workers import ArraySpec, GroupOptions
 from maze_kernel.errors import RequestError, WorkerError
 from maze_processes.pool import SubprocessPool
 from maze_runtime.workers.inline import InlinePool
@@ -142,7 +142,7 @@ def test_a_factory_that_cannot_travel_is_refused_in_words():
 def test_shared_memory_has_no_name():
     before = set(os.listdir("/dev/shm"))
     with SubprocessPool() as pool:
-        group = pool.spawn(Probe, 1, arrays={"a": ArraySpec(shape=(1000,), dtype="float64")})
+        group = pool.spawn(Probe, 1, GroupOptions(arrays={"a": ArraySpec(shape=(1000,), dtype="float64")}))
         group.broadcast(np.ones(1000), 1)
         group.call(0, "weights").result()
         assert set(os.listdir("/dev/shm")) == before
@@ -178,7 +178,7 @@ def test_a_supervisor_that_is_killed_is_an_error_and_the_next_group_works():
 
 def test_a_constant_that_is_not_of_numbers_is_refused_by_name():
     with SubprocessPool() as pool, pytest.raises(RequestError, match="'names'"):
-        pool.spawn(Probe, 1, constants={"names": np.array(["a", None], object)})
+        pool.spawn(Probe, 1, GroupOptions(constants={"names": np.array(["a", None], object)}))
 
 
 def test_the_options_give_constructions_a_deadline_of_their_own():

@@ -9,7 +9,7 @@ import psutil
 import pytest
 import ray
 
-from maze_kernel.contracts.workers import RestartPolicy
+from maze_kernel.contracts.workers import GroupOptions, RestartPolicy
 from maze_kernel.errors import RequestError, WorkerError
 from maze_ray.connection import connect
 from maze_ray.pool import RayPool
@@ -79,7 +79,7 @@ def on_node(group, node):
 
 def test_a_killed_process_is_named_and_replaced(options):
     with RayPool(options()) as pool:
-        group = pool.spawn(Placed, 2, restart=RESTART)
+        group = pool.spawn(Placed, 2, GroupOptions(restart=RESTART))
         process = group.call(1, "process").result()
         assert group.process_id(1) == process
         future = group.call(1, "sleep", 3600.0)
@@ -102,7 +102,7 @@ def test_sys_exit_names_the_code_and_the_line(options):
 
 def test_a_node_that_dies_is_lost_and_its_actors_go_elsewhere(options, victim):
     with RayPool(options(cpus_per_worker=1)) as pool:
-        group = pool.spawn(Placed, 3, restart=RESTART)
+        group = pool.spawn(Placed, 3, GroupOptions(restart=RESTART))
         group.broadcast(np.arange(3.0), 7)
         index = on_node(group, victim)
         future = group.call(index, "sleep", 3600.0)
@@ -121,7 +121,7 @@ def test_a_node_that_dies_is_lost_and_its_actors_go_elsewhere(options, victim):
 @pytest.mark.slow
 def test_a_frozen_node_is_left_when_the_deadline_passes(options, victim):
     with RayPool(options()) as pool:
-        group = pool.spawn(Placed, 3, restart=RESTART, timeout_seconds=60.0)
+        group = pool.spawn(Placed, 3, GroupOptions(restart=RESTART, timeout_seconds=60.0))
         index = on_node(group, victim)
         frozen = processes_of(victim)
         for process in frozen:
@@ -181,7 +181,7 @@ def test_processors_that_other_groups_hold_are_named(options):
         with pytest.raises(RequestError, match="too small") as caught:
             pool.spawn(Probe, 2)
         assert "3 CPU held by other actors of this process" in str(caught.value.received)
-        assert pool.spawn(Probe, 5, light=True).call(4, "echo", 1).result() == 1
+        assert pool.spawn(Probe, 5, GroupOptions(light=True)).call(4, "echo", 1).result() == 1
 
 
 def test_processors_that_others_hold_are_waited_for_until_the_deadline(options):
@@ -239,7 +239,7 @@ def test_an_answer_that_the_caller_cannot_read_is_an_error_and_the_actor_lives(o
 def test_weights_constants_and_arguments_are_copied_at_once(options, n_numbers):
     with RayPool(options(count=1)) as pool:
         array = np.ones(n_numbers)
-        group = pool.spawn(Placed, 2, constants={"table": array})
+        group = pool.spawn(Placed, 2, GroupOptions(constants={"table": array}))
         group.broadcast(array, 1)
         futures = group.call_all("echo", array)
         array[:] = 0
@@ -254,7 +254,7 @@ def test_weights_constants_and_arguments_are_copied_at_once(options, n_numbers):
 def test_arguments_of_a_call_that_waits_for_a_replacement_are_copied_at_once(options):
     restart = RestartPolicy(max_restarts=1, backoff_seconds=0.5)
     with RayPool(options(count=1)) as pool:
-        group = pool.spawn(Placed, 1, restart=restart)
+        group = pool.spawn(Placed, 1, GroupOptions(restart=restart))
         with pytest.raises(WorkerError):
             group.call(0, "kill").result()
         array = np.ones(100_000)

@@ -12,7 +12,7 @@ from sac_environments import CREWS, GAMMA, Wanderer, spaces_of
 from maze_kernel.config.load import select
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import VectorContext
-from maze_kernel.contracts.workers import ActorContext
+from maze_kernel.contracts.workers import USUAL_GROUP, ActorContext
 from maze_kernel.errors import WorkerError
 from maze_runtime.env.finite_check import FiniteCheck
 from maze_runtime.env.simulation import Recording
@@ -145,8 +145,8 @@ class ChancePolicy:
 class Losing(InlinePool):
     """Every seventh rollout takes its actor with it; the next call finds a replacement."""
 
-    def spawn(self, factory, n_actors, **how):
-        group = super().spawn(factory, n_actors, **{**how, "arrays": None})
+    def spawn(self, factory, n_actors, options=USUAL_GROUP):
+        group = super().spawn(factory, n_actors, attrs.evolve(options, arrays={}))
         call, self.restarts = group.call, [0] * n_actors
         calls = itertools.count(1)
 

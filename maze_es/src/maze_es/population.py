@@ -18,7 +18,7 @@ from maze_kernel.contracts.capabilities import SeedsEveryEpisode, capability
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import VectorEnv
-from maze_kernel.contracts.workers import ActorContext, ActorGroup, WorkerPool
+from maze_kernel.contracts.workers import ActorContext, ActorGroup, GroupOptions, WorkerPool
 from maze_kernel.errors import RequestError
 from maze_runtime.models.flat_parameters import FlatParameters, train_policy_only
 from maze_runtime.models.policy_wrapper import wrap_policy
@@ -252,7 +252,7 @@ class PooledPopulation:
         constants = {_TABLE: noise.table} if isinstance(noise, NoiseTable) else {}
         self._pool = self._make_pool()
         factory = partial(_PopulationActor, on_cpu, self._make_vector_env, self._options, self._seed)
-        self._group: ActorGroup = self._pool.spawn(factory, self._pool.n_workers, constants=constants)
+        self._group: ActorGroup = self._pool.spawn(factory, self._pool.n_workers, GroupOptions(constants=constants))
         return make_noise(self._options, n_weights, self._seed, self._group.constants.get(_TABLE))
 
     def play(self, center: np.ndarray, pairs: Pairs) -> PairReturns:

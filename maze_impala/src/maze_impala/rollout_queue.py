@@ -17,7 +17,7 @@ from maze_impala.batch import BatchBuffer
 from maze_impala.options import ImpalaOptions
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
-from maze_kernel.contracts.workers import ActorGroup, Future, RestartPolicy, WorkerPool
+from maze_kernel.contracts.workers import ActorGroup, Future, GroupOptions, RestartPolicy, WorkerPool
 from maze_kernel.errors import MazeWarning, WorkerError
 from maze_runtime.rollout.episode_statistics import summarize_episodes
 from maze_runtime.rollout.shared_statistics import SharedStatistics
@@ -165,10 +165,12 @@ class RolloutQueue:
         self._group: ActorGroup = self._pool.spawn(
             self._plan,
             self._n_workers,
-            arrays=lane_specs(columns, self._plan.n_slots) if self._pool.shares_memory else None,
-            restart=restart,
-            timeout_seconds=self._pool.timeout_seconds or options.rollout_timeout_seconds,
-            newest_weights=True,
+            GroupOptions(
+                arrays=lane_specs(columns, self._plan.n_slots) if self._pool.shares_memory else {},
+                restart=restart,
+                timeout_seconds=self._pool.timeout_seconds or options.rollout_timeout_seconds,
+                newest_weights=True,
+            ),
         )
         self._is_asynchronous = self._pool.is_parallel and not options.deterministic
         self._restarts = [0] * self._n_workers

@@ -56,8 +56,8 @@ class Flat(ByValuePool):
         assert not Flat.working, "a worker asks for workers"
         super().__init__(WorkersOptions(count=count))
 
-    def spawn(self, *args, **how):
-        group = super().spawn(*args, **how)
+    def spawn(self, *args):
+        group = super().spawn(*args)
         call = group.call
 
         def call_at_work(*args, **how):

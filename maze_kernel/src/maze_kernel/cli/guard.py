@@ -64,8 +64,8 @@ def _exit_code(command: Callable[[], int | None], phase: str, with_traceback: bo
         _show_maze_error(error, with_traceback)
         return error.exit_code
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # a component that ends the process fails, too
-        if (code := code_of_end(error)) is not None:
-            return code
+        if (ended := code_of_end(error)) is not None:
+            return ended
         _show_traceback(error)
         print(f"error: {type(error).__name__} in {_origin(error)} during {phase}", file=sys.stderr)
         return EXIT_FAILED

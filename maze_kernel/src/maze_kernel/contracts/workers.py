@@ -48,7 +48,30 @@ class ActorContext:
     arrays: Mapping[str, np.ndarray]
     """The group's shared arrays, the very memory of the caller; none where the pool has no shared memory."""
     constants: Mapping[str, np.ndarray] = attrs.field(factory=dict)
-    """What `spawn(constants=)` was given, read-only; actors on one machine read one copy."""
+    """What `GroupOptions.constants` were, read-only; actors on one machine read one copy."""
+
+
+@attrs.frozen(kw_only=True)
+class GroupOptions:
+    """What whoever spawns a group asks of its pool."""
+
+    arrays: Mapping[str, ArraySpec] = attrs.field(factory=dict)
+    """To share; none where the pool has no shared memory."""
+    constants: Mapping[str, np.ndarray] = attrs.field(factory=dict)
+    """Arrays that actors only read, copied at once; `ActorContext.constants` has them in every pool."""
+    restart: RestartPolicy | None = None
+    """None: the pool's own."""
+    timeout_seconds: float | None = None
+    """Default deadline of every call, which starts when the call is the actor's oldest; None: the pool's own. An actor past it is killed, and counts as dead. Pools that cannot interrupt an actor have no deadlines."""  # noqa: E501
+    build_timeout_seconds: float | None = None
+    """Of each construction; None: the pool's own, or else that of calls."""
+    newest_weights: bool = False
+    """Calls wait in an actor's queue for long, and each shall begin with the weights broadcast last by then instead of those broadcast last when it was made."""  # noqa: E501
+    light: bool = False
+    """The actors mostly wait or work while others do not; a pool that gives out processors reserves none for them."""
+
+
+USUAL_GROUP = GroupOptions()
 
 
 class Future(Protocol):
@@ -109,9 +132,8 @@ class ActorGroup(Protocol):
 
         Args:
             flat: copied at once; any one number type.
-            version: larger than the one before. An actor that lags more than one broadcast behind may get a
-                newer version than its call was made under, and is told which. In a group spawned with
-                `newest_weights` every call gets the newest version there is when it begins.
+            version: larger than the one before. An actor that lags more than one broadcast behind may get a newer
+                version than its call was made under, and is told which; with `newest_weights` always the newest.
         """
         ...
 
@@ -153,7 +175,7 @@ class WorkerPool(Protocol):
     n_workers: int
     """How many actors run at the same time at best; what `[workers] count` says."""
     timeout_seconds: float | None
-    """Deadline of a call where `spawn` is given none; None: none, or none is possible."""
+    """Deadline of a call where `GroupOptions` has none; None: none, or none is possible."""
     build_timeout_seconds: float | None
     """The same for a construction, from the request to an actor that answers, however long its process takes to start."""  # noqa: E501
     is_parallel: bool
@@ -164,33 +186,13 @@ class WorkerPool(Protocol):
     """Whether actors find the caller's files under the caller's paths; False: what an actor writes is lost."""
 
     def spawn(
-        self,
-        factory: Callable[[ActorContext], Any],
-        n_actors: int,
-        *,
-        arrays: Mapping[str, ArraySpec] | None = None,
-        constants: Mapping[str, np.ndarray] | None = None,
-        restart: RestartPolicy | None = None,
-        timeout_seconds: float | None = None,
-        build_timeout_seconds: float | None = None,
-        newest_weights: bool = False,
-        light: bool = False,
+        self, factory: Callable[[ActorContext], Any], n_actors: int, options: GroupOptions = USUAL_GROUP
     ) -> ActorGroup:
         """Build n actors; returns when all are built.
 
         Args:
             factory: called once an actor with its context, in the actor's own process; must survive transport
                 to it (a module-level function or class, `functools.partial` of one, or a closure).
-            arrays: to share; none where the pool has no shared memory.
-            constants: arrays that actors only read, copied at once; `ActorContext.constants` has them in every pool.
-            timeout_seconds: default deadline of every call, which starts when the call is the actor's oldest; None:
-                the pool's own default. An actor past its deadline is killed, and counts as dead. Pools that
-                cannot interrupt an actor have no deadlines.
-            build_timeout_seconds: of each construction; None: the pool's own default, or else that of calls.
-            newest_weights: calls wait in an actor's queue for long, and each shall begin with the weights
-                broadcast last by then instead of those broadcast last when it was made.
-            light: the actors mostly wait or work while others do not; a pool that gives out processors reserves
-                none for them.
 
         Raises:
             WorkerError: an actor could not be built, as for a call.

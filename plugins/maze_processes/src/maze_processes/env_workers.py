@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from maze_kernel.contracts.env import StructuredSpaces
-from maze_kernel.contracts.workers import Future, RestartPolicy, WorkerPool
+from maze_kernel.contracts.workers import Future, GroupOptions, RestartPolicy, WorkerPool
 from maze_kernel.errors import EnvError, MazeError, WorkerError
 from maze_processes.env_host import HostFactory
 from maze_processes.progress import PROGRESS, BatchProgress, EnvFactory, progress_spec
@@ -51,9 +51,13 @@ class EnvWorkers:
         self.group = pool.spawn(
             HostFactory(tuple(env_factories), self.bounds, keep_infos),
             n_workers,
-            arrays={PROGRESS: progress_spec(n_envs)} if pool.shares_memory else None,
-            restart=RestartPolicy(max_restarts=max_restarts),
-            timeout_seconds=timeout_seconds,
+            GroupOptions(
+                arrays={PROGRESS: progress_spec(n_envs)} if pool.shares_memory else {},
+                restart=RestartPolicy(
+                    max_restarts=max_restarts,
+                ),
+                timeout_seconds=timeout_seconds,
+            ),
         )
         self.progress = BatchProgress(self.group.arrays.get(PROGRESS), self.bounds)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.contracts.workers import ActorContext, ArraySpec, RestartPolicy
+from maze_kernel.contracts.workers import USUAL_GROUP, ActorContext, ArraySpec, GroupOptions, RestartPolicy
 from maze_kernel.errors import MazeError, RequestError
 from maze_processes import transport
 from maze_processes.actor import ActorHandle, GroupSettings
@@ -47,33 +47,26 @@ class SubprocessPool:
         self,
         factory: Callable[[ActorContext], Any],
         n_actors: int,
-        *,
-        arrays: Mapping[str, ArraySpec] | None = None,
-        constants: Mapping[str, np.ndarray] | None = None,
-        restart: RestartPolicy | None = None,
-        timeout_seconds: float | None = None,
-        build_timeout_seconds: float | None = None,
-        newest_weights: bool = False,
-        light: bool = False,
+        options: GroupOptions = USUAL_GROUP,
     ) -> SubprocessGroup:
         """See `WorkerPool.spawn`; processors are not given out, so `light` has no effect.
 
-        A construction for which neither the caller nor `build_timeout_seconds` of the options sets a deadline has
-        that of the group's calls.
+        A construction for which neither the caller nor `build_timeout_seconds` of the pool sets a deadline has that
+        of the group's calls.
         """
-        options = self._options
-        timeout = _first(timeout_seconds, options.timeout_seconds)
+        own = self._options
+        timeout = _first(options.timeout_seconds, own.timeout_seconds)
         settings = GroupSettings(
             factory=_encode_factory(factory),
             n_actors=n_actors,
-            restart=restart or _restart_policy(options),
+            restart=options.restart or _restart_policy(own),
             timeout_seconds=timeout,
-            build_timeout_seconds=_first(build_timeout_seconds, options.build_timeout_seconds, timeout),
-            grace_seconds=options.grace_seconds,
-            torch_threads=options.torch_threads,
-            newest_weights=newest_weights,
+            build_timeout_seconds=_first(options.build_timeout_seconds, own.build_timeout_seconds, timeout),
+            grace_seconds=own.grace_seconds,
+            torch_threads=own.torch_threads,
+            newest_weights=options.newest_weights,
         )
-        group = SubprocessGroup(self._supervisor, settings, arrays or {}, constants or {})
+        group = SubprocessGroup(self._supervisor, settings, options.arrays, options.constants)
         self._groups = [*(other for other in self._groups if not other.closed), group]
         try:
             group.build()

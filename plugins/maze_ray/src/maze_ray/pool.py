@@ -11,14 +11,13 @@ import contextlib
 import os
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
-import numpy as np
 
-from maze_kernel.contracts.workers import ActorContext, ArraySpec, RestartPolicy
+from maze_kernel.contracts.workers import USUAL_GROUP, ActorContext, GroupOptions, RestartPolicy
 from maze_kernel.errors import MazeError, RequestError
 from maze_ray.connection import Connection, connect
 from maze_ray.group import POOL_NAME, RayGroup
@@ -53,47 +52,40 @@ class RayPool:
         self,
         factory: Callable[[ActorContext], Any],
         n_actors: int,
-        *,
-        arrays: Mapping[str, ArraySpec] | None = None,
-        constants: Mapping[str, np.ndarray] | None = None,
-        restart: RestartPolicy | None = None,
-        timeout_seconds: float | None = None,
-        build_timeout_seconds: float | None = None,
-        newest_weights: bool = False,
-        light: bool = False,
+        options: GroupOptions = USUAL_GROUP,
     ) -> RayGroup:
         """See `WorkerPool.spawn`; returns when every actor is built."""
-        if arrays:
-            raise no_shared_memory(POOL_NAME, arrays)
-        options = self._options
-        connection = connect(options)
-        need = {} if light else {"CPU": options.cpus_per_worker, "GPU": options.gpus_per_worker}
+        if options.arrays:
+            raise no_shared_memory(POOL_NAME, options.arrays)
+        own = self._options
+        connection = connect(own)
+        need = {} if options.light else {"CPU": own.cpus_per_worker, "GPU": own.gpus_per_worker}
         connection.check_capacity(n_actors, need)
         encoded = _encode_factory(factory, connection)
-        restart = restart or RestartPolicy(
-            max_restarts=options.max_restarts,
-            backoff_seconds=options.backoff_seconds,
-            backoff_cap_seconds=options.backoff_cap_seconds,
+        restart = options.restart or RestartPolicy(
+            max_restarts=own.max_restarts,
+            backoff_seconds=own.backoff_seconds,
+            backoff_cap_seconds=own.backoff_cap_seconds,
         )
         group = RayGroup(
             connection,
-            options,
+            own,
             HostSpec(
                 group=uuid.uuid4().hex[:12],
                 n_actors=n_actors,
-                newest_weights=newest_weights,
-                torch_threads=options.torch_threads,
-                folder=os.getcwd() if self.shares_files and not options.working_dir else None,
+                newest_weights=options.newest_weights,
+                torch_threads=own.torch_threads,
+                folder=os.getcwd() if self.shares_files and not own.working_dir else None,
                 versions=connection.versions,
             ),
             factory=encoded,
-            constants=constants or {},
+            constants=options.constants,
             need=need,
             restart=restart,
-            timeout_seconds=self.timeout_seconds if timeout_seconds is None else timeout_seconds,
+            timeout_seconds=self.timeout_seconds if options.timeout_seconds is None else options.timeout_seconds,
             build_timeout_seconds=self.build_timeout_seconds
-            if build_timeout_seconds is None
-            else build_timeout_seconds,
+            if options.build_timeout_seconds is None
+            else options.build_timeout_seconds,
         )
         self._groups = [*(other for other in self._groups if not other.closed), group]
         try:

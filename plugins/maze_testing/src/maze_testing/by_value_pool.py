@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
-import numpy as np
 
-from maze_kernel.contracts.workers import ActorContext, ArraySpec, RestartPolicy
+from maze_kernel.contracts.workers import USUAL_GROUP, ActorContext, ArraySpec, GroupOptions
 from maze_runtime.workers.inline import InlineGroup, InlinePool
 from maze_runtime.workers.lanes import no_shared_memory
 from maze_runtime.workers.options import WorkersOptions
@@ -34,19 +33,12 @@ class ByValuePool(InlinePool):
         self,
         factory: Callable[[ActorContext], Any],
         n_actors: int,
-        *,
-        arrays: Mapping[str, ArraySpec] | None = None,
-        constants: Mapping[str, np.ndarray] | None = None,
-        restart: RestartPolicy | None = None,
-        timeout_seconds: float | None = None,
-        build_timeout_seconds: float | None = None,
-        newest_weights: bool = False,
-        light: bool = False,
+        options: GroupOptions = USUAL_GROUP,
     ) -> ByValueGroup:
         """See `WorkerPool.spawn`; options have the effect they have for the inline pool."""
-        if arrays:
-            raise no_shared_memory(_NAME, arrays)
-        group = ByValueGroup(_RemoteFactory(cloudpickle.dumps(factory)), n_actors, {}, constants or {})
+        if options.arrays:
+            raise no_shared_memory(_NAME, options.arrays)
+        group = ByValueGroup(_RemoteFactory(cloudpickle.dumps(factory)), n_actors, {}, options.constants)
         self._groups.append(group)
         return group
 

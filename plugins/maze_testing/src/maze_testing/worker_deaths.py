@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from maze_kernel.contracts.workers import ArraySpec, RestartPolicy, WorkerPool
+from maze_kernel.contracts.workers import ArraySpec, GroupOptions, RestartPolicy, WorkerPool
 from maze_kernel.errors import WorkerError
 from maze_testing.worker_actors import Probe, SlowToBuild
 from maze_testing.worker_memory import assert_constants, needs_shared_memory, some_constants
@@ -38,7 +38,7 @@ class WorkerDeathsSuite:
 
     def test_an_actor_that_is_killed_took_its_call_with_it(self, pool: WorkerPool) -> None:
         self._needs_interrupts()
-        group = pool.spawn(Probe, 1, restart=RestartPolicy(max_restarts=1, backoff_seconds=0.01))
+        group = pool.spawn(Probe, 1, GroupOptions(restart=RestartPolicy(max_restarts=1, backoff_seconds=0.01)))
         with pytest.raises(WorkerError, match="actor 0") as caught:
             group.call(0, "kill").result()
         assert caught.value.is_lost
@@ -47,19 +47,19 @@ class WorkerDeathsSuite:
     def test_an_actor_that_hangs_in_its_constructor_is_killed(self, pool: WorkerPool) -> None:
         self._needs_interrupts()
         with pytest.raises(WorkerError, match=r"'its constructor' within 0\.7 s") as caught:
-            pool.spawn(partial(SlowToBuild, 3600.0), 1, build_timeout_seconds=0.7)
+            pool.spawn(partial(SlowToBuild, 3600.0), 1, GroupOptions(build_timeout_seconds=0.7))
         assert caught.value.is_lost
         assert "build_timeout_seconds" in str(caught.value.help)
         assert pool.spawn(Probe, 1).call(0, "echo", 1).result() == 1
 
     def test_a_constructor_may_take_longer_than_a_call(self, pool: WorkerPool) -> None:
         self._needs_interrupts()
-        group = pool.spawn(partial(SlowToBuild, 1.0), 1, timeout_seconds=0.3, build_timeout_seconds=60.0)
+        group = pool.spawn(partial(SlowToBuild, 1.0), 1, GroupOptions(timeout_seconds=0.3, build_timeout_seconds=60.0))
         assert group.call(0, "echo", 1, timeout_seconds=60.0).result() == 1
 
     def test_an_actor_past_its_deadline_is_killed(self, pool: WorkerPool) -> None:
         self._needs_interrupts()
-        group = pool.spawn(Probe, 1, timeout_seconds=60)
+        group = pool.spawn(Probe, 1, GroupOptions(timeout_seconds=60))
         future = group.call(0, "sleep", 3600.0, timeout_seconds=0.3)
         with pytest.raises(WorkerError, match=r"did not answer 'sleep' within 0\.3 s") as caught:
             future.result()
@@ -69,7 +69,7 @@ class WorkerDeathsSuite:
 
     def test_a_queue_of_calls_each_has_its_own_deadline(self, pool: WorkerPool) -> None:
         self._needs_interrupts()
-        group = pool.spawn(Probe, 1, timeout_seconds=2.0)
+        group = pool.spawn(Probe, 1, GroupOptions(timeout_seconds=2.0))
         futures = [group.call(0, "sleep", 0.9) for _ in range(4)]
         assert [future.result() for future in futures] == [0.9] * 4
 
@@ -85,7 +85,7 @@ class WorkerDeathsSuite:
     def test_a_dead_actor_is_replaced_with_constants_and_weights(self, pool: WorkerPool) -> None:
         self._needs_interrupts()
         restart = RestartPolicy(max_restarts=2, backoff_seconds=0.05)
-        group = pool.spawn(Probe, 2, constants=some_constants(), restart=restart)
+        group = pool.spawn(Probe, 2, GroupOptions(constants=some_constants(), restart=restart))
         group.broadcast(np.ones(2), 4)
         with pytest.raises(WorkerError):
             group.call(1, "exit").result()
@@ -97,7 +97,7 @@ class WorkerDeathsSuite:
         self._needs_interrupts()
         needs_shared_memory(pool)
         restart = RestartPolicy(max_restarts=2, backoff_seconds=0.05)
-        group = pool.spawn(Probe, 2, arrays={"a": ArraySpec(shape=(2,), dtype="int64")}, restart=restart)
+        group = pool.spawn(Probe, 2, GroupOptions(arrays={"a": ArraySpec(shape=(2,), dtype="int64")}, restart=restart))
         group.share({"added": ArraySpec(shape=(2,), dtype="int64")})
         group.broadcast(np.ones(2), 4)
         with pytest.raises(WorkerError):
@@ -110,7 +110,7 @@ class WorkerDeathsSuite:
 
     def test_replacements_are_used_up(self, pool: WorkerPool) -> None:
         self._needs_interrupts()
-        group = pool.spawn(Probe, 1, restart=RestartPolicy(max_restarts=2, backoff_seconds=0.01))
+        group = pool.spawn(Probe, 1, GroupOptions(restart=RestartPolicy(max_restarts=2, backoff_seconds=0.01)))
         for _ in range(3):
             with pytest.raises(WorkerError):
                 group.call(0, "exit").result()
@@ -120,7 +120,7 @@ class WorkerDeathsSuite:
 
     def test_a_forgiven_actor_has_all_its_replacements_again(self, pool: WorkerPool) -> None:
         self._needs_interrupts()
-        group = pool.spawn(Probe, 1, restart=RestartPolicy(max_restarts=1, backoff_seconds=0.01))
+        group = pool.spawn(Probe, 1, GroupOptions(restart=RestartPolicy(max_restarts=1, backoff_seconds=0.01)))
         for n_restarts in (1, 2, 3):
             with pytest.raises(WorkerError):
                 group.call(0, "exit").result()

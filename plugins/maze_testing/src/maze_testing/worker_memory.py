@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from maze_kernel.contracts.workers import ActorGroup, ArraySpec, WorkerPool
+from maze_kernel.contracts.workers import ActorGroup, ArraySpec, GroupOptions, WorkerPool
 from maze_kernel.errors import RequestError, WorkerError
 from maze_runtime.workers.lanes import Lanes, lane_specs
 from maze_testing.worker_actors import Probe, Puts
@@ -30,7 +30,7 @@ class WorkerMemorySuite:
 
     def test_lanes_carry_arrays_whether_memory_is_shared_or_not(self, pool: WorkerPool) -> None:
         specs = lane_specs([{"column": np.zeros((2, 3), np.float32)}] * 2, n_slots=2)
-        group = pool.spawn(Puts, 2, arrays=specs if pool.shares_memory else None)
+        group = pool.spawn(Puts, 2, GroupOptions(arrays=specs if pool.shares_memory else {}))
         lanes = Lanes(2, group.arrays)
         calls = [(worker, slot) for slot in range(2) for worker in range(2)]
         futures = [group.call(worker, "put", slot, worker + 10 * slot) for worker, slot in calls]
@@ -46,7 +46,7 @@ class WorkerMemorySuite:
             pytest.skip("this pool has shared memory")
         specs = {"the table": ArraySpec(shape=(2,), dtype="float32")}
         with pytest.raises(RequestError) as caught:
-            pool.spawn(Probe, 1, arrays=specs)
+            pool.spawn(Probe, 1, GroupOptions(arrays=specs))
         assert "the table" in str(caught.value.received)
         group = pool.spawn(Probe, 1)
         with pytest.raises(RequestError):
@@ -57,7 +57,7 @@ class WorkerMemorySuite:
     def test_shared_arrays_are_one_memory(self, pool: WorkerPool) -> None:
         needs_shared_memory(pool)
         specs = {"a": ArraySpec(shape=(2,), dtype="float32"), "b": ArraySpec(shape=(2, 3), dtype="int64")}
-        group = pool.spawn(Probe, 2, arrays=specs)
+        group = pool.spawn(Probe, 2, GroupOptions(arrays=specs))
         assert {name: (array.shape, array.dtype.name) for name, array in group.arrays.items()} == {
             "a": ((2,), "float32"),
             "b": ((2, 3), "int64"),
@@ -69,7 +69,7 @@ class WorkerMemorySuite:
 
     def test_arrays_can_be_added_later(self, pool: WorkerPool) -> None:
         needs_shared_memory(pool)
-        group = pool.spawn(Probe, 2, arrays={"a": ArraySpec(shape=(2,), dtype="float32")})
+        group = pool.spawn(Probe, 2, GroupOptions(arrays={"a": ArraySpec(shape=(2,), dtype="float32")}))
         group.share({"added": ArraySpec(shape=(2,), dtype="int64")})
         for future in group.call_all("write_added"):
             future.result()
@@ -79,7 +79,7 @@ class WorkerMemorySuite:
     def test_constants_can_be_read_and_not_written(self, pool: WorkerPool) -> None:
         constants = some_constants()
         expected = {name: array.copy() for name, array in constants.items()}
-        group = pool.spawn(Probe, 2, constants=constants)
+        group = pool.spawn(Probe, 2, GroupOptions(constants=constants))
         constants["table"][:] = 0  # they were copied
         for index in range(2):
             assert_constants(group, index, expected)
@@ -95,7 +95,7 @@ class WorkerMemorySuite:
     def test_constants_lie_beside_shared_arrays(self, pool: WorkerPool) -> None:
         needs_shared_memory(pool)
         specs = {"a": ArraySpec(shape=(2,), dtype="float32")}
-        group = pool.spawn(Probe, 2, arrays=specs, constants=some_constants())
+        group = pool.spawn(Probe, 2, GroupOptions(arrays=specs, constants=some_constants()))
         group.share({"added": ArraySpec(shape=(2000,), dtype="int64")})
         group.arrays["a"][:] = group.arrays["added"][:] = -1
         assert set(group.arrays) == {"a", "added"}
@@ -127,7 +127,7 @@ class WorkerMemorySuite:
             group.broadcast(np.ones(1), 3)
 
     def test_waiting_calls_can_ask_for_the_newest_weights(self, pool: WorkerPool) -> None:
-        group = pool.spawn(Probe, 1, newest_weights=True)
+        group = pool.spawn(Probe, 1, GroupOptions(newest_weights=True))
         assert group.call(0, "weights").result() is None
         group.broadcast(np.ones(2), 1)
         busy, waiting = group.call(0, "weights_after", 1.0), group.call(0, "weights")

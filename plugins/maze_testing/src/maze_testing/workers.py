@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maze_kernel.contracts.workers import ActorContext, WorkerPool
+from maze_kernel.contracts.workers import ActorContext, GroupOptions, WorkerPool
 from maze_kernel.errors import EnvError, WorkerError
 from maze_testing.worker_actors import Closing, ClosingBadly, Probe, Unbuildable
 from maze_testing.worker_deaths import WorkerDeathsSuite
@@ -96,7 +96,7 @@ class WorkerPoolSuite(WorkerMemorySuite, WorkerDeathsSuite):
         assert pool.spawn(module.Actor, 1).call(0, "answer").result() == 42
 
     def test_light_actors_work_beside_others(self, pool: WorkerPool) -> None:
-        heavy, light = pool.spawn(Probe, pool.n_workers), pool.spawn(Probe, 3, light=True)
+        heavy, light = pool.spawn(Probe, pool.n_workers), pool.spawn(Probe, 3, GroupOptions(light=True))
         futures = [*light.call_all("index"), *heavy.call_all("index")]
         assert [future.result() for future in futures] == [(0, 3), (1, 3), (2, 3), (0, 2), (1, 2)]
 
@@ -119,7 +119,7 @@ class WorkerPoolSuite(WorkerMemorySuite, WorkerDeathsSuite):
         assert group.call(0, "calls").result() == [(number,) for number in range(0, 40, 2)]
 
     def test_many_large_messages_in_both_directions_do_not_block(self, pool: WorkerPool) -> None:
-        group = pool.spawn(Probe, 2, timeout_seconds=60)
+        group = pool.spawn(Probe, 2, GroupOptions(timeout_seconds=60))
         array = np.zeros(400_000)
         futures = [group.call(number % 2, "echo", array) for number in range(8)]
         assert [future.result().size for future in futures] == [400_000] * 8

@@ -11,7 +11,7 @@ import pytest
 
 from maze_acme.options import PipesOptions
 from maze_acme.pipe_pool import PipePool
-from maze_kernel.contracts.workers import ArraySpec, RestartPolicy
+from maze_kernel.contracts.workers import ArraySpec, GroupOptions, RestartPolicy
 from maze_kernel.errors import RequestError, WorkerError
 from maze_testing.worker_actors import Probe
 from maze_testing.workers import WorkerPoolSuite
@@ -21,7 +21,7 @@ POOL = {"workers.use": "acme-pipes", "workers.count": 2}
 
 def test_an_actor_is_replaced_and_gets_its_weights_again():
     with PipePool(PipesOptions(count=1)) as pool:
-        group = pool.spawn(Probe, 1, restart=RestartPolicy(max_restarts=1, backoff_seconds=0.01))
+        group = pool.spawn(Probe, 1, GroupOptions(restart=RestartPolicy(max_restarts=1, backoff_seconds=0.01)))
         group.broadcast(np.ones(2), 4)
         with pytest.raises(WorkerError, match=r"exited with code 7 during 'exit'"):
             group.call(0, "exit").result()
@@ -29,8 +29,9 @@ def test_an_actor_is_replaced_and_gets_its_weights_again():
 
 
 def test_shared_arrays_are_refused_by_name():
+    arrays = {"the table": ArraySpec(shape=(2,), dtype="float32")}
     with pytest.raises(RequestError, match="acme-pipes") as caught:
-        PipePool(PipesOptions()).spawn(Probe, 1, arrays={"the table": ArraySpec(shape=(2,), dtype="float32")})
+        PipePool(PipesOptions()).spawn(Probe, 1, GroupOptions(arrays=arrays))
     assert "the table" in str(caught.value)
 
 

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Generic, TypeVar
 
 from maze_kernel.contracts.env import StructuredSpaces
-from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, WorkerPool
+from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, GroupOptions, WorkerPool
 from maze_runtime.datasets.contract import Source
 from maze_runtime.workers.repeatable import result_or_again
 
@@ -35,7 +35,9 @@ class PooledSource(Generic[EpisodeT]):
         self._turns = count()
         self._begun: dict[int, tuple[int, Future]] = {}
         try:
-            self._group: ActorGroup = pool.spawn(partial(_Reader, open_source), pool.n_workers, light=True)
+            self._group: ActorGroup = pool.spawn(
+                partial(_Reader, open_source), pool.n_workers, GroupOptions(light=True)
+            )
             self.spaces: StructuredSpaces
             self.lengths: Sequence[int]
             self.spaces, self.lengths = self._group.call(0, "describe").result()

@@ -12,7 +12,7 @@ import numpy as np
 
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.events import EpisodeStatistics
-from maze_kernel.contracts.workers import ActorGroup, Future, WorkerPool
+from maze_kernel.contracts.workers import ActorGroup, Future, GroupOptions, WorkerPool
 from maze_kernel.errors import EnvError, MazeError, MazeWarning, WorkerError
 from maze_runtime.rollout.collecting_actor import CollectingPlan
 from maze_runtime.rollout.collector import make_buffer
@@ -118,7 +118,7 @@ class PooledRollouts:
             self._raise(index or 0, error)
 
     def _spawn(self) -> ActorGroup:
-        arrays = None
+        arrays = {}
         if self._pool.shares_memory:
             sizes = [last - first for first, last in itertools.pairwise(self.bounds)]
             columns = [make_buffer(self._spaces, self._plan.n_steps, size).columns() for size in sizes]
@@ -126,9 +126,9 @@ class PooledRollouts:
         return self._pool.spawn(
             self._plan,
             self._n_workers,
-            arrays=arrays,
-            timeout_seconds=self._timeout_seconds,
-            build_timeout_seconds=self._build_seconds,
+            GroupOptions(
+                arrays=arrays, timeout_seconds=self._timeout_seconds, build_timeout_seconds=self._build_seconds
+            ),
         )
 
     def _started(self) -> ActorGroup:

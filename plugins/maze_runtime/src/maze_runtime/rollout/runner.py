@@ -16,7 +16,7 @@ import numpy as np
 
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import VectorEnv
-from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, RestartPolicy, WorkerPool
+from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, GroupOptions, RestartPolicy, WorkerPool
 from maze_kernel.errors import MazeError, RequestError, WorkerError
 from maze_runtime.env.profiling import shares
 from maze_runtime.env.tracebacks import traceback_of
@@ -145,7 +145,7 @@ def play_episodes(
         return []
     n_actors = min(pool.n_workers, len(seeds))
     restart = RestartPolicy(max_restarts=len(seeds), backoff_seconds=0.1)
-    group = pool.spawn(player, n_actors, restart=restart, timeout_seconds=timeout_seconds)
+    group = pool.spawn(player, n_actors, GroupOptions(restart=restart, timeout_seconds=timeout_seconds))
     try:
         return _dispatch(group, seeds, on_result)
     finally:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from maze_kernel.contracts.env import StructuredEnv, StructuredSpaces
-from maze_kernel.contracts.workers import ActorContext, WorkerPool
+from maze_kernel.contracts.workers import ActorContext, GroupOptions, WorkerPool
 from maze_kernel.errors import EnvError
 from maze_runtime.env.batching import spaces_of
 from maze_runtime.env.tracebacks import user_traceback
@@ -18,7 +18,7 @@ def read_spaces(pool: WorkerPool, make_env: Callable[[], StructuredEnv]) -> Stru
     Raises:
         MazeError: it cannot be built, or its worker died or never returned.
     """
-    group = pool.spawn(partial(_SpacesReader, make_env), 1, light=True)
+    group = pool.spawn(partial(_SpacesReader, make_env), 1, GroupOptions(light=True))
     try:
         spaces: StructuredSpaces = group.call(0, "read").result()
     finally:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from maze_kernel.contracts.workers import Future, RestartPolicy, WorkerPool
+from maze_kernel.contracts.workers import Future, GroupOptions, RestartPolicy, WorkerPool
 from maze_kernel.errors import MazeError, RequestError
 from maze_runtime.series.run_actor import RunActor, RunReport, RunTask
 from maze_runtime.training.one_thread import trains_alone
@@ -70,8 +70,10 @@ class ParallelRuns:
         self._group = pool.spawn(
             RunActor,
             n_parallel if pool.is_parallel else 1,
-            restart=RestartPolicy(max_restarts=_MANY_RESTARTS),
-            timeout_seconds=timeout_seconds,
+            GroupOptions(
+                restart=RestartPolicy(max_restarts=_MANY_RESTARTS),
+                timeout_seconds=timeout_seconds,
+            ),
         )
         self._alone: AbstractContextManager[None] = nullcontext() if pool.is_parallel else trains_alone()
         self._free = list(range(self._group.n_actors))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from maze_kernel.contracts.model import ActorCritic
     from maze_kernel.contracts.trainer import Statistics
     from maze_kernel.contracts.vector import VectorEnv
-    from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, WorkerPool
+    from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, GroupOptions, WorkerPool
     from maze_runtime.models.acting_copy import ActingCopy
     from maze_runtime.rollout.episodes import EpisodeResult
     from maze_runtime.training.checkpoint import LoopState
@@ -120,7 +120,7 @@ class Evaluator:
         assert self._pool is not None
         on_cpu: Any = copy.deepcopy(model)
         factory = partial(_PlayerActor, self._player_factory(), on_cpu.to("cpu"))
-        return self._pool.spawn(factory, min(self._pool.n_workers, len(self._seeds)), light=True)
+        return self._pool.spawn(factory, min(self._pool.n_workers, len(self._seeds)), GroupOptions(light=True))
 
     def _player_factory(self) -> Callable[..., EvaluationPlayer]:
         make: Callable[[int], VectorEnv] = partial(_sequential, self._assembly.env_factory(training=False))

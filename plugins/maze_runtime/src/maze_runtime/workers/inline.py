@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.contracts.workers import ActorContext, ArraySpec, Future, RestartPolicy
+from maze_kernel.contracts.workers import USUAL_GROUP, ActorContext, ArraySpec, Future, GroupOptions
 from maze_kernel.errors import MazeError, WorkerError
 from maze_runtime.workers.groups import close_groups
 from maze_runtime.workers.options import WorkersOptions
@@ -34,17 +34,10 @@ class InlinePool:
         self,
         factory: Callable[[ActorContext], Any],
         n_actors: int,
-        *,
-        arrays: Mapping[str, ArraySpec] | None = None,
-        constants: Mapping[str, np.ndarray] | None = None,
-        restart: RestartPolicy | None = None,
-        timeout_seconds: float | None = None,
-        build_timeout_seconds: float | None = None,
-        newest_weights: bool = False,
-        light: bool = False,
+        options: GroupOptions = USUAL_GROUP,
     ) -> InlineGroup:
-        """See `WorkerPool.spawn`; restarts, deadlines and `light` have no effect, the weights are always the newest."""
-        group = InlineGroup(factory, n_actors, arrays or {}, constants or {})
+        """See `WorkerPool.spawn`; only arrays and constants have an effect; the weights are always the newest."""
+        group = InlineGroup(factory, n_actors, options.arrays, options.constants)
         self._groups.append(group)
         return group
 

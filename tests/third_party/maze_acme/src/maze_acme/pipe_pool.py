@@ -17,7 +17,7 @@ import numpy as np
 
 from maze_acme.options import PipesOptions
 from maze_acme.pipe_actor import ActorSettings, PipeActor, PipeCall, Weights
-from maze_kernel.contracts.workers import ActorContext, ArraySpec, Future, RestartPolicy
+from maze_kernel.contracts.workers import USUAL_GROUP, ActorContext, ArraySpec, Future, GroupOptions, RestartPolicy
 from maze_kernel.errors import MazeError, RequestError, WorkerError
 from maze_runtime.workers.lanes import no_shared_memory
 from maze_runtime.workers.modules import modules_to_ship
@@ -42,37 +42,30 @@ class PipePool:
         self,
         factory: Callable[[ActorContext], Any],
         n_actors: int,
-        *,
-        arrays: Mapping[str, ArraySpec] | None = None,
-        constants: Mapping[str, np.ndarray] | None = None,
-        restart: RestartPolicy | None = None,
-        timeout_seconds: float | None = None,
-        build_timeout_seconds: float | None = None,
-        newest_weights: bool = False,
-        light: bool = False,
+        options: GroupOptions = USUAL_GROUP,
     ) -> PipeGroup:
         """See `WorkerPool.spawn`; processors are not given out, so `light` has no effect."""
-        if arrays:
-            raise no_shared_memory(_NAME, arrays)
-        options = self._options
-        restart = restart or RestartPolicy(
-            max_restarts=options.max_restarts,
-            backoff_seconds=options.backoff_seconds,
-            backoff_cap_seconds=options.backoff_cap_seconds,
+        if options.arrays:
+            raise no_shared_memory(_NAME, options.arrays)
+        own = self._options
+        restart = options.restart or RestartPolicy(
+            max_restarts=own.max_restarts,
+            backoff_seconds=own.backoff_seconds,
+            backoff_cap_seconds=own.backoff_cap_seconds,
         )
-        timeout = options.timeout_seconds if timeout_seconds is None else timeout_seconds
+        timeout = own.timeout_seconds if options.timeout_seconds is None else options.timeout_seconds
         changed = threading.Condition()
         settings = ActorSettings(
             factory=_encoded(factory),
             n_actors=n_actors,
-            constants={name: _frozen(array) for name, array in (constants or {}).items()},
+            constants={name: _frozen(array) for name, array in options.constants.items()},
             restart=restart,
-            build_timeout_seconds=build_timeout_seconds or options.build_timeout_seconds or timeout,
-            grace_seconds=options.grace_seconds,
-            torch_threads=options.torch_threads,
+            build_timeout_seconds=options.build_timeout_seconds or own.build_timeout_seconds or timeout,
+            grace_seconds=own.grace_seconds,
+            torch_threads=own.torch_threads,
             changed=changed,
         )
-        group = PipeGroup(settings, timeout, newest_weights)
+        group = PipeGroup(settings, timeout, options.newest_weights)
         self._groups = [*(other for other in self._groups if not other.closed), group]
         try:
             group.await_actors()
