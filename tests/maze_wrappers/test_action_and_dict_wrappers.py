@@ -1,13 +1,15 @@
 """What policies and environments see of wrappers that change names, heads and kinds of spaces."""
 
+import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from maze_kernel.catalog import build
 from maze_kernel.config.load import select
 from maze_kernel.contracts.env import StructuredSpaces
-from maze_kernel.errors import MazeError, SpaceError
+from maze_kernel.errors import MazeError, RequestError, SpaceError
 from maze_runtime.context import RunContext
 from maze_runtime.env.flat import FlatEnv, flat_spaces
 
@@ -42,6 +44,84 @@ def test_parts_of_an_action_are_put_together(kernel):
     assert transform.action("0", {"left": 3, "right": np.array([0, 1])})["a"].tolist() == [0, 1, 3]
     with pytest.raises(MazeError, match="each of its elements once"):
         bound(kernel, "split-actions", OBSERVATION, {"a": spaces.MultiBinary(2)}, heads={"a": {"b": [0]}})
+
+
+HOOKS = spaces.Dict(x=spaces.Box(-1, 1, (2,), np.float32), a_mask=spaces.MultiBinary(9))
+
+
+@pytest.mark.parametrize("n_envs", [None, 2])
+def test_the_mask_of_an_action_is_split_with_it(kernel, n_envs):
+    heads = {"a": {"left": [2], "right": [1, 0]}}
+    transform, outer = bound(kernel, "split-actions", HOOKS, {"a": spaces.MultiDiscrete([2, 3, 4])}, heads=heads)
+    assert outer.observation["0"] == spaces.Dict(
+        x=HOOKS["x"], left_mask=spaces.MultiBinary(4), right_mask=spaces.MultiBinary(5)
+    )
+    mask = np.array([1, 0, 0, 1, 1, 0, 0, 0, 1], np.int8)  # 0; 1 or 2; 3
+    rows = mask if n_envs is None else np.stack([mask] * n_envs)
+    seen = transform.observation("0", {"x": np.zeros((*rows.shape[:-1], 2), np.float32), "a_mask": rows})
+    assert set(seen) == {"x", "left_mask", "right_mask"}
+    np.testing.assert_array_equal(seen["left_mask"], np.broadcast_to([0, 0, 0, 1], (*rows.shape[:-1], 4)))
+    np.testing.assert_array_equal(seen["right_mask"], np.broadcast_to([0, 1, 1, 1, 0], (*rows.shape[:-1], 5)))
+    if n_envs is not None:
+        tensors = transform.export_observation("0", {"x": torch.zeros(n_envs, 2), "a_mask": torch.from_numpy(rows)})
+        assert {name: value.tolist() for name, value in tensors.items()} == {
+            name: value.tolist() for name, value in seen.items()
+        }
+
+
+def test_a_mask_of_bits_and_one_called_action_mask_are_split_too(kernel):
+    observation = spaces.Dict(x=spaces.Box(-1, 1, (2,)), action_mask=spaces.Box(0, 1, (3, 1)))
+    heads = {"a": {"a": [2, 0], "b": [1]}}
+    transform, outer = bound(kernel, "split-actions", observation, {"a": spaces.MultiBinary(3)}, heads=heads)
+    assert set(outer.observation["0"].spaces) == {"x", "a_mask", "b_mask"}
+    seen = transform.observation("0", {"x": np.zeros(2), "action_mask": np.array([[0.0], [1.0], [1.0]])})
+    assert seen["a_mask"].tolist() == [1, 0]
+    assert seen["b_mask"].tolist() == [1]
+
+
+def test_without_masks_a_split_leaves_observations_alone(kernel):
+    transform, outer = bound(
+        kernel, "split-actions", OBSERVATION, {"a": spaces.MultiBinary(2)}, heads={"a": {"b": [0], "c": [1]}}
+    )
+    assert outer.observation["0"] == OBSERVATION
+    assert not transform.changes("observation")
+
+
+def test_a_mask_of_a_part_does_not_take_the_name_of_an_observation(kernel):
+    observation = spaces.Dict(a_mask=spaces.MultiBinary(4), b_mask=spaces.Box(0, 1, (3,)))
+    with pytest.raises(RequestError, match="'b_mask'"):
+        bound(
+            kernel,
+            "split-actions",
+            observation,
+            {"a": spaces.MultiDiscrete([2, 2])},
+            heads={"a": {"b": [0], "c": [1]}},
+        )
+
+
+def test_actions_that_are_split_in_another_order_obey_their_mask(kernel):
+    forbidden = []
+
+    class Crane(gymnasium.Env):
+        observation_space = spaces.Box(-1, 1, (2,), np.float32)
+        action_space = spaces.MultiDiscrete([3, 2])
+        mask = np.array([1, 1, 1, 1, 0], np.int8)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.n_steps = 0
+            return np.zeros(2, np.float32), {"action_mask": self.mask}
+
+        def step(self, action):
+            self.n_steps += 1
+            forbidden.append(bool(action[1]))
+            return np.zeros(2, np.float32), 0.0, self.n_steps >= 5, False, {"action_mask": self.mask}
+
+    for parts in ({"both": [1, 0]}, {"hook": [0], "speed": [1]}):
+        wrappers = [{"use": "split-actions", "heads": {"action": parts}}]
+        RunContext(env=Crane, wrappers=wrappers, overrides={"trainer.epoch_length": 1}, silent=True).train(n_epochs=1)
+    assert len(forbidden) > 100
+    assert not any(forbidden)
 
 
 def test_heads_and_their_masks_become_one(kernel):

@@ -250,7 +250,7 @@ class SplitActionsOptions:
     """Options of `split-actions`."""
 
     heads: Mapping[str, Mapping[str, tuple[int, ...]]]
-    """For each action to split its parts: name to elements, e.g. heads.action = { steer = [0], pedals = [1, 2] }."""
+    """For each action to split its parts: name to elements, e.g. heads.action = { steer = [0], pedals = [1, 2] }. Its mask is split with it."""  # noqa: E501
 
 
 @attrs.frozen(kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import numpy as np
@@ -14,6 +14,10 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import RequestError, SpaceError
 from maze_wrappers.known_names import require_known
 from maze_wrappers.options import SplitActionsOptions
+from maze_wrappers.split_masks import SplitMasks
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 OWNER = "maze-wrappers: split-actions"
 
@@ -22,15 +26,18 @@ class SplitActions(Transform):
     """Elements of a vector of actions become heads of their own, e.g. to give each its own distribution.
 
     Box, MultiDiscrete and MultiBinary vectors can be split. A part of a MultiDiscrete with one element is a Discrete.
+    The mask of a head is taken apart with it: each part has its own, `<part>_mask`.
 
     Raises:
-        RequestError: from `bind`, where a head does not exist or the parts do not hold each element once.
+        RequestError: from `bind`, where a head does not exist, the parts do not hold each element once, or a name is
+            taken.
         SpaceError: from `bind`, where a head is no vector of these kinds.
     """
 
     def __init__(self, options: SplitActionsOptions) -> None:
         self.options = options
         self._inner: dict[PolicyKey, spaces.Dict] = {}
+        self._masks: dict[PolicyKey, SplitMasks] = {}
 
     def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
         """The spaces with the parts in place of the whole."""
@@ -38,7 +45,26 @@ class SplitActions(Transform):
         require_known(self.options.heads, known, "there is no action {} to split", option="heads", owner=OWNER)
         self._inner = dict(inner.action)
         action = {key: self._outer(space) for key, space in inner.action.items()}
-        return attrs.evolve(inner, action=action)
+        self._masks = {
+            key: SplitMasks(inner.observation[key], space, self.options.heads, OWNER)
+            for key, space in inner.action.items()
+        }
+        observation = {key: masks.space if masks else inner.observation[key] for key, masks in self._masks.items()}
+        return attrs.evolve(inner, action=action, observation=observation)
+
+    def changes(self, what: Literal["observation", "action", "reward"]) -> bool:
+        """Observations where there is a mask."""
+        return super().changes(what) and (what != "observation" or any(self._masks.values()))
+
+    def observation(self, policy_key: PolicyKey, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Inner observation to outer: masks by part, all else as it is."""
+        masks = self._masks[policy_key]
+        return masks.split(observation) if masks else observation
+
+    def export_observation(self, policy_key: PolicyKey, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        """`observation` in torch operations."""
+        masks = self._masks[policy_key]
+        return masks.split_tensors(observation) if masks else observation
 
     def action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outer action to inner."""
