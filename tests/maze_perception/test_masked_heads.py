@@ -108,6 +108,14 @@ def test_a_mask_whose_name_fits_no_head_is_refused(make_model, name):
     assert "'pick_mask'" in caught.value.render()
 
 
+def test_one_mask_for_the_choices_of_several_heads_is_refused(make_model):
+    heads = spaces.Dict(row=spaces.Discrete(2), column=spaces.Discrete(3))
+    observation = spaces.Dict(x=VECTOR, slots_mask=spaces.MultiBinary(5))
+    with pytest.raises(SpaceError, match="'slots_mask' looks like a mask") as caught:
+        make_model(flat_spaces(observation, heads), {"use": "auto"})
+    assert "one mask a head: 'row_mask', 'column_mask'" in caught.value.render()
+
+
 def test_masks_of_observations_and_other_bits_are_read_as_ever(make_model):
     points = spaces.Box(-1.0, 1.0, (3,))
     build(make_model, "", points=points, points_mask=spaces.MultiBinary(3))

@@ -95,23 +95,27 @@ def _refuse_at_signs(spaces_: StructuredSpaces) -> None:
 
 
 def _refuse_misspelt_masks(spaces_: StructuredSpaces) -> None:
-    """Refuse an observation `…_mask` with one bit a choice of a head that nothing masks, as a mask that is misspelt."""
+    """Refuse an observation `…_mask` with one bit a choice of a head that nothing masks, or of all these heads."""
     heads = {head for action in spaces_.action.values() for head in action.spaces}
     for key, observation in spaces_.observation.items():
         action = spaces_.action[key]
-        free = {head: n_choices(action[head]) for head in action.spaces.keys() - find_masks(observation, action).keys()}
+        masked = find_masks(observation, action)
+        free = {head: n for head in action.spaces if head not in masked and (n := n_choices(action[head]))}
         for name, space in observation.spaces.items():
             stem = name.removesuffix(SUFFIX)
             belongs = stem in heads or any(other.startswith(stem) for other in observation.spaces if other != name)
             if stem == name or belongs or not _is_bits(space) or name == "action_mask":
                 continue
-            if math.prod(space.shape or ()) in free.values():
-                masks = [f"{head}{SUFFIX}" for head, n in free.items() if n]
+            n_bits, masks = math.prod(space.shape or ()), [f"{head}{SUFFIX}" for head in free]
+            of_one = n_bits in free.values()
+            if of_one or (free and n_bits == sum(free.values())):
                 raise SpaceError(
                     f"the observation {name!r} looks like a mask and has the name of no action head",
                     received=str(space),
-                    expected=f"{' or '.join(repr(mask) for mask in masks)} for the mask of an action",
-                    nearest=nearest(name, masks),
+                    expected=f"{' or '.join(map(repr, masks))} for the mask of an action"
+                    if of_one
+                    else f"one mask a head: {', '.join(map(repr, masks))}",
+                    nearest=nearest(name, masks) if of_one else (),
                     owner=OWNER,
                     help="rename it; an observation that networks shall read has another ending",
                 )

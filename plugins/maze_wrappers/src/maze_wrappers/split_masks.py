@@ -88,4 +88,4 @@ def _n_entries(space: spaces.Space[Any]) -> list[int]:
     """Entries of the mask for each element of a vector of choices or bits."""
     if isinstance(space, spaces.MultiDiscrete):
         return [int(size) for size in space.nvec]
-    return [1] * int(np.prod(space.shape))
+    return [1] * int(np.prod(space.shape or ()))
