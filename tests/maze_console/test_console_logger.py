@@ -178,6 +178,16 @@ def test_a_long_epoch_shows_its_part_and_speed_before_it_ends(monkeypatch):
     assert len(shown) < 5
 
 
+def test_a_phase_that_begins_right_after_another_one_is_drawn(monkeypatch):
+    monkeypatch.setattr("maze_console.logger.time.monotonic", lambda: 5.0)
+    logger, file = make(terminal=True)
+    for phase in ("rollout", "rollout", "compile"):
+        logger.progress(Progress(env_steps=100, fraction=0.5, phase=phase))
+    shown = file.getvalue()
+    assert 0 < shown.count("rollout") <= 2
+    assert "compile" in shown
+
+
 @pytest.mark.parametrize("resumed_after", [0.0, 500.0])
 def test_time_left_is_never_negative(resumed_after):
     """The console's clock runs while a run is set up; that of records does not, and counts what was trained before."""

@@ -1,8 +1,10 @@
 """Loggers stand apart from each other."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
-from maze_kernel.contracts.logger import EpochRecord
+from maze_kernel.contracts.logger import EpochRecord, Progress
 from maze_runtime.run.fan_out import FanOut
 
 
@@ -48,3 +50,16 @@ def test_a_logger_cannot_change_what_others_write():
     np.testing.assert_array_equal(keeper.records[0].train["returns"], [3.0, 1.0, 2.0])
     assert loggers.failures == {"Sorter": 1}
     assert returns.flags.writeable
+
+
+def test_a_new_phase_is_passed_on_however_soon_it_begins(monkeypatch):
+    now = [5.0]
+    monkeypatch.setattr("maze_runtime.run.fan_out.time", SimpleNamespace(monotonic=lambda: now[0]))
+    phases = []
+    loggers = FanOut([SimpleNamespace(write=None, progress=lambda progress: phases.append(progress.phase))])
+    for phase in ("rollout", "rollout", "compile", "evaluate", "evaluate"):
+        loggers.progress(Progress(env_steps=0, fraction=0.5, phase=phase))
+    assert phases == ["rollout", "compile", "evaluate"]
+    now[0] += 0.2
+    loggers.progress(Progress(env_steps=0, fraction=0.5, phase="rollout"))
+    assert phases[3:] == ["rollout"]

@@ -27,7 +27,7 @@ class ConsoleLogger:
         self._can_be_live = options.live and self._console.is_terminal and not self._silent
         self._started = time.monotonic()
         self._wall_offset: float | None = None
-        self._next_draw = 0.0
+        self._next_draw: dict[str, float] = {}
         self._next_line = 0.0
         self._next_progress = time.monotonic() + options.progress_interval_seconds
         self._held_back: EpochRecord | None = None
@@ -49,7 +49,7 @@ class ConsoleLogger:
             self._print_line(record)
 
     def progress(self, progress: Progress) -> None:
-        """A sign of life; drawn a few times a second, or a plain line where an epoch takes long."""
+        """A sign of life; each phase is drawn a few times a second, or a plain line where an epoch takes long."""
         if self._silent:
             return
         self._view.see_progress(progress, self._wall_seconds())
@@ -93,9 +93,10 @@ class ConsoleLogger:
 
     def _draw(self) -> None:
         now = time.monotonic()
-        if now < self._next_draw:
+        phase = self._view.phase
+        if now < self._next_draw.get(phase, now):
             return
-        self._next_draw = now + 1.0 / self._options.refresh_per_second
+        self._next_draw[phase] = now + 1.0 / self._options.refresh_per_second
         panel = live_panel(self._view, self._wall_seconds())
         if self._live is None:
             self._live = Live(panel, console=self._console, auto_refresh=False)

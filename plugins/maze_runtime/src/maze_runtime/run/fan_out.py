@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +48,7 @@ class FanOut:
     def __init__(self, loggers: Sequence[Logger], log_file: Path | None = None) -> None:
         self._loggers = list(loggers)
         self._log_file = log_file
-        self._last_progress = 0.0
+        self._passed_on: dict[str, float] = {}
         self.failures: dict[str, int] = {}
 
     def add(self, loggers: Sequence[Logger], refused: Mapping[str, OSError]) -> None:
@@ -66,11 +67,11 @@ class FanOut:
         self._call("write", lambda: _own(record))
 
     def progress(self, progress: Progress) -> None:
-        """A sign of life, passed on at most ten times a second."""
+        """A sign of life; those of one phase are passed on at most ten times a second."""
         now = time.monotonic()
-        if now - self._last_progress < _PROGRESS_INTERVAL_SECONDS:
+        if now - self._passed_on.get(progress.phase, -math.inf) < _PROGRESS_INTERVAL_SECONDS:
             return
-        self._last_progress = now
+        self._passed_on[progress.phase] = now
         self._call("progress", lambda: progress)
 
     def networks(self, graphs: Mapping[str, NetworkGraph]) -> None:
