@@ -272,6 +272,17 @@ def test_pre_processing_goes_into_the_file(format_name, tmp_path):
     assert_acts_alike(loaded, checkpoint_of(loaded), format_name, tmp_path)
 
 
+@pytest.mark.parametrize("format_name", [pytest.param("onnx", marks=pytest.mark.slow), "torch-export"])
+def test_bins_of_an_action_without_dimensions_go_into_the_file(format_name, tmp_path):
+    class Valve(FlatEnv):
+        structured_spaces = flat_spaces(
+            spaces.Dict(level=spaces.Box(-1.0, 1.0, (3,))), spaces.Dict(open=spaces.Box(-1.0, 2.0, ()))
+        )
+
+    loaded = experiment(Valve, wrappers=["discretize-actions"])
+    assert_acts_alike(loaded, checkpoint_of(loaded), format_name, tmp_path)
+
+
 def test_critics_stay_at_home(tmp_path):
     loaded = experiment({"use": "gym", "id": "CartPole-v1"})
     checkpoint = checkpoint_of(loaded)
