@@ -283,6 +283,29 @@ def test_bins_of_an_action_without_dimensions_go_into_the_file(format_name, tmp_
     assert_acts_alike(loaded, checkpoint_of(loaded), format_name, tmp_path)
 
 
+@pytest.mark.parametrize("wrappers", [(), ("discretize-actions",)], ids=["plain", "bins"])
+@pytest.mark.parametrize("format_name", [pytest.param("onnx", marks=pytest.mark.slow), "torch-export"])
+def test_numbers_leave_a_file_in_the_dtypes_of_the_action_space(format_name, wrappers, tmp_path):
+    class Valves(FlatEnv):
+        structured_spaces = flat_spaces(
+            spaces.Dict(level=spaces.Box(-1.0, 1.0, (3,))),
+            spaces.Dict(coarse=spaces.Box(-1.0, 2.0, (3,), np.float16), fine=spaces.Box(-1.0, 2.0, (2,), np.float64)),
+        )
+
+    loaded = experiment(Valves, wrappers=list(wrappers))
+    checkpoint = checkpoint_of(loaded)
+    path = tmp_path / f"policy{FORMATS[format_name][1]}"
+    written = export_checkpoint(loaded, loaded.kernel, checkpoint, path, format_name)
+    described = json.loads(written.description.read_text())["policies"]["0"]["action"]
+    observation = {"level": np.random.default_rng(1).uniform(-1, 1, (N, 3)).astype(np.float32)}
+    results = run_elsewhere(format_name, path, observation, tmp_path)
+    for head, actions in expected_actions(loaded, checkpoint, "0", observation).items():
+        ours, dtype = results[f"actions.{head}"], np.dtype(described[head]["dtype"])
+        assert ours.dtype == dtype
+        np.testing.assert_allclose(ours, actions.astype(dtype), rtol=0, atol=1e-3 if head == "coarse" else 1e-5)
+        assert (ours == actions.astype(dtype)).mean() > (0.99 if head == "coarse" else 0.0)
+
+
 def test_critics_stay_at_home(tmp_path):
     loaded = experiment({"use": "gym", "id": "CartPole-v1"})
     checkpoint = checkpoint_of(loaded)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 import numpy as np
 import torch
+from gymnasium import spaces
 
 from maze_deployment import onnx_file
 from maze_deployment.description import describe_export
@@ -139,7 +140,7 @@ def export_checkpoint(
         module.requires_grad_(False)  # or what the program answers would carry gradients, and be no NumPy array
     files = []
     for key, name in zip(inner.policy_keys, file_names(inner.policy_keys), strict=True):
-        graph = PolicyGraph(model, key, transforms, heads=tuple(inner.action[key].spaces))
+        graph = PolicyGraph(model, key, transforms, action_space=inner.action[key])
         path = out if len(inner.policy_keys) == 1 else out.with_name(f"{out.stem}-{name}{out.suffix}")
         files.append(_write(graph, _Example.of(inner, graph, model, transforms), path, format_name))
     description = out.with_name(f"{out.name}.json")
@@ -207,7 +208,7 @@ class _Example:
             action = model.distributions[key].mode_numpy(logits)
             for transform in reversed(transforms):
                 action = transform.action(key, action)
-            return action
+            return {name: _in_dtype_of(inner.action[key][name], array) for name, array in action.items()}
 
         return cls(raw, states, agents, logits, after, act)
 
@@ -220,6 +221,11 @@ class _Example:
         """As the arguments of `PolicyGraph`, by name."""
         groups = {"observation": self.observation, **({"states": self.states} if self.states else {})}
         return {name: _tensors(group) for name, group in groups.items()} | _tensors(self.agents)
+
+
+def _in_dtype_of(space: spaces.Space[Any], action: np.ndarray) -> np.ndarray:
+    is_float = space.dtype is not None and space.dtype.kind == "f"
+    return action.astype(space.dtype, copy=False) if is_float else action
 
 
 def _tensors(arrays: ArrayDict) -> dict[str, torch.Tensor]:
@@ -309,13 +315,15 @@ def _run(program: torch.export.ExportedProgram, example: dict[str, Any]) -> list
 
 
 def _difference(ours: ArrayDict, theirs: ArrayDict) -> float:
-    """Greatest difference, relative to the greatest number where that is above one; infinite for other shapes."""
+    """Greatest difference, relative to the greatest number where that is above one; infinite for other shapes.
+
+    One rounding to float16 does not count, since two float32 that are nearly equal may become neighbours there.
+    """
     if {name: array.shape for name, array in ours.items()} != {name: array.shape for name, array in theirs.items()}:
         return math.inf
-    return max(
-        (
-            float(np.max(np.abs(array - theirs[name].astype(np.float64))) / max(1.0, np.max(np.abs(theirs[name]))))
-            for name, array in ours.items()
-        ),
-        default=0.0,
-    )
+    return max((_difference_of(array, theirs[name].astype(np.float64)) for name, array in ours.items()), default=0.0)
+
+
+def _difference_of(ours: np.ndarray, theirs: np.ndarray) -> float:
+    relative = float(np.max(np.abs(ours - theirs)) / max(1.0, np.max(np.abs(theirs))))
+    return max(0.0, relative - float(np.finfo(np.float16).eps)) if ours.dtype == np.float16 else relative

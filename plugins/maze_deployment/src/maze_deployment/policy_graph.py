@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Literal, cast
 
 import torch
+from gymnasium import spaces
 from torch import Tensor, nn
 
 from maze_kernel.contracts.env import PolicyKey
@@ -18,6 +19,7 @@ from maze_runtime.models.recurrence import BEGINS, carries_state, is_of_critic
 
 TensorDict = dict[str, Tensor]
 
+_FLOATS = {"float16": torch.float16, "float32": torch.float32, "float64": torch.float64}
 
 STATE, NEXT_STATE = "state", "next_state"
 """What the names of states begin with where they go into a file and where they leave it."""
@@ -46,9 +48,10 @@ class PolicyGraph(nn.Module):
         model: its critics are left out.
         policy_key: the policy that acts.
         transforms: innermost first, bound, with the statistics to use.
-        heads: of the environment's action, in the order of its space.
+        action_space: of the environment; numbers leave in the dtypes it has.
 
     Attributes:
+        heads: of the environment's action, in the order of its space.
         state_shapes: of what the policy carries from step to step, by its name outside; empty: it carries nothing.
         n_agents: see the function.
 
@@ -57,14 +60,15 @@ class PolicyGraph(nn.Module):
     """
 
     def __init__(
-        self, model: ActorCritic, policy_key: PolicyKey, transforms: Sequence[Transform], *, heads: Sequence[str]
+        self, model: ActorCritic, policy_key: PolicyKey, transforms: Sequence[Transform], *, action_space: spaces.Dict
     ) -> None:
         super().__init__()
-        self.policy_key, self.heads = policy_key, tuple(heads)
+        self.policy_key, self.heads = policy_key, tuple(action_space.spaces)
         for transform in transforms:
             _require_torch_form(transform)
         self.model = _without_critics(model)
         self._transforms = tuple(transforms)
+        self._dtypes = {head: _FLOATS.get(str(space.dtype)) for head, space in action_space.spaces.items()}
         self._distribution = model.distributions[policy_key]
         self.n_agents = n_agents(model, policy_key)
         self._states = state_names(model, policy_key)
@@ -94,7 +98,7 @@ class PolicyGraph(nn.Module):
         action: TensorDict = self._distribution.mode(logits)
         for transform in reversed(self._transforms):
             action = transform.export_action(key, action)
-        actions = {head: action[head] for head in self.heads}
+        actions = {head: action[head].to(self._dtypes[head] or action[head].dtype) for head in self.heads}
         return (actions, logits) if after is None else (actions, logits, after)
 
     def _advance(

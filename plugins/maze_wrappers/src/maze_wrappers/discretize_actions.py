@@ -123,7 +123,7 @@ class _Bins:
         flat = index.unsqueeze(-1) if self._is_single else index
         values = torch.from_numpy(self._low) + (flat + 0.5) * torch.from_numpy(self._width)
         shaped = torch.unflatten(values, -1, self._box.shape) if self._box.shape else values.squeeze(-1)
-        return shaped.to(torch.float32)
+        return shaped.to(getattr(torch, str(self._box.dtype), torch.float32))
 
     def indices(self, value: np.ndarray) -> np.ndarray:
         lead = value.shape[: value.ndim - len(self._box.shape)]
