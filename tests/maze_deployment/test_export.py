@@ -306,6 +306,15 @@ def test_numbers_leave_a_file_in_the_dtypes_of_the_action_space(format_name, wra
         assert (ours == actions.astype(dtype)).mean() > (0.99 if head == "coarse" else 0.0)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("bound", [np.inf, np.finfo(np.float16).max])
+def test_coarse_numbers_without_bounds_are_tried_near_zero(bound):
+    observation = spaces.Dict(level=spaces.Box(-bound, bound, (3,), np.float16))
+    drawn = random_observations(observation, spaces.Dict(go=spaces.Discrete(2)), 64, seed=0)["level"]
+    assert drawn.dtype == np.float16
+    assert (np.abs(drawn) < 5).mean() > 0.5
+
+
 def test_critics_stay_at_home(tmp_path):
     loaded = experiment({"use": "gym", "id": "CartPole-v1"})
     checkpoint = checkpoint_of(loaded)

@@ -28,7 +28,8 @@ def random_observations(observation: spaces.Dict, action: spaces.Dict, n: int, *
         if name.endswith("_mask"):
             array[:] = _random_mask(array.shape, _options_of(name, action), rng)
         elif array.dtype.kind == "f":
-            array[:] = np.where(np.abs(array) < _FAR, array, rng.standard_normal(array.shape))
+            far = min(_FAR, float(np.finfo(array.dtype).max) / 8)
+            array[:] = np.where(np.abs(array) < far, array, rng.standard_normal(array.shape))
     return arrays
 
 
