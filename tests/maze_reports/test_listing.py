@@ -4,10 +4,13 @@ import csv
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
+from maze_kernel.errors import MazeWarning
 from maze_reports.comparison import compare_runs
+from maze_reports.finding import find_runs
 from maze_reports.listing import list_runs
 from maze_reports.run_state import run_state
 from maze_reports.runs import open_runs
@@ -62,6 +65,36 @@ def test_runs_are_read_without_torch(trained):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
+
+
+def test_linked_runs_and_folders_are_found_once(make_run, tmp_path):
+    elsewhere, named = tmp_path / "elsewhere", tmp_path / "named"
+    named.mkdir()
+    elsewhere.mkdir()
+    for seed, name in enumerate(("moved", "other")):
+        shutil.move(make_run(name, {10: 4.0}, seed=seed), elsewhere / name)
+    (named / "base").symlink_to(elsewhere / "moved")
+    assert [Path(row.run).name for row in list_runs([named])] == ["base"]
+    (named / "all").symlink_to(elsewhere)
+    (elsewhere / "back").symlink_to(named)
+    found = find_runs([named])
+    assert sorted(run.resolve().name for run in found) == ["moved", "other"]
+    assert all(run.is_relative_to(named) for run in found)
+
+
+def test_folders_that_cannot_be_read_are_named(make_run, tmp_path, monkeypatch):
+    make_run("mine", {10: 4.0})
+    locked, scandir = tmp_path / "locked", os.scandir
+    locked.mkdir()
+
+    def guarded(path):
+        if str(path) == str(locked):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    with pytest.warns(MazeWarning, match="locked"):
+        assert [run.name for run in find_runs([tmp_path])] == ["mine"]
 
 
 def test_values_follow_the_direction_of_the_metric(make_run):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 from maze_kernel.catalog import nearest
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import MazeWarning, RequestError
 
 
 def find_runs(paths: Sequence[Path | str]) -> list[Path]:
     """The run directories in folders, each once: in the order given, those of one folder sorted by path.
 
     Args:
-        paths: each a run directory, or a folder with runs at any depth.
+        paths: each a run directory, or a folder with runs or links to them at any depth; warns of folders that cannot
+            be read.
 
     Raises:
         RequestError: a folder does not exist, or there is no run in any of them.
@@ -35,13 +37,21 @@ def find_runs(paths: Sequence[Path | str]) -> list[Path]:
 
 
 def _runs_below(path: Path) -> list[Path]:
-    """What lies inside of a run is the run's."""
-    runs = []
-    for folder, below, files in os.walk(path):
+    """What lies inside of a run is the run's; links are followed, into each folder once."""
+    runs: list[Path] = []
+    seen: set[str] = set()
+    for folder, below, files in os.walk(path, followlinks=True, onerror=_unreadable):
+        place = os.path.realpath(folder)
         if "run.json" in files:
             runs.append(Path(folder))
+        if "run.json" in files or place in seen:
             below.clear()
+        seen.add(place)
     return sorted(runs)
+
+
+def _unreadable(error: OSError) -> None:
+    warnings.warn(f"a folder was left out: {error}", MazeWarning, stacklevel=2)
 
 
 def _missing(path: Path) -> RequestError:
