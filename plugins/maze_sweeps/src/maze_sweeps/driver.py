@@ -179,7 +179,6 @@ class SweepDriver:
         trial, run = self.trials[key.number], self._run(key)
         signal = self._interruption.received
         if report.outcome is not None and report.outcome.status != "interrupted":
-            trial.seconds += report.wall_seconds
             self._ended(key, report)
             return
         write_trial(self._folder, trial)

@@ -86,7 +86,6 @@ class SweepTrial:
         reason: why it was pruned or failed.
         seeds, confirm: its runs by seed; `confirm` is empty where it is not trained again.
         confirmed: the objective over the seeds that the search never saw.
-        seconds: that its runs took together.
     """
 
     number: int
@@ -98,7 +97,6 @@ class SweepTrial:
     seeds: dict[int, SeedRun] = attrs.field(factory=dict)
     confirm: dict[int, SeedRun] = attrs.field(factory=dict)
     confirmed: float | None = None
-    seconds: float = 0.0
 
     @property
     def folder_name(self) -> str:
@@ -178,7 +176,6 @@ def _read(file: Path, space: Space) -> SweepTrial:
             seeds=_runs_from(data["seeds"]),
             confirm=_runs_from(data.get("confirm", [])),
             confirmed=data.get("confirmed"),
-            seconds=float(data.get("seconds", 0.0)),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RequestError(f"{file} cannot be read: {error!r}", help="remove its folder to train it anew") from error
@@ -195,7 +192,6 @@ def _to_data(trial: SweepTrial) -> dict[str, Any]:
         "parameters": parameters(trial.draw),
         "set": list(set_items(trial.settings)),
         "draw": dict(trial.draw),
-        "seconds": round(trial.seconds, 3),
         "seeds": [attrs.asdict(run) for run in trial.seeds.values()],
         "confirm": [attrs.asdict(run) for run in trial.confirm.values()],
     }
