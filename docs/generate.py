@@ -118,8 +118,9 @@ def options_table(options) -> str:
 
 
 def cell(text: str) -> str:
-    """Text that stays within its table cell and is not read as markup."""
-    return re.sub(r"([|<>*_\[\]$])", r"\\\1", " ".join(text.split()))
+    """Text that stays within its table cell and is not read as markup; what stands between backticks is code."""
+    parts = re.split(r"(`[^`]+`)", " ".join(text.split()))
+    return "".join(re.sub(r"[|]" if part.startswith("`") else r"[|<>*_\[\]$]", r"\\\g<0>", part) for part in parts)
 
 
 HOW_TO = {

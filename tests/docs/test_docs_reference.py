@@ -39,6 +39,11 @@ def test_generated_files_are_up_to_date(pages, name):
     assert (ROOT / name).read_text(encoding="utf-8") == pages[ROOT / name], f"{name} is out of date: run make reference"
 
 
+def test_code_in_a_table_is_left_as_it_is():
+    text = 'each takes `n_rollout_steps`; `a["b"] | c` of my_table < 3'
+    assert generate.cell(text) == 'each takes `n_rollout_steps`; `a["b"] \\| c` of my\\_table \\< 3'
+
+
 def test_code_that_pages_show_is_that_of_the_files(pages):
     shown = [file for file in pages if file.parent.name == "tutorial"]
     assert len(shown) >= 5
