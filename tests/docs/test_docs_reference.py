@@ -94,6 +94,36 @@ def test_every_option_of_every_component_is_in_the_reference():
     assert n_options > 100
 
 
+def test_the_page_about_runs_names_all_that_may_change_and_all_options_of_loggers():
+    from maze_kernel.config import describe
+    from maze_runtime.training import resume
+
+    page = (ROOT / "docs/reference/runs.md").read_text(encoding="utf-8")
+    paragraph = page.partition("What may change with `--set` on resume")[2].partition("Anything else is refused")[0]
+    for name in (*resume._FREE_KEYS, *resume._FREE_TABLES):
+        assert re.search(rf"`\[*{name}\]*`", paragraph), f"{name} is not named"
+    kernel = generate.first_party_kernel()
+    for logger in ("console", "tensorboard", "csv", "drawing"):
+        row = re.search(rf"^\| `{logger}` \|(.*)\|$", page, re.M)[1]
+        assert re.findall(r"`(\w+)` \(", row) == [row.name for row in describe(kernel, "logger", logger).options]
+
+
+def test_the_glossary_is_sorted():
+    page = (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8")
+    words = re.findall(r"^(.+)\n: ", page, re.M)
+    assert len(words) > 20
+    assert words == sorted(words, key=str.lower)
+
+
+def test_the_readme_counts_the_files_of_algorithms():
+    kernel = generate.first_party_kernel()
+    modules = (entry.component.options.partition(".")[0] for entry in kernel.catalog.entries("trainer"))
+    folders = [Path(importlib.util.find_spec(name).origin).parent for name in {*modules} - {"maze_rllib"}]
+    counts = [len([file for file in folder.glob("*.py") if file.stem != "__init__"]) for folder in folders]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"a distribution of {min(counts)} to {max(counts)} files" in text
+
+
 def test_links_between_pages_lead_somewhere():
     n_links = 0
     for file in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
