@@ -31,7 +31,7 @@ class Progress:
 
 @attrs.frozen(kw_only=True)
 class EpochRecord:
-    """All statistics of one epoch, by tags such as "BaseEnvEvents/reward/mean" and "PPOEvents/kl".
+    """All statistics of one epoch, by tags such as "BaseEnvEvents/reward/mean" and "ActorCriticEvents/approx_kl".
 
     A value is a number; an array (shown as a histogram), which is read-only; a str (text); or a matplotlib figure.
     """
