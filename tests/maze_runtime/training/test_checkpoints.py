@@ -15,7 +15,7 @@ from maze_kernel.errors import CheckpointError, FormatError, MazeWarning, NonFin
 from maze_runtime.run.storage import TEMPORARY_PREFIX, Storage
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
 from maze_runtime.training.checkpoint_store import CheckpointStore
-from maze_runtime.training.state_tree import flatten_state, unflatten_state
+from maze_runtime.training.state_tree import StateError, flatten_state, unflatten_state
 
 
 def checkpoint(epoch, **changes):
@@ -200,6 +200,13 @@ def test_nan_weights_are_refused_and_nothing_is_written(tmp_path):
     with pytest.raises(NonFiniteError, match="weight"):
         store.save(bad)
     assert store.epochs() == []
+
+
+def test_a_state_that_cannot_be_stored_is_refused_and_nothing_is_written(tmp_path):
+    store = CheckpointStore(tmp_path)
+    with pytest.raises(StateError, match="trainer"):
+        store.save(attrs.evolve(checkpoint(1), trainer={"own": object()}))
+    assert list(store.folder.iterdir()) == []
 
 
 def test_a_pointer_that_leads_elsewhere_is_not_followed(tmp_path):

@@ -54,6 +54,7 @@ class CheckpointStore:
 
         Raises:
             NonFiniteError: a weight is NaN or infinite; nothing is written.
+            StateError: a state holds what no checkpoint can; no file of it is written.
             CheckpointError: the disk refused; what was saved before is whole.
         """
         try:
@@ -211,11 +212,11 @@ class CheckpointStore:
 
     def _write(self, checkpoint: Checkpoint) -> Path:
         require_finite_weights(checkpoint.model, f"the weights of epoch {checkpoint.epoch}")
-        target = self.folder / checkpoint_name(checkpoint.epoch)
+        files, target = checkpoint_files(checkpoint), self.folder / checkpoint_name(checkpoint.epoch)
         temporary = self.folder / f"{TEMPORARY_PREFIX}{target.name}-{os.getpid()}"
         try:
             self.storage.make_directory(temporary)
-            for name, data in checkpoint_files(checkpoint):
+            for name, data in files:
                 self.storage.write_bytes(temporary / name, data)
             self.storage.sync_directory(temporary)
             if target.exists():
