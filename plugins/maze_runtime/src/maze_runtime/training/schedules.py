@@ -1,4 +1,4 @@
-"""Learning-rate schedules: a number, or a table that runs from `start` to `end` over the budget. No torch here."""
+"""Schedules of learning rates, ε, noise and the like: a number, or a table from `start` to `end`. No torch here."""
 
 from __future__ import annotations
 
