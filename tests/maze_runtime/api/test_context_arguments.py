@@ -126,11 +126,19 @@ def test_the_config_is_a_copy():
 
 
 def test_the_environment_it_builds_gives_what_actions_are_computed_for():
-    context = RunContext(experiment="small.toml", wrappers=["observation-normalization"], silent=True)
+    """It is inside the wrappers that `compute_action` applies itself, and has the others."""
+    wrappers = [{"use": "time-limit", "max_episode_steps": 3}, "observation-normalization"]
+    context = RunContext(experiment="small.toml", wrappers=wrappers, silent=True)
     context.train(n_epochs=1)
     env = context.env_factory()
     observation, _ = env.reset(seed=1)
-    env.step({"action": context.compute_action(observation)})
+    np.testing.assert_array_equal(observation["observation"], make_env().reset(seed=1)[0])
+    cut = []
+    while not any(cut):
+        action = context.compute_action(observation)
+        observation, _, _, truncated, _ = env.step({"action": action})
+        cut.append(truncated)
+    assert cut == [False, False, True]
     env.close()
 
 

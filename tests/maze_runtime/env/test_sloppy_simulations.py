@@ -9,6 +9,7 @@ from gymnasium import spaces
 from maze_kernel.errors import EnvError
 from maze_runtime.env.flat import FlatEnv, flat_spaces
 from maze_runtime.env.reward import RewardAggregator
+from maze_runtime.events.aggregation import EpochAggregator
 from maze_runtime.events.kpi import BaseEnvEvents, KpiCalculator
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_suite import ActionConversion, CoreEnv, MazeEnv, ObservationConversion, RunContext
@@ -87,6 +88,7 @@ def play(core_env, *, reward_aggregator=None):
     env.reset(seed=0)
     env.step({"number": np.zeros(1, np.float32)})
     env.reset()
+    return env
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,10 @@ def test_a_log_gives_lists_of_several_events():
 
 @pytest.mark.parametrize("value", [np.array(2.0), np.array([2.0]), Decimal("2.0"), [2], True])
 def test_a_kpi_may_be_whatever_a_reward_may_be(value):
-    play(Simulation(kpis=[{"last": value}]))
+    epoch = EpochAggregator()
+    epoch.add_episodes(play(Simulation(kpis=[{"last": value}])).drain_statistics())
+    recorded = epoch.reduce()["BaseEnvEvents/kpi/mean/last"]
+    assert recorded == (1.0 if value is True else 2.0)
 
 
 @pytest.mark.parametrize("value", [None, "a", [1, 2], np.array([1.0, 2.0]), 1j])
