@@ -15,7 +15,7 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, MazeWarning, NonFiniteError
 from maze_kernel.loader import Kernel
 from maze_processes.subprocess_vector import SubprocessVectorEnv
-from maze_runtime.env.finite_check import FiniteCheck
+from maze_runtime.env.batch_guard import BatchGuard
 from maze_runtime.env.flat import FlatEnv, flat_spaces
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.network_policy import NetworkPolicy
@@ -93,7 +93,7 @@ def _batch(failure=None, **options):
 
 
 def _wrapped(vector_env, *transforms):
-    vector_env = FiniteCheck(vector_env)
+    vector_env = BatchGuard(vector_env)
     for transform in transforms:
         vector_env = TransformedVectorEnv(vector_env, transform, training=True)
     return vector_env

@@ -14,7 +14,7 @@ from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import VectorContext
 from maze_kernel.contracts.workers import USUAL_GROUP, ActorContext
 from maze_kernel.errors import WorkerError
-from maze_runtime.env.finite_check import FiniteCheck
+from maze_runtime.env.batch_guard import BatchGuard
 from maze_runtime.env.simulation import Recording
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.pooled_batch import pooled_batch
@@ -187,7 +187,7 @@ def test_rollouts_of_workers_hold_the_same_transitions(assemble, crew, n_rollout
     context = attrs.evolve(
         assemble(trainer={"use": "sac"}).trainer_context(),
         spaces=model.spaces,
-        make_vector_env=lambda: FiniteCheck(batch),
+        make_vector_env=lambda: BatchGuard(batch),
         make_policy=lambda model, _seed: ChancePolicy(model),
     )
     options = SACOptions(gamma=GAMMA, replay_buffer_size=5000, n_rollout_steps=n_rollout_steps)

@@ -7,7 +7,7 @@ from gymnasium import spaces
 from maze_kernel.contracts.vector import FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError
 from maze_runtime.env.batch_form import require_batch
-from maze_runtime.env.finite_check import FiniteCheck
+from maze_runtime.env.batch_guard import BatchGuard
 from maze_runtime.env.flat import flat_spaces
 
 SPACES = flat_spaces(spaces.Dict(state=spaces.Box(-9, 9, (2,), np.float32)), spaces.Dict(action=spaces.Discrete(2)))
@@ -110,7 +110,7 @@ def play(batch, n_steps=8):
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_owner_of_the_environment(spoil, said):
-    batch = FiniteCheck(Batch(spoil), "hover 1.0")
+    batch = BatchGuard(Batch(spoil), "hover 1.0")
     batch.reset([[0]] * N)
     with pytest.raises(EnvError, match=said) as caught:
         play(batch)
@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_refused_with_the_owner_of_the_environment(spoil, s
 
 def test_rewards_and_flags_are_looked_at_in_every_step():
     inner = Batch()
-    batch = FiniteCheck(inner, "hover 1.0")
+    batch = BatchGuard(inner, "hover 1.0")
     batch.reset([[0]] * N)
     play(batch, 20)
     inner.spoil = changed(reward=lambda reward: reward[:1])
@@ -131,7 +131,7 @@ def test_what_a_batch_raises_is_said_of_its_owner():
     def fail(_tick):
         raise ValueError("broken")
 
-    batch = FiniteCheck(Batch(fail), "hover 1.0")
+    batch = BatchGuard(Batch(fail), "hover 1.0")
     batch.reset([[0]] * N)
     with pytest.raises(EnvError, match="its step raised ValueError: broken") as caught:
         play(batch, 1)

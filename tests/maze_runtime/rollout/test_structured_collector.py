@@ -11,7 +11,7 @@ from maze_kernel.errors import EnvError
 from maze_kernel.loader import Kernel
 from maze_processes.remote_collector import RemoteCollector
 from maze_processes.subprocess_vector import SubprocessVectorEnv
-from maze_runtime.env.finite_check import FiniteCheck
+from maze_runtime.env.batch_guard import BatchGuard
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.rollout.collector import Collector, collector_for, make_buffer
@@ -52,7 +52,7 @@ def decisions_of(make, seeds):
 
 
 def collector_of(vector_env):
-    collector = Collector(FiniteCheck(vector_env), Table())
+    collector = Collector(BatchGuard(vector_env), Table())
     collector.reset(SEEDS)
     return collector
 
@@ -201,12 +201,12 @@ def same(whole, part, rows):
 def test_workers_that_collect_alone_give_the_rollouts_of_their_slices(make):
     model, seeds = model_of(make), [[seed] for seed in range(N_ENVS)]
     batch = SubprocessVectorEnv([make] * N_ENVS, 2)
-    remote = collector_for(FiniteCheck(batch), NetworkPolicy(model, 7), FlatParameters(model), N_STEPS)
+    remote = collector_for(BatchGuard(batch), NetworkPolicy(model, 7), FlatParameters(model), N_STEPS)
     assert isinstance(remote, RemoteCollector)
     remote.reset(seeds)
     slices = []
     for first, last, seed in zip((0, 1), (1, N_ENVS), NetworkPolicy(model, 7).draw_seeds(2), strict=True):
-        own = Collector(FiniteCheck(SequentialVectorEnv([make] * (last - first))), NetworkPolicy(model, seed))
+        own = Collector(BatchGuard(SequentialVectorEnv([make] * (last - first))), NetworkPolicy(model, seed))
         own.reset(seeds[first:last])
         slices.append((slice(first, last), own, buffer_of(make, last - first)))
     whole = buffer_of(make)

@@ -9,7 +9,7 @@ from maze_kernel import hookimpl
 from maze_kernel.components import VectorComponent
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_runtime.env.finite_check import FiniteCheck
+from maze_runtime.env.batch_guard import BatchGuard
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.training.evaluation import Evaluator
@@ -53,7 +53,7 @@ def assemble(monkeypatch):
 
 
 def innermost(batch):
-    while isinstance(batch, FiniteCheck):
+    while isinstance(batch, BatchGuard):
         batch = batch.vector_env
     return batch
 

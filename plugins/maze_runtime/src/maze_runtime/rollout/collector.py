@@ -16,7 +16,7 @@ import numpy as np
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import Tick, VectorEnv
-from maze_runtime.env.finite_check import FiniteCheck
+from maze_runtime.env.batch_guard import BatchGuard
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.episode_statistics import EpisodeReturns
@@ -81,7 +81,7 @@ class OnlyCollects(CollectsRollouts, Protocol):
 
 def innermost(vector_env: VectorEnv) -> VectorEnv:
     """The batch inside its check and its transforms."""
-    while isinstance(vector_env, (TransformedVectorEnv, FiniteCheck)):
+    while isinstance(vector_env, (TransformedVectorEnv, BatchGuard)):
         vector_env = vector_env.vector_env
     return vector_env
 

@@ -12,7 +12,7 @@ from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.model import ActorCritic, Policy, PolicyContext
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import VectorEnv
-from maze_runtime.env.finite_check import FiniteCheck
+from maze_runtime.env.batch_guard import BatchGuard
 from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.flat_state import SentWeights
@@ -96,7 +96,7 @@ class RolloutHost:
             policy_seed: of the action samples.
             told: the run's statistics.
         """
-        vector_env: VectorEnv = FiniteCheck(self._envs)
+        vector_env: VectorEnv = BatchGuard(self._envs)
         transforms = own_copies(transforms)
         for transform in transforms:
             vector_env = TransformedVectorEnv(vector_env, transform, training=True)

@@ -347,7 +347,7 @@ class Assembly:
 
 def sequential_batch(env_factory: EnvFactory, n_envs: int) -> VectorEnv:
     """A batch without transforms, stepped one environment after the other; survives transport in a `partial`."""
-    from maze_runtime.env.finite_check import FiniteCheck
+    from maze_runtime.env.batch_guard import BatchGuard
     from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
-    return FiniteCheck(SequentialVectorEnv([env_factory] * n_envs))
+    return BatchGuard(SequentialVectorEnv([env_factory] * n_envs))

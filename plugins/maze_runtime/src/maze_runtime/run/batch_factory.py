@@ -128,10 +128,10 @@ def wrap_batch(
         owner: what provides its environment, for messages.
         looks_always: compare what transforms make of every tick with their spaces, not of the first ones alone.
     """
-    from maze_runtime.env.finite_check import FiniteCheck
+    from maze_runtime.env.batch_guard import BatchGuard
     from maze_runtime.rollout.vector_transform import TransformedVectorEnv
 
-    vector_env = FiniteCheck(vector_env, owner)
+    vector_env = BatchGuard(vector_env, owner)
     for transform in transforms:
         transformed = TransformedVectorEnv(vector_env, transform, training)
         if looks_always:

@@ -1,6 +1,7 @@
-"""NaN and infinity stop at the environment: the check around every raw batch, before any transform.
+"""The guard around every raw batch, before any transform: what is wrong in an environment stops at the environment.
 
-The batch gets actions of its own, too: what it changes in place is not what its caller stores.
+NaN, infinity and ticks of the wrong form do not come out, and the batch gets actions of its own: what it changes in
+place is not what its caller stores.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _ZEROS = np.zeros(4096, np.float32)
 warnings.filterwarnings("ignore", "invalid value encountered", RuntimeWarning, module=__name__.replace(".", r"\."))
 
 
-class FiniteCheck:
+class BatchGuard:
     """Implements `VectorEnv`: passes ticks on as they are, unless a reward or float observation is not finite.
 
     Args:

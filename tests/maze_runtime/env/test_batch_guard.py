@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 
 from maze_kernel.errors import NonFiniteError
-from maze_runtime.env.finite_check import FiniteCheck
+from maze_runtime.env.batch_guard import BatchGuard
 from maze_runtime.env.flat import FlatEnv, flat_spaces
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 
@@ -41,7 +41,7 @@ class Poisoned(FlatEnv):
 
 
 def _run(bad: Poisoned, n_steps: int = 8):
-    envs = FiniteCheck(SequentialVectorEnv([Poisoned, lambda: bad]))
+    envs = BatchGuard(SequentialVectorEnv([Poisoned, lambda: bad]))
     envs.reset([[10], [20, 21]])
     for _ in range(n_steps):
         envs.step({"0": {"action": np.zeros(2, np.int64)}})
@@ -85,7 +85,7 @@ def test_a_batch_that_changes_its_actions_in_place_changes_a_copy():
             actions["0"]["action"] *= 0
             return self.inner.step(actions)
 
-    batch, actions = FiniteCheck(Scaling()), {"0": {"action": np.ones(2, np.int64)}}
+    batch, actions = BatchGuard(Scaling()), {"0": {"action": np.ones(2, np.int64)}}
     batch.reset([[0], [1]])
     batch.step(actions)
     assert actions["0"]["action"].tolist() == [1, 1]
