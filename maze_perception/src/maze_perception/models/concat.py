@@ -16,7 +16,7 @@ from maze_kernel.errors import RequestError
 from maze_kernel.selection import Selection
 from maze_perception.blocks.combining import RepeatToMatch
 from maze_perception.blocks.general import Concatenation
-from maze_perception.graph import BuildBlock, GraphBuilder, chosen_block
+from maze_perception.graph import GraphBuilder, chosen_block
 from maze_perception.models.assembly import assemble, find_inputs
 from maze_perception.models.precision import with_precision
 from maze_perception.models.wiring import add_wired, check_wiring, wired_observations
@@ -180,9 +180,10 @@ class _ConcatTemplate:
         extra: tuple[str, ...] = (),
     ) -> str:
         """Blocks, concatenation with `extra`, hidden, recurrence; `inputs` names what a block reads instead."""
-        latents = add_wired(graph, features, blocks, self.options.inputs, self._builder)
+        builder = partial(chosen_block, self.catalog)
+        latents = add_wired(graph, features, blocks, self.options.inputs, builder)
         for name, block in block_names(features, self.options).items():
-            build, source = self._builder(blocks[block_of(name, self.options)]), (inputs or {}).get(name, name)
+            build, source = builder(blocks[block_of(name, self.options)]), (inputs or {}).get(name, name)
             latents.append(graph.add(block, build, (source,), f"model/{block}"))
         if not latents:
             raise RequestError("[model.modalities] ignores every observation", help="leave one to learn from")
@@ -192,11 +193,8 @@ class _ConcatTemplate:
             latent = add_concatenation(graph, _joinable(graph, latents))
         for name, selection in (("hidden", hidden), ("recurrence", self.options.recurrence)):
             if selection is not None:
-                latent = graph.add(name, self._builder(selection), (latent,), f"model/{name}")
+                latent = graph.add(name, builder(selection), (latent,), f"model/{name}")
         return latent
-
-    def _builder(self, selection: Selection) -> BuildBlock:
-        return chosen_block(self.catalog, selection)
 
 
 def _joinable(graph: GraphBuilder, keys: list[str]) -> list[str]:

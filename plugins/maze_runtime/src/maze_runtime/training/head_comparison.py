@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 from torch import Tensor
 
 from maze_kernel.errors import RequestError
@@ -35,27 +36,94 @@ def compare_heads(
     Raises:
         RequestError: the action is of the same kind, and its distribution another one.
     """
-    anew: set[str] = set()
-    lines = []
     own_heads = head_distributions(model)
+    anew: set[str] = set()
+    lines: list[str] = []
     for key in getattr(model, "distributions", {}):
         for head, own in own_heads.get(str(key), {}).items():
             other = theirs.get(str(key), {}).get(head)
             if other is None:
                 continue
-            layers = _tensors_of(model, key, head, fitting)
             label = f"head {head!r}" if len(own_heads) == 1 else f"head {head!r} of policy key {key!r}"
-            is_another_action = own.n_logits != other.n_logits or (own.kind != other.kind and own.space != other.space)
-            if not _is_taken(layers, own, other):
-                anew.update(layers or () if own.kind != other.kind else ())
-            elif is_another_action:
-                anew.update(layers or ())
-                lines.append(_told_of_another_action(label, own, other, begins_anew=layers is not None))
-            elif own.kind != other.kind:
-                raise _another_distribution(run, head, label, own, other)
-            else:
-                lines += _told_of_options(label, own, other)
+            pair = _Pair(run, head, label, own, other, _tensors_of(model, key, head, fitting))
+            anew |= pair.tensors_anew
+            lines += pair.told()
     return anew, lines
+
+
+@attrs.frozen
+class _Pair:
+    """A head here and there.
+
+    Attributes:
+        layers: tensors that would be taken over and give the logits of this head alone, by name; None: the model does
+            not say which.
+    """
+
+    run: Path | str
+    head: str
+    label: str
+    own: HeadDistribution
+    other: HeadDistribution
+    layers: Mapping[str, Tensor] | None
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether what a head learnt comes along, for a bias alone is nothing learnt."""
+        if self.layers is None:
+            return self.own.n_logits == self.other.n_logits
+        return any(tensor.dim() > 1 for tensor in self.layers.values())
+
+    @property
+    def is_another_action(self) -> bool:
+        own, other = self.own, self.other
+        return own.n_logits != other.n_logits or (own.kind != other.kind and own.space != other.space)
+
+    @property
+    def tensors_anew(self) -> set[str]:
+        """Those whose shapes agree by chance."""
+        begins_anew = self.is_another_action if self.is_taken else self.own.kind != self.other.kind
+        return set(self.layers or ()) if begins_anew else set()
+
+    def told(self) -> list[str]:
+        """What the user has to know.
+
+        Raises:
+            RequestError: the weights would be read as what they are not.
+        """
+        if not self.is_taken:
+            return []
+        if self.is_another_action:
+            return [self._of_another_action()]
+        if self.own.kind != self.other.kind:
+            raise self._another_distribution()
+        return self._of_options()
+
+    def _another_distribution(self) -> RequestError:
+        there, here = bare_name(self.other.use), bare_name(self.own.use)
+        table = f'{{ action = "{self.head}", use = "{there}" }}'
+        return RequestError(
+            f"the policy of {self.run} has another distribution: what its last layer learnt means nothing to this one",
+            received=f"{self.label}: {there} instead of {here}",
+            expected="the same one",
+            option="initialize_from",
+            help=f'write distributions = [{table}] into [model], with use = "auto" where there is no such table',
+        )
+
+    def _of_another_action(self) -> str:
+        own, other = self.own, self.other
+        was = f"{other.n_logits} numbers of {bare_name(other.use)} on a {other.space} there"
+        now = f"{own.n_logits} of {bare_name(own.use)} on a {own.space} here"
+        outcome = "is taken over where its shapes fit" if self.layers is None else "begins anew"
+        return f"policy: {self.label} {outcome}: it gave {was} and gives {now}"
+
+    def _of_options(self) -> list[str]:
+        changed = self.own.changed_options(self.other)
+        if not changed:
+            return []
+        there = ", ".join(f"{name} = {value}" for name, (_, value) in changed.items())
+        here = ", ".join(f"{name} = {value}" for name, (value, _) in changed.items())
+        return [f"policy: {self.label} reads the same weights with {here}; they learnt with {there}"]
 
 
 def _tensors_of(model: Any, key: Any, head: str, fitting: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
@@ -64,39 +132,3 @@ def _tensors_of(model: Any, key: Any, head: str, fitting: Mapping[str, Tensor]) 
     if paths is None:
         return None
     return {name: own for name, own in fitting.items() if name.startswith(tuple(f"{path}." for path in paths))}
-
-
-def _is_taken(layers: Mapping[str, Tensor] | None, own: HeadDistribution, other: HeadDistribution) -> bool:
-    """Whether what a head learnt comes along, for a bias alone is nothing learnt."""
-    if layers is None:
-        return own.n_logits == other.n_logits
-    return any(tensor.dim() > 1 for tensor in layers.values())
-
-
-def _another_distribution(
-    run: Path | str, head: str, label: str, own: HeadDistribution, other: HeadDistribution
-) -> RequestError:
-    table = f'{{ action = "{head}", use = "{bare_name(other.use)}" }}'
-    return RequestError(
-        f"the policy of {run} has another distribution: what its last layer learnt means nothing to this one",
-        received=f"{label}: {bare_name(other.use)} instead of {bare_name(own.use)}",
-        expected="the same one",
-        option="initialize_from",
-        help=f'write distributions = [{table}] into [model], with use = "auto" where there is no such table',
-    )
-
-
-def _told_of_another_action(label: str, own: HeadDistribution, other: HeadDistribution, *, begins_anew: bool) -> str:
-    was = f"{other.n_logits} numbers of {bare_name(other.use)} on a {other.space} there"
-    now = f"{own.n_logits} of {bare_name(own.use)} on a {own.space} here"
-    outcome = "begins anew" if begins_anew else "is taken over where its shapes fit"
-    return f"policy: {label} {outcome}: it gave {was} and gives {now}"
-
-
-def _told_of_options(label: str, own: HeadDistribution, other: HeadDistribution) -> list[str]:
-    changed = own.changed_options(other)
-    if not changed:
-        return []
-    there = ", ".join(f"{name} = {value}" for name, (_, value) in changed.items())
-    here = ", ".join(f"{name} = {value}" for name, (value, _) in changed.items())
-    return [f"policy: {label} reads the same weights with {here}; they learnt with {there}"]
