@@ -61,13 +61,12 @@ def test_evaluators_with_a_name_are_shown_with_it():
     assert "2.5" in screen.getvalue()
 
 
-@pytest.mark.parametrize("metric", ["hard/BaseEnvEvents/reward/mean", "eval_hard/BaseEnvEvents/reward/mean"])
-def test_an_evaluator_whose_reward_selects_is_shown_once(metric):
+def test_an_evaluator_whose_reward_selects_is_shown_once():
     beside = {"BaseEnvEvents/reward/mean": 10.0, "hard/BaseEnvEvents/reward/mean": 2.5}
     for terminal in (False, True):
         logger, file = make(terminal=terminal)
-        logger._view.context = attrs.evolve(logger._view.context, metric=metric)
-        logger.write(attrs.evolve(record(1, 10.0), evaluation=beside))
+        logger._view.context = attrs.evolve(logger._view.context, metric="hard/BaseEnvEvents/reward/mean")
+        logger.write(attrs.evolve(record(1, 10.0), evaluation=beside, metric=2.5))
         if terminal:
             logger.close(Outcome(status="done", reason="all"))
         shown = file.getvalue()
@@ -156,12 +155,20 @@ def test_another_statistic_that_selects_is_shown_by_name():
         train={"ActorCriticEvents/value_loss": 0.25},
         evaluation={"BaseEnvEvents/reward/mean": 3.0, "BaseEnvEvents/kpi/mean/waste": 0.5},
         is_best=True,
+        metric=0.5,
         best_metric=0.5,
     )
-    assert line(of_epoch, "-BaseEnvEvents/kpi/mean/waste").endswith(
+    assert line(of_epoch, "BaseEnvEvents/kpi/mean/waste").endswith(
         "eval reward 3  kpi/mean/waste 0.5  best 0.5 (epoch 1)"
     )
-    assert "train_ActorCriticEvents/value_loss 0.25" in line(of_epoch, "-train_ActorCriticEvents/value_loss")
+    assert "train_kpi/mean/waste 0.5" in line(of_epoch, "train_BaseEnvEvents/kpi/mean/waste")
+
+
+@pytest.mark.parametrize("metric", ["BaseEnvEvents/reward/mean", "train_BaseEnvEvents/raw_reward/mean"])
+def test_a_reward_that_selects_is_shown_once(metric):
+    rewards = {"BaseEnvEvents/reward/mean": 0.5, "BaseEnvEvents/raw_reward/mean": 7.25}
+    of_epoch = EpochRecord(epoch=1, env_steps=5, wall_seconds=1.0, train=rewards, metric=7.25)
+    assert line(of_epoch, metric).count("7.25") == 1
 
 
 def test_a_long_epoch_shows_its_part_and_speed_before_it_ends(monkeypatch):

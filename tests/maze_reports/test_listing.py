@@ -148,6 +148,20 @@ def test_what_selects_is_read_from_the_run_which_an_older_one_has_not_stored(mak
 
 
 @pytest.mark.parametrize(
+    ("text", "evaluation", "split"),
+    [
+        ("BaseEnvEvents/kpi/mean/rides", {"n_episodes": 0}, "train"),
+        ("eval_BaseEnvEvents/kpi/mean/rides", {"n_episodes": 0}, "eval"),
+        ("hard/BaseEnvEvents/reward/mean", {"n_episodes": 0, "evaluators": {"hard": {"n_episodes": 2}}}, "eval"),
+        ("hard/BaseEnvEvents/reward/mean", {"n_episodes": 2, "evaluators": {"hard": {"n_episodes": 0}}}, "train"),
+    ],
+)
+def test_training_stands_in_for_who_does_not_evaluate(make_run, text, evaluation, split):
+    run = make_run("a", {10: 4.0}, evaluation={**evaluation, "metric": text})
+    assert open_runs([run])[0][0].metric.split == split
+
+
+@pytest.mark.parametrize(
     ("log", "state", "reason"),
     [
         ("done: all 6 epochs done", "done", "all 6 epochs done"),

@@ -2,6 +2,7 @@ import io
 import os
 import tomllib
 from collections import Counter
+from types import SimpleNamespace
 
 import attrs
 import numpy as np
@@ -131,6 +132,36 @@ def test_experiment_command_line_and_a_row_of_hyperparameters_are_there_once(tmp
     metrics = {metric.name.tag for metric in columns.experiment.metric_infos}
     assert metrics == {"eval_BaseEnvEvents/reward/mean", "run/best_metric"}
     assert metrics <= set(events.Tags()["scalars"])
+
+
+@pytest.mark.parametrize(
+    ("wrappers", "evaluation", "column"),
+    [
+        ([], {"n_episodes": 0}, "train_BaseEnvEvents/reward/mean"),
+        (["return-normalization"], {"n_episodes": 0}, "train_BaseEnvEvents/raw_reward/mean"),
+        ([], {"n_episodes": 1, "metric": "eval_BaseEnvEvents/reward/max"}, "eval_BaseEnvEvents/reward/max"),
+    ],
+)
+def test_what_selects_is_told_as_the_run_measures_it(tmp_path, wrappers, evaluation, column):
+    records = []
+    data = {
+        "name": "told",
+        "env": {"use": "gym", "id": "CartPole-v1"},
+        "wrappers": wrappers,
+        "trainer": {"use": "ppo", "n_epochs": 1, "epoch_length": 1, "n_rollout_steps": 64},
+        "vector": {"n_envs": 2},
+        "evaluation": evaluation,
+        "loggers": [{"use": "tensorboard"}],
+    }
+    kernel, keeper = Kernel.installed(), SimpleNamespace(write=records.append)
+    loaded = experiment_from_mapping(data, kernel=kernel)
+    train(loaded, kernel, verbosity=-1, run_dir=tmp_path / "run", extra_loggers=[keeper])
+    events = read(tmp_path / "run")
+    columns = HParamsPluginData.FromString(events.summary_metadata["_hparams_/experiment"].plugin_data.content)
+    assert {metric.name.tag for metric in columns.experiment.metric_infos} == {column, "run/best_metric"}
+    split, _, tag = column.partition("_")
+    assert records[0].metric == {"train": records[0].train, "eval": records[0].evaluation}[split][tag]
+    assert events.Scalars(column)[-1].value == pytest.approx(records[0].metric)
 
 
 def test_half_an_event_at_the_end_is_dropped(tmp_path):

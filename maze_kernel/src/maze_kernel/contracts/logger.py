@@ -31,22 +31,21 @@ class Progress:
 
 @attrs.frozen(kw_only=True)
 class EpochRecord:
-    """All statistics of one epoch, by tags such as "BaseEnvEvents/reward/mean" and "ActorCriticEvents/approx_kl".
-
-    A value is a number; an array (shown as a histogram), which is read-only; a str (text); or a matplotlib figure.
-    """
+    """All statistics of one epoch: numbers, arrays (shown as histograms; read-only), texts and matplotlib figures."""
 
     epoch: int
     """From 1."""
     env_steps: int
     wall_seconds: float
     train: Mapping[str, Any]
-    """Of the epoch's training."""
+    """Of the epoch's training, by tags such as "BaseEnvEvents/reward/mean" and "ActorCriticEvents/approx_kl"."""
     evaluation: Mapping[str, Any] = attrs.field(factory=dict)
     """Of the evaluation that followed; empty where none did."""
     is_best: bool = False
+    metric: float | None = None
+    """Value of the statistic that selects; None in an epoch without it."""
     best_metric: float | None = None
-    """Value of the best epoch so far by the statistic that selects."""
+    """That of the best epoch so far."""
 
 
 @attrs.frozen(kw_only=True)
@@ -74,7 +73,7 @@ class LoggerContext:
     resumed_epoch: int = 0
     """Last epoch kept from before a resume; a logger drops anything it wrote for later epochs. 0: a fresh run."""
     metric: str = "BaseEnvEvents/reward/mean"
-    """What the best model is selected by."""
+    """What the best model is selected by: the tag of an evaluation's statistic, or `train_` and a tag of training."""
     verbosity: int = 0
     """−1: nothing on the screen; 0: progress; 1: tables of statistics as well."""
 

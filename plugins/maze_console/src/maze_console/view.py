@@ -97,8 +97,7 @@ class RunView:
         shown = own if self.eval_reward is None else _number(record.evaluation.get(_REWARD))
         if shown is not None:
             self.rewards.append(shown)
-        metric = _number(_looked_up(self.context.metric, record))
-        self.metric = self.metric if metric is None else metric
+        self.metric = self.metric if record.metric is None else record.metric
         if record.is_best:
             self.best, self.best_epoch = record.best_metric, record.epoch
 
@@ -184,15 +183,15 @@ class RunView:
 
     @property
     def shows_metric(self) -> bool:
-        """Whether something else selects the best model than the mean rewards of evaluations, shown anyway."""
-        tag = self.context.metric.removeprefix("-").removeprefix("eval_")
-        rewards = (_REWARD, *(f"{name}/{_REWARD}" for name in self.others))
-        return self.metric is not None and tag not in rewards
+        """Whether something else selects the best model than a mean reward, shown anyway."""
+        of_training = (f"train_{_REWARD}", f"train_{_RAW_REWARD}")
+        rewards = (_REWARD, *of_training, *(f"{name}/{_REWARD}" for name in self.others))
+        return self.metric is not None and self.context.metric not in rewards
 
     @property
     def metric_name(self) -> str:
         """What selects the best model, without what nearly all tags begin with."""
-        return self.context.metric.removeprefix("-").replace("BaseEnvEvents/", "")
+        return self.context.metric.replace("BaseEnvEvents/", "")
 
     def _of_epochs(self) -> str:
         return f"/{self.context.n_epochs}" if self.context.n_epochs else ""
@@ -201,14 +200,6 @@ class RunView:
         if self.last_mark is not None and wall_seconds > self.last_mark[0] and env_steps > self.last_mark[1]:
             self.rate = (env_steps - self.last_mark[1]) / (wall_seconds - self.last_mark[0])
         self.last_mark = (wall_seconds, env_steps)
-
-
-def _looked_up(metric: str, record: EpochRecord) -> Any:
-    """The value of a statistic that selects models, see `LoggerContext.metric`; None in an epoch without it."""
-    tag = metric.removeprefix("-")
-    if tag.startswith("train_"):
-        return record.train.get(tag.removeprefix("train_"))
-    return record.evaluation.get(tag.removeprefix("eval_"))
 
 
 def _number(value: Any) -> float | None:

@@ -11,10 +11,7 @@ import numpy as np
 
 from maze_kernel.errors import RequestError
 from maze_reports.series import SeriesTable
-
-MEAN_REWARD = "BaseEnvEvents/reward/mean"
-RAW_REWARD = "BaseEnvEvents/raw_reward/mean"
-"""What environments paid in training, where wrappers shape it."""
+from maze_runtime.run.metric_text import MEAN_REWARD, MetricText
 
 
 @attrs.frozen(kw_only=True)
@@ -23,7 +20,7 @@ class ChosenMetric:
 
     Attributes:
         minimize: less is better.
-        as_paid: of runs whose wrappers shape rewards, what the environments paid.
+        as_paid: of runs whose wrappers shape rewards, what the environments paid, for nothing was evaluated.
     """
 
     tag: str = MEAN_REWARD
@@ -33,15 +30,24 @@ class ChosenMetric:
 
     @classmethod
     def parse(cls, text: str) -> ChosenMetric:
-        """A tag; `train_` before it means statistics of training, a minus before all that less is better."""
-        tag = text.removeprefix("-")
-        prefix, _, bare = tag.partition("_")
-        is_prefixed = prefix in ("train", "eval") and "Events/" in bare
-        return cls(
-            tag=bare if is_prefixed else tag,
-            split=prefix if is_prefixed else "eval",
-            minimize=text.startswith("-"),
-        )
+        """A statistic as `[evaluation] metric` spells it, of runs that evaluate."""
+        return cls.of(MetricText.parse(text), evaluates=True)
+
+    @classmethod
+    def of(cls, read: MetricText, *, evaluates: bool) -> ChosenMetric:
+        """A statistic of a run.
+
+        Args:
+            evaluates: whether what would measure it plays episodes in that run.
+        """
+        split = read.source(evaluates)
+        is_paid = split == "train" and read.paid_tag != read.tag
+        return cls(tag=read.tag, split=split, minimize=read.minimize, as_paid=is_paid)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Under which a run may have it, the one to take first."""
+        return (MetricText(self.tag).paid_tag, self.tag) if self.as_paid else (self.tag,)
 
     def __str__(self) -> str:
         return f"train_{self.tag}" if self.split == "train" else self.tag

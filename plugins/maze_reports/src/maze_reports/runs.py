@@ -11,12 +11,13 @@ import attrs
 
 from maze_kernel.errors import MazeError
 from maze_reports.finding import find_runs
-from maze_reports.metric import MEAN_REWARD, RAW_REWARD, ChosenMetric
+from maze_reports.metric import ChosenMetric
 from maze_reports.run_state import RunState, run_state
 from maze_reports.saved_progress import SavedProgress, saved_progress
 from maze_reports.series import Series, SeriesTable, read_rows, statistics_folder, table_of
 from maze_reports.settings import Settings, flat_settings
 from maze_runtime.run.directory import RunRecord, open_run
+from maze_runtime.run.metric_text import MEAN_REWARD, MetricText
 
 
 @attrs.frozen(kw_only=True, eq=False, slots=False)
@@ -79,20 +80,21 @@ class RunEntry:
     @property
     def metric(self) -> ChosenMetric:
         """What it selects its best model by; of a run of an older version as far as its experiment says so."""
-        evaluation = self.record.experiment.get("evaluation")
-        evaluation = evaluation if isinstance(evaluation, Mapping) else {}
-        named = evaluation.get("metric")
-        text = named if isinstance(named, str) else self.record.metric
-        chosen = ChosenMetric.parse(text) if text else ChosenMetric()
-        if named is None and evaluation.get("n_episodes") == 0:
-            return attrs.evolve(chosen, split="train", as_paid=chosen.tag == MEAN_REWARD and chosen.split == "eval")
-        return chosen
+        evaluation = _table(self.record.experiment.get("evaluation"))
+        named, evaluators = evaluation.get("metric"), _table(evaluation.get("evaluators"))
+        read = MetricText.parse((named if isinstance(named, str) else self.record.metric) or MEAN_REWARD)
+        measuring = _table(evaluators[name]) if (name := read.evaluator(evaluators)) else evaluation
+        return ChosenMetric.of(read, evaluates=measuring.get("n_episodes") != 0)
 
     def series(self, metric: ChosenMetric) -> Series | None:
         """The values of a statistic; None where the run has none."""
-        tags = self.table.tags(metric.split)
-        tag = RAW_REWARD if metric.as_paid and RAW_REWARD in tags else metric.tag
-        return self.table.series(tag, split=metric.split) if tag in tags else None
+        known = self.table.tags(metric.split)
+        tag = next((tag for tag in metric.tags if tag in known), None)
+        return None if tag is None else self.table.series(tag, split=metric.split)
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def selected(table: Any) -> str:

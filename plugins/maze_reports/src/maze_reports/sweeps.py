@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 
 from maze_reports.charts.parameters import Trial
-from maze_reports.metric import MEAN_REWARD
+from maze_runtime.run.metric_text import MEAN_REWARD, MetricText
 
 FORMAT = 1
 
@@ -57,14 +57,14 @@ def _read(file: Path) -> StoredSweep | None:
     data = _json(file)
     if data is None or data.get("format") != FORMAT:
         return None
-    metric = str(data.get("metric") or MEAN_REWARD)
+    metric = MetricText.parse(str(data.get("metric") or MEAN_REWARD))
     rows = [(trial.parent.name, _json(trial)) for trial in sorted(file.parent.glob("trials/*/trial.json"))]
     trials = {name: row for name, row in rows if row is not None}
     return StoredSweep(
         path=file.parent,
         name=str(data.get("name") or file.parent.parent.name),
-        metric=metric.removeprefix("-"),
-        minimize=metric.startswith("-"),
+        metric=str(metric),
+        minimize=metric.minimize,
         trials=tuple(_trial(name, row) for name, row in trials.items()),
         status={_trial_name(name, row): str(row.get("status", "?")) for name, row in trials.items()},
     )

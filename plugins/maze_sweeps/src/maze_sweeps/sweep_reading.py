@@ -22,7 +22,8 @@ from maze_kernel.config.source import files_beside, parse_toml, read_toml
 from maze_kernel.config.structure import structure_options
 from maze_kernel.errors import ExperimentError, MazeError, RequestError
 from maze_kernel.loader import Kernel
-from maze_runtime.training.metric import MEAN_REWARD, Metric
+from maze_runtime.run.metric_text import MEAN_REWARD
+from maze_runtime.training.metric import Metric
 from maze_sweeps.base_experiment import BaseExperiment, base_of_file, base_of_loaded, base_of_mapping
 from maze_sweeps.checking import check_metric, check_space
 from maze_sweeps.file import SweepFile

@@ -13,6 +13,7 @@ from torch.utils.tensorboard.summary import hparams
 from maze_kernel.config.resolved import to_toml
 from maze_kernel.contracts.logger import Outcome
 from maze_runtime.run.directory import open_run
+from maze_runtime.run.metric_text import MetricText
 from maze_runtime.run.tracked_run import flatten
 
 BEST_TAG = "run/best_metric"
@@ -39,8 +40,8 @@ class Beginning:
     @classmethod
     def of(cls, run_dir: Path, metric: str) -> Beginning:
         """Read a run directory; `metric` as in `LoggerContext`."""
-        name = metric.removeprefix("-")
-        tag = name if name.startswith("train_") else f"eval_{name}"
+        read = MetricText.parse(metric)
+        tag = f"{read.source(evaluates=True)}_{read.tag}"
         if not (run_dir / "run.json").is_file():
             return cls(texts={}, parameters={}, metric=tag)
         run = open_run(run_dir)

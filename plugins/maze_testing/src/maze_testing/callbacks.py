@@ -19,9 +19,10 @@ from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.contracts.logger import EpochRecord
 from maze_kernel.errors import MazeError
 from maze_kernel.loader import Kernel
+from maze_runtime.run.metric_text import MEAN_REWARD
 from maze_runtime.training.callbacks import CallbackContext, Callbacks, named_callbacks
 from maze_runtime.training.checkpoint import LoopState
-from maze_runtime.training.metric import MEAN_REWARD, Metric
+from maze_runtime.training.metric import Metric
 from maze_runtime.training.run_in_progress import RunInProgress
 from maze_runtime.training.schedules import Schedule
 from maze_runtime.training.state_tree import flatten_state, unflatten_state
@@ -172,6 +173,7 @@ class _ScriptedRun:
             train={MEAN_REWARD: reward - 1.0, "ActorCriticEvents/policy_loss": 1.0 / epoch},
             evaluation={MEAN_REWARD: reward, "BaseEnvEvents/episode_length/mean": 10.0 * epoch} if evaluated else {},
             is_best=state.best_epoch == epoch,
+            metric=value if evaluated or not self._every_epochs else None,
             best_metric=state.best_metric,
         )
         return evaluated

@@ -66,5 +66,10 @@ def _record(epoch: int) -> EpochRecord:
     }
     evaluation = {"BaseEnvEvents/reward/mean": 2.0 * epoch} if epoch % 2 == 0 else {}
     return EpochRecord(
-        epoch=epoch, env_steps=100 * epoch, wall_seconds=float(epoch), train=train, evaluation=evaluation
+        epoch=epoch,
+        env_steps=100 * epoch,
+        wall_seconds=float(epoch),
+        train=train,
+        evaluation=evaluation,
+        metric=evaluation.get("BaseEnvEvents/reward/mean"),
     )

@@ -23,6 +23,7 @@ from maze_kernel.errors import (
 from maze_kernel.shown_command import shown_command
 from maze_runtime.commands.runs import newest_run
 from maze_runtime.commands.sources import experiment_of
+from maze_runtime.run.metric_text import MEAN_REWARD
 from maze_runtime.training.interruption import ignore_ctrl_c
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _best(outcome: Outcome) -> str:
     """The best value and what it is a value of: of evaluations or, in a run without any, of training episodes."""
     if outcome.best_metric is None:
         return ""
-    what = "mean reward" if outcome.metric == "BaseEnvEvents/reward/mean" else outcome.metric
+    what = "mean reward" if outcome.metric == MEAN_REWARD else outcome.metric
     return f", best {what} {outcome.best_metric:.6g}"
 
 

@@ -51,13 +51,18 @@ class TrainingBatches:
         Args:
             learnt_from: the same as the trainer sees it.
         """
-        if not self._inner_shapes_reward and not any(transform.changes("reward") for transform in self._transforms):
+        if not self.shapes_reward:
             return learnt_from
         batches = [_innermost(batch) if self._inner_shapes_reward else batch for batch in self._batches]
         paid, n_episodes = raw_reward_of(*batches)
         if n_episodes:
             return paid / n_episodes
         return self.events.mean_so_far(BaseEnvEvents.__name__, BaseEnvEvents.raw_reward.__name__)
+
+    @property
+    def shapes_reward(self) -> bool:
+        """Whether wrappers shape what is learnt from."""
+        return self._inner_shapes_reward or any(transform.changes("reward") for transform in self._transforms)
 
     @cached_property
     def _inner_shapes_reward(self) -> bool:

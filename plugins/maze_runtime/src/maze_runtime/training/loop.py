@@ -22,6 +22,7 @@ from maze_runtime.models.head_distributions import head_distributions
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.directory import require_present
 from maze_runtime.run.fan_out import FanOut
+from maze_runtime.run.metric_text import MEAN_REWARD
 from maze_runtime.run.placing import in_use
 from maze_runtime.run.trainer_contract import checked_state, require_step_count
 from maze_runtime.training.budget import Budget
@@ -33,7 +34,7 @@ from maze_runtime.training.epoch_beginning import EpochBeginning
 from maze_runtime.training.evaluation import Evaluators
 from maze_runtime.training.interruption import Interruption, LeaveEpoch
 from maze_runtime.training.kept_memory import freed_memory_is_kept
-from maze_runtime.training.metric import EPISODE_COUNT, MEAN_REWARD, Metric
+from maze_runtime.training.metric import EPISODE_COUNT, Metric
 from maze_runtime.training.run_files import save_normalization
 from maze_runtime.training.run_in_progress import RunInProgress
 from maze_runtime.training.segments import SegmentWatch
@@ -153,8 +154,8 @@ class Loop:
         require_finite_weights(_weights(self.trainer), f"after epoch {self.state.epoch} the weights")
         done = self._exhausted()
         evaluation = self._evaluate(bool(done))
-        is_best = self._select(train, evaluation)
-        self._log(train, evaluation, is_best)
+        value = self._value(train, evaluation)
+        self._log(train, evaluation, value, is_best=self._select(value))
         self._divergence.see(self.state.epoch, train)
         self._segment.see(train)
         self._call_back(evaluation)
@@ -229,9 +230,11 @@ class Loop:
         self.loggers.progress(Progress(env_steps=self.trainer.env_steps, fraction=1.0, phase="evaluate"))
         return self.evaluators.evaluate(due, self.trainer.model)
 
-    def _select(self, train: Statistics, evaluation: Statistics | None) -> bool:
+    def _value(self, train: Statistics, evaluation: Statistics | None) -> float | None:
         self.evaluators.remember(train, evaluation)
-        value = self.evaluators.value(self.metric, train, evaluation)
+        return self.evaluators.value(self.metric, train, evaluation)
+
+    def _select(self, value: float | None) -> bool:
         if value is None:
             return False
         state = self.state
@@ -242,7 +245,7 @@ class Loop:
         state.stale_evaluations += 1
         return False
 
-    def _log(self, train: Statistics, evaluation: Statistics | None, is_best: bool) -> None:
+    def _log(self, train: Statistics, evaluation: Statistics | None, value: float | None, *, is_best: bool) -> None:
         self.record = EpochRecord(
             epoch=self.state.epoch,
             env_steps=self.trainer.env_steps,
@@ -250,6 +253,7 @@ class Loop:
             train={tag: _written(value) for tag, value in train.items()},
             evaluation={tag: _written(value) for tag, value in (evaluation or {}).items()},
             is_best=is_best,
+            metric=value,
             best_metric=self.state.best_metric,
         )
         self.loggers.write(self.record)

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from maze_runtime.run.evaluators import MAIN
+from maze_runtime.run.evaluators import MAIN, evaluators_of
+from maze_runtime.run.metric_text import MEAN_REWARD, MetricText
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import Experiment
-
-MEAN_REWARD = "BaseEnvEvents/reward/mean"
-"""What selects the best model where neither experiment nor trainer says anything else."""
 
 EPISODE_COUNT = "BaseEnvEvents/episode_count"
 
@@ -57,7 +55,8 @@ class Metric:
     @classmethod
     def parse(cls, text: str, evaluators: Iterable[str] = ()) -> Metric:
         """A tag, with a minus before it where less is better."""
-        return cls(text.removeprefix("-"), text.startswith("-"), tuple(evaluators))
+        read = MetricText.parse(text)
+        return cls(str(read), read.minimize, tuple(evaluators))
 
     @classmethod
     def of_experiment(cls, experiment: Experiment, default: str = MEAN_REWARD) -> Metric:
@@ -73,26 +72,37 @@ class Metric:
     @property
     def evaluator(self) -> str:
         """Whose statistic it is, unless it is one of training."""
-        return self._whose(self.tag.removeprefix("eval_"))
+        return self._read.evaluator(self.evaluators) or MAIN
 
     def measured_in(self, evaluation: Mapping[str, Any] | None) -> bool:
         """Whether its evaluator took part in an evaluation."""
-        return any(self._whose(tag) == self.evaluator for tag in evaluation or ())
-
-    def _whose(self, tag: str) -> str:
-        first, slash, _ = tag.partition("/")
-        return first if slash and first in self.evaluators else MAIN
+        return any((MetricText(tag).evaluator(self.evaluators) or MAIN) == self.evaluator for tag in evaluation or ())
 
     @property
     def of_training(self) -> bool:
         """Whether every epoch has it, evaluated or not."""
-        return self.tag.startswith("train_")
+        return self._read.split == "train"
 
     @property
     def name(self) -> str:
         """Of the statistic, as `known_names` has it."""
-        bare = self.tag.removeprefix("eval_")
-        return bare if "/" in bare else self.tag
+        return self._read.tag if self._read.split == "eval" else self.tag
+
+    @property
+    def _read(self) -> MetricText:
+        return MetricText.parse(self.tag)
+
+    def found_as(self, experiment: Experiment, *, is_shaped: bool) -> str:
+        """The tag of an evaluation's statistic, or `train_` and that of one of training, whose values select.
+
+        Args:
+            experiment: says who evaluates.
+            is_shaped: whether wrappers shape the rewards of training.
+        """
+        evaluates = bool(evaluators_of(experiment)[self.evaluator].n_episodes)
+        if self._read.source(evaluates) == "eval":
+            return self._read.tag
+        return f"train_{self._read.paid_tag if is_shaped else self._read.tag}"
 
     def is_better(self, value: float, best: float | None) -> bool:
         """Whether a value is finite and beats the best so far."""
@@ -138,31 +148,20 @@ class Metric:
         """The value this epoch; None in an epoch without it, and where there is no such statistic."""
         if evaluation is not None and not self.measured_in(evaluation) and not self.of_training:
             return None
-        prefix, _, bare = self.tag.partition("_")
-        if prefix in ("train", "eval") and "/" in bare:
-            source = train if prefix == "train" else evaluation
-            value = None if source is None else source.get(bare)
-        else:
-            value = _as_evaluated(train, self.tag) if evaluation is None else evaluation.get(self.tag)
+        value = self._read.find(train, evaluation)
         return None if value is None else float(value)
 
     def _waits_for_an_episode(self, train: Mapping[str, Any]) -> bool:
         """Whether it may be a statistic of episodes, of which none ended in this epoch of training."""
         if not self.of_training or train.get(EPISODE_COUNT) != 0 or self._is_unknown_in_training():
             return False
-        owner = self.tag.removeprefix("train_").partition("/")[0]
+        owner = self._read.tag.partition("/")[0]
         return owner == "BaseEnvEvents" or not any(tag.startswith(f"{owner}/") for tag in train)
 
     def _is_unknown_in_training(self) -> bool:
-        bare = self.tag.removeprefix("train_")
+        bare = self._read.tag
         is_base = bare.startswith("BaseEnvEvents/") and not bare.startswith("BaseEnvEvents/kpi/")
         return self.of_training and is_base and bare not in TRAINING_TAGS
-
-
-def _as_evaluated(train: Mapping[str, Any], tag: str) -> Any:
-    """A training statistic in an evaluation's place: of rewards what environments paid, before wrappers shaped them."""
-    paid = tag.replace("BaseEnvEvents/reward/", "BaseEnvEvents/raw_reward/")
-    return train.get(paid, train.get(tag))
 
 
 def known_names(train: Iterable[str], evaluation: Iterable[str]) -> list[str]:

@@ -22,6 +22,7 @@ from maze_runtime.run.before_training import check_before_training
 from maze_runtime.run.directory import note_metric, note_resumption
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.log_notes import LogNotes
+from maze_runtime.run.metric_text import MEAN_REWARD
 from maze_runtime.run.placing import in_use
 from maze_runtime.run.pools import KnowsLastingPlaces
 from maze_runtime.run.used_parts import place_error
@@ -33,7 +34,7 @@ from maze_runtime.training.evaluation import Evaluators
 from maze_runtime.training.initialization import Initialization
 from maze_runtime.training.interruption import Interruption
 from maze_runtime.training.loop import Loop
-from maze_runtime.training.metric import MEAN_REWARD, Metric
+from maze_runtime.training.metric import Metric
 from maze_runtime.training.resume import restore
 from maze_runtime.training.run_directory import run_directory
 from maze_runtime.training.run_files import save_normalization, write_batch
@@ -333,12 +334,13 @@ def _logger_context(
     assembly: Assembly, path: Path, epoch: int, verbosity: int, trainer: Trainer, budget: Budget
 ) -> LoggerContext:
     experiment = assembly.experiment
+    metric = Metric.of_experiment(experiment, getattr(trainer, "metric", MEAN_REWARD))
     return LoggerContext(
         run_dir=path,
         name=experiment.name,
         n_epochs=budget.n_epochs,
         max_env_steps=budget.max_env_steps,
         resumed_epoch=epoch,
-        metric=Metric.of_experiment(experiment, getattr(trainer, "metric", MEAN_REWARD)).tag,
+        metric=metric.found_as(experiment, is_shaped=assembly.training_batches.shapes_reward),
         verbosity=verbosity,
     )
