@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from maze_kernel.contracts.env import Action, Observation, PolicyKey, StructuredEnv
+from maze_runtime.env.batching import scalar_reward
 from maze_runtime.env.wrapper import EnvWrapper
 from maze_wrappers.counted_lives import first_number_in, number_in
 from maze_wrappers.given_actions import copied, given_actions
@@ -48,10 +49,10 @@ class FirstActions(EnvWrapper):
         observation, reward, terminated, truncated, info = self.env.step(action)
         if not self.options.key or not self.env.is_flat_step_end() or terminated or truncated:
             return observation, reward, terminated, truncated, info
-        before, self._lives = self._lives, self._lives_in(info)
+        before, self._lives, reward = self._lives, self._lives_in(info), scalar_reward(reward)
         for actions in self._actions if before is not None and self._lives < before else ():
             observation, paid, terminated, truncated, info = self.env.step(self._chosen(actions))
-            reward += paid
+            reward += scalar_reward(paid)
             if terminated or truncated:
                 break
             self._lives = self._lives_in(info)

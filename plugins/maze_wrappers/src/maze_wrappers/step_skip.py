@@ -129,10 +129,10 @@ class StepSkip(EnvWrapper):
 
     def _skip(self, result: StepResult) -> StepResult:
         """Up to n_steps − 1 more flat steps, their rewards added to those of `result`."""
-        reward, shown, n_left = result[1], self._shown(result), self.options.n_steps - 1
+        reward, shown, n_left = scalar_reward(result[1]), self._shown(result), self.options.n_steps - 1
         while n_left and not (result[2] or result[3]) and (action := self._repeated(result[0])) is not None:
             result = self._take(action)
-            reward += result[1]
+            reward += scalar_reward(result[1])
             if self._is_over:
                 n_left -= 1
                 shown += self._shown(result)
