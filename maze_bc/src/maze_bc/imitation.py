@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maze_bc.losses import Objective, weighted_mean
+from maze_bc.losses import Objective
 from maze_bc.metrics import head_metrics
 from maze_bc.minibatches import Batch, Rows
 from maze_bc.options import BCOptions
@@ -16,6 +16,7 @@ from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import ActorCritic
 from maze_runtime.models.evaluation_mode import evaluation_mode
 from maze_runtime.training.gradient_step import LossFunction
+from maze_runtime.training.weighted import weighted_mean
 
 Objectives = Mapping[PolicyKey, Objective]
 

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from maze_kernel.contracts.model import ActionDistribution, Distribution
 from maze_kernel.contracts.vector import ArrayDict
-
-TensorDict = dict[str, Tensor]
+from maze_runtime.models.tensor_dict import TensorDict
 
 
 def squared_error(mode: Tensor, target: Tensor, half_width: Tensor) -> Tensor:
@@ -27,11 +26,6 @@ def squared_error(mode: Tensor, target: Tensor, half_width: Tensor) -> Tensor:
         half_width: (...) or (); of each dimension, 1 where it is not bounded on both sides.
     """
     return ((mode - target) / half_width).square().reshape(len(mode), -1).sum(-1)
-
-
-def weighted_mean(values: Tensor, weight: Tensor | None) -> Tensor:
-    """Mean of (B,) values over the rows with weight 1."""
-    return values.mean() if weight is None else (values * weight).sum() / weight.sum().clamp(min=1.0)
 
 
 def half_widths(space: spaces.Box) -> np.ndarray:

@@ -16,9 +16,8 @@ from torch import Tensor
 from maze_bc.data import Demonstrations, Episode, Targets, load
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import Seeds
+from maze_runtime.models.tensor_dict import TensorDict
 from maze_runtime.training.shares import shares
-
-TensorDict = dict[str, Tensor]
 
 
 class Rows(NamedTuple):

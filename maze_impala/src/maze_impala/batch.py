@@ -16,11 +16,10 @@ from maze_impala.losses import clip_reward
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.models.tensor_dict import TensorDict
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.collector import idle_decisions, make_buffer
 from maze_runtime.rollout.structured_buffer import Departure, Finals, StructuredBuffer
-
-TensorDict = dict[str, Tensor]
 
 Truncations = Sequence[tuple[int, np.ndarray, Any]]
 """As in `RolloutBuffer.truncations` or `StructuredBuffer.truncations`."""

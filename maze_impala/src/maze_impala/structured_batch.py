@@ -17,7 +17,7 @@ from maze_impala.batch import BatchBuffer
 from maze_impala.losses import clip_reward
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActorCritic
-from maze_runtime.rollout.decision_tensors import DecisionTensors, decision_tensors, to_tensor
+from maze_runtime.rollout.decision_tensors import ROW_QUANTUM, DecisionTensors, decision_tensors, to_tensor
 from maze_runtime.rollout.decision_values import critic_kind_of, value_rollout
 from maze_runtime.rollout.structured_buffer import DecisionIndex, StructuredBuffer
 from maze_runtime.rollout.successors import (
@@ -26,9 +26,6 @@ from maze_runtime.rollout.successors import (
     actor_successors,
     state_successors,
 )
-
-_ROW_QUANTUM = 16
-"""Compiled code sees a multiple of so many decisions a policy key, so that few shapes occur."""
 
 
 class StructuredVTraceBatch(NamedTuple):
@@ -175,5 +172,5 @@ def _positions(valued: ValuedRollout, places: tuple[np.ndarray, np.ndarray]) -> 
 
 
 def _fill_up(own: DecisionIndex) -> DecisionIndex:
-    size = len(own) + -len(own) % _ROW_QUANTUM
+    size = len(own) + -len(own) % ROW_QUANTUM
     return DecisionIndex(*(np.resize(array, size) for array in (own.step, own.env_index, own.row, own.agent_id)))

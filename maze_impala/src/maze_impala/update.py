@@ -14,7 +14,8 @@ from maze_impala.structured_batch import StructuredVTraceBatch
 from maze_impala.vtrace import VTrace, vtrace
 from maze_runtime.rollout.decision_tensors import DecisionTensors
 from maze_runtime.training.gradient_step import LossFunction
-from maze_runtime.training.loss_terms import weighted_loss
+from maze_runtime.training.loss_terms import LARGEST_LOG_RATIO, policy_gradient_losses, weighted_loss
+from maze_runtime.training.weighted import explained_variance, weighted_mean
 
 STATISTICS = (
     "policy_loss",
@@ -29,9 +30,6 @@ STATISTICS = (
 
 KEY_STATISTICS = ("policy_loss", "value_loss", "entropy", "value")
 """What it reports behind them of each policy key where there are several; NaN for a key without a decision."""
-
-LARGEST_LOG_RATIO = 50.0
-"""In statistics: V-trace cuts what is larger, so a ratio beyond float32 must not look like a failure of the update."""
 
 
 def impala_loss(policy_key: str, options: ImpalaOptions) -> LossFunction:
@@ -90,7 +88,7 @@ def _means_by_key(
     """`KEY_STATISTICS` of each key, key by key, (4 K,)."""
     columns = torch.stack(
         (
-            losses.policy_gradient_losses(learner.log_prob, corrected.advantages),
+            policy_gradient_losses(learner.log_prob, corrected.advantages),
             losses.value_losses(learner.value, corrected.targets),
             learner.entropy,
             learner.value,
@@ -133,21 +131,22 @@ def _correct(
 
 def _terms(learner: Learner, corrected: VTrace, weight: Tensor) -> Tensor:
     """Policy loss, value loss and entropy: means over decisions by weight, (3,)."""
-    of_policy = losses.policy_gradient_losses(learner.log_prob, corrected.advantages)
+    of_policy = policy_gradient_losses(learner.log_prob, corrected.advantages)
     of_value = losses.value_losses(learner.value, corrected.targets)
-    return losses.weighted_means((of_policy, of_value, learner.entropy), weight)
+    return weighted_mean(torch.stack((of_policy, of_value, learner.entropy)), weight)
 
 
 def _describe(log_ratio: Tensor, value: Tensor, targets: Tensor, weight: Tensor, threshold: float) -> Tensor:
     """KL divergence, mean importance ratio, part of the ratios that are cut, explained variance, mean value; (5,)."""
+    # V-trace cuts what is larger, so a ratio beyond float32 must not look like a failure of the update
     log_ratio = log_ratio.clamp(max=LARGEST_LOG_RATIO)
     ratio = log_ratio.exp()
     cut = (ratio > threshold).to(ratio.dtype) if threshold > 0.0 else torch.zeros_like(ratio)
     described = (
         losses.approximate_kl(log_ratio, weight),
-        losses.weighted_mean(ratio, weight),
-        losses.weighted_mean(cut, weight),
-        losses.explained_variance(value, targets, weight),
-        losses.weighted_mean(value, weight),
+        weighted_mean(ratio, weight),
+        weighted_mean(cut, weight),
+        explained_variance(value, targets, weight),
+        weighted_mean(value, weight),
     )
     return torch.stack(described)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from maze_kernel.errors import RequestError
+from maze_runtime.models.tensor_dict import TensorDict as TensorDict
 from maze_runtime.native.dense import DenseLayer
 
 Shape = tuple[int, ...]
-TensorDict = dict[str, Tensor]
 Mirror = Callable[[dict[str, Any]], dict[str, Any]]
 """A block in NumPy: reads its inputs from a dict of (B, ...) float32 arrays and returns its outputs."""
 

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from maze_kernel.contracts.env import PolicyKey
 
-TensorDict = dict[str, Tensor]
-
 KEY_STATISTICS = ("policy_loss", "value_loss", "entropy")
 """What gradient steps report of each policy key where there are several."""
 

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from maze_kernel.contracts.env import PolicyKey
-from maze_ppo.batch import Evaluation, TensorDict
+from maze_ppo.batch import Evaluation
 from maze_runtime.models.image_layout import select_rows
+from maze_runtime.models.tensor_dict import TensorDict
 
 MOST_FILLED_ROWS = 8192
 """Minibatches of more rows are not filled up: no gradient is recorded for as much data."""

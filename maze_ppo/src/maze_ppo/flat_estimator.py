@@ -11,10 +11,10 @@ from torch import Tensor
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import ArrayDict
-from maze_ppo.batch import TensorDict
 from maze_ppo.flat_batch import FlatBatch
 from maze_runtime.models.capabilities import ArrangesObservations, EvaluatesOutsideTorch
 from maze_runtime.models.native_evaluation import NativeEvaluation
+from maze_runtime.models.tensor_dict import TensorDict
 from maze_runtime.rollout.advantages import generalized_advantages
 from maze_runtime.rollout.buffer import RolloutBuffer
 

@@ -1,6 +1,6 @@
 """The losses of PPO and A2C: pure functions on tensors.
 
-B is a minibatch of decisions. `weight` (B,) leaves decisions out (0) without changing any shape; None counts all.
+B is a minibatch of decisions. `weight` (B,) is as in `maze_runtime.training.weighted`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,8 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from maze_runtime.models.known_derivatives import KnownDerivatives
-
-LARGEST_LOG_RATIO = 50.0
-"""Larger ones count as this in estimates of a divergence: e^89 is infinite in float32."""
-
-LEAST_VARIANCE = 1e-12
-"""Of what is explained, as a part of its mean square: less of it is rounding."""
-
-
-def weighted_mean(values: Tensor, weight: Tensor | None) -> Tensor:
-    """Mean of (..., B) values by weight, (...)."""
-    return values.mean(-1) if weight is None else (values * weight).sum(-1) / weight.sum().clamp(min=1.0)
+from maze_runtime.training.loss_terms import LARGEST_LOG_RATIO
+from maze_runtime.training.weighted import weighted_mean
 
 
 def normalize_advantages(advantages: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -62,17 +53,6 @@ class _ClippedPolicyLosses(KnownDerivatives):
         return losses, losses * (counted == log_ratio)
 
 
-def policy_gradient_losses(log_prob: Tensor, advantages: Tensor) -> Tensor:
-    """A2C's policy loss of each decision, (B,). Source: Mnih et al. 2016, algorithm S3.
-
-    Args:
-        log_prob: (B,).
-        advantages: (B,).
-    """
-    # L = −E[log pi(a|s) A]
-    return -log_prob * advantages
-
-
 def value_losses(value: Tensor, returns: Tensor, old_value: Tensor, clip_range: float) -> Tensor:
     """Squared errors of (B,) values against (B,) returns.
 
@@ -103,13 +83,3 @@ def policy_changes(log_ratio: Tensor, clip_range: float) -> tuple[Tensor, Tensor
     change = log_ratio.expm1()  # r − 1
     # KL ≈ E[(r − 1) − log r]
     return (change.abs() > clip_range).to(change.dtype), change - log_ratio
-
-
-def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
-    """1 − Var(returns − value) / Var(returns): 1 is perfect, 0 no better than a constant.
-
-    It is 0 where the returns vary by less than a millionth of their size: float32 knows no more of them.
-    """
-    variance, least = returns.var(correction=0), LEAST_VARIANCE * returns.square().mean()
-    explained = 1.0 - (returns - value).var(correction=0) / variance
-    return torch.where(variance > least, explained, torch.zeros_like(explained))

@@ -9,11 +9,12 @@ from torch import Tensor
 
 from maze_kernel.contracts.trainer import TrainerContext
 from maze_ppo.batch import Minibatch
-from maze_ppo.losses import clipped_policy_losses, normalize_advantages, policy_changes, value_losses, weighted_mean
+from maze_ppo.losses import clipped_policy_losses, normalize_advantages, policy_changes, value_losses
 from maze_ppo.options import PPOOptions
 from maze_ppo.trainer import OnPolicyTrainer
 from maze_runtime.models.same_operations import same_operations
 from maze_runtime.training.loss_terms import weighted_loss
+from maze_runtime.training.weighted import weighted_mean
 
 
 def make_ppo(context: TrainerContext, options: PPOOptions) -> OnPolicyTrainer:

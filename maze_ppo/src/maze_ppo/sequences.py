@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from maze_kernel.contracts.vector import ArrayDict
-from maze_ppo.batch import TensorDict
 from maze_ppo.flat_batch import FlatBatch
 from maze_ppo.flat_estimator import following_values
 from maze_runtime.models.capabilities import RecurrentModel
 from maze_runtime.models.recurrence import BEGINS
+from maze_runtime.models.tensor_dict import TensorDict
 from maze_runtime.rollout.advantages import generalized_advantages
 from maze_runtime.rollout.buffer import RolloutBuffer
 

@@ -17,11 +17,9 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActionDistribution
 from maze_ppo.batch import Evaluation
 from maze_ppo.flat_batch import FlatBatch
-from maze_runtime.rollout.decision_tensors import DecisionTensors, TensorDict
+from maze_runtime.models.tensor_dict import TensorDict
+from maze_runtime.rollout.decision_tensors import ROW_QUANTUM, DecisionTensors
 from maze_runtime.training.shares import shares
-
-_ROW_QUANTUM = 16
-"""Compiled code sees a multiple of so many decisions a policy key, so that few shapes occur."""
 
 COLUMNS = ("log_prob", "value", "advantages", "returns", "weight", "base_value")
 """The columns of a `StructuredBatch` that are joined over its policy keys."""
@@ -198,7 +196,7 @@ def _dealt_out(n_rows: tuple[int, ...], n_minibatches: int) -> list[np.ndarray]:
     """
     places, first = [], 0
     for n in n_rows:
-        own = np.arange(n + -n % (_ROW_QUANTUM * n_minibatches)).reshape(-1, n_minibatches).T
+        own = np.arange(n + -n % (ROW_QUANTUM * n_minibatches)).reshape(-1, n_minibatches).T
         places.append(np.roll(own, first, axis=0).reshape(-1))
         first = (first + n) % n_minibatches
     return places

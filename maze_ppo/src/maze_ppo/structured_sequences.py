@@ -19,7 +19,8 @@ from maze_ppo.structured_batch import COLUMNS, StructuredBatch
 from maze_ppo.structured_estimator import SeriesAdvantages
 from maze_runtime.models.capabilities import RecurrentModel
 from maze_runtime.models.recurrence import BEGINS, ActingStates
-from maze_runtime.rollout.decision_tensors import DecisionTensors, TensorDict, decision_tensors, to_tensor
+from maze_runtime.models.tensor_dict import TensorDict
+from maze_runtime.rollout.decision_tensors import DecisionTensors, decision_tensors, to_tensor
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
 
 _STEP_QUANTUM = 16

@@ -15,7 +15,6 @@ from maze_kernel.errors import NonFiniteError
 from maze_ppo.batch import KEY_STATISTICS, Minibatch, RolloutBatch
 from maze_ppo.estimation import make_estimator
 from maze_ppo.experience import RolloutSource
-from maze_ppo.losses import explained_variance
 from maze_ppo.options import OnPolicyOptions
 from maze_ppo.structured_batch import StructuredBatch
 from maze_runtime.models.device import resolve_device, threads_for
@@ -31,6 +30,7 @@ from maze_runtime.training.gradient_step import GradientStep
 from maze_runtime.training.loss_terms import loss_coefficients
 from maze_runtime.training.non_finite import non_finite_update
 from maze_runtime.training.step_statistics import StepStatistics, names_by_key
+from maze_runtime.training.weighted import explained_variance
 
 
 class OnPolicyAlgorithm(Protocol):

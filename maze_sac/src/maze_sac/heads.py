@@ -16,8 +16,7 @@ from maze_kernel.contracts.model import ActionDistribution, Distribution
 from maze_kernel.errors import SpaceError
 from maze_runtime.models.action_encoding import ActionEncoder, segments_of
 from maze_runtime.models.capabilities import SamplesWithLogProb
-
-TensorDict = dict[str, Tensor]
+from maze_runtime.models.tensor_dict import TensorDict
 
 OWNER = "maze-sac"
 

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from maze_kernel.contracts.env import PolicyKey
+from maze_runtime.models.tensor_dict import TensorDict
 from maze_sac import losses
 from maze_sac.heads import ActionHeads
-
-TensorDict = dict[str, Tensor]
 
 Logits = Callable[[TensorDict], TensorDict]
 Policies = Callable[..., TensorDict]

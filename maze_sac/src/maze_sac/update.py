@@ -16,6 +16,7 @@ from maze_runtime.models.capabilities import ActionValueModel, GroupsParameters
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.same_operations import same_operations
 from maze_runtime.models.target_network import TargetNetwork
+from maze_runtime.models.tensor_dict import TensorDict
 from maze_runtime.training.bounded_compilation import BoundedCompilation
 from maze_runtime.training.captured_update import captured_update
 from maze_runtime.training.compiled_update import compile_update
@@ -24,7 +25,7 @@ from maze_runtime.training.gradient_norms import GradientNorms
 from maze_runtime.training.recorded_gradient import RecordedGradient
 from maze_runtime.training.subnormal_numbers import subnormal_numbers_are_zero
 from maze_sac.heads import ActionHeads
-from maze_sac.objectives import Losses, Numbers, Objectives, TensorDict, TransitionBatch
+from maze_sac.objectives import Losses, Numbers, Objectives, TransitionBatch
 from maze_sac.options import SACOptions
 from maze_sac.temperatures import Temperatures
 

@@ -20,8 +20,8 @@ from maze_runtime.models.action_distribution import make_action_distribution
 from maze_runtime.models.actor_critic import KeyNetworks, StructuredActorCritic
 from maze_runtime.models.masking import mask_logits, mask_logits_numpy
 from maze_runtime.models.observation_encoding import ObservationEncoder
+from maze_runtime.models.tensor_dict import TensorDict
 
-TensorDict = dict[str, Tensor]
 Mirror = Callable[[ArrayDict], ArrayDict]
 
 POLICY_HEAD_GAIN = 0.01

@@ -16,9 +16,8 @@ from maze_kernel.errors import SpaceError
 from maze_runtime.models.action_encoding import ActionEncoder
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.target_network import TargetNetwork
+from maze_runtime.models.tensor_dict import TensorDict
 from maze_runtime.training.gradient_step import GradientStep
-
-TensorDict = dict[str, Tensor]
 
 STATISTICS = ("loss", "q_value", "td_error")
 """What an update returns of each policy key, in this order; behind those of all keys the norm of the gradient."""

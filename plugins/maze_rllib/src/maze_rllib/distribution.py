@@ -10,8 +10,7 @@ from ray.rllib.core.distribution.distribution import Distribution
 from torch import Tensor
 
 from maze_kernel.contracts.model import ActionDistribution
-
-TensorDict = dict[str, Tensor]
+from maze_runtime.models.tensor_dict import TensorDict
 
 
 class MazeDistribution(Distribution):  # type: ignore[misc,unused-ignore]

@@ -20,8 +20,7 @@ from torch import Tensor
 from maze_kernel.contracts.model import ActorCritic
 from maze_rllib.distribution import MazeDistribution, distribution_class, join_logits
 from maze_runtime.models.masking import MASKED_LOGIT, MaskError
-
-TensorDict = dict[str, Tensor]
+from maze_runtime.models.tensor_dict import TensorDict
 
 MODEL = "actor_critic"
 """Name of the model inside a module, and of its entry in `model_config`."""

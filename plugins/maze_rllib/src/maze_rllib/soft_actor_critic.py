@@ -18,9 +18,10 @@ from ray.rllib.core.rl_module.apis import QNetAPI, TargetNetworkAPI
 from torch import Tensor, nn
 
 from maze_rllib.distribution import split_logits
-from maze_rllib.module import MazeModule, TensorDict
+from maze_rllib.module import MazeModule
 from maze_runtime.models.action_encoding import ActionEncoder
 from maze_runtime.models.capabilities import SamplesWithLogProb
+from maze_runtime.models.tensor_dict import TensorDict
 
 
 class SoftActorCriticModule(MazeModule, QNetAPI, TargetNetworkAPI):  # type: ignore[misc,unused-ignore]

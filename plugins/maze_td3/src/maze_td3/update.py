@@ -15,10 +15,9 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.errors import SpaceError
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.target_network import TargetNetwork
+from maze_runtime.models.tensor_dict import TensorDict
 from maze_runtime.training.gradient_step import GradientStep
 from maze_td3.options import TD3Options
-
-TensorDict = dict[str, Tensor]
 
 CRITIC_STATISTICS = ("critic_loss", "q_value")
 """What an update of the Q networks returns of each policy key; behind those of all keys the norm of the gradient."""

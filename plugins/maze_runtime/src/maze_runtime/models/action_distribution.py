@@ -21,11 +21,10 @@ from maze_runtime.models.distribution_form import require_a_result_a_row
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masking import MaskError
 from maze_runtime.models.same_operations import runs_same_operations, same_operations
+from maze_runtime.models.tensor_dict import TensorDict
 
 if TYPE_CHECKING:
     from maze_runtime.models.capabilities import ArraySampler
-
-TensorDict = dict[str, Tensor]
 
 
 @same_operations

@@ -12,8 +12,8 @@ from maze_kernel.errors import RequestError, SpaceError
 from maze_runtime.models.action_encoding import ActionEncoder
 from maze_runtime.models.observation_encoding import ObservationEncoder
 from maze_runtime.models.same_operations import same_operations
+from maze_runtime.models.tensor_dict import TensorDict
 
-TensorDict = dict[str, Tensor]
 Shape = tuple[int, ...]
 
 TAKEN_ACTION = "taken_action"

@@ -29,8 +29,7 @@ from maze_runtime.models.recurrent_mirror import RecurrentMirror, mirror_with_st
 from maze_runtime.models.same_operations import hooks_of, runs_same_operations, same_operations
 from maze_runtime.models.shared_action_values import SharedActionValueCritic
 from maze_runtime.models.shared_critic import SharedStateCritic
-
-TensorDict = dict[str, Tensor]
+from maze_runtime.models.tensor_dict import TensorDict
 
 
 @attrs.frozen(kw_only=True)

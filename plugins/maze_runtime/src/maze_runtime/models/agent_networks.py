@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
 from maze_runtime.models.recurrence import STATE, state_shapes_of
+from maze_runtime.models.tensor_dict import TensorDict
 
-TensorDict = dict[str, Tensor]
 Mirror = Callable[[ArrayDict], ArrayDict]
 
 

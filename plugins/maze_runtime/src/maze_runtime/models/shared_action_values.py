@@ -19,8 +19,7 @@ from maze_runtime.models.action_encoding import ActionEncoder
 from maze_runtime.models.action_value_critic import TAKEN_ACTION, ActionValueCritic
 from maze_runtime.models.observation_encoding import ObservationEncoder
 from maze_runtime.models.same_operations import same_operations
-
-TensorDict = dict[str, Tensor]
+from maze_runtime.models.tensor_dict import TensorDict
 
 
 class Earlier:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_runtime.models.same_operations import same_operations
+from maze_runtime.models.tensor_dict import TensorDict
 
-TensorDict = dict[str, Tensor]
 Shape = tuple[int, ...]
 
 WHO = "@policy_key"

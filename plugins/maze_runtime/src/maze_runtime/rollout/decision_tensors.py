@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from maze_kernel.contracts.env import PolicyKey
+from maze_runtime.models.tensor_dict import TensorDict
 from maze_runtime.rollout.structured_buffer import DecisionIndex, StructuredBuffer
 
-TensorDict = dict[str, Tensor]
+ROW_QUANTUM = 16
+"""Compiled code sees a multiple of so many decisions a policy key, so that few shapes occur."""
 
 
 class DecisionTensors(NamedTuple):

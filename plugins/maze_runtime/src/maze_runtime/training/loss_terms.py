@@ -1,4 +1,4 @@
-"""How the three terms of an actor-critic's loss are weighed."""
+"""What losses of actor-critics have in common: the term of the policy gradient, and how the three are weighed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,22 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+LARGEST_LOG_RATIO = 50.0
+"""In statistics of ratios larger ones count as this: e^89 is infinite in float32."""
+
+
+def policy_gradient_losses(log_prob: Tensor, advantages: Tensor) -> Tensor:
+    """The policy loss of each decision, of any shape.
+
+    Args:
+        log_prob: log pi(a|s), with gradient.
+        advantages: of the same shape; those of V-trace hold the importance ratio.
+
+    Source: Mnih et al. 2016, algorithm S3; Espeholt et al. 2018, section 4.2.
+    """
+    # L = −E[log pi(a|s) A]
+    return -log_prob * advantages
 
 
 def loss_coefficients(options: Any, epoch: int, device: torch.device) -> Tensor:
