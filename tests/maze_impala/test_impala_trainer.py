@@ -151,6 +151,21 @@ def test_masks_and_dict_actions(make_trainer):
     assert np.isfinite(make_trainer(env={"use": PROBE + "MaskedDict"}).train_epoch()["ActorCriticEvents/grad_norm"])
 
 
+def test_a_batch_of_resets_alone_is_no_update(make_trainer):
+    """With one decision a rollout, each reset of native CartPole is a rollout of its own."""
+    small = {"n_rollout_steps": 1, "num_actors": 1, "actors_batch_size": 1, "epoch_length": 60}
+    trainer = make_trainer(trainer=small, vector={"mode": "native"})
+    statistics = trainer.train_epoch()
+    assert statistics["BaseEnvEvents/episode_count"] > 1
+    assert trainer._version == trainer.env_steps < 60
+    assert statistics["ActorCriticEvents/entropy"] > 0.5
+    trainer.options = attrs.evolve(trainer.options, epoch_length=1)
+    epochs = [trainer.train_epoch() for _ in range(60)]
+    without = [statistics for statistics in epochs if "ActorCriticEvents/entropy" not in statistics]
+    assert 0 < len(without) < 60
+    assert all("ImpalaEvents/policy_lag/mean" not in statistics for statistics in without)
+
+
 def test_statistics_have_the_documented_tags(make_trainer):
     statistics = make_trainer(trainer={"n_rollout_steps": 32}).train_epoch()
     learner = "policy_loss value_loss entropy approx_kl explained_variance learning_rate value"

@@ -56,6 +56,37 @@ def test_rows_that_only_reset_enter_no_count(make_trainer):
     assert statistics["BaseEnvEvents/episode_length/mean"] == pytest.approx(statistics["BaseEnvEvents/reward/mean"])
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda options: options["use"])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_rollout_of_resets_alone_is_no_update(make_trainer, algorithm, compiled):
+    """With one decision a rollout, each reset of native CartPole is a rollout of its own."""
+    options = {**algorithm, "n_rollout_steps": 1, "epoch_length": 60, "compile": compiled}
+    if algorithm["use"] == "ppo":
+        options |= {"target_kl": 0.5, "batch_size": 1}
+    trainer = make_trainer(trainer=options, vector={"n_envs": 1, "mode": "native"})
+    before, taken = weights(trainer).clone(), []
+    step = trainer.step
+    trainer.step = lambda minibatch: (taken.append(minibatch.weight), step(minibatch))[1]
+    statistics = trainer.train_epoch()
+    assert statistics["BaseEnvEvents/episode_count"] > 1
+    assert trainer.env_steps == len(taken) // options.get("n_optimization_epochs", 1) < 60
+    assert all(weight is None or weight.any() for weight in taken)
+    assert all(np.isfinite(value) for value in statistics.values())
+    assert statistics["ActorCriticEvents/entropy"] > 0.5
+    assert not torch.equal(weights(trainer), before)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda options: options["use"])
+def test_an_epoch_without_an_update_has_no_statistics_of_any(make_trainer, algorithm):
+    options = {**algorithm, "n_rollout_steps": 1, "epoch_length": 1}
+    trainer = make_trainer(trainer=options, vector={"n_envs": 1, "mode": "native"})
+    epochs = [trainer.train_epoch() for _ in range(60)]
+    without = [statistics for statistics in epochs if "ActorCriticEvents/entropy" not in statistics]
+    assert len(without) == 60 - trainer.env_steps > 0
+    assert not any(tag.startswith("ActorCriticEvents/") for statistics in without for tag in statistics
+                   if not tag.endswith("/learning_rate"))  # fmt: skip
+
+
 def test_statistics_have_the_documented_tags(make_trainer):
     statistics = make_trainer(trainer=ALGORITHMS[0]).train_epoch()
     wanted = "policy_loss value_loss entropy clip_fraction approx_kl grad_norm explained_variance learning_rate value"

@@ -318,3 +318,18 @@ def test_environments_whose_worker_was_replaced_begin_without_a_state(everything
     assert torch.equal(values[1][:, [0, 2, 3]], values[0][:, [0, 2, 3]])
     assert torch.equal(values[1][:, 1], values[4][:, 1])
     assert not torch.equal(values[1][:, 1], values[0][:, 1])
+
+
+@pytest.mark.parametrize("use", ["ppo", "a2c"])
+def test_a_minibatch_of_resets_alone_is_no_step(everything, use):
+    """With one decision a rollout, each reset of native CartPole is a sequence of its own."""
+    options = {"use": use, "n_rollout_steps": 1, "epoch_length": 60} | ({"batch_size": 1} if use == "ppo" else {})
+    cartpole = {"env": {"use": "gym", "id": "CartPole-v1"}, "vector": {"n_envs": 2, "mode": "native"}}
+    data = {**PLAIN, **cartpole, "trainer": options}
+    trainer, taken = started(data, everything), []
+    step = trainer.step
+    trainer.step = lambda minibatch: (taken.append(minibatch.weight), step(minibatch))[1]
+    statistics = trainer.train_epoch()
+    assert statistics["BaseEnvEvents/episode_count"] > 1
+    assert any(weight is not None for weight in taken) or use == "ppo"
+    assert all(weight is None or weight.any() for weight in taken)

@@ -76,7 +76,7 @@ class ImpalaTrainer:
         self._queue.start_segment(epoch)
 
     def train_epoch(self) -> Statistics:
-        """`epoch_length` batches with an update each."""
+        """`epoch_length` batches with an update each; one without decisions, of resets alone, is none."""
         timer = EpochTimer()
         statistics: list[Tensor] = []
         lags: list[np.ndarray] = []
@@ -89,12 +89,14 @@ class ImpalaTrainer:
                 self._counters.report(part_of_epoch, "rollout", self._queue.mean_return())
                 self._queue.fill(self._buffer)
                 timer.lap("rollout_seconds")
+                if self._buffer.rollouts.void.all():
+                    continue
                 self._counters.report(part_of_epoch, self._gradient_step.phase(), self._queue.mean_return())
                 lags.append(self._version - self._buffer.version)
                 statistics.append(self._update(index))
                 timer.lap("update_seconds")
         self._counters.epoch += 1
-        return self._summary(statistics, np.stack(lags), timer, self.env_steps - steps_before)
+        return self._summary(statistics, lags, timer, self.env_steps - steps_before)
 
     def _update(self, index: int) -> Tensor:
         self._counters.env_steps += self._buffer.n_env_steps()
@@ -117,16 +119,11 @@ class ImpalaTrainer:
             return make_batch(*to, **how)
         return make_structured_batch(*to, **how, fixed_size=options.compile)
 
-    def _summary(self, statistics: list[Tensor], lags: np.ndarray, timer: EpochTimer, n_steps: int) -> Statistics:
-        values = self._columns.means(torch.stack(statistics))
+    def _summary(self, statistics: list[Tensor], lags: list[np.ndarray], timer: EpochTimer, n_steps: int) -> Statistics:
+        values = self._columns.means(torch.stack(statistics)) if statistics else {}
+        events: dict[str, float] = {name: values.pop(name) for name in OWN if statistics} | _lags(lags)
         values["learning_rate"] = self._counters.scheduled(self.options.lr)
-        events = {
-            **{name: values.pop(name) for name in OWN},
-            "policy_lag/mean": float(lags.mean()),
-            "policy_lag/min": int(lags.min()),
-            "policy_lag/max": int(lags.max()),
-            "actor_restarts": self._queue.n_restarts,
-        }
+        events["actor_restarts"] = self._queue.n_restarts
         compile_seconds = self._gradient_step.take_compile_seconds()
         return {
             **self._queue.drain(),
@@ -147,3 +144,15 @@ class ImpalaTrainer:
     def close(self) -> None:
         """Stop the actors."""
         self._queue.close()
+
+
+def _lags(lags: list[np.ndarray]) -> dict[str, float]:
+    """By how many updates the weights that made the rollouts of each batch, (B,), were behind; nothing of none."""
+    if not lags:
+        return {}
+    joined = np.stack(lags)
+    return {
+        "policy_lag/mean": float(joined.mean()),
+        "policy_lag/min": int(joined.min()),
+        "policy_lag/max": int(joined.max()),
+    }

@@ -40,8 +40,10 @@ class A2C:
         self._options = options
 
     def update(self, trainer: OnPolicyTrainer) -> list[Tensor]:
-        """Collect one rollout and learn from it; returns the statistics of the one gradient step."""
+        """Collect one rollout and learn from it, if it has decisions; returns the statistics of the one step."""
         rollout = trainer.collect()
+        if rollout.void.all():
+            return []
         batch = trainer.estimate(rollout)
         # One step down the gradient of `loss`.
         return [trainer.step(batch.whole())]

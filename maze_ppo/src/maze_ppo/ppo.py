@@ -38,9 +38,11 @@ class PPO:
         self._options = options
 
     def update(self, trainer: OnPolicyTrainer) -> list[Tensor]:
-        """Collect one rollout and learn from it; returns the statistics of every gradient step."""
+        """Collect one rollout and learn from it, if it has decisions; returns the statistics of every gradient step."""
         options = self._options
         rollout = trainer.collect()
+        if rollout.void.all():
+            return []
         batch = trainer.estimate(rollout)
         statistics: list[Tensor] = []
         for _ in range(options.n_optimization_epochs):

@@ -48,7 +48,10 @@ class SequenceBatch:
         return self.rows._replace(observation={**self.rows.observation, **self.states})
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[FlatBatch]:
-        """One pass over whole sequences in random order, each time as many as have `size` decisions, one at least."""
+        """One pass over whole sequences in random order, each time as many as have `size` decisions, one at least.
+
+        Those of which none counts are left out.
+        """
         n_envs = len(next(iter(self.states.values())))
         n_steps = self.rows.n_rows() // n_envs
         n_sequences = max(1, size // n_steps)
@@ -58,13 +61,22 @@ class SequenceBatch:
             drawn = np.concatenate([drawn, np.resize(drawn, -n_envs % n_sequences)])
         permutation = torch.from_numpy(drawn).to(self.rows.value.device)
         steps = torch.arange(n_steps, device=self.rows.value.device)
+        counts = self._counts(n_envs)[drawn]
         for chosen in torch.split(permutation, n_sequences):
+            if not counts[n_drawn : min(n_drawn + len(chosen), n_envs)].any():
+                n_drawn += len(chosen)
+                continue
             rows = self.rows.select((steps[:, None] * n_envs + chosen).reshape(-1))
             if rows.weight is not None and n_drawn + len(chosen) > n_envs:
                 rows.weight.view(n_steps, -1)[:, n_envs - n_drawn :] = 0.0
             n_drawn += len(chosen)
             states = {name: state.index_select(0, chosen) for name, state in self.states.items()}
             yield rows._replace(observation={**rows.observation, **states})
+
+    def _counts(self, n_envs: int) -> np.ndarray:
+        """(N,) bool: whether any decision of a sequence counts."""
+        weight = self.rows.weight
+        return np.ones(n_envs, bool) if weight is None else weight.view(-1, n_envs).any(0).cpu().numpy()
 
 
 class SequenceEstimator:

@@ -47,7 +47,10 @@ class OnPolicyAlgorithm(Protocol):
         ...
 
     def update(self, trainer: OnPolicyTrainer) -> list[Tensor]:
-        """Collect one rollout and learn from it; returns the statistics of every gradient step."""
+        """Collect one rollout and learn from it; returns the statistics of every gradient step.
+
+        There is none where the rollout holds no decision: environments were only reset.
+        """
         ...
 
     @property
@@ -112,6 +115,7 @@ class OnPolicyTrainer:
         rollout, n_steps = self._source.collect()
         self._estimator.forget(self._source.collector.restarted)
         self._counters.env_steps += n_steps
+        self._timer.lap("rollout_seconds")
         return rollout
 
     def estimate(self, rollout: RolloutBuffer | StructuredBuffer) -> RolloutBatch:
@@ -162,12 +166,12 @@ class OnPolicyTrainer:
             for index in self._counters.updates(self.options.epoch_length):
                 self._update_index = index
                 of_update = self._algorithm.update(self)
-                if not self._columns.are_finite(torch.stack(of_update)):
+                if of_update and not self._columns.are_finite(torch.stack(of_update)):
                     raise self._non_finite("the loss or its gradient")
                 statistics += of_update
                 self._timer.lap("update_seconds")
         self._counters.epoch += 1
-        return self._summary(torch.stack(statistics), self.env_steps - steps_before)
+        return self._summary(statistics, self.env_steps - steps_before)
 
     def state_dict(self) -> dict[str, Any]:
         """Optimiser and counters; everything random is seeded anew by `start_segment`."""
@@ -195,12 +199,8 @@ class OnPolicyTrainer:
         where = f"update {self._update_index + 1} of epoch {self._counters.epoch + 1}"
         return non_finite_update(where, columns, owner="maze-ppo", what=what)
 
-    def _summary(self, statistics: Tensor, n_steps: int) -> Statistics:
-        learner = self._columns.means(statistics)
-        learner |= _of_critic(self._batch)
-        if self._columns.further and isinstance(self._batch, StructuredBatch):
-            for key, own in self._batch.by_key().items():
-                learner |= {f"{name}/{key}": value for name, value in _of_critic(own).items()}
+    def _summary(self, statistics: list[Tensor], n_steps: int) -> Statistics:
+        learner = self._of_steps(torch.stack(statistics)) if statistics else {}
         learner["learning_rate"] = self._counters.scheduled(self.options.lr)
         compile_seconds = self._gradient_step.take_compile_seconds()
         return {
@@ -208,6 +208,14 @@ class OnPolicyTrainer:
             **{f"ActorCriticEvents/{name}": value for name, value in learner.items()},
             **self._timer.statistics(compile_seconds=compile_seconds, env_steps=n_steps),
         }
+
+    def _of_steps(self, statistics: Tensor) -> dict[str, float]:
+        """Means over the gradient steps of an epoch, and what the critic made of the last rollout."""
+        learner = self._columns.means(statistics) | _of_critic(self._batch)
+        if self._columns.further and isinstance(self._batch, StructuredBatch):
+            for key, own in self._batch.by_key().items():
+                learner |= {f"{name}/{key}": value for name, value in _of_critic(own).items()}
+        return learner
 
 
 def _of_critic(batch: RolloutBatch) -> dict[str, float]:
