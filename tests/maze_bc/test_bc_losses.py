@@ -98,8 +98,9 @@ def test_actions_at_the_bounds_become_targets_that_a_squashed_mean_can_reach(ker
     assert np.abs(best).max() < 4.0
 
 
-def test_a_bound_alone_is_kept_away_from_by_the_margin_itself_and_no_bound_changes_nothing():
-    box = spaces.Box(np.array([-np.inf, 0.0, -1.0], np.float32), np.array([np.inf, np.inf, 1.0], np.float32))
+@pytest.mark.parametrize("none", [np.inf, np.finfo(np.float32).max])
+def test_a_bound_alone_is_kept_away_from_by_the_margin_itself_and_no_bound_changes_nothing(none):
+    box = spaces.Box(np.array([-none, 0.0, -1.0], np.float32), np.array([none, none, 1.0], np.float32))
     action = np.array([[1e6, 0.0, 1.0]], np.float32)
     np.testing.assert_allclose(inside_bounds(action, box, 0.1), [[1e6, 0.1, 0.8]])
     np.testing.assert_array_equal(half_widths(box), [1.0, 1.0, 1.0])

@@ -178,6 +178,15 @@ def test_dimensions_of_a_partly_bounded_box_are_those_of_the_boxes_that_it_consi
     torch.testing.assert_close(whole.kl(logits, other), sums["kl"])
 
 
+def test_the_largest_float_is_no_bound_of_a_partly_bounded_box():
+    low, high = np.array([-1.0, 0.0, -np.inf], np.float32), np.array([1.0, np.inf, np.inf], np.float32)
+    logits = random_logits(6, 6, scale=0.8).float()
+    of_infinity = PartlySquashedGaussian(spaces.Box(low, high))
+    of_largest = PartlySquashedGaussian(spaces.Box(np.nan_to_num(low), np.nan_to_num(high)))
+    torch.testing.assert_close(of_largest.mode(logits), of_infinity.mode(logits))
+    torch.testing.assert_close(of_largest.entropy(logits), of_infinity.entropy(logits))
+
+
 def test_samples_of_a_partly_bounded_box_come_with_their_log_probability():
     box = spaces.Box(np.array([-1.0, 0.0, -np.inf], np.float32), np.array([1.0, np.inf, np.inf], np.float32))
     distribution, logits = PartlySquashedGaussian(box), random_logits(50, 6, scale=0.3).float()

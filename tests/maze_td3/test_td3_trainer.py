@@ -86,8 +86,9 @@ class Middle:
         pass
 
 
-def test_noise_is_measured_in_half_widths_and_cut_to_the_bounds():
-    low, high = np.array([-2.0, -np.inf], np.float32), np.array([4.0, np.inf], np.float32)
+@pytest.mark.parametrize("none", [np.inf, np.finfo(np.float32).max])
+def test_noise_is_measured_in_half_widths_and_cut_to_the_bounds(none):
+    low, high = np.array([-2.0, -none], np.float32), np.array([4.0, none], np.float32)
     box = spaces.Dict(a=spaces.Box(low, high))
     policy = GaussianNoise(Middle([1.0, 7.0]), StructuredSpaces(observation={"0": spaces.Dict()}, action={"0": box}))
     policy.seed(0)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from maze_kernel.contracts.model import ActionDistribution, Distribution
 from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.env.box_bounds import bounds_of
 from maze_runtime.models.tensor_dict import TensorDict
 
 
@@ -30,24 +31,16 @@ def squared_error(mode: Tensor, target: Tensor, half_width: Tensor) -> Tensor:
 
 def half_widths(space: spaces.Box) -> np.ndarray:
     """Half of high − low by dimension, float32; 1 where a bound is missing or the width is 0."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        half = (space.high.astype(np.float64) - space.low.astype(np.float64)) / 2.0
-    return np.where(_bounded(space) & (half > 0), half, 1.0).astype(np.float32)
+    return bounds_of(space).half_width.astype(np.float32)
 
 
 def inside_bounds(action: np.ndarray, space: spaces.Box, margin: float) -> np.ndarray:
     """Actions (..., *shape) no closer to a bound than `margin` times the width, or than `margin` to one alone."""
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = space.low.astype(np.float64), space.high.astype(np.float64)
-        inset = np.where(_bounded(space), margin * (high - low), margin)
+        inset = np.where(bounds_of(space).both, margin * (high - low), margin)
         inside: np.ndarray = np.clip(action, low + inset, high - inset).astype(action.dtype)
     return inside
-
-
-def _bounded(space: spaces.Box) -> np.ndarray:
-    largest = np.finfo(np.float32).max
-    bounded: np.ndarray = (np.abs(space.low) < largest) & (np.abs(space.high) < largest)
-    return bounded
 
 
 class Objective:

@@ -105,6 +105,7 @@ def test_a_temperature_must_be_positive(temperature):
         (spaces.Box(np.array([0.0, 0.0]), np.array([1.0, np.inf])), "PartlyBoundedBox"),
         (spaces.Box(-np.inf, 5.0, ()), "PartlyBoundedBox"),
         (spaces.Box(-np.inf, np.inf, (2,)), "UnboundedBox"),
+        (spaces.Box(-np.finfo(np.float32).max, np.finfo(np.float32).max, (2,)), "UnboundedBox"),
         (spaces.MultiBinary(2), "MultiBinary"),
     ],
 )

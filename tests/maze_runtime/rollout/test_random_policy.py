@@ -46,6 +46,14 @@ def test_every_sample_lies_in_its_space(head):
     assert all(HEADS[head].contains(np.asarray(action, HEADS[head].dtype)) for action in actions)
 
 
+@pytest.mark.parametrize("none", [np.inf, np.finfo(np.float32).max])
+def test_numbers_without_bounds_are_drawn_normally_and_those_with_one_exponentially(none):
+    box = spaces.Box(np.array([-none, 2.0], np.float32), np.array([none, none], np.float32))
+    actions = policy({"a": box}).act(FLAT_KEY, group(4000))["a"]
+    np.testing.assert_allclose(actions.mean(0), [0.0, 3.0], atol=0.05)
+    np.testing.assert_allclose(actions.std(0), [1.0, 1.0], atol=0.05)
+
+
 def test_discrete_is_uniform_over_what_the_mask_allows():
     mask = np.tile(np.array([[1, 0, 1, 0, 1]], np.int8), (6000, 1))
     sampler = policy({"action": spaces.Discrete(5, start=2)}, action_mask=5)

@@ -17,6 +17,7 @@ from maze_distributions.one_sided_gaussian import OneSidedGaussian
 from maze_distributions.options import GaussianOptions
 from maze_distributions.shapes import flatten_action, unflatten_action
 from maze_distributions.squashed_gaussian import SquashedGaussian
+from maze_runtime.env.box_bounds import bounds_of
 from maze_runtime.models.device_constants import DeviceConstants
 from maze_runtime.models.same_operations import same_operations
 
@@ -40,8 +41,10 @@ class PartlySquashedGaussian:
         self.shape = tuple(box.shape)
         self._size = math.prod(self.shape)
         self.logits_shape = (2 * self._size,)
-        low, high = box.low.reshape(-1), box.high.reshape(-1)
-        n_bounds = np.isfinite(low).astype(np.int64) + np.isfinite(high)
+        bounds = bounds_of(box)
+        low = np.where(bounds.below, box.low, -np.inf).reshape(-1)
+        high = np.where(bounds.above, box.high, np.inf).reshape(-1)
+        n_bounds = (bounds.below.astype(np.int64) + bounds.above).reshape(-1)
         columns = [column for n in range(3) if len(column := np.flatnonzero(n_bounds == n))]
         self._parts = [self._part(box, low[column], high[column]) for column in columns]
         self._logits = [np.concatenate([column, column + self._size]) for column in columns]
@@ -99,7 +102,7 @@ class PartlySquashedGaussian:
         return self._joined_numpy([part.mode_numpy(own) for part, own in self._split_numpy(logits)])
 
     def _part(self, box: spaces.Box, low: np.ndarray, high: np.ndarray) -> _Part:
-        """Of dimensions with the same number of bounds, (D,) each.
+        """Of dimensions with the same number of bounds, (D,) each, infinite where there is none.
 
         Raises:
             SpaceError: bounds that float32 cannot work with.

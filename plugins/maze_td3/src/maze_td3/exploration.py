@@ -12,6 +12,7 @@ from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import Policy
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_runtime.env.actor_columns import ActorColumns
+from maze_runtime.env.box_bounds import bounds_of
 
 
 class GaussianNoise:
@@ -109,7 +110,4 @@ class _Walk:
 def _unit(box: spaces.Space[Any]) -> np.ndarray:
     """Half widths of the numbers of a Box, 1 where a side is open; in its shape, float32."""
     assert isinstance(box, spaces.Box)
-    low, high = box.low.astype(np.float64), box.high.astype(np.float64)
-    bounded = np.isfinite(low) & np.isfinite(high)
-    with np.errstate(invalid="ignore"):
-        return np.where(bounded, (high - low) / 2, 1.0).astype(np.float32)
+    return bounds_of(box).half_width.astype(np.float32)

@@ -13,6 +13,7 @@ from torch.nn.functional import mse_loss
 
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.errors import SpaceError
+from maze_runtime.env.box_bounds import bounds_of
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.target_network import TargetNetwork
 from maze_runtime.models.tensor_dict import TensorDict
@@ -196,10 +197,10 @@ class TD3Update:
 
 def _encoded_bounds(boxes: list[spaces.Box]) -> tuple[np.ndarray, np.ndarray]:
     """−1 and 1 of numbers bounded on both sides, which Q networks read scaled; the bounds themselves of others."""
-    low = np.concatenate([box.low.reshape(-1) for box in boxes]).astype(np.float64)
-    high = np.concatenate([box.high.reshape(-1) for box in boxes]).astype(np.float64)
-    bounded = np.isfinite(low) & np.isfinite(high) & (high > low)
-    return np.where(bounded, -1.0, low).astype(np.float32), np.where(bounded, 1.0, high).astype(np.float32)
+    low, high = (np.concatenate([getattr(box, side).reshape(-1) for box in boxes]) for side in ("low", "high"))
+    scaled = np.concatenate([bounds_of(box).is_wide.reshape(-1) for box in boxes])
+    with np.errstate(over="ignore"):
+        return np.where(scaled, -1.0, low).astype(np.float32), np.where(scaled, 1.0, high).astype(np.float32)
 
 
 def _require_gradient(key: PolicyKey, name: str, space: spaces.Space[Any], head: Any) -> None:

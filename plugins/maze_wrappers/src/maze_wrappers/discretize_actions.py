@@ -11,6 +11,7 @@ from gymnasium import spaces
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import SpaceError
+from maze_runtime.env.box_bounds import is_open_above, is_open_below
 from maze_wrappers.known_names import require_known
 from maze_wrappers.options import DiscretizeActionsOptions, HeadBins
 
@@ -95,7 +96,7 @@ class _Bins:
         self._n = _numbers(head, "n_bins", wanted.n_bins or (default,), size).astype(np.int64)
         low = box.low.ravel() if wanted.low is None else _numbers(head, "low", wanted.low, size)
         high = box.high.ravel() if wanted.high is None else _numbers(head, "high", wanted.high, size)
-        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        if not (low < high).all() or is_open_below(low).any() or is_open_above(high).any():
             raise SpaceError(
                 f"the action {head!r} has no finite range to divide",
                 received=f"{low.tolist()} to {high.tolist()}",

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from maze_runtime.env.box_bounds import is_open_above, is_open_below
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -63,14 +65,13 @@ class Affine:
 
     def bounds(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rounded as observations are, so that none lies outside."""
-        return self._bound(low), self._bound(high)
+        return self._bound(low, is_open_below(low)), self._bound(high, is_open_above(high))
 
-    def _bound(self, bound: np.ndarray) -> np.ndarray:
-        """Infinity and the largest float stand for "unbounded" and stay as they are."""
+    def _bound(self, bound: np.ndarray, is_none: np.ndarray) -> np.ndarray:
+        """Where there is none, it stays as it is."""
         values = bound.astype(np.float64)
-        unbounded = np.abs(values) >= np.finfo(np.float32).max
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.where(unbounded, values, (np.asarray(bound, self.dtype) - self.offset) / self.scale)
+            return np.where(is_none, values, (np.asarray(bound, self.dtype) - self.offset) / self.scale)
 
     def export(self, values: Tensor) -> Tensor:
         """See `Scaling.export`."""

@@ -17,6 +17,7 @@ from maze_kernel.contracts.model import Distribution
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError, SpaceError
 from maze_kernel.selection import Selection
+from maze_runtime.env.box_bounds import bounds_of
 from maze_runtime.models.distribution_form import require_a_result_a_row
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masking import MaskError
@@ -190,8 +191,9 @@ def _naming(error: MaskError, head: str) -> MaskError:
 def space_word(space: spaces.Space[Any]) -> str:
     """The word of a space in a component record, e.g. "BoundedBox"; its class name where there is none."""
     if isinstance(space, spaces.Box):
-        has_none = not (space.bounded_below.any() or space.bounded_above.any())
-        return "BoundedBox" if space.is_bounded("both") else "UnboundedBox" if has_none else "PartlyBoundedBox"
+        bounds = bounds_of(space)
+        has_none = not (bounds.below.any() or bounds.above.any())
+        return "BoundedBox" if bounds.both.all() else "UnboundedBox" if has_none else "PartlyBoundedBox"
     return type(space).__name__
 
 

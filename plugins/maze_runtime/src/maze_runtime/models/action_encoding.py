@@ -15,6 +15,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from maze_kernel.errors import SpaceError
+from maze_runtime.env.box_bounds import bounds_of
 from maze_runtime.models.device_constants import DeviceConstants
 from maze_runtime.models.observation_encoding import encoding_of
 
@@ -102,7 +103,5 @@ class ActionEncoder:
 def _scale(space: spaces.Space[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Centre and half width, (D,) each; 0 and 1 where a side is open or the width is 0."""
     assert isinstance(space, spaces.Box)
-    low, high = space.low.reshape(-1).astype(np.float64), space.high.reshape(-1).astype(np.float64)
-    bounded = np.isfinite(low) & np.isfinite(high) & (high > low)
-    low, high = np.where(bounded, low, -1.0), np.where(bounded, high, 1.0)
-    return ((low + high) / 2).astype(np.float32), ((high - low) / 2).astype(np.float32)
+    bounds = bounds_of(space)
+    return bounds.centre.reshape(-1).astype(np.float32), bounds.half_width.reshape(-1).astype(np.float32)

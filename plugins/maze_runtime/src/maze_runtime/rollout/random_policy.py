@@ -12,6 +12,7 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import SpaceError
+from maze_runtime.env.box_bounds import bounds_of
 from maze_runtime.rollout.mask_reading import mask_names
 
 
@@ -106,7 +107,7 @@ def _multi_discrete(
 def _box(space: spaces.Box, n: int, rng: np.random.Generator) -> np.ndarray:
     """Uniform between finite bounds; beyond one finite bound exponential; without bounds normal."""
     shape = (n, *space.shape)
-    below, above = space.bounded_below, space.bounded_above
+    below, above, *_ = bounds_of(space)
     if np.issubdtype(space.dtype, np.integer) and below.all() and above.all():
         low_int: Any = space.low
         high_int: Any = space.high
