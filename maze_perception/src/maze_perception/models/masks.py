@@ -16,28 +16,36 @@ from maze_kernel.errors import Location, RequestError, SpaceError
 from maze_runtime.models.action_distribution import ProductDistribution, make_action_distribution
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masked_choices import n_choices, require_obeys_masks
+from maze_runtime.rollout.mask_reading import ANY_HEAD, mask_names
 
 OWNER = "maze-perception"
 SUFFIX = "_mask"
 
 
 def find_masks(observation: spaces.Dict, action: spaces.Dict) -> dict[str, str]:
-    """Head name to the observation that masks it.
+    """Head name to the observation that masks it, as `mask_names` says.
 
-    `<head>_mask` masks that head, `action_mask` the only head that can be masked. Masks of heads that cannot
-    be masked (boxes) are ordinary observations.
+    Raises:
+        SpaceError: `action_mask` where several heads can be masked, or a mask that has not one entry a choice.
     """
+    masks = mask_names(observation, action)
     maskable = [head for head, space in action.spaces.items() if n_choices(space)]
-    masks = {head: f"{head}{SUFFIX}" for head in maskable if f"{head}{SUFFIX}" in observation.spaces}
-    if "action_mask" in observation.spaces and "action_mask" not in masks.values() and maskable:
-        if len(maskable) > 1:
+    if ANY_HEAD in observation.spaces and ANY_HEAD not in masks.values() and len(maskable) > 1:
+        raise SpaceError(
+            f"it is not clear which action head the observation {ANY_HEAD!r} masks",
+            received=f"heads {', '.join(repr(head) for head in maskable)}",
+            expected=f"one mask a head, named {maskable[0]}_mask and so on",
+            owner=OWNER,
+        )
+    for head in maskable:
+        for name in {f"{head}{SUFFIX}", ANY_HEAD} & observation.spaces.keys() if head not in masks else ():
             raise SpaceError(
-                "it is not clear which action head the observation 'action_mask' masks",
-                received=f"heads {', '.join(repr(head) for head in maskable)}",
-                expected=f"one mask a head, named {maskable[0]}_mask and so on",
+                f"the observation {name!r} has the name of a mask of the action head {head!r}, and not its size",
+                received=str(observation[name]),
+                expected=f"{n_choices(action[head])} entries, one a choice",
                 owner=OWNER,
+                help="correct the mask; an observation that networks shall read has another name",
             )
-        masks.setdefault(maskable[0], "action_mask")
     return masks
 
 
@@ -104,7 +112,7 @@ def _refuse_misspelt_masks(spaces_: StructuredSpaces) -> None:
         for name, space in observation.spaces.items():
             stem = name.removesuffix(SUFFIX)
             belongs = stem in heads or any(other.startswith(stem) for other in observation.spaces if other != name)
-            if stem == name or belongs or not _is_bits(space) or name == "action_mask":
+            if stem == name or belongs or not _is_bits(space) or name == ANY_HEAD:
                 continue
             n_bits, masks = math.prod(space.shape or ()), [f"{head}{SUFFIX}" for head in free]
             of_one = n_bits in free.values()

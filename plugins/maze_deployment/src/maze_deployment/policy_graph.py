@@ -16,9 +16,9 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import RequestError
 from maze_runtime.models.capabilities import RecurrentModel
 from maze_runtime.models.recurrence import BEGINS, carries_state, is_of_critic
+from maze_runtime.models.tensor_dict import TensorDict
 
 _FLOATS = {"float16": torch.float16, "float32": torch.float32, "float64": torch.float64}
-from maze_runtime.models.tensor_dict import TensorDict
 
 STATE, NEXT_STATE = "state", "next_state"
 """What the names of states begin with where they go into a file and where they leave it."""

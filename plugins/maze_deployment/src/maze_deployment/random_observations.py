@@ -8,6 +8,7 @@ from gymnasium import spaces
 from maze_kernel.contracts.vector import ArrayDict
 from maze_runtime.env.batching import allocate
 from maze_runtime.models.action_encoding import segments_of
+from maze_runtime.rollout.mask_reading import mask_names, masks_of
 
 _FAR = 1e6
 
@@ -24,21 +25,17 @@ def random_observations(observation: spaces.Dict, action: spaces.Dict, n: int, *
     for row in range(n):
         for name, value in observation.sample().items():
             arrays[name][row] = value
+    heads = {mask: head for head, mask in mask_names(observation, action).items()}
+    others = masks_of(observation, action) - heads.keys()
     for name, array in arrays.items():
-        if name.endswith("_mask"):
-            array[:] = _random_mask(array.shape, _options_of(name, action), rng)
+        if name in heads:
+            array[...] = _random_mask(array.shape, segments_of(action[heads[name]]), rng)
+        elif name in others:
+            array[:] = 1
         elif array.dtype.kind == "f":
             far = min(_FAR, float(np.finfo(array.dtype).max) / 8)
             array[:] = np.where(np.abs(array) < far, array, rng.standard_normal(array.shape))
     return arrays
-
-
-def _options_of(mask: str, action: spaces.Dict) -> list[int]:
-    """How many options each choice has that a mask speaks of."""
-    head = mask.removesuffix("_mask")
-    if head not in action.spaces and len(action.spaces) == 1:
-        (head,) = action.spaces
-    return segments_of(action[head]) if head in action.spaces else []
 
 
 def _random_mask(shape: tuple[int, ...], options: list[int], rng: np.random.Generator) -> np.ndarray:

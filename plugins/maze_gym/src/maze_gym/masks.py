@@ -7,7 +7,7 @@ space has the head `action`, so its mask is `action_mask`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from gymnasium import spaces
 
 from maze_kernel.catalog import nearest
 from maze_kernel.errors import EnvError, RequestError
+from maze_runtime.rollout.mask_reading import action_masks
 
 METHODS = ("action_masks", "valid_action_mask", "action_mask")
 INFO_KEY = "action_mask"
@@ -200,7 +201,11 @@ def _flat(raw: Any, lead: tuple[int, ...], size: int, head: str) -> np.ndarray:
 
 
 def find_mask_reader(
-    env: Any, wanted: str, observation_keys: Mapping[str, Any], action_space: spaces.Dict, probe: Callable[[], Any]
+    env: Any,
+    wanted: str,
+    observation: Mapping[str, spaces.Space[Any]],
+    action_space: spaces.Dict,
+    probe: Callable[[], Any],
 ) -> MaskReader | None:
     """The reader that `action_mask = wanted` asks for; None where the observation holds the mask or there is none.
 
@@ -208,7 +213,7 @@ def find_mask_reader(
         probe: resets the environment and returns its info; called only where masks can come from info or method.
     """
     sizes = head_sizes(action_space)
-    if wanted == "none" or (wanted in ("auto", "observation") and mask_in_observation(observation_keys, action_space)):
+    if wanted == "none" or (wanted in ("auto", "observation") and mask_in_observation(observation, action_space)):
         return None
     if wanted in ("auto", "info", "method") and sizes:
         info = probe()
@@ -228,10 +233,9 @@ def find_mask_reader(
     )
 
 
-def mask_in_observation(observation_keys: Iterable[str], action_space: spaces.Dict) -> bool:
+def mask_in_observation(observation: Mapping[str, spaces.Space[Any]], action_space: spaces.Dict) -> bool:
     """Whether an observation is the mask of a head, so that nothing else is read."""
-    masks = {f"{head}_mask" for head in head_sizes(action_space)}
-    return any(key == INFO_KEY or key in masks for key in observation_keys)
+    return bool(action_masks(spaces.Dict(dict(observation)), action_space))
 
 
 def _where(wanted: str) -> str:

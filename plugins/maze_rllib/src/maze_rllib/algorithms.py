@@ -19,6 +19,7 @@ from maze_rllib.options import RLlibOptions
 from maze_rllib.statistics import note_episode, note_events
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.network_policy import require_sampling
+from maze_runtime.rollout.mask_reading import masks_of
 
 OWNER = "maze-rllib"
 ONE_MODULE = "default_policy"
@@ -137,11 +138,10 @@ def owned_parameters(model: ActorCritic) -> dict[str, tuple[str, ...]]:
 
 def _reached(model: Any, policy_key: str) -> tuple[str, ...]:
     named = dict(model.named_parameters())
-    space = model.spaces.observation[policy_key].spaces
+    space = model.spaces.observation[policy_key]
     observation = {name: torch.zeros((1, *part.shape), dtype=_dtype(part)) for name, part in space.items()}
-    for name in observation:
-        if name.endswith("mask"):
-            observation[name] = torch.ones_like(observation[name])
+    for name in masks_of(space, model.spaces.action[policy_key]):
+        observation[name] = torch.ones_like(observation[name])
     with torch.enable_grad():
         logits, value = model.logits_and_value(policy_key, observation)
         total = value.sum() + sum(tensor.sum() for tensor in logits.values())

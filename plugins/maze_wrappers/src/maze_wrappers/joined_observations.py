@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.errors import SpaceError
+from maze_runtime.rollout.mask_reading import masks_of
 
 
 class JoinedObservations:
@@ -15,18 +16,21 @@ class JoinedObservations:
 
     Args:
         inner: its space.
+        action: that of the actions, which says what is a mask.
         name: of the one array.
-        masks: "keep" keys that end with `_mask` beside it, "join" them with the rest, or "drop" them.
+        masks: "keep" keys that are masks beside it, "join" them with the rest, or "drop" them.
 
     Attributes:
         space: of the outcome.
     """
 
-    def __init__(self, inner: spaces.Dict, name: str, masks: Literal["keep", "join", "drop"]) -> None:
+    def __init__(
+        self, inner: spaces.Dict, action: spaces.Dict, name: str, masks: Literal["keep", "join", "drop"]
+    ) -> None:
         self._name = name
-        is_mask = {key: key.endswith("_mask") and masks != "join" for key in inner.spaces}
-        self._parts = {key: space for key, space in inner.spaces.items() if not is_mask[key]}
-        self._beside = [key for key in inner.spaces if is_mask[key] and masks == "keep"]
+        apart = set() if masks == "join" else masks_of(inner, action)
+        self._parts = {key: space for key, space in inner.spaces.items() if key not in apart}
+        self._beside = [key for key in inner.spaces if key in apart and masks == "keep"]
         if not self._parts:
             raise SpaceError(
                 "there is no observation but masks",

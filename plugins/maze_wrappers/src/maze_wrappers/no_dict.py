@@ -19,7 +19,7 @@ from maze_wrappers.options import NoDictActionOptions, NoDictObservationOptions,
 class NoDictObservation(Transform):
     """All of an observation as one array: the only key keeps its array, several are flattened and joined.
 
-    Boxes are flattened, categories become one-hot vectors; the outcome is a float32 vector. Masks (`*_mask`) stay keys
+    Boxes are flattened, categories become one-hot vectors; the outcome is a float32 vector. Masks stay keys
     of their own, because policies look for them by name, unless `masks` says otherwise.
     """
 
@@ -30,7 +30,7 @@ class NoDictObservation(Transform):
     def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
         """The spaces with one key an observation."""
         self._joined = {
-            key: JoinedObservations(space, self.options.key, self.options.masks)
+            key: JoinedObservations(space, inner.action[key], self.options.key, self.options.masks)
             for key, space in inner.observation.items()
         }
         return attrs.evolve(inner, observation={key: joined.space for key, joined in self._joined.items()})

@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_runtime.env.importing import imported
+from maze_runtime.rollout.mask_reading import masks_of
 from maze_wrappers.options import KeyNormalization
 from maze_wrappers.running_statistics import RunningMoments, RunningRange
 
@@ -50,8 +51,9 @@ def normalized_boxes(inner: StructuredSpaces) -> dict[PolicyKey, list[Normalized
 
 def _boxes(inner: StructuredSpaces) -> Iterator[tuple[PolicyKey, str, spaces.Box]]:
     for key, space in inner.observation.items():
+        masks = masks_of(space, inner.action[key])
         for name, leaf in space.spaces.items():
-            if isinstance(leaf, spaces.Box) and not name.endswith("_mask"):
+            if isinstance(leaf, spaces.Box) and name not in masks:
                 yield key, name, leaf
 
 

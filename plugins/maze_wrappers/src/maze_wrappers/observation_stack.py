@@ -14,6 +14,7 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import SpaceError
 from maze_runtime.env.actor_columns import ActorColumns
+from maze_runtime.rollout.mask_reading import masks_of
 from maze_wrappers.known_names import require_known
 from maze_wrappers.options import ObservationStackOptions
 
@@ -40,7 +41,7 @@ class ObservationStack(Transform):
         """The spaces with stacks in place of the keys, or beside them."""
         self._check_names(inner)
         self._inner = inner
-        self._names = {key: self._stacked(space) for key, space in inner.observation.items()}
+        self._names = {key: self._stacked(space, inner.action[key]) for key, space in inner.observation.items()}
         observation = {key: self._outer(key, space) for key, space in inner.observation.items()}
         return attrs.evolve(inner, observation=observation)
 
@@ -54,10 +55,11 @@ class ObservationStack(Transform):
             }
         return Stacks(stacks, self.options.keep_original)
 
-    def _stacked(self, space: spaces.Dict) -> dict[str, str]:
+    def _stacked(self, space: spaces.Dict, action: spaces.Dict) -> dict[str, str]:
         """Inner to outer name of every key that is stacked."""
+        masks = masks_of(space, action)
         wanted = self.options.keys or [
-            name for name, leaf in space.spaces.items() if isinstance(leaf, spaces.Box) and not name.endswith("_mask")
+            name for name, leaf in space.spaces.items() if isinstance(leaf, spaces.Box) and name not in masks
         ]
         suffix = "-stack" if self.options.keep_original else ""
         return {name: f"{name}{suffix}" for name in wanted if name in space.spaces}

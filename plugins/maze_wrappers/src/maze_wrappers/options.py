@@ -222,7 +222,7 @@ class NoDictObservationOptions:
     key: str = "observation"
     """Name of the one array."""
     masks: Masks = "keep"
-    """Action masks (`*_mask`): "keep" them beside the array, where policies find them, "join" them with it, or "drop" them."""  # noqa: E501
+    """Masks, of actions or items: "keep" them beside the array, where policies find them, "join" them with it, or "drop" them."""  # noqa: E501
 
 
 @attrs.frozen(kw_only=True)

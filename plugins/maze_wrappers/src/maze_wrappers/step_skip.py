@@ -18,7 +18,7 @@ from maze_runtime.env.departures import ReportsDepartures
 from maze_runtime.env.maze_env import MazeEnv
 from maze_runtime.env.simulation import HasNoop
 from maze_runtime.env.wrapper import EnvWrapper
-from maze_runtime.rollout.mask_reading import forbids, mask_names
+from maze_runtime.rollout.mask_reading import forbids, mask_names, masks_of
 from maze_wrappers.decision_rewards import DecisionRewards
 from maze_wrappers.given_actions import copied, given_actions
 from maze_wrappers.options import StepSkipOptions
@@ -50,6 +50,7 @@ class StepSkip(EnvWrapper):
             _require_noops(env)
         of = env.structured_spaces
         self._masks = {key: mask_names(of.observation[key], of.action[key]) for key in of.policy_keys}
+        self._maximal = {key: _boxes(of.observation[key], of.action[key]) for key in of.policy_keys}
         self._reports = capability(env, ReportsDepartures)  # type: ignore[type-abstract]
         self._rewards = DecisionRewards()
         self._decided: dict[ActorID, Action] = {}
@@ -123,8 +124,7 @@ class StepSkip(EnvWrapper):
     def _maximum(self, shown: list[tuple[ActorID, Observation]]) -> Observation:
         actor, last = shown[-1]
         seen = [observation for who, observation in shown[-self.options.max_of :] if who == actor]
-        leaves = self.structured_spaces.observation[actor.step_key].spaces
-        boxes = [name for name in last if isinstance(leaves[name], spaces.Box) and not name.endswith("_mask")]
+        boxes = self._maximal[actor.step_key]
         return {**last, **{name: np.maximum.reduce([observation[name] for observation in seen]) for name in boxes}}
 
     def _skip(self, result: StepResult) -> StepResult:
@@ -177,6 +177,11 @@ class StepSkip(EnvWrapper):
         source = capability(self.env, HasNoop)  # type: ignore[type-abstract]
         assert source is not None, "asked for when it was built"
         return source.noop_action()
+
+
+def _boxes(observation: spaces.Dict, action: spaces.Dict) -> list[str]:
+    masks = masks_of(observation, action)
+    return [name for name, leaf in observation.spaces.items() if isinstance(leaf, spaces.Box) and name not in masks]
 
 
 def _require_noops(env: StructuredEnv) -> None:

@@ -19,6 +19,7 @@ from maze_runtime.env.batch_form import require_batch
 from maze_runtime.env.division import DividesReward, MisdividedWarning
 from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.playing.seed_check import first_difference
+from maze_runtime.rollout.mask_reading import mask_names
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.batch_factory import wrap_batch
@@ -221,11 +222,10 @@ class SpaceCheck:
             )
 
     def _check_masks(self, key: PolicyKey, observation: Mapping[str, np.ndarray], index: int) -> None:
-        heads = self.structured_spaces.action[key].spaces
-        for name, value in observation.items():
-            head = name.removesuffix("_mask") if name != "action_mask" or "action" in heads else next(iter(heads))
-            space = heads.get(head) if name.endswith("_mask") else None
-            if space is not None and not _leaves_a_choice(np.ravel(value), space):
+        action = self.structured_spaces.action[key]
+        for head, name in mask_names(self.structured_spaces.observation[key], action).items():
+            value = observation[name]
+            if not _leaves_a_choice(np.ravel(value), action[head]):
                 self._raise(
                     f"the mask {name!r} forbids every choice",
                     str(np.ravel(value).tolist()),

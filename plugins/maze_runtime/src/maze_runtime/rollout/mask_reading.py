@@ -1,11 +1,15 @@
-"""Which observation masks which action head, and whether a mask forbids an action that was taken nevertheless."""
+"""Which observations are masks, of which action head, and whether one forbids an action that was taken nevertheless."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+
+ANY_HEAD = "action_mask"
+"""Masks the only head that can be masked, whatever that is called, and is never anything but a mask."""
 
 
 def mask_names(observation: spaces.Dict, action: spaces.Dict) -> dict[str, str]:
@@ -13,12 +17,26 @@ def mask_names(observation: spaces.Dict, action: spaces.Dict) -> dict[str, str]:
     maskable = {head: sizes for head, space in action.spaces.items() if (sizes := _sizes(space)) is not None}
     names = {head: f"{head}_mask" for head in maskable}
     if len(maskable) == 1:
-        names = {head: name if name in observation.spaces else "action_mask" for head, name in names.items()}
+        names = {head: name if name in observation.spaces else ANY_HEAD for head, name in names.items()}
     return {
         head: name
         for head, name in names.items()
         if name in observation.spaces and np.prod(observation.spaces[name].shape or ()) == sum(maskable[head])
     }
+
+
+def action_masks(observation: spaces.Dict, action: spaces.Dict) -> set[str]:
+    """The observations that mask an action head; `action_mask` among them, though it is not clear which head."""
+    return {*mask_names(observation, action).values(), *({ANY_HEAD} & observation.spaces.keys())}
+
+
+def masks_of(observation: spaces.Dict, action: spaces.Dict) -> set[str]:
+    """The observations that are masks: of an action head, or of the items of another observation.
+
+    The latter say which rows of it exist: `<name>_mask` (N,) those of `<name>` or `<name>s` (N, …). What else ends with
+    `_mask` is an observation like all others.
+    """
+    return {*action_masks(observation, action), *_item_masks(observation)}
 
 
 def forbids(mask: np.ndarray, space: spaces.Space[Any], action: np.ndarray) -> bool:
@@ -41,6 +59,14 @@ def forbids(mask: np.ndarray, space: spaces.Space[Any], action: np.ndarray) -> b
             return True
         first += size
     return False
+
+
+def _item_masks(observation: spaces.Dict) -> Iterator[str]:
+    for name, space in observation.spaces.items():
+        stem = name.removesuffix("_mask")
+        items = [observation.spaces[one] for one in (stem, f"{stem}s") if one in observation.spaces and one != name]
+        if any(space.shape and own.shape and space.shape == own.shape[:1] for own in items):
+            yield name
 
 
 def _sizes(space: spaces.Space[Any]) -> list[int] | None:
