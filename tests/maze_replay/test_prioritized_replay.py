@@ -127,3 +127,17 @@ def test_whole_episodes_can_be_drawn():
     buffer = PrioritizedReplayBuffer(OBSERVATION, ACTION, 2, 24)
     buffer.add_episodes(1, source, np.ones(1, bool))
     np.testing.assert_array_equal(buffer.draw(8, np.random.default_rng(0)).rows // buffer.n_rows, 1)
+
+
+def test_whole_episodes_that_come_late_leave_the_priorities_of_others_as_they_are():
+    source = filled(n_steps=5).draw(3, np.random.default_rng(0)).transitions
+    buffer = PrioritizedReplayBuffer(OBSERVATION, ACTION, 2, 40)
+    buffer.add_episodes(1, source, np.ones(3, bool))
+    first = np.flatnonzero(buffer._priorities.array)
+    buffer.set_errors(first, np.full(len(first), 0.01))
+    known = buffer._priorities.array.copy()
+    buffer.add_episodes(1, source, np.ones(3, bool))
+    np.testing.assert_array_equal(buffer._priorities.array[first], known[first])
+    new = np.setdiff1d(np.flatnonzero(buffer._priorities.array), first)
+    assert len(new) == 3
+    assert (buffer._priorities.array[new] > known.max()).all()

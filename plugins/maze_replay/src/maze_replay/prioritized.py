@@ -49,10 +49,13 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
     def add_episodes(self, ring: int, transitions: Transitions, ends: np.ndarray) -> None:
         """See `ReplayBuffer.add_episodes`."""
+        start = int(self._cursor[ring])
         super().add_episodes(ring, transitions, ends)
         rows = ring * self.n_rows + np.arange(self.n_rows)
-        known = self._priorities.array[rows]
-        self._priorities.set(rows, np.where(self._memory.valid[ring], np.maximum(known, self._greatest), 0.0))
+        priorities = self._priorities.array[rows]
+        written = int(self._cursor[ring]) - start
+        priorities[(start + np.arange(written % self.n_rows)) % self.n_rows] = self._greatest
+        self._priorities.set(rows, np.where(self._memory.valid[ring], priorities, 0.0))
 
     def divide(self) -> Callable[[int, int], tuple[int, int] | None]:
         """See `ReplayBuffer.divide`; priorities go with their rows."""
