@@ -10,6 +10,7 @@ from maze_reports.charts import drawing
 from maze_reports.charts.scale import Scale, scale_of, short
 
 HEIGHT = 190.0
+N_BINS = 30
 
 
 def choice_bars(counts: np.ndarray, *, title: str, x_label: str) -> str:
@@ -28,16 +29,15 @@ def choice_bars(counts: np.ndarray, *, title: str, x_label: str) -> str:
     return _bars(counts, edges, x, names, title, x_label)
 
 
-def number_bars(values: np.ndarray, *, title: str, x_label: str, n_bins: int = 30) -> str:
-    """A histogram of numbers.
+def number_bars(values: np.ndarray, *, title: str, x_label: str) -> str:
+    """A histogram of numbers in bins of equal width.
 
     Args:
         values: (n,) at least one.
         title: for who cannot see the picture.
         x_label: below the axis.
-        n_bins: of equal width.
     """
-    counts, edges = np.histogram(values, n_bins)
+    counts, edges = np.histogram(values, N_BINS)
     x = scale_of(edges.tolist(), drawing.LEFT, drawing.WIDTH - drawing.RIGHT)
     names = [(tick, short(tick)) for tick in x.ticks()]
     return _bars(counts, list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)), x, names, title, x_label)

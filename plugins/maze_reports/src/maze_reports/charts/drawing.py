@@ -70,8 +70,8 @@ def steps(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]
 
 
-def axes(x: Scale, y: Scale, x_label: str, y_label: str) -> list[str]:
-    """Grid lines and numbers of both axes, and what they are."""
+def axes(x: Scale, y: Scale, x_label: str) -> list[str]:
+    """Grid lines and numbers of both axes, and what the first is."""
     parts = []
     for value in y.ticks():
         parts.append(line(x.start, y(value), x.end, y(value), "grid"))
@@ -81,8 +81,6 @@ def axes(x: Scale, y: Scale, x_label: str, y_label: str) -> list[str]:
         parts.append(text(x(value), y.start + 17, short(value)))
     parts.append(line(x.start, y.start, x.end, y.start, "axis"))
     parts.append(text((x.start + x.end) / 2, y.start + 33, x_label, classes="label"))
-    if y_label:
-        parts.append(text(x.start, y.end - 6, y_label, anchor="start", classes="label"))
     return parts
 
 

@@ -34,19 +34,17 @@ class Line:
     is_stepped: bool = True
 
 
-def line_chart(lines: Sequence[Line], *, title: str, x_label: str, y_label: str = "") -> str:
+def line_chart(lines: Sequence[Line], *, title: str, x_label: str) -> str:
     """Curves in one frame.
 
     Args:
         lines: those behind first.
         title: for who cannot see the picture.
         x_label: below the axis.
-        y_label: above the other one.
     """
-    top = drawing.TOP + (16 if y_label else 0)
     x = scale_of([0.0, *_all_x(lines)], drawing.LEFT, drawing.WIDTH - drawing.RIGHT)
-    y = scale_of(_all_y(lines), HEIGHT - drawing.BOTTOM, top, margin=0.04)
-    parts = drawing.axes(x, y, x_label, y_label)
+    y = scale_of(_all_y(lines), HEIGHT - drawing.BOTTOM, drawing.TOP, margin=0.04)
+    parts = drawing.axes(x, y, x_label)
     for curve in lines:
         classes = drawing.colour(curve.colour)
         if curve.band is not None and len(curve.x):

@@ -28,7 +28,6 @@ def raise_blamed(
     *,
     owner: str,
     location: Location | None = None,
-    help: str | None = None,
 ) -> NoReturn:
     """Raise what a component raised as its error, with the traceback of its own code.
 
@@ -36,7 +35,7 @@ def raise_blamed(
         error: one of Maze's own stays what it is, and learns its owner.
         who: "callback my_callbacks:Early".
         where: "in on_epoch".
-        owner, location, help: of the error.
+        owner, location: of the error.
     """
     if isinstance(error, MazeError):
         error.owner = error.owner or owner
@@ -46,7 +45,6 @@ def raise_blamed(
         phase=f"{who}, {where}",
         owner=owner,
         location=location,
-        help=help,
     )
     raised.user_traceback = user_traceback(error)
     raise raised from error

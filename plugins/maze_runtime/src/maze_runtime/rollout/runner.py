@@ -127,7 +127,6 @@ def play_episodes(
     seeds: Sequence[int],
     *,
     on_result: Callable[[EpisodeResult], None] = lambda _result: None,
-    timeout_seconds: float | None = None,
 ) -> list[EpisodeResult]:
     """Play one episode a seed on the pool; results in the order of the seeds.
 
@@ -136,7 +135,6 @@ def play_episodes(
         player: travels to every worker.
         seeds: one an episode.
         on_result: called after each episode, in the order in which they finish.
-        timeout_seconds: deadline of one episode; None: none.
 
     Raises:
         RequestError: environment or policy cannot be built as was asked.
@@ -145,7 +143,7 @@ def play_episodes(
         return []
     n_actors = min(pool.n_workers, len(seeds))
     restart = RestartPolicy(max_restarts=len(seeds), backoff_seconds=0.1)
-    group = pool.spawn(player, n_actors, GroupOptions(restart=restart, timeout_seconds=timeout_seconds))
+    group = pool.spawn(player, n_actors, GroupOptions(restart=restart))
     try:
         return _dispatch(group, seeds, on_result)
     finally:

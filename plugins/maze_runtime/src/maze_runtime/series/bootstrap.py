@@ -20,6 +20,10 @@ ENOUGH_RUNS = 10
 """Below, an interval is narrower than it says."""
 N_RESAMPLES = 2000
 LEVEL = 0.95
+"""Share of the resampled statistics between the two ends of an interval."""
+_ENDS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+_SEED = 0
+"""Of the draws: the same scores always give the same interval."""
 _CHUNK = 4_000_000
 """Numbers that are resampled at a time."""
 
@@ -63,7 +67,7 @@ def mean(scores: np.ndarray) -> np.ndarray:
 
 
 def bootstrap_interval(
-    scores: Scores, statistic: Statistic, *, n_resamples: int = N_RESAMPLES, level: float = LEVEL, seed: int = 0
+    scores: Scores, statistic: Statistic, *, n_resamples: int = N_RESAMPLES
 ) -> ConfidenceInterval | None:
     """The stratified percentile interval of a statistic of all scores; None with fewer than `MIN_RUNS` runs of a task.
 
@@ -71,19 +75,15 @@ def bootstrap_interval(
         scores: (n_task,) for each task.
         statistic: `interquartile_mean`, `mean`, or any other.
         n_resamples: how often runs are drawn, with replacement, within each task.
-        level: share of the resampled statistics between the two ends.
-        seed: of the draws.
     """
     if not _enough(scores):
         return None
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(_SEED)
     drawn = [task[random.integers(len(task), size=(n_resamples, len(task)))] for task in scores]
-    return _interval(statistic(np.concatenate(drawn, axis=-1)), scores, level)
+    return _interval(statistic(np.concatenate(drawn, axis=-1)), scores)
 
 
-def bootstrap_band(
-    curves: np.ndarray, statistic: Statistic, *, n_resamples: int = N_RESAMPLES, level: float = LEVEL, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray] | None:
+def bootstrap_band(curves: np.ndarray, statistic: Statistic) -> tuple[np.ndarray, np.ndarray] | None:
     """The pointwise intervals of a statistic along curves; each resample draws whole runs.
 
     Args:
@@ -95,10 +95,10 @@ def bootstrap_band(
     n, n_points = curves.shape
     if n < MIN_RUNS:
         return None
-    rows = np.random.default_rng(seed).integers(n, size=(n_resamples, n))
-    size = max(1, _CHUNK // (n_resamples * n))
+    rows = np.random.default_rng(_SEED).integers(n, size=(N_RESAMPLES, n))
+    size = max(1, _CHUNK // (N_RESAMPLES * n))
     parts = [statistic(curves.T[start : start + size][:, rows]) for start in range(0, n_points, size)]
-    low, high = np.quantile(np.concatenate(parts), [(1 - level) / 2, (1 + level) / 2], axis=-1)
+    low, high = np.quantile(np.concatenate(parts), _ENDS, axis=-1)
     return low, high
 
 
@@ -113,17 +113,17 @@ def probability_of_improvement(scores: Scores, others: Scores) -> float:
 
 
 def improvement_interval(
-    scores: Scores, others: Scores, *, n_resamples: int = N_RESAMPLES, level: float = LEVEL, seed: int = 0
+    scores: Scores, others: Scores, *, n_resamples: int = N_RESAMPLES
 ) -> ConfidenceInterval | None:
     """The interval of the probability of improvement; both groups are resampled, task by task."""
     if not (_enough(scores) and _enough(others)):
         return None
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(_SEED)
     total = np.zeros(n_resamples)
     for x, y in zip(scores, others, strict=True):
         drawn = x[random.integers(len(x), size=(n_resamples, len(x)))]
         total += _improvement(drawn, y[random.integers(len(y), size=(n_resamples, len(y)))])
-    return _interval(total / len(scores), [*scores, *others], level)
+    return _interval(total / len(scores), [*scores, *others])
 
 
 def performance_profile(scores: Scores, thresholds: np.ndarray) -> np.ndarray:
@@ -151,7 +151,7 @@ def _enough(scores: Scores) -> bool:
     return min((len(task) for task in scores), default=0) >= MIN_RUNS
 
 
-def _interval(resampled: np.ndarray, scores: Scores, level: float) -> ConfidenceInterval:
-    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
+def _interval(resampled: np.ndarray, scores: Scores) -> ConfidenceInterval:
+    low, high = np.quantile(resampled, _ENDS)
     is_narrow = min(len(task) for task in scores) < ENOUGH_RUNS
-    return ConfidenceInterval(low=float(low), high=float(high), level=level, is_narrow=is_narrow)
+    return ConfidenceInterval(low=float(low), high=float(high), is_narrow=is_narrow)
