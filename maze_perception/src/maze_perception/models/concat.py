@@ -19,7 +19,7 @@ from maze_perception.blocks.general import Concatenation
 from maze_perception.graph import GraphBuilder, chosen_block
 from maze_perception.models.assembly import assemble, find_inputs
 from maze_perception.models.precision import with_precision
-from maze_perception.models.wiring import add_wired, check_wiring, wired_observations
+from maze_perception.models.wiring import add_wired, check_wiring, unknown_name, wired_observations
 from maze_perception.options import ConcatenationOptions, ConcatOptions, RepeatToMatchOptions
 from maze_runtime.models.actor_critic import StructuredActorCritic
 
@@ -120,7 +120,7 @@ class _ConcatTemplate:
         blocks = block_names(features, self.options)
         found = [block for one, block in blocks.items() if block_of(one, self.options) == name]
         if not found:
-            raise _unknown(
+            raise unknown_name(
                 f"[model.critic] share_embedding names the block {name!r}", {*self.options.blocks, *FIXED_BLOCKS}
             )
         return found
@@ -275,7 +275,7 @@ def block_of(name: str, options: ConcatOptions) -> str:
 def _check_names(context: ModelContext, options: ConcatOptions) -> None:
     for key in options.policies:
         if key not in context.spaces.policy_keys:
-            raise _unknown(f"[model.policies] names the policy key {key!r}", set(context.spaces.policy_keys))
+            raise unknown_name(f"[model.policies] names the policy key {key!r}", set(context.spaces.policy_keys))
     spaces_ = context.spaces.observation
     _check_modalities("model", {name for space in spaces_.values() for name in space.spaces}, options)
     for key in context.spaces.policy_keys:
@@ -295,7 +295,7 @@ def _check_names(context: ModelContext, options: ConcatOptions) -> None:
     blocks = {block for key in context.spaces.policy_keys for block in options_of(options, key).blocks}
     for block in options.critic.blocks:
         if block not in blocks:
-            raise _unknown(f"[model.critic.blocks] names the block {block!r}", blocks)
+            raise unknown_name(f"[model.critic.blocks] names the block {block!r}", blocks)
 
 
 def _refuse_masks(options: ConcatOptions, spaces_: StructuredSpaces) -> None:
@@ -317,10 +317,10 @@ def _check_modalities(
 ) -> None:
     for name, block in (options.modalities if modalities is None else modalities).items():
         if name not in observations:
-            raise _unknown(f"[{table}.modalities] names the observation {name!r}", observations)
+            raise unknown_name(f"[{table}.modalities] names the observation {name!r}", observations)
         known = {*options.blocks, *(block for own in options.policies.values() for block in own.blocks), IGNORE}
         if block not in known:
-            raise _unknown(f"[{table}.modalities] names the block {block!r}", known)
+            raise unknown_name(f"[{table}.modalities] names the block {block!r}", known)
 
 
 def _not_its_own(place: str) -> RequestError:
@@ -328,10 +328,4 @@ def _not_its_own(place: str) -> RequestError:
         f"{place} would never be used: the critic shares that block with the policy",
         owner="maze-perception",
         help="take it out, or let share_embedding name a block before it",
-    )
-
-
-def _unknown(what: str, known: set[str]) -> RequestError:
-    return RequestError(
-        f"{what}, which does not exist", expected=f"one of {', '.join(sorted(known))}", owner="maze-perception"
     )

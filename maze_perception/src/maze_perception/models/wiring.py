@@ -21,10 +21,10 @@ def check_wiring(wiring: Wiring, blocks: Iterable[str], observations: Iterable[s
     blocks, observations = set(blocks), set(observations)
     for block, sources in wiring.items():
         if block not in blocks:
-            raise _unknown(f"[model.inputs] names the block {block!r}", blocks)
+            raise unknown_name(f"[model.inputs] names the block {block!r}", blocks)
         for source in sources:
             if source not in observations and source not in wiring:
-                raise _unknown(f"[model.inputs] {block} reads {source!r}", observations | set(wiring) - {block})
+                raise unknown_name(f"[model.inputs] {block} reads {source!r}", observations | set(wiring) - {block})
     for block in wiring:
         _refuse_circles(wiring, [block])
 
@@ -122,7 +122,8 @@ class _Part:
         return found
 
 
-def _unknown(what: str, known: set[str]) -> RequestError:
+def unknown_name(what: str, known: set[str]) -> RequestError:
+    """The error for a table that names what does not exist: it names what does."""
     return RequestError(
         f"{what}, which does not exist", expected=f"one of {', '.join(sorted(known))}", owner="maze-perception"
     )

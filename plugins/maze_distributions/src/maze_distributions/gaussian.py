@@ -56,6 +56,13 @@ def temper(logits: Tensor, temperature: float, options: GaussianOptions) -> Tens
     return torch.cat([mean, log_std + (math.log(temperature) - options.initial_log_std)], -1)
 
 
+def draw(logits: Tensor, options: GaussianOptions, generator: torch.Generator | None) -> Tensor:
+    """(..., 2D) to (..., D) samples, reparameterised: μ + σ ε."""
+    mean, log_std = split(logits, options)
+    noise = torch.empty_like(mean).normal_(generator=generator)
+    return torch.addcmul(mean, log_std.exp(), noise)
+
+
 def draw_numpy(logits: np.ndarray, options: GaussianOptions, rng: np.random.Generator) -> np.ndarray:
     """μ + σ ε in one new array."""
     mean, log_std = split_numpy(logits, options)

@@ -64,9 +64,7 @@ class OneSidedGaussian:
 
     def sample(self, logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """(..., 2D) to (..., D), reparameterised."""
-        mean, log_std = gaussian.split(logits, self.options)
-        noise = torch.empty_like(mean).normal_(generator=generator)
-        return self._squash(torch.addcmul(mean, log_std.exp(), noise))
+        return self._squash(gaussian.draw(logits, self.options, generator))
 
     def sample_and_log_prob(self, logits: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Like `sample`, with the exact log-probability of what was drawn: log N(u; μ, σ) − log(dd/dw), (...)."""

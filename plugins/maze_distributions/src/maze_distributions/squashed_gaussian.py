@@ -55,9 +55,7 @@ class SquashedGaussian:
 
     def sample(self, logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """(B, 2D) to (B, *shape), reparameterised."""
-        mean, log_std = gaussian.split(logits, self.options)
-        noise = torch.empty_like(mean).normal_(generator=generator)
-        return self._squash(torch.addcmul(mean, log_std.exp(), noise))
+        return self._squash(gaussian.draw(logits, self.options, generator))
 
     def sample_and_log_prob(self, logits: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Like `sample`, with the exact log-probability (B,) of what was drawn, at any distance from the bounds.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from textwrap import fill
 
 import attrs
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from maze_kernel.errors import RequestError
 from maze_reports.series import SeriesTable
 from maze_runtime.run.metric_text import MEAN_REWARD, MetricText
+from maze_runtime.training.metric import wrapped_tags
 
 
 @attrs.frozen(kw_only=True)
@@ -75,15 +75,10 @@ def unknown_metric(metric: ChosenMetric, tables: Sequence[SeriesTable]) -> Reque
     ordered = sorted(known, key=lambda tag: (-_likeness(str(metric), tag), tag))
     return RequestError(
         f"no run has a statistic {str(metric)!r}",
-        expected=_wrapped(ordered),
+        expected=wrapped_tags(ordered),
         nearest=tuple(ordered[:3]),
         help="statistics of training have train_ before them; a minus before all means that less is better",
     )
-
-
-def _wrapped(tags: Sequence[str]) -> str:
-    """Several lines, so that all of them fit on the screen."""
-    return fill(", ".join(tags), 116, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False)
 
 
 def _likeness(word: str, other: str) -> float:

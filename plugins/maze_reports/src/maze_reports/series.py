@@ -164,13 +164,9 @@ def statistics_folder(run: Path, experiment: Mapping[str, Any] | None = None) ->
         run: a run directory.
         experiment: as resolved; None: it is read from the run.
     """
-    if experiment is None:
-        from maze_runtime.run.directory import open_run
+    from maze_runtime.run.directory import logger_folder, open_run
 
-        experiment = open_run(run).resolved
-    loggers = [table for table in experiment.get("loggers") or () if isinstance(table, Mapping)]
-    folders = [table.get("folder") for table in loggers if str(table.get("use")).rpartition(":")[2] == "csv"]
-    return run / str((folders[0] if folders else None) or "statistics")
+    return logger_folder(run, open_run(run).resolved if experiment is None else experiment, "csv", "statistics")
 
 
 def read_rows(run: Path, folder: Path) -> Iterator[_Row]:

@@ -14,9 +14,10 @@ from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import TrainerContext
 from maze_kernel.errors import RequestError, SpaceError
 from maze_rllib.configuration import configured, refusal
-from maze_rllib.environments import FlatEnvs, StructuredEnvs, plain_space, policy_key_of
+from maze_rllib.environments import FlatEnvs, StructuredEnvs, policy_key_of
 from maze_rllib.options import RLlibOptions
 from maze_rllib.statistics import note_episode, note_events
+from maze_runtime.env.to_gymnasium import plain_space
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.network_policy import require_sampling
 from maze_runtime.rollout.mask_reading import masks_of

@@ -18,7 +18,7 @@ from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import NonFiniteError
 from maze_runtime.env.departures import ReportsDepartures
-from maze_runtime.env.to_gymnasium import to_gymnasium
+from maze_runtime.env.to_gymnasium import plain_space, to_gymnasium
 from maze_runtime.env.transformed import TransformedEnv
 from maze_runtime.events.reporters import reporter_of
 
@@ -134,11 +134,6 @@ def require_finite(value: Any, what: str) -> None:
             expected="finite numbers",
             help="guard the division, logarithm or root that makes it",
         )
-
-
-def plain_space(space: spaces.Dict) -> spaces.Space[Any]:
-    """A Dict with one key as the space of that key; any other as it is."""
-    return next(iter(space.spaces.values())) if len(space.spaces) == 1 else space
 
 
 def agent_name(actor: ActorID) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 from maze_kernel.catalog import nearest
 from maze_kernel.errors import MazeError, RequestError
-from maze_runtime.training.metric import unknown_metric
+from maze_runtime.training.metric import unknown_metric, wrapped_tags
 
 if TYPE_CHECKING:
     from maze_runtime.series.run_actor import RunReport
@@ -38,7 +36,7 @@ def no_such_metric(sweep: LoadedSweep, report: RunReport) -> RequestError:
     known = [*sorted(report.evaluation), *(f"train_{name}" for name in sorted(report.train))]
     error = RequestError(
         f"no statistic is called {tag!r}",
-        expected=_wrapped(known) or "none: the run has reported no statistics",
+        expected=wrapped_tags(known) or "none: the run has reported no statistics",
         option="metric",
         nearest=nearest(tag, known),
         help="begin a new sweep with a metric that there is; this one has stopped",
@@ -49,8 +47,3 @@ def no_such_metric(sweep: LoadedSweep, report: RunReport) -> RequestError:
 def is_about_metric(sweep: LoadedSweep, error: MazeError) -> bool:
     """Whether a run has failed because its experiment selects by the sweep's metric and does not measure it."""
     return error.what == getattr(unknown_metric(sweep.metric.tag, ()), "what", None)
-
-
-def _wrapped(tags: Sequence[str]) -> str:
-    """Several lines, so that all of them fit on the screen."""
-    return fill(", ".join(tags), 116, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False)

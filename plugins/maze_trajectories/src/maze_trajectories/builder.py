@@ -14,7 +14,7 @@ from maze_runtime.env.batching import layout
 
 _FIRST_CAPACITY = 64
 
-_STEP_FIELDS = {
+STEP_FIELDS = {
     "key_index": np.int64,
     "agent_id": np.int64,
     "reward": np.float64,
@@ -121,9 +121,9 @@ class EpisodeBuilder:
             last: who would decide next and what it sees; None where the last step failed.
         """
         last = None if self._actions_only else last
-        columns = zip(*self._results, strict=True) if self._results else ((),) * len(_STEP_FIELDS)
+        columns = zip(*self._results, strict=True) if self._results else ((),) * len(STEP_FIELDS)
         step: dict[str, Any] = {
-            name: np.array(column, _STEP_FIELDS[name]) for name, column in zip(_STEP_FIELDS, columns, strict=True)
+            name: np.array(column, STEP_FIELDS[name]) for name, column in zip(STEP_FIELDS, columns, strict=True)
         }
         n_decisions = len(step["reward"])
         return Episode(

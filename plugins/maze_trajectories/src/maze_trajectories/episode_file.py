@@ -25,13 +25,12 @@ from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import TrajectoryError
 from maze_runtime.datasets.contract import Episode, EpisodeInfo
 from maze_runtime.run.stored_data import from_data, to_data
+from maze_trajectories.builder import STEP_FIELDS
 
 FORMAT = 1
 """Version of the layout of a recording, written to every file."""
 
 SUFFIX = ".safetensors"
-
-_STEP_FIELDS = ("key_index", "agent_id", "reward", "terminated", "truncated", "flat_step_end", "actor_done")
 
 
 def encode_episode(episode: Episode, objects: Mapping[str, np.ndarray] | None = None) -> bytes:
@@ -41,7 +40,7 @@ def encode_episode(episode: Episode, objects: Mapping[str, np.ndarray] | None = 
         episode: what was recorded.
         objects: further arrays under names of their own.
     """
-    tensors = {f"step/{name}": getattr(episode, name) for name in _STEP_FIELDS}
+    tensors = {f"step/{name}": getattr(episode, name) for name in STEP_FIELDS}
     if episode.actor_reward is not None:
         tensors["step/actor_reward"] = episode.actor_reward
     if episode.left_after is not None:
@@ -89,7 +88,7 @@ def read_episode(path: Path) -> Episode:
         return Episode(
             info=_info(header),
             policy_keys=keys,
-            **{name: tensors[f"step/{name}"] for name in _STEP_FIELDS},
+            **{name: tensors[f"step/{name}"] for name in STEP_FIELDS},
             actor_reward=tensors.get("step/actor_reward"),
             observation=observation,
             action=_by_key(tensors, "action", keys),

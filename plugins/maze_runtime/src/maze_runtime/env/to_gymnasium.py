@@ -54,8 +54,8 @@ class _FlatAsGymnasium(gymnasium.Env[Any, Any]):
         self._env = env
         self._observation = env.structured_spaces.observation[key]
         self._heads = env.structured_spaces.action[key]
-        self.observation_space = _plain_space(self._observation)
-        self.action_space = _plain_space(self._heads)
+        self.observation_space = plain_space(self._observation)
+        self.action_space = plain_space(self._heads)
         self.metadata = {"render_modes": [] if render_mode is None else [render_mode], "render_fps": 30}
         self.render_mode = render_mode
 
@@ -85,7 +85,8 @@ class _FlatAsGymnasium(gymnasium.Env[Any, Any]):
         return next(iter(values.values())) if len(values) == 1 else values
 
 
-def _plain_space(space: spaces.Dict) -> spaces.Space[Any]:
+def plain_space(space: spaces.Dict) -> spaces.Space[Any]:
+    """A Dict with one key as the space of that key; any other as it is."""
     return next(iter(space.spaces.values())) if len(space.spaces) == 1 else space
 
 

@@ -276,3 +276,18 @@ def encode_json_lenient(data: Any) -> str:
 def _writer(data: Mapping[str, Any]) -> str:
     packages = data.get("packages")
     return str(packages.get("maze-kernel", "")) if isinstance(packages, Mapping) else ""
+
+
+def logger_folder(run_dir: Path, experiment: Mapping[str, Any], use: str, default: str) -> Path:
+    """Where a logger of a run wrote, the first of that name.
+
+    Args:
+        run_dir: of the run.
+        experiment: as resolved.
+        use: the name of the logger, without its distribution.
+        default: its folder where the experiment names none.
+    """
+    for table in experiment.get("loggers") or ():
+        if isinstance(table, Mapping) and str(table.get("use")).rpartition(":")[2] == use:
+            return run_dir / str(table.get("folder") or default)
+    return run_dir / default

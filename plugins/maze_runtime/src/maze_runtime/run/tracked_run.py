@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 
 from maze_kernel.contracts.logger import EpochRecord
-from maze_runtime.run.directory import RunRecord, open_run
+from maze_runtime.run.directory import RunRecord, logger_folder, open_run
 
 EPOCH_TAG = "run/epoch"
 """The number of the epoch, among its statistics; the last one that a tracker holds says where to go on."""
@@ -107,7 +107,7 @@ def run_facts(run_dir: Path) -> RunFacts:
         parameters=flatten(stored.resolved),
         overrides=stored.overrides,
         versions=_versions(stored.record),
-        pictures=tuple(sorted(_logger_folder(run_dir, stored.resolved, "drawing", "figures").glob("*.svg"))),
+        pictures=tuple(sorted(logger_folder(run_dir, stored.resolved, "drawing", "figures").glob("*.svg"))),
     )
 
 
@@ -137,7 +137,7 @@ def missed_epochs(run: RunFacts, after: int, until: int) -> list[TrackedEpoch]:
 
     Histograms, texts and figures are in no file, and an epoch that the files lack is left out.
     """
-    folder = _logger_folder(run.run_dir, run.experiment, "csv", "statistics")
+    folder = logger_folder(run.run_dir, run.experiment, "csv", "statistics")
     epochs: dict[int, TrackedEpoch] = {}
     for split in ("train", "eval"):
         path = folder / f"{split}.csv"
@@ -162,14 +162,6 @@ def best_model(run_dir: Path) -> dict[str, Path]:
         return {}
     files = [run_dir / "run.json", run_dir / "experiment.toml", *sorted(best.iterdir())]
     return {file.relative_to(run_dir).as_posix(): file.resolve() for file in files if file.is_file()}
-
-
-def _logger_folder(run_dir: Path, experiment: Mapping[str, Any], use: str, default: str) -> Path:
-    """Where a logger of the run wrote."""
-    for table in experiment.get("loggers") or ():
-        if str(table.get("use", "")).rpartition(":")[2] == use:
-            return run_dir / str(table.get("folder", default))
-    return run_dir / default
 
 
 def _versions(record: RunRecord) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -180,3 +181,8 @@ def unknown_metric(tag: str, known: Sequence[str]) -> Exception:
         nearest=nearest(tag, known),
         help="name an evaluation statistic without its prefix, or a training one with 'train_'",
     )
+
+
+def wrapped_tags(tags: Sequence[str]) -> str:
+    """The names of statistics in several lines of an error, so that all of them fit on the screen."""
+    return fill(", ".join(tags), 116, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False)
