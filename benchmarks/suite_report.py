@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from cluster_tables import replace_marked, table_of
-from maze_reports.aggregate import Aggregate, aggregates, normalised
+from maze_reports.aggregate import Aggregate, aggregates, normalized
 from maze_reports.improvement import improvements
 from maze_reports.listing import number
 from maze_reports.output import interval_text, n_text
@@ -208,7 +208,7 @@ def _together(results: Results, tasks: Mapping[str, Task]) -> list[str]:
         if len(by_task) < 2:
             continue
         rows += [[algorithm, str(len(by_task)), *_aggregate_cells(own)] for own in aggregates(by_task, references)]
-        (pair,) = improvements("", normalised(by_task, references))
+        (pair,) = improvements("", normalized(by_task, references))
         interval = _interval(pair.interval, min(pair.n, pair.n_other), digits=2)
         pairs.append([algorithm, pair.label, pair.other, f"{pair.probability:.2f}", interval])
     if not rows:

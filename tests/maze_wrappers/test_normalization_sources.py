@@ -79,7 +79,7 @@ class Ranks:
         self.seen = np.sort(np.concatenate([self.seen, values]) if self.count else values, axis=0)
         self.count = float(len(self.seen))
 
-    def normalise(self, values):
+    def normalize(self, values):
         if not self.count:
             return np.zeros_like(values)
         return np.mean(self.seen <= values[..., None, :], axis=-2)
@@ -97,11 +97,11 @@ class Ranks:
 class Logs(RunningMoments):
     """log(1 + x) / largest: monotonous, with bounds and a form in torch."""
 
-    def normalise(self, values):
+    def normalize(self, values):
         return np.log1p(values)
 
     def bounds(self, low, high):
-        return self.normalise(low), self.normalise(high)
+        return self.normalize(low), self.normalize(high)
 
     def export(self, values):
         return torch.log1p(values)

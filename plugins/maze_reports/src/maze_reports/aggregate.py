@@ -50,13 +50,13 @@ def aggregates(
     """
     if len(by_task) < 2 or set(references) != set(by_task):
         return []
-    scores = normalised(by_task, references)
+    scores = normalized(by_task, references)
     every = np.concatenate([task for tasks in scores.values() for task in tasks]) if scores else np.zeros(1)
     thresholds = np.linspace(min(0.0, float(every.min())), max(1.0, float(every.max())), N_THRESHOLDS)
     return [_aggregate(label, tasks, list(by_task), thresholds) for label, tasks in scores.items()]
 
 
-def normalised(
+def normalized(
     by_task: Mapping[str, Mapping[str, np.ndarray]], references: Mapping[str, tuple[float, float]]
 ) -> dict[str, list[np.ndarray]]:
     """Configuration to its scores on each environment, 0 and 1 at the references; only those that ran on all."""

@@ -11,7 +11,7 @@ import numpy as np
 from maze_kernel.catalog import nearest
 from maze_kernel.errors import RequestError
 from maze_kernel.validators import one_of
-from maze_reports.aggregate import Aggregate, aggregates, normalised
+from maze_reports.aggregate import Aggregate, aggregates, normalized
 from maze_reports.curves import carried_forward, common_grid, first_reaching, mean_over
 from maze_reports.grouping import Difference, RunGroup, differences, group_runs
 from maze_reports.improvement import Improvement, improvements, improvements_on
@@ -144,7 +144,7 @@ def compare_runs(runs: Sequence[RunEntry], options: CompareOptions | None = None
     together = aggregates(by_task, options.references)
     pairs = [pair for task, scores in by_task.items() for pair in improvements_on(task, scores, metric.minimize)]
     if together:
-        pairs += improvements("", normalised(by_task, options.references))
+        pairs += improvements("", normalized(by_task, options.references))
     return Comparison(
         options=options,
         metric=metric,

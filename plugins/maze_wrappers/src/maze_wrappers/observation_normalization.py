@@ -193,7 +193,7 @@ class ObservationNormalization(Transform):
         result = dict(observation)
         for name, statistics in self._of_key.get(policy_key, {}).items():
             if name in result:
-                result[name] = self._scaling_of(statistics).normalised(result[name])
+                result[name] = self._scaling_of(statistics).normalized(result[name])
         return result
 
     def export_observation(self, policy_key: PolicyKey, observation: dict[str, Tensor]) -> dict[str, Tensor]:

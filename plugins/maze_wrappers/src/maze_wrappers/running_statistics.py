@@ -20,9 +20,9 @@ class RunningStatistics(Protocol):
 
     Built with `axis`, the axes of the batches to reduce, of which 0 counts the samples.
 
-    A strategy that is no division has a method `normalise(values)` in the place of `offset_and_scale`: float64
+    A strategy that is no division has a method `normalize(values)` in the place of `offset_and_scale`: float64
     (…, *shape) in, the same shape out. Two more are its choice: `bounds(low, high)` says between what it puts values
-    from `low` to `high`, and `export(values)` is `normalise` in torch operations, without which no run can be exported.
+    from `low` to `high`, and `export(values)` is `normalize` in torch operations, without which no run can be exported.
     """
 
     axis: tuple[int, ...]

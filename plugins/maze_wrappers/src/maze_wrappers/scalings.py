@@ -29,7 +29,7 @@ def clipped(values: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
 class Scaling(Protocol):
     """How the values of one key are normalised, with the statistics of a moment."""
 
-    def normalised(self, values: np.ndarray) -> np.ndarray:
+    def normalized(self, values: np.ndarray) -> np.ndarray:
         """(…, *shape) to float32 of the same shape, clipped."""
         ...
 
@@ -38,7 +38,7 @@ class Scaling(Protocol):
         ...
 
     def export(self, values: Tensor) -> Tensor:
-        """`normalised` in torch operations, with the statistics as constants."""
+        """`normalized` in torch operations, with the statistics as constants."""
         ...
 
 
@@ -56,12 +56,12 @@ class Affine:
             self.dtype = np.float32
             self.offset, self.scale = np.asarray(offset, np.float32), np.asarray(scale, np.float32)
 
-    def normalised(self, values: np.ndarray) -> np.ndarray:
-        """See `Scaling.normalised`."""
-        normalised = (np.asarray(values, self.dtype) - self.offset) / self.scale
+    def normalized(self, values: np.ndarray) -> np.ndarray:
+        """See `Scaling.normalized`."""
+        normalized = (np.asarray(values, self.dtype) - self.offset) / self.scale
         if self.clip is not None:
-            normalised = clipped(normalised, self.clip)
-        return np.asarray(normalised, np.float32)
+            normalized = clipped(normalized, self.clip)
+        return np.asarray(normalized, np.float32)
 
     def bounds(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rounded as observations are, so that none lies outside."""
@@ -78,23 +78,23 @@ class Affine:
         import torch
 
         offset, scale = (torch.tensor(np.asarray(part, self.dtype)) for part in (self.offset, self.scale))
-        normalised = (values.to(offset.dtype) - offset) / scale
-        return (normalised if self.clip is None else normalised.clamp(*self.clip)).float()
+        normalized = (values.to(offset.dtype) - offset) / scale
+        return (normalized if self.clip is None else normalized.clamp(*self.clip)).float()
 
 
 class OwnScaling:
-    """A strategy's own method `normalise`, clipped."""
+    """A strategy's own method `normalize`, clipped."""
 
     def __init__(self, strategy: Any, clip: ClipRange) -> None:
         self._strategy = strategy
         self._clip = clip
 
-    def normalised(self, values: np.ndarray) -> np.ndarray:
-        """See `Scaling.normalised`."""
-        normalised = self._strategy.normalise(np.asarray(values, np.float64))
+    def normalized(self, values: np.ndarray) -> np.ndarray:
+        """See `Scaling.normalized`."""
+        normalized = self._strategy.normalize(np.asarray(values, np.float64))
         if self._clip is not None:
-            normalised = clipped(normalised, self._clip)
-        return np.asarray(normalised, np.float32)
+            normalized = clipped(normalized, self._clip)
+        return np.asarray(normalized, np.float32)
 
     def bounds(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the strategy says; without its method `bounds` none are known."""
@@ -106,17 +106,17 @@ class OwnScaling:
 
     def export(self, values: Tensor) -> Tensor:
         """See `Scaling.export`; `can_export` says whether it may be called."""
-        normalised: Tensor = self._strategy.export(values)
-        return (normalised if self._clip is None else normalised.clamp(*self._clip)).float()
+        normalized: Tensor = self._strategy.export(values)
+        return (normalized if self._clip is None else normalized.clamp(*self._clip)).float()
 
 
 def scaling_of(statistics: RunningStatistics, clip: ClipRange) -> Scaling:
-    """What statistics come to: a strategy with a method `normalise` is asked itself."""
-    if hasattr(statistics, "normalise"):
+    """What statistics come to: a strategy with a method `normalize` is asked itself."""
+    if hasattr(statistics, "normalize"):
         return OwnScaling(statistics, clip)
     return Affine(*statistics.offset_and_scale, clip)
 
 
 def can_export(statistics: RunningStatistics) -> bool:
     """Whether its scaling has a form in torch."""
-    return not hasattr(statistics, "normalise") or hasattr(statistics, "export")
+    return not hasattr(statistics, "normalize") or hasattr(statistics, "export")
