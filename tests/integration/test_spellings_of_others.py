@@ -33,6 +33,7 @@ def kernel():
         ("impala", "n_steps", "n_rollout_steps"),
         ("dqn", "n_steps", "n_step"),
         ("td3", "n_steps", "n_step"),
+        ("dqn", "dueling", "duelling"),
         ("dqn", "exploration_initial_eps", "epsilon.start"),
         ("dqn", "exploration_final_eps", "epsilon.end"),
         ("td3", "action_noise", "exploration_noise"),

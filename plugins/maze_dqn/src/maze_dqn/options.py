@@ -20,6 +20,7 @@ class DQNOptions(LoopOptions):
     ALIASES = {  # noqa: RUF012 - read as a constant
         **SPELLINGS,
         "alpha": "priority_exponent",
+        "dueling": "duelling",
         "eps": "epsilon",
         "exploration_initial_eps": "epsilon.start",
         "exploration_final_eps": "epsilon.end",
