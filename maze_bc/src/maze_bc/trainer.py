@@ -127,7 +127,7 @@ class BCTrainer:
                 self._report(index, n_updates)
                 places.append((self._cursor.pass_index, self._cursor.batch_index))
                 recent.append(self._cursor.take())
-                statistics.append(self._step(self._counters.scheduled(self.options.lr, index / n_updates), recent[-1]))
+                statistics.append(self._step(self._counters.rate_of_update(self.options.lr, index / n_updates), recent[-1]))
             means = self._checked(torch.stack(statistics), places).mean(dim=0).tolist()
             timer.lap("update_seconds")
             self._counters.epoch += 1
@@ -163,7 +163,7 @@ class BCTrainer:
         trained |= dict(zip(("policy_loss", *norms), means, strict=True))
         trained |= {
             "policy_l2_norm": float(torch.linalg.vector_norm(self._step.flat.data)),
-            "learning_rate": self._counters.scheduled(self.options.lr),
+            "learning_rate": self._counters.reported_rate(self.options.lr),
             "n_updates": self._n_updates,
         }
         summary: Statistics = {f"ImitationEvents/{name}": value for name, value in trained.items()}

@@ -102,7 +102,7 @@ class ImpalaTrainer:
         self._counters.env_steps += self._buffer.n_env_steps()
         with evaluation_mode(self._modules):
             batch = self._make_batch()
-        rate = self._counters.scheduled(self.options.lr, index / self.options.epoch_length)
+        rate = self._counters.rate_of_update(self.options.lr, index / self.options.epoch_length)
         coefficients = loss_coefficients(self.options, self._counters.epoch, self._device)
         statistics = self._gradient_step(rate, batch, coefficients)
         if not self._columns.are_finite(statistics):
@@ -122,7 +122,7 @@ class ImpalaTrainer:
     def _summary(self, statistics: list[Tensor], lags: list[np.ndarray], timer: EpochTimer, n_steps: int) -> Statistics:
         values = self._columns.means(torch.stack(statistics)) if statistics else {}
         events: dict[str, float] = {name: values.pop(name) for name in OWN if statistics} | _lags(lags)
-        values["learning_rate"] = self._counters.scheduled(self.options.lr)
+        values["learning_rate"] = self._counters.reported_rate(self.options.lr)
         events["actor_restarts"] = self._queue.n_restarts
         compile_seconds = self._gradient_step.take_compile_seconds()
         return {

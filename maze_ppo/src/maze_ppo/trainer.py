@@ -131,7 +131,7 @@ class OnPolicyTrainer:
             raise self._non_finite("a return")
         phase = self._gradient_step.phase()
         self._counters.report(self._part_of_epoch, phase, self._source.collector.statistics.mean())
-        self._learning_rate = self._counters.scheduled(self.options.lr, self._part_of_epoch)
+        self._learning_rate = self._counters.rate_of_update(self.options.lr, self._part_of_epoch)
         self._coefficients = loss_coefficients(self.options, self._counters.epoch, self._device)
         return self._batch
 
@@ -201,7 +201,7 @@ class OnPolicyTrainer:
 
     def _summary(self, statistics: list[Tensor], n_steps: int) -> Statistics:
         learner = self._of_steps(torch.stack(statistics)) if statistics else {}
-        learner["learning_rate"] = self._counters.scheduled(self.options.lr)
+        learner["learning_rate"] = self._counters.reported_rate(self.options.lr)
         compile_seconds = self._gradient_step.take_compile_seconds()
         return {
             **self._source.drain(),

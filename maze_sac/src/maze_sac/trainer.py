@@ -127,7 +127,7 @@ class SACTrainer:
 
     def _step(self, iteration: int) -> Tensor:
         drawn = self._experience.sample(self.options.batch_size, self._rng)
-        rate = self._counters.scheduled(self.options.lr, iteration / self.options.epoch_length)
+        rate = self._counters.rate_of_update(self.options.lr, iteration / self.options.epoch_length)
         statistics = self._update(rate, {key: self._batch(key, part) for key, part in drawn.items()})
         self._n_updates += 1
         if self._device.type == "cpu" and not np.isfinite(statistics.numpy()).all():
@@ -179,7 +179,7 @@ class SACTrainer:
         usual, of_keys = (part.contiguous().mean(dim=0) for part in statistics.tensor_split([n_usual], dim=1))
         learner = self._named(torch.cat([usual, of_keys]))
         learner |= {
-            "learning_rate": self._counters.scheduled(self.options.lr),
+            "learning_rate": self._counters.reported_rate(self.options.lr),
             "buffer_size": self._experience.n_transitions,
             "n_updates": self._n_updates,
         }

@@ -66,7 +66,7 @@ SCHEDULED = {**SMALL, "trainer.lr": {"start": 1e-3, "end": 0.0}, "checkpoint.eve
 
 
 def learning_rates(context, calls, **options):
-    """Those that the epochs of calls of train end with."""
+    """Those of the last update of each epoch, which has one."""
     seen = []
 
     def see(run):
@@ -85,10 +85,10 @@ def scheduled(**trainer):
 @pytest.mark.slow
 def test_schedules_run_over_the_budget_of_the_trainer_however_training_is_split():
     once, split = scheduled(n_epochs=4), scheduled(n_epochs=4)
-    assert learning_rates(once, [4]) == [7.5e-4, 5e-4, 2.5e-4, 0.0]
-    assert learning_rates(split, [1, 2]) == [7.5e-4, 5e-4, 2.5e-4]
+    assert learning_rates(once, [4]) == [1e-3, 7.5e-4, 5e-4, 2.5e-4]
+    assert learning_rates(split, [1, 2]) == [1e-3, 7.5e-4, 5e-4]
     reopened = RunContext.load(split.run_dir, silent=True)
-    assert learning_rates(reopened, [None]) == [0.0]
+    assert learning_rates(reopened, [None]) == [2.5e-4]
     assert_same(weights(once), weights(reopened))
     assert learning_rates(reopened, [2]) == [0.0, 0.0]
     assert reopened.config == split.config
@@ -103,8 +103,8 @@ def test_schedules_run_over_the_environment_steps_where_these_are_the_budget():
 
 def test_schedules_without_a_budget_run_to_the_end_of_each_call():
     context = scheduled()
-    assert learning_rates(context, [2]) == [5e-4, 0.0]
-    assert learning_rates(RunContext.load(context.run_dir, silent=True), [2]) == [2.5e-4, 0.0]
+    assert learning_rates(context, [2]) == [1e-3, 5e-4]
+    assert learning_rates(RunContext.load(context.run_dir, silent=True), [2]) == [5e-4, 2.5e-4]
 
 
 @pytest.mark.parametrize("trainer", [{"n_epochs": 4}, {}])

@@ -179,7 +179,7 @@ def test_a_new_schedule_runs_over_the_whole_budget(tmp_path):
             run.set_option("lr", {"start": 0.04, "end": 0.0})
 
     run(tmp_path / "a", decay, trainer={**PPO["trainer"], "lr": 0.01})
-    assert learning_rates(tmp_path / "a") == [0.01, 0.01, 0.01, 0.0]
+    assert learning_rates(tmp_path / "a") == [0.01, 0.01, 0.02, 0.01]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ class DQNTrainer:
         options, scheduled = self.options, self._counters.scheduled
         drawn = self._play.sample(self._rng, scheduled(options.importance_exponent, part_of_epoch))
         batches = {key: self._batch(key, sample) for key, sample in drawn.items()}
-        statistics, errors = self._update(scheduled(options.lr, part_of_epoch), batches)
+        statistics, errors = self._update(self._counters.rate_of_update(options.lr, part_of_epoch), batches)
         if self._device.type == "cpu" and not np.isfinite(statistics.numpy()).all():
             raise non_finite_update(
                 f"update {self._update.n_updates}",
@@ -128,7 +128,7 @@ class DQNTrainer:
         learner = named_by_key(STATISTICS, self._update.keys, numbers[:-1]) | {
             "grad_norm": numbers[-1].item(),
             "epsilon": self._play.policy.epsilon,
-            "learning_rate": self._counters.scheduled(self.options.lr),
+            "learning_rate": self._counters.reported_rate(self.options.lr),
             "buffer_size": n_transitions(self._play.replay),
             "n_updates": self._update.n_updates,
         }

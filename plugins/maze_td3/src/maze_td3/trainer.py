@@ -126,7 +126,7 @@ class TD3Trainer:
             for key, replay in self._collector.replay.items()
         }
         batches = {key: self._batch(key, transitions) for key, transitions in drawn.items()}
-        learnt = self._update(self._counters.scheduled(options.lr, part_of_epoch), batches)
+        learnt = self._update(self._counters.rate_of_update(options.lr, part_of_epoch), batches)
         if self._device.type == "cpu" and not all(np.isfinite(s.numpy()).all() for s in learnt if s is not None):
             raise non_finite_update(f"update {self._update.n_updates}", columns_by_key(drawn), owner=OWNER)
         return learnt
@@ -148,7 +148,7 @@ class TD3Trainer:
     def _summary(self, learner: dict[str, float], timer: EpochTimer, n_steps: int, n_updates: int) -> Statistics:
         learner |= {
             "exploration_noise": self._policy.scale,
-            "learning_rate": self._counters.scheduled(self.options.lr),
+            "learning_rate": self._counters.reported_rate(self.options.lr),
             "buffer_size": n_transitions(self._collector.replay),
             "n_updates": self._update.n_updates,
         }

@@ -28,6 +28,7 @@ class Counters:
         self._max_env_steps: int = getattr(options, "max_env_steps", 0)
         self._report = report
         self._is_late = False
+        self._rate: float | None = None
 
     def scheduled(self, value: float | Schedule, part_of_epoch: float = 0.0) -> float:
         """A number or a schedule over the budget, now.
@@ -37,6 +38,15 @@ class Counters:
             part_of_epoch: how much of the running epoch is done, 0 to 1.
         """
         return scheduled_value(value, self.used(part_of_epoch))
+
+    def rate_of_update(self, learning_rate: float | Schedule, part_of_epoch: float = 0.0) -> float:
+        """`scheduled`, of the learning rate that the next update has; it is kept for `reported_rate`."""
+        self._rate = self.scheduled(learning_rate, part_of_epoch)
+        return self._rate
+
+    def reported_rate(self, learning_rate: float | Schedule) -> float:
+        """The learning rate of the latest update, for statistics; before the first one that of now."""
+        return self.scheduled(learning_rate) if self._rate is None else self._rate
 
     def used(self, part_of_epoch: float = 0.0) -> float:
         """How much of the budget is used, 0 to 1; 0 without one."""
