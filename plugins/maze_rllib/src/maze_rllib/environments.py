@@ -17,6 +17,7 @@ from maze_kernel.contracts.env import ActorID, StructuredEnv
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import NonFiniteError
+from maze_runtime.env.batching import scalar_reward
 from maze_runtime.env.departures import ReportsDepartures
 from maze_runtime.env.to_gymnasium import plain_space, to_gymnasium
 from maze_runtime.env.transformed import TransformedEnv
@@ -109,8 +110,9 @@ class FiniteEnv(gymnasium.Env[Any, Any]):
         observation, reward, terminated, truncated, _ = self._env.step(action)
         self.events.step(terminated or truncated)
         require_finite(observation, "the observation")
+        reward = scalar_reward(reward)
         require_finite(reward, "the reward")
-        self.episode_return += float(reward)
+        self.episode_return += reward
         self.episode_length += 1
         return observation, reward, terminated, truncated, {}
 
@@ -203,10 +205,11 @@ class StructuredAsMultiAgent(MultiAgentEnv):  # type: ignore[misc,unused-ignore]
         agent = agent_name(self._acting)
         observation, reward, terminated, truncated, _ = self._env.step(self._inner(action_dict[agent]))
         self.events.step(bool(terminated or truncated))
+        reward = scalar_reward(reward)
         require_finite(reward, "the reward")
-        self.episode_return += float(reward)
+        self.episode_return += reward
         self.episode_length += 1
-        paid = dict.fromkeys(self._newest, float(reward))
+        paid = dict.fromkeys(self._newest, reward)
         left = self._env.is_actor_done()
         if left:
             self._newest.pop(agent)

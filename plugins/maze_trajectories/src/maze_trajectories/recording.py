@@ -12,6 +12,7 @@ from maze_kernel.config.paths import path_inside
 from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import Action, Observation, StructuredEnv
 from maze_kernel.errors import MazeError
+from maze_runtime.env.batching import scalar_reward
 from maze_runtime.env.departures import ReportsDepartures
 from maze_runtime.env.simulation import Recordable, Recording
 from maze_runtime.env.wrapper import EnvWrapper
@@ -90,7 +91,7 @@ class RecordingEnv(EnvWrapper):
         flat_step_end = env.is_flat_step_end()
         builder.result(
             actor,
-            float(reward),
+            scalar_reward(reward),
             terminated,
             truncated,
             flat_step_end=flat_step_end,

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from maze_kernel.contracts.env import StructuredEnv
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import SpaceError
-from maze_runtime.env.batching import spaces_of
+from maze_runtime.env.batching import scalar_reward, spaces_of
 from maze_runtime.env.transformed import TransformedEnv
 
 
@@ -70,7 +70,7 @@ class _FlatAsGymnasium(gymnasium.Env[Any, Any]):
         heads = action if len(self._heads.spaces) > 1 else {next(iter(self._heads.spaces)): action}
         inner = {head: _as_inner(space, heads[head]) for head, space in self._heads.spaces.items()}
         observation, reward, terminated, truncated, info = self._env.step(inner)
-        return self._plain(observation), float(reward), bool(terminated), bool(truncated), info
+        return self._plain(observation), scalar_reward(reward), bool(terminated), bool(truncated), info
 
     def render(self) -> Any:
         """The environment's drawing."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from maze_kernel.contracts.events import EpisodeStatistics
+from maze_runtime.env.batching import scalar_reward
 from maze_runtime.events.aggregation import EpochAggregator
 from maze_runtime.events.reporters import reporter_of
 from maze_runtime.rollout.episode_statistics import summarize_episodes
@@ -64,7 +65,7 @@ class SimpleStatistics:
         """Take one step."""
         result = self.env.step(action)
         _, reward, terminated, truncated, _ = result
-        self._reward += float(reward)
+        self._reward += scalar_reward(reward)
         advances = getattr(self.env, "is_flat_step_end", None)
         self._length += advances is None or bool(advances())
         if terminated or truncated:

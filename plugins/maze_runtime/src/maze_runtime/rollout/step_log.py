@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from maze_kernel.contracts.env import Action, Observation, StructuredEnv
+from maze_runtime.env.batching import scalar_reward
 from maze_runtime.env.wrapper import EnvWrapper
 from maze_runtime.events.log_files import EventRows
 
@@ -38,7 +39,7 @@ class StepLog(EnvWrapper):
         columns = {name: number for head, value in action.items() for name, number in _numbers(head, value)}
         result = self.env.step(action)
         who = {} if self._is_flat else {"policy_key": actor.step_key, "agent": actor.agent_id}
-        self._add("reward", {**who, "value": float(result[1])})
+        self._add("reward", {**who, "value": scalar_reward(result[1])})
         name = "action" if self._is_flat else f"action-{actor.step_key}"
         self._add(name, {**({} if self._is_flat else {"agent": actor.agent_id}), **columns})
         self._n_steps += bool(self.env.is_flat_step_end())
