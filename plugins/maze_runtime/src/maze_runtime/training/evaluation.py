@@ -15,6 +15,7 @@ import numpy as np
 
 from maze_kernel.catalog import build
 from maze_kernel.contracts.transform import Transform
+from maze_kernel.contracts.workers import GroupOptions
 from maze_kernel.selection import Selection
 from maze_runtime.events.aggregation import EpochAggregator
 from maze_runtime.rollout.episode_statistics import summarize_episodes
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from maze_kernel.contracts.model import ActorCritic
     from maze_kernel.contracts.trainer import Statistics
     from maze_kernel.contracts.vector import VectorEnv
-    from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, GroupOptions, WorkerPool
+    from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, WorkerPool
     from maze_runtime.models.acting_copy import ActingCopy
     from maze_runtime.rollout.episodes import EpisodeResult
     from maze_runtime.training.checkpoint import LoopState
