@@ -392,6 +392,17 @@ def test_wrong_usage_exits_with_2(maze):
     assert "did you mean: train" in maze("trian").stderr
 
 
+@pytest.mark.parametrize("end", ["done: all 2 epochs done", "failed: the disk is full\n  on /data"])
+def test_complaints_of_loggers_do_not_hide_how_a_run_ended(maze, tmp_path, end):
+    record = {"format": 1, "name": "small", "overrides": [], "experiment": {}}
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    stamp = "2026-01-02T03:05:05Z"
+    log = f"{stamp} logger csv failed in write\n{stamp} {end}\n{stamp} logger failures: CsvLogger 1\n"
+    (tmp_path / "log.txt").write_text(log)
+    (state,) = (line for line in maze("show", tmp_path).stdout.splitlines() if line.startswith("state"))
+    assert state.split(maxsplit=1)[1].strip() == f"{end.splitlines()[0]}; logger failures: CsvLogger 1"
+
+
 @pytest.mark.parametrize("command", ["train", "rollout", "show"])
 def test_help_imports_nothing_heavy(command):
     code = (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import attrs
+
+from maze_runtime.run.log_reading import last_note
 
 ENDS = ("done", "stopped early", "interrupted", "failed")
 """What the note that ends a run begins with."""
@@ -17,7 +17,6 @@ STATES = ("running", *ENDS)
 QUIET_SECONDS = 600.0
 """A run that has written nothing for so long, and for `QUIET_EPOCHS` epochs, no longer runs."""
 QUIET_EPOCHS = 3.0
-_STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", re.MULTILINE)
 
 
 @attrs.frozen(kw_only=True)
@@ -42,7 +41,7 @@ def run_state(run: Path, seconds_an_epoch: float = 0.0) -> RunState:
         run: a run directory.
         seconds_an_epoch: of the epochs done so far; 0: there are none.
     """
-    note = _last_note(_notes(run / "log.txt"))
+    note = last_note(run)
     name, _, reason = note.partition(": ")
     if name in ENDS:
         return RunState(name=name, reason=reason)
@@ -50,21 +49,6 @@ def run_state(run: Path, seconds_an_epoch: float = 0.0) -> RunState:
     if quiet > max(QUIET_SECONDS, QUIET_EPOCHS * seconds_an_epoch):
         return RunState(name="interrupted", reason=f"it ended without a word; nothing was written for {_span(quiet)}")
     return RunState(name="running")
-
-
-def _notes(log: Path) -> list[str]:
-    """What follows each time stamp; lines without one, as tracebacks have them, go on with the note before."""
-    try:
-        text = log.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    return [note.rstrip("\n") for note in _STAMP.split(text)[1:]]
-
-
-def _last_note(notes: Iterable[str]) -> str:
-    """Complaints of loggers may follow the note that ends a run."""
-    said = [note for note in notes if not note.startswith("logger ")]
-    return said[-1] if said else ""
 
 
 def _last_written(run: Path) -> float:

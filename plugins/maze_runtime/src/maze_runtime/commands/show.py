@@ -38,7 +38,7 @@ def show(
         ("environment", _describe(stored.resolved.get("env"))),
         ("trainer", _describe(stored.resolved.get("trainer"))),
         ("seed", str(stored.resolved.get("seed"))),
-        ("state", _last_note(stored.path)),
+        ("state", _state(stored.path)),
         ("overrides", " ".join(stored.overrides) or "none"),
         ("resumed", ", ".join(f"from epoch {entry.epoch}" for entry in record.resumed) or "never"),
         ("checkpoints", f"{epochs} (best {store.pointed('best')}, last {store.pointed('last')})"),
@@ -57,13 +57,12 @@ def _warn_of_damage(store: CheckpointStore) -> None:
         print(f"warning: {error.what}", file=sys.stderr)
 
 
-def _last_note(run: Path) -> str:
-    """The last line of `log.txt`, e.g. "done: all 24 epochs done"."""
-    try:
-        lines = (run / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    return lines[-1].partition(" ")[2] if lines else "nothing noted"
+def _state(run: Path) -> str:
+    """Such as "done: all 24 epochs done", and what was said of loggers behind it."""
+    from maze_runtime.run.log_reading import last_complaint, last_note
+
+    notes = [note.splitlines()[0] for note in (last_note(run), last_complaint(run)) if note]
+    return "; ".join(notes) or "nothing noted"
 
 
 def _describe(table: Any) -> str:
