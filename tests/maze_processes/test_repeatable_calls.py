@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from maze_kernel.errors import WorkerError
+from maze_kernel.errors import MazeWarning, WorkerError
 from maze_runtime.workers.repeatable import result_or_again
 
 
@@ -35,14 +35,18 @@ def test_an_answer_is_returned_without_a_second_call():
 @pytest.mark.parametrize("cause", ["exited", "killed", "timeout"])
 @pytest.mark.parametrize("done_after", [1, 9], ids=["at once", "later"])
 def test_a_call_that_an_actor_took_with_it_is_made_again(cause, done_after):
-    assert result_or_again(Answer(lost(cause)), lambda: Answer(7, done_after)) == 7
+    with pytest.warns(MazeWarning, match="actor 0 is gone; its replacement begins that again"):
+        assert result_or_again(Answer(lost(cause)), lambda: Answer(7, done_after)) == 7
 
 
 def test_it_is_made_again_as_often_as_actors_die():
     answers = [Answer(lost(), done_after=9), Answer(lost(), done_after=9), Answer(7)]
-    assert result_or_again(Answer(lost()), lambda: answers.pop(0)) == 7
+    with pytest.warns(MazeWarning, match="gone") as told:
+        assert result_or_again(Answer(lost()), lambda: answers.pop(0)) == 7
+    assert len(told) == 3
 
 
+@pytest.mark.filterwarnings("error")
 def test_where_nobody_is_left_the_cause_is_raised():
     with pytest.raises(WorkerError, match="gone"):
         result_or_again(Answer(lost()), lambda: Answer(lost()))

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from distant_pool import DistantPool
 
 from maze_kernel.contracts.workers import ArraySpec, GroupOptions
-from maze_kernel.errors import RequestError, WorkerError
+from maze_kernel.errors import MazeWarning, RequestError, WorkerError
 from maze_processes.pool import SubprocessPool
 from maze_runtime.workers.inline import InlinePool
 from maze_runtime.workers.options import WorkersOptions
@@ -212,3 +212,18 @@ def test_an_actor_that_dies_or_stops_in_the_middle_of_its_answer_is_replaced(sen
             future.result()
         assert (caught.value.cause, caught.value.is_lost) == (cause, True)
         assert group.call(0, "give").result().size == 20_000_000
+
+
+def test_a_death_between_calls_is_warned_of():
+    """No call fails by which its caller would know."""
+    with SubprocessPool(WorkersOptions(preload=(), count=2, max_restarts=1, backoff_seconds=0.01)) as pool:
+        group = pool.spawn(Probe, 2)
+        os.kill(group.process_id(1), signal.SIGKILL)
+        with pytest.warns(MazeWarning, match=r"actor 1 \(process \d+\) was killed by SIGKILL and is replaced"):
+            _work_until_replaced(group, 1)
+        assert group.call(1, "echo", 2).result() == 2
+
+
+def _work_until_replaced(group, actor):
+    while not group.restarts(actor):
+        group.call(0, "sleep", 0.1).result()

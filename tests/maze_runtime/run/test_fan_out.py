@@ -63,3 +63,17 @@ def test_a_new_phase_is_passed_on_however_soon_it_begins(monkeypatch):
     now[0] += 0.2
     loggers.progress(Progress(env_steps=0, fraction=0.5, phase="rollout"))
     assert phases[3:] == ["rollout"]
+
+
+class OnStderr(Keeper):
+    is_on_stderr = True
+
+
+def test_what_is_warned_of_is_no_message_where_python_shows_it(tmp_path):
+    keeper, shows = Keeper(), OnStderr()
+    loggers = FanOut([shows, keeper], tmp_path / "log.txt")
+    loggers.message("all is well")
+    loggers.warning("a worker died")
+    assert keeper.messages == ["all is well", "warning: a worker died"]
+    assert shows.messages == ["all is well"]
+    assert [line.split(" ", 1)[1] for line in (tmp_path / "log.txt").read_text().splitlines()] == keeper.messages

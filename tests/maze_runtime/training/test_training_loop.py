@@ -2,6 +2,7 @@ import csv
 import errno
 import json
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -219,6 +220,34 @@ def test_a_broken_logger_cannot_stop_a_run(toy, use, said):
     assert log.count("Logger failed in write") == 1
     assert said in log
     assert {epoch for epoch, *_ in rows(result.run_dir, "train")} == {1, 2, 3}
+
+
+class Messages:
+    """Keeps messages, and warns when it is closed."""
+
+    def __init__(self):
+        self.texts = []
+
+    def write(self, record):
+        if record.epoch == 2:
+            warnings.warn("a worker died", MazeWarning, stacklevel=2)
+
+    def message(self, text):
+        self.texts.append(text)
+
+    def close(self, outcome):
+        warnings.warn("it was the last one", MazeWarning, stacklevel=2)
+
+
+def test_what_is_warned_of_while_a_run_trains_is_in_its_log_and_a_message(toy):
+    logger, shown = Messages(), warnings.showwarning
+    with pytest.warns(MazeWarning) as told:
+        result = toy.train("a", "trainer.n_epochs=3", extra_loggers=[logger])
+    assert [str(one.message) for one in told] == ["a worker died", "it was the last one"]
+    assert logger.texts.count("warning: a worker died") == 1
+    lines = (result.run_dir / "log.txt").read_text().splitlines()
+    assert [line.split(" ", 1)[1] for line in lines][-2:] == ["warning: a worker died", "done: all 3 epochs done"]
+    assert warnings.showwarning is shown
 
 
 def test_a_logger_whose_files_the_disk_refuses_cannot_stop_a_resume(toy, monkeypatch):

@@ -79,7 +79,7 @@ class LoggerContext:
 
 
 class Logger(Protocol):
-    """Writes statistics somewhere."""
+    """Writes statistics somewhere. One with `is_on_stderr = True` is given no warnings: Python shows them there."""
 
     def write(self, record: EpochRecord) -> None: ...
 

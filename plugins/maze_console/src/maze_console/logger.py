@@ -14,7 +14,13 @@ from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome, Pr
 
 
 class ConsoleLogger:
-    """Shows one run. Respects `NO_COLOR`; shows nothing where the run is silent."""
+    """Shows one run. Respects `NO_COLOR`; shows nothing where the run is silent.
+
+    Attributes:
+        is_on_stderr: where Python shows warnings, which are therefore no messages to it.
+    """
+
+    is_on_stderr = True
 
     def __init__(self, context: LoggerContext, options: ConsoleOptions, console: Console | None = None) -> None:
         self._silent = context.verbosity < 0

@@ -18,6 +18,7 @@ from maze_kernel.errors import MazeWarning, RequestError
 from maze_kernel.selection import Selection
 
 _PROGRESS_INTERVAL_SECONDS = 0.1
+_WARNING = "warning: "
 
 
 def writing(logger: Any, selection: Selection) -> Logger:
@@ -83,6 +84,15 @@ class FanOut:
         self.note(text)
         self._call("message", lambda: text)
 
+    def warning(self, text: str) -> None:
+        """The same of what Python has shown on standard error already, for loggers that do not show messages there."""
+        self.note_warning(text)
+        self._call("message", lambda: f"{_WARNING}{text}", on_stderr=False)
+
+    def note_warning(self, text: str) -> None:
+        """The same for `log.txt` only."""
+        self.note(f"{_WARNING}{text}")
+
     def note(self, text: str) -> None:
         """A line for `log.txt` only."""
         if self._log_file is None:
@@ -105,10 +115,12 @@ class FanOut:
             where = "" if self._log_file is None or "log.txt" in self.failures else f"; see {self._log_file}"
             warnings.warn(f"records of the run are incomplete: {names} failed{where}", MazeWarning, stacklevel=2)
 
-    def _call(self, method: str, argument: Callable[[], Any], *, leave_out: bool = True) -> None:
+    def _call(
+        self, method: str, argument: Callable[[], Any], *, leave_out: bool = True, on_stderr: bool = True
+    ) -> None:
         for logger in list(self._loggers):
             function = getattr(logger, method, None)
-            if function is None:
+            if function is None or (not on_stderr and getattr(logger, "is_on_stderr", False)):
                 continue
             try:
                 function(argument())

@@ -26,6 +26,7 @@ from maze_runtime.run.metric_text import MEAN_REWARD
 from maze_runtime.run.placing import in_use
 from maze_runtime.run.pools import KnowsLastingPlaces
 from maze_runtime.run.used_parts import place_error
+from maze_runtime.run.warning_notes import WarningNotes
 from maze_runtime.training.budget import Budget
 from maze_runtime.training.callbacks import CallbackContext, Callbacks, named_callbacks
 from maze_runtime.training.checkpoint import Checkpoint, LoopState
@@ -124,11 +125,13 @@ class TrainingRun:
         self._on_run_dir = on_run_dir
         self._verbosity = verbosity
         self._loggers = FanOut(extra_loggers, self.path / "log.txt")
+        self._warnings = WarningNotes(self._loggers.warning, self._loggers.note_warning)
         self.interruption = Interruption(silent=verbosity < 0)
         self.outcome: Outcome | None = None
 
     def __enter__(self) -> TrainingRun:
         self._stack.enter_context(LogNotes(self._loggers.note))
+        self._stack.enter_context(self._warnings)
         try:
             self._on_run_dir(self.path)
             self._loop = self._prepare(self._checkpoint)
@@ -152,9 +155,7 @@ class TrainingRun:
             if error is not None:
                 self._fail(error)
             else:
-                outcome = self.outcome or self.stop("interrupted", "it was left")
-                self._loggers.note(f"{outcome.status}: {outcome.reason}")
-                self._loggers.close(outcome)
+                self._end(self.outcome or self.stop("interrupted", "it was left"))
 
     @property
     def record(self) -> EpochRecord | None:
@@ -294,8 +295,13 @@ class TrainingRun:
             self._loggers.note(f"what failed:\n{text.rstrip()}")
         what = error.what if isinstance(error, MazeError) else f"{type(error).__name__}: {error}"
         status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-        self._loggers.note(f"{status}: {what}")
-        self._loggers.close(Outcome(status=status, reason=what))
+        self._end(Outcome(status=status, reason=what))
+
+    def _end(self, outcome: Outcome) -> None:
+        """Write down how the run ended, behind all else that it has to say."""
+        self._warnings.close()
+        self._loggers.note(f"{outcome.status}: {outcome.reason}")
+        self._loggers.close(outcome)
 
     def _hand_over_networks(self, model: Any) -> None:
         """A model that cannot say what it is made of is trained all the same; its `notes` are written down."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import enum
 import time
+import warnings
 from collections import deque
 from typing import Any, Protocol
 
 from maze_kernel.contracts.workers import RestartPolicy
-from maze_kernel.errors import MazeError, WorkerError
+from maze_kernel.errors import MazeError, MazeWarning, WorkerError
 
 
 class Stage(enum.Enum):
@@ -143,12 +144,16 @@ class Lifecycle:
         self._forgiven = self.restarts
 
     def die(self, error: MazeError) -> None:
-        """The process is gone: the calls it knew of fail, the others wait for its replacement if there will be one."""
+        """The process is gone: the calls it knew of fail, the others wait for its replacement if there will be one.
+
+        Who made the calls says what follows from it; where it had none, a `MazeWarning` says that it was replaced.
+        """
         self.deadline = None
         policy, n_before = self._policy, self.restarts - self._forgiven
         if self.closing or n_before >= policy.max_restarts:
             self.abandon(error)
             return
+        nobody_knows = self.stage is Stage.READY and not self.sent
         for call in self.sent:
             call.finish(error=error)
         self.sent.clear()
@@ -156,6 +161,8 @@ class Lifecycle:
         self.restarts += 1
         self.stage = Stage.WAITING
         self.due = time.monotonic() + wait
+        if nobody_knows:
+            warnings.warn(f"{error.what} and is replaced", MazeWarning, stacklevel=2)
 
     def abandon(self, error: MazeError) -> None:
         """No more answers: everything pending and every later call fails with `error`."""
