@@ -203,10 +203,11 @@ def test_damaged_runs_are_listed_as_such(maze, make_run, tmp_path):
     make_run("runs/good", {10: 1.0})
     (make_run("runs/bad", {10: 1.0}) / "run.json").write_text("{")
     (make_run("runs/later", {10: 1.0}) / "run.json").write_text('{"format": 99}')
+    (make_run("runs/nested", {10: 1.0}) / "run.json").write_text("[" * 100_000)
     done = maze("list-runs")
     assert done.exit_code == 0
     states = {line.split()[0]: "damaged" in line for line in done.stdout.splitlines()[1:]}
-    assert states == {"runs/bad": True, "runs/good": False, "runs/later": True}
+    assert states == {"runs/bad": True, "runs/good": False, "runs/later": True, "runs/nested": True}
     assert "format 99" in done.stderr
 
 

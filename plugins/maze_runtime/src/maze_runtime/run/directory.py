@@ -160,7 +160,7 @@ def open_run(path: Path | str) -> StoredRun:
                 help=f"load it with maze-kernel {_writer(data)}, which wrote it",
             )
         record = from_data(data, RunRecord)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{file} is damaged: {error!r}") from error
     return StoredRun(path=path, name=record.name, resolved=record.experiment, overrides=record.overrides, record=record)
 
