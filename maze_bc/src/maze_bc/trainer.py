@@ -127,7 +127,9 @@ class BCTrainer:
                 self._report(index, n_updates)
                 places.append((self._cursor.pass_index, self._cursor.batch_index))
                 recent.append(self._cursor.take())
-                statistics.append(self._step(self._counters.rate_of_update(self.options.lr, index / n_updates), recent[-1]))
+                statistics.append(
+                    self._step(self._counters.rate_of_update(self.options.lr, index / n_updates), recent[-1])
+                )
             means = self._checked(torch.stack(statistics), places).mean(dim=0).tolist()
             timer.lap("update_seconds")
             self._counters.epoch += 1
