@@ -169,3 +169,14 @@ def test_names_from_python_exist():
     assert named <= set(maze_suite.__all__)
     for name, module in re.findall(r"`(\w+)` of `(maze_[\w.]+)`", OLDER_MAZE):
         assert hasattr(importlib.import_module(module), name)
+
+
+def test_search_is_a_sweep_with_a_searcher_that_exists():
+    searchers = {entry.component.name for entry in Kernel.installed().catalog.entries("searcher")}
+    for page in ((FOLDER / "rllib.md").read_text(encoding="utf-8"), OLDER_MAZE):
+        rows = [line for line in page.splitlines() if "grid_search" in line]
+        assert all("`maze sweep`" in row for row in rows)
+        assert rows
+        named = set(re.findall(r"\[searcher\] use = \"(\w+)\"", page))
+        assert "grid" in named
+        assert named <= searchers
