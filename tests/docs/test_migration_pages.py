@@ -180,3 +180,8 @@ def test_search_is_a_sweep_with_a_searcher_that_exists():
         named = set(re.findall(r"\[searcher\] use = \"(\w+)\"", page))
         assert "grid" in named
         assert named <= searchers
+
+
+def test_what_replaces_check_env_plays_the_environment():
+    row = next(line for line in STABLE_BASELINES3.splitlines() if line.startswith("| `check_env(env)`"))
+    assert set(re.findall(r"`maze (check\S*) FILE(.*?)`", row)) == {("check-env", ""), ("check", " --steps 1000")}
