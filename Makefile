@@ -1,4 +1,4 @@
-# make demo | test | test-ray | test-trackers | lint | bench | docs; each builds .venv first if it is missing. Python 3.11 with venv is all it takes.
+# make demo | test | test-ray | test-trackers | lint | bench | docs; each builds .venv first if it is missing. Python 3.11 or newer with venv is all it takes.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
