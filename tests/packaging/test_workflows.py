@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,17 @@ def test_the_image_holds_every_distribution():
     assert (ROOT / "maze_kernel/src/maze_kernel/plugin_template").resolve() == ROOT / "examples/maze_hello"
     distributions = {file.parent.name for file in ROOT.glob("maze_*/pyproject.toml")}
     assert copied == {"constraints.txt", "plugins"} | linked | distributions
+
+
+def test_the_command_for_an_environment_of_ones_own_installs_the_bundle():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (left_out,) = re.findall(r"^ls -d \./maze_\*/ \./plugins/\*/ \| grep -v (.+) \| xargs pip install", readme, re.M)
+    words = re.findall(r"-e (\w+)", left_out)
+    folders = {file.parent for glob in ("maze_*", "plugins/*") for file in ROOT.glob(f"{glob}/pyproject.toml")}
+    taken = {folder.name for folder in folders if not any(word in folder.name for word in words)}
+    bundle = tomllib.loads((ROOT / "plugins/maze_suite/pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {re.match(r"[\w-]+", text)[0].replace("-", "_") for text in bundle["dependencies"]}
+    assert taken == needed | {"maze_suite", "maze_optuna"}
 
 
 class UniqueKeys(yaml.SafeLoader):
