@@ -170,3 +170,20 @@ def test_authors_find_every_hook_with_its_record_target_and_suite():
     suites = [suite for row in rows.values() for suite in re.findall(r"`(check_\w+|\w+Suite)`", row[3])]
     described = re.findall(r"^\| `\w+\.(\w+)", page, re.M)
     assert set(suites) <= set(described)
+
+
+def test_the_page_about_models_names_every_block():
+    page = (ROOT / "docs/reference/models.md").read_text(encoding="utf-8")
+    rows = page.partition("\n## Blocks\n")[2].partition("\n\nA block is")[0].splitlines()
+    shown = {(row.split("|")[1].strip(" `"), name) for row in rows for name in re.findall(r"`([\w-]+)`", row)[1:]}
+    entries = generate.first_party_kernel().catalog.entries("block")
+    assert shown == {(entry.plugin.distribution, entry.component.name) for entry in entries}
+
+
+def test_the_card_of_the_algorithms_names_every_trainer():
+    page = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    card = page.partition("Algorithms\n")[2].partition(":::\n")[0]
+    words = {"es": "evolution strategies", "bc": "cloning"}
+    entries = generate.first_party_kernel().catalog.entries("trainer")
+    names = {entry.component.name for entry in entries} - {"rllib"}
+    assert [name for name in names if words.get(name, name.upper()) not in card] == []
