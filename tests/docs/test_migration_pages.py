@@ -111,11 +111,13 @@ def test_walking_noise_is_that_of_its_class():
 
 @pytest.fixture(scope="module")
 def tags(tmp_path_factory):
-    """The tags of a short run of PPO and of one of SAC."""
+    """The tags of a short run of PPO, and of trainers that learn from a replay buffer."""
     found = set()
     for env, trainer in (
         ("CartPole-v1", {"use": "ppo", "epoch_length": 1}),
         ("Pendulum-v1", {"use": "sac", "epoch_length": 5, "initial_buffer_size": 8, "batch_size": 4}),
+        ("Pendulum-v1", {"use": "td3", "epoch_length": 5, "initial_buffer_size": 8, "batch_size": 4}),
+        ("CartPole-v1", {"use": "dqn", "epoch_length": 5, "initial_buffer_size": 8, "batch_size": 4}),
     ):
         folder = tmp_path_factory.mktemp("runs") / trainer["use"]
         overrides = {"vector.n_envs": 2, "evaluation.n_episodes": 1, "loggers": [{"use": "csv"}]}
@@ -139,6 +141,22 @@ def test_statistics_of_both_sides_exist(tags):
             assert ours in tags, ours
             n_pairs += 1
     assert n_pairs > 12
+
+
+def test_what_trainers_are_said_to_report_is_reported(tags):
+    page = (ROOT / "docs/how-to/events-and-kpis.md").read_text(encoding="utf-8")
+    lines = page.partition("What trainers report of their updates")[2].partition("\n\nLayers")[0].strip().splitlines()
+    header, _, *rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in lines if line.startswith("|")]
+    events = [re.search(r"`(\w+Events)/…`", cell) for cell in header]
+    n_names = 0
+    for row in rows:
+        for event, cell in zip(events, row, strict=True):
+            if event is None or event[1] in ("ESEvents", "ImitationEvents"):
+                continue
+            for name in re.findall(r"`(\w+)`", cell):
+                assert f"train_{event[1]}/{name}" in tags
+                n_names += 1
+    assert n_names > 20
 
 
 @pytest.mark.parametrize(
