@@ -50,3 +50,25 @@ def test_a_table_lists_every_option(kernel):
     filled = generate.with_option_tables("<!-- options: trainer ppo -->\n<!-- /options -->\n", kernel)
     for option in describe(kernel, "trainer", "ppo").options:
         assert f"| `{option.name}` |" in filled
+
+
+def test_sacfd_takes_the_agents_that_sac_takes():
+    index = (FOLDER / "index.md").read_text(encoding="utf-8")
+    (row,) = re.findall(r"^\| agents whose number changes \|.*$", index, re.M)
+    assert row.count("| yes ") == row.count("|") - 2
+    assert "of changing number too" in (FOLDER / "sacfd.md").read_text(encoding="utf-8")
+
+
+def test_figures_of_the_choice_are_those_of_the_readmes():
+    page = (FOLDER / "choosing.md").read_text(encoding="utf-8")
+    header, cartpole, pendulum, lander = re.findall(r"^\| (?:\| PPO|CartPole|Pendulum|LunarLander).*$", page, re.M)
+    names = [cell.strip() for cell in header.strip("|").split("|")][1:]
+    sources = {"DQN": "plugins/maze_dqn", "SAC": "maze_sac", "TD3": "plugins/maze_td3", "IMPALA": "maze_impala"}
+    sources |= {"ES": "maze_es", "PPO": ".", "A2C": "."}
+    assert set(names) == set(sources)
+    for row in (cartpole, pendulum, lander):
+        for name, cell in zip(names, row.strip("|").split("|")[1:], strict=True):
+            readme = (ROOT / sources[name] / "README.md").read_text(encoding="utf-8")
+            for figure in re.findall(r"\d+ 000", cell):
+                if name != "DQN":  # rounded
+                    assert figure in readme, (name, figure)
