@@ -187,3 +187,38 @@ def test_the_card_of_the_algorithms_names_every_trainer():
     entries = generate.first_party_kernel().catalog.entries("trainer")
     names = {entry.component.name for entry in entries} - {"rllib"}
     assert [name for name in names if words.get(name, name.upper()) not in card] == []
+
+
+@pytest.mark.parametrize("folder", ["how-to", "reference", "explanation", "tutorial", "algorithms", "migrate"])
+def test_every_page_stands_in_the_table_and_the_tree_of_its_folder(folder):
+    index = (ROOT / "docs" / folder / "index.md").read_text(encoding="utf-8")
+    tables, _, tree = index.partition("```{toctree}\n")
+    pages = {file.stem for file in (ROOT / "docs" / folder).glob("*.md")} - {"index"}
+    assert pages
+    assert set(re.findall(r"\]\(([\w-]+)\.md\)", tables)) == pages
+    assert pages <= set(tree.splitlines())
+    assert f"docs/{folder}/" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_links_lead_to_headings_as_github_spells_them():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    pages = [page for page in pages if "_build" not in page.parts and page.name not in ("cli.md", "hooks.md")]
+    missed = []
+    for page in pages:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        for target, anchor in re.findall(r"\]\(([\w./-]*\.md)?#([^)\s]+)\)", text):
+            other = (page.parent / target) if target else page
+            if other.suffix == ".md" and anchor not in anchors(other.resolve()):
+                missed.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
+    assert missed == []
+
+
+def anchors(page):
+    """The anchors of a page's headings, and the labels that stand before some."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    titles = re.findall(r"^#+ (.+)$", text, re.M)
+    spelt = {
+        re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()).replace(" ", "-")
+        for title in titles
+    }
+    return spelt | set(re.findall(r"^\((.+)\)=$", text, re.M))
