@@ -52,7 +52,7 @@ def test_a_gymnasium_environment_is_played_again_to_be_drawn(maze, cartpole):
     for episode in episodes:
         assert len(episode["steps"]) == episode["n_decisions"] + 1
         assert all(step["frame"] is not None for step in episode["steps"])
-        assert len(episode["frames"]) > episode["n_decisions"] / 2, "the pole moves"
+        assert len(episode["frames"]) > episode["n_decisions"] / 3, "the pole moves, not always by a pixel"
         assert episode["note"] == ""
         assert len(dict(episode["steps"][0]["observation"])["observation"].split(",")) == 4
 
