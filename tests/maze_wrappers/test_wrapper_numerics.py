@@ -10,7 +10,8 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maze_kernel.errors import EnvError, MazeError, RequestError
+from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.errors import EnvError, MazeError, MazeWarning, RequestError
 from maze_runtime.env.flat import FlatEnv, flat_spaces
 from maze_runtime.env.transformed import TransformedEnv
 from maze_runtime.rollout.estimation import estimate_transforms
@@ -188,6 +189,28 @@ def test_estimation_gives_centred_observations_and_transformed_spaces():
     assert np.abs(rows[:, :2].mean(0)).max() < 0.15
     assert (rows[:, 2] == 0).all()
     assert np.abs(rows).max() <= 1.5
+
+
+def test_what_no_estimation_step_came_to_stays_as_it_is():
+    rare = spaces.Dict(y=spaces.Box(-9, 9, (2,), np.float32))
+    both = StructuredSpaces(
+        observation={"0": INNER.observation["0"], "rare": rare},
+        action={"0": INNER.action["0"], "rare": INNER.action["0"]},
+        agent_counts={"0": 1, "rare": 1},
+    )
+    transform = ObservationNormalization(ObservationNormalizationOptions(n_estimation_steps=50))
+    transform.bind(both)
+    seen = {"0": {"x": np.array([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]], np.float32)}}
+    with pytest.warns(MazeWarning, match="none of the 50 estimation steps came to image, y, which are not normalised"):
+        transform.finish_estimation([transform.collect([seen])])
+    assert transform.estimation_steps == 0
+    assert transform.bind(both).observation["rare"]["y"].high.tolist() == [np.inf, np.inf]
+    again = ObservationNormalization(ObservationNormalizationOptions())
+    again.load_state_dict(transform.state_dict())
+    again.bind(both)
+    for either in (transform, again):
+        assert either.observation("0", {"x": seen["0"]["x"][0]})["x"].tolist() == [-1, -1, -1]
+        assert either.observation("rare", {"y": np.array([[5.0, 7.0]], np.float32)})["y"].tolist() == [[5, 7]]
 
 
 @pytest.mark.parametrize("statistics", ["estimated", "running"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +12,7 @@ from gymnasium import spaces
 
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.transform import Transform
-from maze_kernel.errors import EnvError, RequestError
+from maze_kernel.errors import EnvError, MazeWarning, RequestError
 from maze_wrappers.counted_in_blocks import CountedInBlocks
 from maze_wrappers.known_names import require_known
 from maze_wrappers.normalized_keys import (
@@ -112,7 +113,7 @@ class ObservationNormalization(Transform):
         return {name: statistics for name, statistics in taken.items() if statistics is not None}
 
     def finish_estimation(self, partials: Sequence[dict[str, RunningStatistics]]) -> None:
-        """Merge the workers' statistics."""
+        """Merge the workers' statistics; a warning where there are none, for those observations stay as they are."""
         for partial in partials:
             for name, running in partial.items():
                 empty: Any = type(running)
@@ -120,6 +121,14 @@ class ObservationNormalization(Transform):
                 own.merge(running)
         self._estimated = True
         self._refresh()
+        if lacking := self._lacking:
+            warnings.warn(
+                f"{OWNER}: none of the {self.options.n_estimation_steps} estimation steps came to "
+                f"{', '.join(lacking)}, which {'is' if len(lacking) == 1 else 'are'} not normalised; more "
+                'n_estimation_steps, another sampling_policy or statistics = "running" may',
+                MazeWarning,
+                stacklevel=2,
+            )
 
     @property
     def sampling_policy(self) -> Selection | None:
@@ -258,13 +267,13 @@ class ObservationNormalization(Transform):
         scaling = self._scalings.get(name)
         if scaling is not None:
             return scaling
-        if not self._is_running:
+        if not self._estimated:
             raise EnvError(
                 f"the statistics of the observation {name!r} were never estimated",
                 owner=OWNER,
                 help="call maze_runtime.rollout.estimation.estimate_transforms first, or load a saved run",
             )
-        # Nothing was learnt: whoever plays by rules, without training, sees observations as they are.
+        # Nothing was seen: whoever plays by rules, without training, or is asked what no estimation came to.
         return Affine(np.zeros(()), np.ones(()), None)
 
     def _normalises(self, own: NormalizedBox) -> bool:
