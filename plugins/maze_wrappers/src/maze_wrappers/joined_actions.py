@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.errors import SpaceError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _DISCRETE = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
@@ -32,6 +35,7 @@ class JoinedActions:
         self._heads = dict(inner.spaces)
         self._mask_name = f"{name}_mask"
         self._masks = [f"{head}_mask" for head in self._heads if f"{head}_mask" in observation.spaces]
+        self._mask_ndim = len(observation.spaces[self._masks[0]].shape or ()) if self._masks else 0
         self._sizes = [int(np.prod(space.shape or (1,))) for space in self._heads.values()]
         self.space = self._joined_space()
         self.observation_space = self._with_mask(observation)
@@ -57,6 +61,18 @@ class JoinedActions:
             for (head, space), part in zip(self._heads.items(), parts, strict=True)
         }
 
+    def split_tensor(self, action: Tensor) -> dict[str, Tensor]:
+        """The same of a tensor."""
+        import torch
+
+        if len(self._heads) == 1:
+            return {next(iter(self._heads)): action}
+        parts = torch.split(action, self._sizes, dim=-1)
+        return {
+            head: (part + torch.as_tensor(_start(space))).reshape(*part.shape[:-1], *(space.shape or ()))
+            for (head, space), part in zip(self._heads.items(), parts, strict=True)
+        }
+
     def join_masks(self, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The masks of the heads, one after the other, under the joined head's name."""
         if not self._masks:
@@ -64,11 +80,40 @@ class JoinedActions:
         result = {name: value for name, value in observation.items() if name not in self._masks}
         if len(self._heads) == 1:
             return {**result, self._mask_name: observation[self._masks[0]]}
-        lead = np.asarray(observation[self._masks[0]]).shape[:-1]
+        given = np.asarray(observation[self._masks[0]])
+        lead = given.shape[: given.ndim - self._mask_ndim]
         parts = [
             self._mask_of(head, space, observation, lead).reshape(*lead, -1) for head, space in self._heads.items()
         ]
         return {**result, self._mask_name: np.concatenate(parts, axis=-1).astype(np.int8)}
+
+    def join_mask_tensors(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The same of tensors."""
+        import torch
+
+        if not self._masks:
+            return observation
+        result = {name: value for name, value in observation.items() if name not in self._masks}
+        given = observation[self._masks[0]]
+        if len(self._heads) == 1:
+            return {**result, self._mask_name: given}
+        rows = given.reshape(given.shape[0], -1)[:, :1]
+        parts = [self._mask_tensor_of(head, space, observation, rows) for head, space in self._heads.items()]
+        return {**result, self._mask_name: torch.cat(parts, dim=-1).to(torch.int8)}
+
+    def _mask_tensor_of(
+        self, head: str, space: spaces.Space[Any], observation: dict[str, Tensor], rows: Tensor
+    ) -> Tensor:
+        """(B, choices); `rows` (B, 1) is any tensor of that length."""
+        import torch
+
+        mask = observation.get(f"{head}_mask")
+        if mask is None:
+            return torch.ones_like(rows).expand(-1, int(np.sum(_choices(space))))
+        mask = mask.reshape(rows.shape[0], -1)
+        if isinstance(space, spaces.MultiBinary):
+            return torch.stack([torch.ones_like(mask), mask], dim=-1).reshape(rows.shape[0], -1)
+        return mask
 
     def _mask_of(
         self, head: str, space: spaces.Space[Any], observation: dict[str, np.ndarray], lead: tuple[int, ...]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.errors import SpaceError
 from maze_runtime.rollout.mask_reading import masks_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class JoinedObservations:
@@ -51,6 +54,17 @@ class JoinedObservations:
         vectors = [_vector(space, np.asarray(observation[key])) for key, space in self._parts.items()]
         return {self._name: np.concatenate(vectors, axis=-1), **beside}
 
+    def join_tensors(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The same of tensors."""
+        import torch
+
+        beside = {key: observation[key] for key in self._beside}
+        if len(self._parts) == 1:
+            (key,) = self._parts
+            return {self._name: observation[key], **beside}
+        vectors = [_tensor_vector(space, observation[key]) for key, space in self._parts.items()]
+        return {self._name: torch.cat(vectors, dim=-1), **beside}
+
     def _outer_space(self) -> spaces.Space[Any]:
         if len(self._parts) == 1:
             (space,) = self._parts.values()
@@ -64,11 +78,30 @@ def _vector(space: spaces.Space[Any], value: np.ndarray) -> np.ndarray:
     """(…, n) float32."""
     lead = value.shape[: value.ndim - len(space.shape or ())]
     flat = value.reshape(*lead, -1)
-    if isinstance(space, spaces.Discrete):
-        return _one_hot(flat - space.start, np.array([space.n]))
-    if isinstance(space, spaces.MultiDiscrete):
-        return _one_hot(flat - np.asarray(space.start).ravel(), np.asarray(space.nvec).ravel())
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        start, sizes = _categories(space)
+        return _one_hot(flat - start, sizes)
     return flat.astype(np.float32)
+
+
+def _tensor_vector(space: spaces.Space[Any], value: Tensor) -> Tensor:
+    """The same of a tensor."""
+    import torch
+
+    flat = value.reshape(*value.shape[: value.ndim - len(space.shape or ())], -1)
+    if not isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        return flat.to(torch.float32)
+    index = flat.to(torch.int64)
+    categories = zip(*_categories(space), strict=True)
+    parts = [torch.nn.functional.one_hot(index[..., i] - int(start), int(n)) for i, (start, n) in enumerate(categories)]
+    return torch.cat(parts, dim=-1).to(torch.float32)
+
+
+def _categories(space: spaces.Discrete | spaces.MultiDiscrete) -> tuple[np.ndarray, np.ndarray]:
+    """First value and number of values of every element."""
+    if isinstance(space, spaces.Discrete):
+        return np.array([space.start]), np.array([space.n])
+    return np.asarray(space.start).ravel(), np.asarray(space.nvec).ravel()
 
 
 def _one_hot(index: np.ndarray, sizes: np.ndarray) -> np.ndarray:

@@ -5,6 +5,8 @@ Inside Maze spaces stay Dicts, with this one key; `to_gymnasium` hands a space w
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import attrs
 import numpy as np
 from gymnasium import spaces
@@ -14,6 +16,9 @@ from maze_kernel.contracts.transform import Transform
 from maze_wrappers.joined_actions import JoinedActions
 from maze_wrappers.joined_observations import JoinedObservations
 from maze_wrappers.options import NoDictActionOptions, NoDictObservationOptions, NoDictSpacesOptions
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class NoDictObservation(Transform):
@@ -38,6 +43,10 @@ class NoDictObservation(Transform):
     def observation(self, policy_key: PolicyKey, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inner observation to outer."""
         return self._joined[policy_key].join(observation)
+
+    def export_observation(self, policy_key: PolicyKey, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The same in torch."""
+        return self._joined[policy_key].join_tensors(observation)
 
 
 class NoDictAction(Transform):
@@ -69,9 +78,17 @@ class NoDictAction(Transform):
         """Inner observation to outer: masks joined, all else as it is."""
         return self._joined[policy_key].join_masks(observation)
 
+    def export_observation(self, policy_key: PolicyKey, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The same in torch."""
+        return self._joined[policy_key].join_mask_tensors(observation)
+
     def action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outer action to inner."""
         return self._joined[policy_key].split(np.asarray(action[self.options.key]))
+
+    def export_action(self, policy_key: PolicyKey, action: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The same in torch."""
+        return self._joined[policy_key].split_tensor(action[self.options.key])
 
     def reverse_action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inner action to outer."""
@@ -95,9 +112,19 @@ class NoDictSpaces(Transform):
         """Inner observation to outer."""
         return self._observation.observation(policy_key, self._action.observation(policy_key, observation))
 
+    def export_observation(self, policy_key: PolicyKey, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The same in torch."""
+        return self._observation.export_observation(
+            policy_key, self._action.export_observation(policy_key, observation)
+        )
+
     def action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outer action to inner."""
         return self._action.action(policy_key, action)
+
+    def export_action(self, policy_key: PolicyKey, action: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The same in torch."""
+        return self._action.export_action(policy_key, action)
 
     def reverse_action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inner action to outer."""

@@ -82,6 +82,21 @@ class SplitActions(Transform):
             result[head] = whole
         return result
 
+    def export_action(self, policy_key: PolicyKey, action: dict[str, Tensor]) -> dict[str, Tensor]:
+        """`action` in torch operations on (B, …) tensors."""
+        import torch
+
+        result = {}
+        for head, leaf in self._inner[policy_key].spaces.items():
+            parts = self.options.heads.get(head)
+            if parts is None:
+                result[head] = action[head]
+                continue
+            chosen = torch.cat([action[name].reshape(-1, len(indices)) for name, indices in parts.items()], dim=-1)
+            order = [index for indices in parts.values() for index in indices]
+            result[head] = chosen[:, [order.index(index) for index in range(leaf.shape[0])]]  # type: ignore[index]
+        return result
+
     def reverse_action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inner action to outer."""
         result: dict[str, np.ndarray] = {}
