@@ -37,6 +37,19 @@ def test_every_action_space_learns_the_identity(learn, kind, threshold):
     assert result.best_metric >= threshold
 
 
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_a_carried_state_remembers_the_first_observation(learn, cell):
+    """Without a memory a quarter of the reward is to be had."""
+    result = learn(
+        env={"use": PROBE + "RepeatFirst", "n_steps": 5},
+        trainer={**SEARCH, "n_epochs": 250, "n_rollouts_per_update": 64},
+        vector={"n_envs": 16},
+        model={"use": "auto", "hidden_units": [16], "recurrence": {"use": cell, "hidden_size": 16, "stateful": True}},
+        evaluation={"n_episodes": 20, "every_epochs": 10},
+    )
+    assert result.best_metric >= 0.7
+
+
 def test_masks_and_dict_actions(learn):
     result = learn(
         env={"use": PROBE + "MaskedDict"},

@@ -1,5 +1,6 @@
 """Evaluating many members at once gives what each gives alone."""
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -69,6 +70,54 @@ def test_every_way_gives_what_each_member_gives_alone(assemble, case, how):
 @pytest.mark.parametrize("case", CASES)
 def test_first_party_models_take_the_fastest_way(assemble, case):
     policy, _, _ = members(assemble(**CASES[case]).make_model(), 3)
+    assert set(policy.how.values()) == {"numpy"}
+
+
+CARRIED = {
+    "gru": {"model": {"use": "auto", "recurrence": {"use": "gru", "hidden_size": 5, "stateful": True}}},
+    "two layers": {
+        "model": {"use": "auto", "recurrence": {"use": "lstm", "hidden_size": 4, "num_layers": 2, "stateful": True}}
+    },
+    "two memories": {
+        "env": {"use": "maze_testing.structured_environments:TwoMemories"},
+        "model": {"use": "auto", "recurrence": {"use": "lstm", "hidden_size": 4, "stateful": True}},
+    },
+}
+
+
+@pytest.mark.parametrize("case", CARRIED)
+@pytest.mark.parametrize("how", ["numpy", "traced", "vmap", "one-by-one"])
+def test_every_member_carries_the_state_that_it_would_carry_alone(assemble, case, how):
+    """Steps in which all decide or some do, actors of one environment in turn, episodes that begin in between."""
+    model = assemble(**CARRIED[case]).make_model()
+    policy, weights, flat = members(model, 4, how)
+    center = flat.data.clone()
+    alone = [NetworkPolicy(model, mirror=False) for _ in range(4)]
+    policy.begin_episodes(np.arange(4))
+    rng = np.random.default_rng(3)
+    for step in range(12):
+        key = model.spaces.policy_keys[step % len(model.spaces.policy_keys)]
+        rows = [0, 1, 2, 3] if step % 3 else [1, 3]
+        group = group_of(observations(model, 4, seed=step, key=key), rows)
+        group = attrs.evolve(group, agent_id=rng.integers(2, size=len(rows)))
+        together = policy.logits(key, group)
+        for row, member in enumerate(rows):
+            flat.data.copy_(torch.from_numpy(weights[member]))
+            own = {name: array[row : row + 1] for name, array in group.observation.items()}
+            expected = alone[member].logits(key, Group(np.zeros(1, np.int64), group.agent_id[row : row + 1], own))
+            assert set(together) == set(expected)
+            for head, logits in expected.items():
+                np.testing.assert_allclose(together[head][row], logits[0], rtol=1e-4, atol=1e-5)
+        flat.data.copy_(center)
+        if step in (4, 7):
+            policy.begin_episodes(np.array([1, 2]))
+            for member in (1, 2):
+                alone[member].begin_episodes(np.zeros(1, np.int64))
+
+
+@pytest.mark.parametrize("case", CARRIED)
+def test_recurrent_models_take_the_fastest_way_too(assemble, case):
+    policy, _, _ = members(assemble(**CARRIED[case]).make_model(), 3)
     assert set(policy.how.values()) == {"numpy"}
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 
 from maze_es.networks import MemberNetworks, choose_networks
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActorCritic, Policy
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.models.network_policy import acting_states
 
 
 class MemberPolicy:
@@ -35,11 +35,12 @@ class MemberPolicy:
         self._n_members = n_members
         self.how: dict[PolicyKey, str] = {}
         self._networks: dict[PolicyKey, MemberNetworks] = {}
-        self._rows = {key: _examples(space, n_members) for key, space in model.spaces.observation.items()}
+        self._states = acting_states(model)
+        self._rows = {key: self._examples(key) for key in model.spaces.policy_keys}
         self._names = {key: tuple(rows) for key, rows in self._rows.items()}
         for key in model.spaces.policy_keys:
             example = tuple(self._rows[key].values())
-            self.how[key], self._networks[key] = choose_networks(model, key, flat, example, how)
+            self.how[key], self._networks[key] = choose_networks(model, key, flat, self._state_names(key), example, how)
         self.seed(0)
 
     def load(self, weights: np.ndarray) -> None:
@@ -53,21 +54,30 @@ class MemberPolicy:
         self._rng = np.random.default_rng(seed)
 
     def begin_episodes(self, env_index: np.ndarray) -> None:
-        """Feed-forward networks carry nothing from step to step."""
+        """Forget the states of these environments; feed-forward networks have none."""
+        for states in self._states.values():
+            states.clear(env_index)
 
     def logits(self, policy_key: PolicyKey, group: Group) -> ArrayDict:
-        """Head name to (n, L), rows as in the group."""
-        observation = group.observation
+        """Head name to (n, L), rows as in the group; recurrent networks go on by one step."""
+        states = self._states.get(policy_key)
+        given = group.observation
+        if states is not None:
+            given = {**given, **states.read(group.env_index, group.agent_id)}
+        inputs = given
         if len(group.env_index) < self._n_members:
             # Every member has its row in the batch; those who do not decide now see something old, which is not used.
-            observation = self._rows[policy_key]
-            for name, array in observation.items():
-                array[group.env_index] = group.observation[name]
-        logits = self._networks[policy_key](tuple(observation[name] for name in self._names[policy_key]))
-        arrays = dict(zip(self._model.distributions[policy_key].heads, logits, strict=True))
-        if observation is group.observation:
-            return arrays
-        return {name: array[group.env_index] for name, array in arrays.items()}
+            inputs = self._rows[policy_key]
+            for name, array in inputs.items():
+                array[group.env_index] = given[name]
+        outputs = self._networks[policy_key](tuple(inputs[name] for name in self._names[policy_key]))
+        names = (*self._model.distributions[policy_key].heads, *self._state_names(policy_key))
+        arrays = dict(zip(names, outputs, strict=True))
+        if inputs is not given:
+            arrays = {name: array[group.env_index] for name, array in arrays.items()}
+        if states is not None:
+            states.write(group.env_index, group.agent_id, {name: arrays.pop(name) for name in states.names})
+        return arrays
 
     def act(self, policy_key: PolicyKey, group: Group, *, deterministic: bool = False) -> ArrayDict:
         """Actions (n, …) by head, rows as in the group."""
@@ -75,18 +85,25 @@ class MemberPolicy:
         distribution = self._model.distributions[policy_key]
         return distribution.mode_numpy(logits) if deterministic else distribution.sample_numpy(logits, self._rng)
 
+    def _state_names(self, policy_key: PolicyKey) -> tuple[str, ...]:
+        return self._states[policy_key].names if policy_key in self._states else ()
+
+    def _examples(self, policy_key: PolicyKey) -> ArrayDict:
+        """Inputs (N, …) of the right shapes: observations, then states."""
+        n, space = self._n_members, self._model.spaces.observation[policy_key]
+        rows = {name: np.ones((n, *(sub.shape or ())), sub.dtype) for name, sub in space.items()}
+        if policy_key in self._states:
+            shapes = self._states[policy_key].read(np.zeros(n, np.int64), np.zeros(n, np.int64))
+            rows |= {name: np.ones_like(array) for name, array in shapes.items()}
+        return rows
+
     def state_dict(self) -> dict[str, Any]:
-        """The random state."""
+        """The random state; members play whole episodes, so no other state outlives a call."""
         return {"rng": self._rng.bit_generator.state}
 
     def load_state_dict(self, state: Any) -> None:
         """Restore what `state_dict` returned."""
         self._rng.bit_generator.state = state["rng"]
-
-
-def _examples(space: spaces.Dict, n_rows: int) -> ArrayDict:
-    """Observations of the right shapes."""
-    return {name: np.ones((n_rows, *(sub.shape or ())), sub.dtype) for name, sub in space.items()}
 
 
 class MemberRelay:

@@ -7,7 +7,7 @@ torch, the `vmap`ped network itself, one member after the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -18,24 +18,30 @@ from maze_es.numpy_graph import Arrays, numpy_form
 from maze_es.tracing import trace_in_two
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActorCritic
+from maze_runtime.models.capabilities import RecurrentModel
 from maze_runtime.models.flat_parameters import FlatParameters
+from maze_runtime.models.recurrence import BEGINS
 
 Function = Callable[..., tuple[Tensor, ...]]
-"""(N, P) weights and (N, …) observations to (N, L) logits, in the order of names."""
+"""(N, P) weights and (N, …) inputs to (N, …) outputs: see `MemberNetworks`."""
 
 _SMALL_MEMBER = 50_000
 """Weights of one member below which NumPy is faster than torch."""
 
 
 class MemberNetworks(Protocol):
-    """Row i of the observations through the network with row i of the weights."""
+    """Row i of the inputs through the network with row i of the weights.
+
+    Inputs are observations and then states, outputs logits and then the states after the step; each in the order of
+    names.
+    """
 
     def load(self, weights: Tensor) -> None:
         """Take the weights (N, P), in the order of `FlatParameters`."""
         ...
 
-    def __call__(self, observations: Arrays) -> Arrays:
-        """(N, …) observations to (N, L) logits, in the order of names."""
+    def __call__(self, inputs: Arrays) -> Arrays:
+        """(N, …) inputs to (N, …) outputs."""
         ...
 
 
@@ -46,10 +52,10 @@ class InNumPy:
         NotImplementedError: an operation has no NumPy form, or the network is large or not on the CPU.
     """
 
-    def __init__(self, function: Function, weights: Tensor, observations: Arrays) -> None:
+    def __init__(self, function: Function, weights: Tensor, example: Arrays) -> None:
         if weights.device.type != "cpu" or weights.shape[1] > _SMALL_MEMBER:
             raise NotImplementedError("torch is faster")
-        self._prepare, run = trace_in_two(function, weights, _tensors(observations, weights))
+        self._prepare, run = trace_in_two(function, weights, _tensors(example, weights))
         self._run = numpy_form(run)
 
     @torch.no_grad()
@@ -57,16 +63,16 @@ class InNumPy:
         """See `MemberNetworks.load`."""
         self._prepared = [np.ascontiguousarray(tensor.numpy()) for tensor in self._prepare(weights)]
 
-    def __call__(self, observations: Arrays) -> Arrays:
+    def __call__(self, inputs: Arrays) -> Arrays:
         """See `MemberNetworks`."""
-        return self._run(*self._prepared, *observations)
+        return self._run(*self._prepared, *inputs)
 
 
 class Traced:
     """The same in torch."""
 
-    def __init__(self, function: Function, weights: Tensor, observations: Arrays) -> None:
-        self._prepare, self._run = trace_in_two(function, weights, _tensors(observations, weights))
+    def __init__(self, function: Function, weights: Tensor, example: Arrays) -> None:
+        self._prepare, self._run = trace_in_two(function, weights, _tensors(example, weights))
 
     @torch.no_grad()
     def load(self, weights: Tensor) -> None:
@@ -75,9 +81,9 @@ class Traced:
         self._prepared = self._prepare(weights)
 
     @torch.no_grad()
-    def __call__(self, observations: Arrays) -> Arrays:
+    def __call__(self, inputs: Arrays) -> Arrays:
         """See `MemberNetworks`."""
-        return _arrays(self._run(*self._prepared, *_tensors(observations, self._weights)))
+        return _arrays(self._run(*self._prepared, *_tensors(inputs, self._weights)))
 
 
 class Batched:
@@ -91,9 +97,9 @@ class Batched:
         self._weights = weights
 
     @torch.no_grad()
-    def __call__(self, observations: Arrays) -> Arrays:
+    def __call__(self, inputs: Arrays) -> Arrays:
         """See `MemberNetworks`."""
-        return _arrays(self._function(self._weights, *_tensors(observations, self._weights)))
+        return _arrays(self._function(self._weights, *_tensors(inputs, self._weights)))
 
 
 class OneByOne:
@@ -108,23 +114,28 @@ class OneByOne:
         self._weights = weights
 
     @torch.no_grad()
-    def __call__(self, observations: Arrays) -> Arrays:
+    def __call__(self, inputs: Arrays) -> Arrays:
         """See `MemberNetworks`."""
         center = self._flat.data.clone()
-        tensors = _tensors(observations, self._weights)
+        tensors = _tensors(inputs, self._weights)
         try:
             rows = [self._row(i, tensors) for i in range(len(self._weights))]
         finally:
             self._flat.data.copy_(center)
         return _arrays(tuple(torch.cat(column) for column in zip(*rows, strict=True)))
 
-    def _row(self, index: int, observations: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def _row(self, index: int, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         self._flat.data.copy_(self._weights[index])
-        return self._function(*(tensor[index : index + 1] for tensor in observations))
+        return self._function(*(tensor[index : index + 1] for tensor in inputs))
 
 
 def choose_networks(
-    model: ActorCritic, key: PolicyKey, flat: FlatParameters, example: Arrays, how: str | None
+    model: ActorCritic,
+    key: PolicyKey,
+    flat: FlatParameters,
+    states: Sequence[str],
+    example: Arrays,
+    how: str | None,
 ) -> tuple[str, MemberNetworks]:
     """How the networks are evaluated, and the networks; a way that fails or disagrees with one-by-one is passed over.
 
@@ -132,10 +143,11 @@ def choose_networks(
         model: gives the architecture; its weights are left as they are.
         key: whose logits.
         flat: the weights of `model` that differ from member to member.
-        example: observations (N, …) in the order of names.
+        states: names of the states that the networks of this policy key carry.
+        example: inputs (N, …).
         how: "numpy", "traced", "vmap" or "one-by-one"; None: the fastest.
     """
-    network = _Logits(model, key)
+    network = _Step(model, key, states)
     one_by_one = OneByOne(network, flat)
     # Weights unlike each other, so that a mix-up of members cannot pass.
     factors = torch.linspace(0.5, 1.5, len(example[0]), device=flat.data.device)
@@ -172,34 +184,41 @@ def _arrays(tensors: Sequence[Tensor]) -> Arrays:
     return tuple(tensor.cpu().numpy() for tensor in tensors)
 
 
-def _equal(logits: Arrays, expected: Arrays) -> bool:
-    return all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(logits, expected, strict=True))
+def _equal(outputs: Arrays, expected: Arrays) -> bool:
+    return all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(outputs, expected, strict=True))
 
 
-class _Logits(nn.Module):
-    """A model's logits as a forward pass: observations in the order of names, logits in the order of heads."""
+class _Step(nn.Module):
+    """One step of a model as a forward pass of `MemberNetworks`, for one member: inputs of one row."""
 
-    def __init__(self, model: ActorCritic, key: PolicyKey) -> None:
+    def __init__(self, model: ActorCritic, key: PolicyKey, states: Sequence[str]) -> None:
         super().__init__()
         self.model = model
         self._key = key
-        self._names = tuple(model.spaces.observation[key].spaces)
+        self._states = tuple(states)
+        self._names = (*model.spaces.observation[key].spaces, *self._states)
         self._heads = tuple(model.distributions[key].heads)
 
-    def forward(self, *observations: Tensor) -> tuple[Tensor, ...]:
-        logits = self.model.logits(self._key, dict(zip(self._names, observations, strict=True)))
-        return tuple(logits[head] for head in self._heads)
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        named = dict(zip(self._names, inputs, strict=True))
+        if not self._states:
+            logits = self.model.logits(self._key, named)
+            return tuple(logits[head] for head in self._heads)
+        # States are zero where an episode begins, so no step has to be told that one does.
+        named[BEGINS] = torch.zeros(1, device=named[self._states[0]].device)
+        logits, _, after = cast(RecurrentModel, self.model).advance(self._key, named, with_value=False)
+        return (*(logits[head] for head in self._heads), *(after[name] for name in self._states))
 
 
-def _stacked(network: _Logits, flat: FlatParameters) -> Function:
+def _stacked(network: _Step, flat: FlatParameters) -> Function:
     """The network as a function of stacked weights."""
     trained = {id(parameter) for parameter in flat.parameters}
     names = [name for name, parameter in network.named_parameters() if id(parameter) in trained]
 
-    def one(weights: Tensor, *observation: Tensor) -> tuple[Tensor, ...]:
+    def one(weights: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
         parameters = dict(zip(names, flat.split(weights), strict=True))
-        logits = functional_call(network, parameters, tuple(tensor.unsqueeze(0) for tensor in observation))
-        return tuple(tensor.squeeze(0) for tensor in logits)
+        outputs = functional_call(network, parameters, tuple(tensor.unsqueeze(0) for tensor in inputs))
+        return tuple(tensor.squeeze(0) for tensor in outputs)
 
     stacked: Function = vmap(one)
     return stacked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ def numpy_form(traced: GraphModule) -> Callable[..., Arrays]:
     """The same function of arrays.
 
     Args:
-        traced: returns a tuple of tensors, made by operations of dense networks and masks.
+        traced: returns a tuple of tensors, made by operations of dense and recurrent networks and masks.
 
     Raises:
         NotImplementedError: another operation.
@@ -101,7 +102,45 @@ def _expanded(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     return np.broadcast_to(a, [own if size == -1 else size for size, own in zip(shape, kept, strict=True)])
 
 
-_FORMS: dict[Any, Callable[..., np.ndarray]] = {
+def _sigmoid(a: np.ndarray) -> np.ndarray:
+    """As a hyperbolic tangent, which does not overflow."""
+    result: np.ndarray = np.float32(0.5) * np.tanh(np.float32(0.5) * a) + np.float32(0.5)
+    return result
+
+
+def _subtracted(a: np.ndarray, b: float) -> np.ndarray:
+    """b − a."""
+    return b - a
+
+
+def _selected(a: np.ndarray, axis: int, index: int) -> np.ndarray:
+    where: Any = (*(slice(None),) * axis, index)
+    result: np.ndarray = a[where]
+    return result
+
+
+def _sliced(a: np.ndarray, axis: int, start: int, end: int) -> np.ndarray:
+    result: np.ndarray = a[(*(slice(None),) * axis, slice(start, end))]
+    return result
+
+
+def _split(a: np.ndarray, size: int, axis: int) -> list[np.ndarray]:
+    return [_sliced(a, axis, start, start + size) for start in range(0, a.shape[axis], size)]
+
+
+def _as_it_is(a: np.ndarray) -> np.ndarray:
+    return a
+
+
+def _permuted(a: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+    return a.transpose(axes)
+
+
+def _stacked(arrays: Sequence[np.ndarray], axis: int = 0) -> np.ndarray:
+    return np.stack(arrays, axis)
+
+
+_FORMS: dict[Any, Callable[..., Any]] = {
     _aten.bmm.default: _product,
     _aten.add.Tensor: _sum,
     _aten.mul.Tensor: _scaled,
@@ -117,4 +156,13 @@ _FORMS: dict[Any, Callable[..., np.ndarray]] = {
     _aten.masked_fill.Scalar: _filled,
     _aten.cat.default: _joined,
     _aten.expand.default: _expanded,
+    _aten.sigmoid.default: _sigmoid,
+    _aten.rsub.Scalar: _subtracted,
+    _aten.select.int: _selected,
+    _aten.slice.Tensor: _sliced,
+    _aten.split.Tensor: _split,
+    _aten.alias.default: _as_it_is,
+    _aten.permute.default: _permuted,
+    _aten.stack.default: _stacked,
+    operator.getitem: operator.getitem,
 }

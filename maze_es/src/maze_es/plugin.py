@@ -18,6 +18,7 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         target="maze_es.trainer:EvolutionTrainer",
         options="maze_es.options:ESOptions",
         critic="none",
+        recurrent=True,
         collects_rollouts=True,
         preset="maze-wrappers:scaled-observations",
         summary="Evolution strategies: whole episodes with perturbed weights, no backpropagation.",

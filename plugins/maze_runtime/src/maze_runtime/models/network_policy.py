@@ -59,7 +59,7 @@ class NetworkPolicy:
                 CapturedCalls(function, device, is_fixed, n_plain=N_PLAIN, what="acting")
                 for function in (self._evaluate_plainly, self._advance_plainly)
             )
-        self._states = _acting_states(model)
+        self._states = acting_states(model)
         self._recurrent_mirrors = _recurrent_mirrors(model, self._states) if mirror else {}
         self.last_logits: ArrayDict = {}
         self.last_value = np.zeros(0, np.float32)
@@ -207,8 +207,8 @@ def _native_samplers(model: ActorCritic) -> dict[PolicyKey, Callable[[ArrayDict,
     return {key: sampler for key, sampler in samplers.items() if sampler is not None}
 
 
-def _acting_states(model: ActorCritic) -> dict[PolicyKey, ActingStates]:
-    """Where states are kept, for the policy keys whose networks carry any."""
+def acting_states(model: ActorCritic) -> dict[PolicyKey, ActingStates]:
+    """Where the states that acting needs are kept, for the policy keys whose networks carry any."""
     recurrent = cast(RecurrentModel, model)
     keys = [key for key in model.spaces.policy_keys if carries_state(model, key)]
     shapes = {key: _without_critic(recurrent.state_shapes(key)) for key in keys}

@@ -68,6 +68,11 @@ class ActingStates:
         self._arrays: ArrayDict = {name: np.zeros((0, 0, *shape), np.float32) for name, shape in shapes.items()}
         self._columns = ActorColumns()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the states, in order."""
+        return tuple(self._shapes)
+
     def read(self, env_index: np.ndarray, agent_id: np.ndarray) -> ArrayDict:
         """Rows (n, S) of these environments and agents, copies."""
         column = self._reserve(env_index, agent_id)
