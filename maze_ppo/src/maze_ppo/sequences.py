@@ -1,14 +1,8 @@
-"""Rollouts of recurrent models: valued and trained on as sequences, with the state that each of them starts from.
-
-The networks' states are replayed, not stored at every step: a rollout keeps the state before its first decision, a pass
-over its T decisions gives all others, and the last ones start the next rollout. The policy acted with the same
-arithmetic.
-"""
+"""Rollouts of recurrent models: valued and trained on as sequences, with the state that each of them starts from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import attrs
 import numpy as np
@@ -19,10 +13,10 @@ from maze_kernel.contracts.vector import ArrayDict
 from maze_ppo.flat_batch import FlatBatch
 from maze_ppo.flat_estimator import following_values
 from maze_runtime.models.capabilities import RecurrentModel
-from maze_runtime.models.recurrence import BEGINS
 from maze_runtime.models.tensor_dict import TensorDict
 from maze_runtime.rollout.advantages import generalized_advantages
 from maze_runtime.rollout.buffer import RolloutBuffer
+from maze_runtime.rollout.state_replay import StateReplay, following_value
 
 
 @attrs.frozen
@@ -100,49 +94,39 @@ class SequenceEstimator:
         gae_lambda: float,
         fixed_size: bool = False,
     ) -> None:
-        self._model, self._key, self._device = model, policy_key, device
+        self._model, self._key = model, policy_key
         self._gamma, self._gae_lambda = gamma, gae_lambda
         self._fixed_size = fixed_size
-        self._states: TensorDict = {}
-
-    def begin(self) -> None:
-        """Episodes begin in every environment: forget all states."""
-        self._states = {}
-
-    def forget(self, env_index: np.ndarray) -> None:
-        """Forget the states of these environments (m,)."""
-        for state in self._states.values():
-            state[torch.from_numpy(env_index).to(state.device)] = 0.0
+        self._states = StateReplay(model, policy_key, device)
+        self.begin, self.forget = self._states.begin, self._states.forget
 
     def estimate(self, rollout: RolloutBuffer) -> SequenceBatch:
         """Value the rollout that follows the last one, by the present weights."""
-        n_steps, n_envs = rollout.n_steps, rollout.n_envs
-        states = self._states or self._zeros(n_envs)
-        ended = rollout.terminated | rollout.truncated | rollout.void
-        begins = np.concatenate([np.zeros((1, n_envs), bool), ended[:-1]])
-        observation = {name: self._rows(array) for name, array in rollout.observation.items()}
-        observation[BEGINS] = self._rows(begins).float()
-        action = {name: self._rows(array) for name, array in rollout.action.items()}
-        with torch.no_grad():
-            logits, value, after = self._model.advance(self._key, {**observation, **states})
-            log_prob = self._model.distributions[self._key].log_prob(logits, action)
-        assert value is not None
-        advantages = self._rows(self._advantages(rollout, value, after, ended[-1]))
-        last = {name: rows.view(n_steps, n_envs, -1)[-1] for name, rows in after.items()}
-        going_on = torch.from_numpy(~ended[-1]).to(self._device)[:, None]
-        self._states = {name: state * going_on for name, state in last.items()}
-        weight = self._rows(~rollout.void).float() if self._fixed_size or rollout.void.any() else None
-        # R_t = A_t + V(s_t)
-        rows = FlatBatch(self._key, observation, action, log_prob, value, advantages, advantages + value, weight)
-        return SequenceBatch(rows, states, self._fixed_size)
+        replay = self._states.replay(rollout)
+        value, device = replay.value, replay.value.device
 
-    def _advantages(self, rollout: RolloutBuffer, value: Tensor, after: TensorDict, ended: np.ndarray) -> np.ndarray:
+        def rows(array: np.ndarray) -> Tensor:
+            return torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(device)
+
+        action = {name: rows(array) for name, array in rollout.action.items()}
+        with torch.no_grad():
+            log_prob = self._model.distributions[self._key].log_prob(replay.logits, action)
+        advantages = rows(self._advantages(rollout, value, replay.after))
+        weight = rows(~rollout.void).float() if self._fixed_size or rollout.void.any() else None
+        # R_t = A_t + V(s_t)
+        returns = advantages + value
+        batch = FlatBatch(self._key, replay.observation, action, log_prob, value, advantages, returns, weight)
+        return SequenceBatch(batch, replay.states, self._fixed_size)
+
+    def _advantages(self, rollout: RolloutBuffer, value: Tensor, after: TensorDict) -> np.ndarray:
         value_array = value.cpu().numpy().reshape(rollout.reward.shape)
+        ended = (rollout.terminated | rollout.truncated | rollout.void)[-1]
 
         def values_of(observation: ArrayDict, steps: np.ndarray, env_index: np.ndarray) -> np.ndarray:
             # an observation that follows a step is valued from the state after it: a last one before the reset too
-            begins = ended[env_index] if observation is rollout.last_observation else np.zeros(len(steps), bool)
-            return self._values(observation, after, steps * rollout.n_envs + env_index, begins)
+            begins = ended[env_index] if observation is rollout.last_observation else None
+            rows = steps * rollout.n_envs + env_index
+            return following_value(self._model, self._key, observation, after, rows, begins).cpu().numpy()
 
         return generalized_advantages(
             rollout.reward,
@@ -153,18 +137,3 @@ class SequenceEstimator:
             gamma=self._gamma,
             gae_lambda=self._gae_lambda,
         )
-
-    def _values(self, observation: ArrayDict, after: TensorDict, rows: np.ndarray, begins: np.ndarray) -> np.ndarray:
-        index = torch.from_numpy(rows).to(self._device)
-        inputs: dict[str, Any] = {name: torch.from_numpy(a).to(self._device) for name, a in observation.items()}
-        inputs |= {name: states.index_select(0, index) for name, states in after.items()}
-        inputs[BEGINS] = torch.from_numpy(begins).to(self._device).float()
-        with torch.no_grad():
-            return self._model.value(self._key, inputs).cpu().numpy()
-
-    def _zeros(self, n_envs: int) -> TensorDict:
-        shapes = self._model.state_shapes(self._key)
-        return {name: torch.zeros(n_envs, *shape, device=self._device) for name, shape in shapes.items()}
-
-    def _rows(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(self._device)
