@@ -1,5 +1,7 @@
 """Rollouts side by side in a batch: rows, truncations, bootstraps."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -8,8 +10,8 @@ from maze_impala.batch import LOG_PROB, BatchBuffer, make_batch, rollout_columns
 
 
 @pytest.fixture
-def spaces(assemble):
-    return assemble().spaces
+def model(assemble):
+    return SimpleNamespace(spaces=assemble().spaces)
 
 
 class Sum:
@@ -19,9 +21,9 @@ class Sum:
         return observation["observation"].sum(-1)
 
 
-def numbered(spaces, n_steps, n_envs, first):
+def numbered(model, n_steps, n_envs, first):
     """Columns whose numbers tell where they come from: environment e, step t is (first + e) * 100 + t."""
-    columns = rollout_columns(spaces, n_steps, n_envs)
+    columns = rollout_columns(model, n_steps, n_envs)
     number = (first + np.arange(n_envs)) * 100 + np.arange(n_steps)[:, None]
     columns["reward"][...] = columns[LOG_PROB][...] = number
     columns["observation/observation"][...] = number[..., None]
@@ -33,10 +35,10 @@ def final(value):
     return {"observation": np.full((1, 4), value, np.float32)}
 
 
-def test_rollouts_of_several_workers_stand_side_by_side(spaces):
-    buffer = BatchBuffer(spaces, 3, 4)
+def test_rollouts_of_several_workers_stand_side_by_side(model):
+    buffer = BatchBuffer(model, 3, 4)
     buffer.clear()
-    first, second = numbered(spaces, 3, 3, 0), numbered(spaces, 3, 2, 3)
+    first, second = numbered(model, 3, 3, 0), numbered(model, 3, 2, 3)
     buffer.add(first, slice(1, 3), [(2, np.array([0, 2]), {"observation": np.full((2, 4), [[7], [8]])})], 5)
     assert buffer.n_free == 2
     buffer.add(second, slice(0, 2), [(0, np.array([1]), final(9.0))], 6)
@@ -53,10 +55,10 @@ def test_rollouts_of_several_workers_stand_side_by_side(spaces):
     ]
 
 
-def test_what_follows_a_row_is_valued_where_it_is_not_the_next_row(spaces):
-    buffer = BatchBuffer(spaces, 3, 2)
+def test_what_follows_a_row_is_valued_where_it_is_not_the_next_row(model):
+    buffer = BatchBuffer(model, 3, 2)
     buffer.clear()
-    columns = numbered(spaces, 3, 2, 1)
+    columns = numbered(model, 3, 2, 1)
     columns["terminated"][0, 0] = columns["truncated"][1, 1] = columns["truncated"][2, 0] = columns["void"][2, 1] = True
     buffer.add(columns, slice(0, 2), [(1, np.array([1]), final(50.0)), (2, np.array([0]), final(60.0))], 0)
     batch = make_batch(buffer, Sum(), torch.device("cpu"), gamma=0.9, reward_clipping="abs_one")
@@ -72,11 +74,11 @@ def test_what_follows_a_row_is_valued_where_it_is_not_the_next_row(spaces):
     assert not any(tensor.requires_grad for tensor in (batch.bootstrap, batch.reward))
 
 
-def test_a_new_batch_forgets_the_truncations_of_the_last_one(spaces):
-    buffer = BatchBuffer(spaces, 3, 1)
+def test_a_new_batch_forgets_the_truncations_of_the_last_one(model):
+    buffer = BatchBuffer(model, 3, 1)
     buffer.clear()
-    buffer.add(numbered(spaces, 3, 1, 0), slice(0, 1), [(2, np.array([0]), final(9.0))], 0)
+    buffer.add(numbered(model, 3, 1, 0), slice(0, 1), [(2, np.array([0]), final(9.0))], 0)
     buffer.clear()
-    buffer.add(numbered(spaces, 3, 1, 0), slice(0, 1), [], 0)
+    buffer.add(numbered(model, 3, 1, 0), slice(0, 1), [], 0)
     batch = make_batch(buffer, Sum(), torch.device("cpu"), gamma=0.9, reward_clipping="none")
     assert batch.bootstrap[2].tolist() == [4 * 3.0]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from maze_impala.batch import CARRIED, LOG_PROB, Truncations, rollout_columns
-from maze_impala.behaviour import log_probabilities
+from maze_impala.behaviour import RecurrentBehaviour, log_probabilities
 from maze_impala.structured_batch import delta_values
 from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.contracts.events import EpisodeStatistics
@@ -20,6 +20,8 @@ from maze_kernel.contracts.vector import ArrayDict, VectorEnv
 from maze_kernel.contracts.workers import ActorContext
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.flat_state import SentWeights
+from maze_runtime.models.recurrence import carries_state
+from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.collector import Collector, make_buffer
 from maze_runtime.rollout.decision_values import carried_values, critic_kind_of
 from maze_runtime.rollout.shared_statistics import Partials, RunStatistics, WorkersStatistics
@@ -52,7 +54,7 @@ class ActorPlan:
     def columns(self, worker: int) -> ArrayDict:
         """The arrays of a rollout of one worker."""
         n_envs = self.bounds[worker + 1] - self.bounds[worker]
-        return rollout_columns(self.model.spaces, self.n_steps, n_envs)
+        return rollout_columns(self.model, self.n_steps, n_envs)
 
 
 @attrs.frozen(kw_only=True)
@@ -101,6 +103,8 @@ class RolloutActor:
         self._policy.seed(policy_seed)
         self._collector.reset(seeds)
         self._collector.statistics.take()
+        if self._recurrent is not None:
+            self._recurrent.begin()
         self._carried = np.zeros(self._envs.n_envs, np.float32)
         self._events()
         self._has_begun = True
@@ -146,6 +150,7 @@ class RolloutActor:
         self._model: ActorCritic = model
         self._weights = SentWeights(model, FlatParameters(model))
         self._policy = model.make_policy(0)
+        self._recurrent = RecurrentBehaviour(model) if carries_state(model) else None
         self._collector = Collector(envs, self._policy)
         self._buffer = make_buffer(envs.structured_spaces, plan.n_steps, envs.n_envs)
         structured = isinstance(self._buffer, StructuredBuffer)
@@ -154,6 +159,9 @@ class RolloutActor:
 
     def _columns_of_rollout(self) -> ArrayDict:
         """The arrays of the rollout that was just made; the next one overwrites them."""
+        if self._recurrent is not None:
+            assert isinstance(self._buffer, RolloutBuffer)
+            return {**self._columns, **self._recurrent.columns(self._buffer)}
         columns = {**self._columns, LOG_PROB: log_probabilities(self._buffer, self._model)}
         if isinstance(self._buffer, StructuredBuffer):
             self._buffer.copy_by_environment(columns)

@@ -6,19 +6,21 @@ The tensors of structured environments are in `maze_impala.structured_batch`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from maze_impala.losses import clip_reward
-from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.models.capabilities import RecurrentModel
+from maze_runtime.models.recurrence import carries_state
 from maze_runtime.models.tensor_dict import TensorDict
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.collector import idle_decisions, make_buffer
+from maze_runtime.rollout.state_replay import Replay, following_value, replayed
 from maze_runtime.rollout.structured_buffer import Departure, Finals, StructuredBuffer
 
 Truncations = Sequence[tuple[int, np.ndarray, Any]]
@@ -32,11 +34,19 @@ CARRIED = "carried"
 worth to the weights it was made with; 0 where that ended a flat step."""
 
 
-def rollout_columns(spaces: StructuredSpaces, n_steps: int, n_envs: int) -> ArrayDict:
+def rollout_columns(model: ActorCritic, n_steps: int, n_envs: int) -> ArrayDict:
     """The arrays of rollouts of n environments, by name: the columns of a buffer, and what actors add to them."""
-    buffer = make_buffer(spaces, n_steps, n_envs)
-    columns = {**buffer.columns(), LOG_PROB: np.zeros((n_steps, n_envs), np.float32)}
-    return columns if spaces.is_flat else {**columns, CARRIED: np.zeros(n_envs, np.float32)}
+    buffer = make_buffer(model.spaces, n_steps, n_envs)
+    columns = {**buffer.columns(), LOG_PROB: np.zeros((n_steps, n_envs), np.float32), **_states(model, n_envs)}
+    return columns if model.spaces.is_flat else {**columns, CARRIED: np.zeros(n_envs, np.float32)}
+
+
+def _states(model: ActorCritic, n_envs: int) -> ArrayDict:
+    """State to array (N, S): those before the first step, of models that carry some in flat environments."""
+    if not carries_state(model):
+        return {}
+    shapes = cast(RecurrentModel, model).state_shapes(model.spaces.policy_keys[0])
+    return {name: np.zeros((n_envs, *shape), np.float32) for name, shape in shapes.items()}
 
 
 class BatchBuffer:
@@ -46,17 +56,19 @@ class BatchBuffer:
         rollouts: the arrays that a buffer of B environments has.
         log_prob: (T, B) float32 of the actors.
         carried: (B,) float32, see `CARRIED`.
+        states: name to (B, S) float32, before the first step; of models that carry some.
         version: (B,) int64, of the weights each rollout was made with.
         n_filled: rollouts so far.
     """
 
-    def __init__(self, spaces: StructuredSpaces, n_steps: int, n_rollouts: int) -> None:
-        self.rollouts = make_buffer(spaces, n_steps, n_rollouts)
+    def __init__(self, model: ActorCritic, n_steps: int, n_rollouts: int) -> None:
+        self.rollouts = make_buffer(model.spaces, n_steps, n_rollouts)
         self.log_prob = np.zeros((n_steps, n_rollouts), np.float32)
         self.carried = np.zeros(n_rollouts, np.float32)
         self.version = np.zeros(n_rollouts, np.int64)
         self.n_filled = 0
-        self._columns = {**self.rollouts.columns(), LOG_PROB: self.log_prob}
+        self.states = _states(model, n_rollouts)
+        self._columns = {**self.rollouts.columns(), LOG_PROB: self.log_prob, **self.states}
         if isinstance(self.rollouts, StructuredBuffer):
             self._columns[CARRIED] = self.carried
         self._time_major = {*self.rollouts.time_major, LOG_PROB}
@@ -122,7 +134,8 @@ class VTraceBatch(NamedTuple):
     """Tensors of one update in flat environments: dicts of (T·B, ...), all else (T, B); row t·B + b is [t, b].
 
     A NamedTuple, so that torch's function transforms and compiler see through it. `bootstrap` holds V of what
-    followed where `bootstraps`; elsewhere that is the next row. `discount` and `continues` as in `vtrace`.
+    followed where `bootstraps`; elsewhere that is the next row. `discount` and `continues` as in `vtrace`. Among the
+    observations of a model that carries state are the states (B, S) before the first step, and `BEGINS`.
     """
 
     observation: TensorDict
@@ -150,10 +163,16 @@ def make_batch(
     def rows(arrays: ArrayDict) -> TensorDict:
         return {name: tensor(array.reshape(n_rows, *array.shape[2:])) for name, array in arrays.items()}
 
-    bootstrap, bootstraps = _bootstrap(rollouts, model, device)
+    observation = rows(rollouts.observation)
+    replay: Replay | None = None
+    if buffer.states:
+        states = {name: tensor(array) for name, array in buffer.states.items()}
+        replay = replayed(rollouts, cast(RecurrentModel, model), states, device)
+        observation = {**replay.observation, **states}
+    bootstrap, bootstraps = _bootstrap(rollouts, model, device, replay)
     ended = rollouts.terminated | rollouts.truncated
     return VTraceBatch(
-        rows(rollouts.observation),
+        observation,
         rows(rollouts.action),
         tensor(buffer.log_prob),
         clip_reward(tensor(rollouts.reward), reward_clipping),
@@ -165,25 +184,37 @@ def make_batch(
     )
 
 
-def _bootstrap(rollouts: RolloutBuffer, model: ActorCritic, device: torch.device) -> tuple[Tensor, np.ndarray]:
+def _bootstrap(
+    rollouts: RolloutBuffer, model: ActorCritic, device: torch.device, replay: Replay | None
+) -> tuple[Tensor, np.ndarray]:
     """Values of the observations after the last row and of final ones of truncated episodes, and where they count."""
-    steps, envs, observations = [], [], [rollouts.last_observation]
+    last = np.full(rollouts.n_envs, rollouts.n_steps - 1)
+    steps, envs, observations = [last], [np.arange(rollouts.n_envs)], [rollouts.last_observation]
     for step, index, observation in rollouts.truncations:
         steps.append(np.full(len(index), step))
         envs.append(index)
         observations.append(observation)
     joined = {
-        name: torch.from_numpy(np.concatenate([observation[name] for observation in observations])).to(device)
-        for name in rollouts.last_observation
+        name: np.concatenate([observation[name] for observation in observations]) for name in rollouts.last_observation
     }
-    with torch.no_grad():
-        value = model.value(rollouts.policy_key, joined)
+    step_of, env_of = np.concatenate(steps), np.concatenate(envs)
+    if replay is None:
+        with torch.no_grad():
+            tensors = {name: torch.from_numpy(array).to(device) for name, array in joined.items()}
+            value = model.value(rollouts.policy_key, tensors)
+    else:
+        # of an episode that ended with the last row the value is not used, or comes from `truncations`
+        rows = step_of * rollouts.n_envs + env_of
+        value = following_value(cast(RecurrentModel, model), rollouts.policy_key, joined, replay.after, rows)
     mask = np.zeros(rollouts.reward.shape, bool)
-    mask[-1] = True
+    mask[step_of, env_of] = True
     values = torch.zeros(mask.shape, device=device)
+    # those of truncated episodes stand behind those of the last row, and take their places
     values[-1] = value[: rollouts.n_envs]
-    if steps:
-        at = (np.concatenate(steps), np.concatenate(envs))
-        mask[at] = True
-        values[torch.from_numpy(at[0]).to(device), torch.from_numpy(at[1]).to(device)] = value[rollouts.n_envs :]
+    if len(steps) > 1:
+        at = (
+            torch.from_numpy(step_of[rollouts.n_envs :]).to(device),
+            torch.from_numpy(env_of[rollouts.n_envs :]).to(device),
+        )
+        values[at] = value[rollouts.n_envs :]
     return values, mask

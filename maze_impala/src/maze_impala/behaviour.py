@@ -1,14 +1,22 @@
-"""What actors say of how they made a rollout: log-probabilities of their actions, with the weights they acted with."""
+"""What actors say of how they made a rollout: log-probabilities of their actions, with the weights they acted with.
+
+Actors of a model that carries state say the states before its first step, too: those of the policy as they acted, those
+of the critic as it would have had them.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 
+from maze_impala.batch import LOG_PROB
 from maze_kernel.contracts.model import ActorCritic
+from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.models.capabilities import RecurrentModel
 from maze_runtime.models.evaluation_mode import evaluation_mode
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.decision_tensors import decision_tensors
+from maze_runtime.rollout.state_replay import StateReplay
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
 
 _CPU = torch.device("cpu")
@@ -26,6 +34,29 @@ def log_probabilities(buffer: RolloutBuffer | StructuredBuffer, model: ActorCrit
         )
         log_prob = model.distributions[key].log_prob(model.logits(key, observation), action)
     return log_prob.numpy().reshape(buffer.reward.shape)
+
+
+class RecurrentBehaviour:
+    """The same of a model that carries state from step to step, in flat environments.
+
+    Args:
+        model: on the CPU.
+    """
+
+    def __init__(self, model: RecurrentModel) -> None:
+        self._model = model
+        self._key = model.spaces.policy_keys[0]
+        self._states = StateReplay(model, self._key, _CPU)
+        self.begin = self._states.begin
+
+    def columns(self, buffer: RolloutBuffer) -> ArrayDict:
+        """Log mu(a|x) (T, N) as `LOG_PROB`, and the states (N, S) before the first step of the rollout."""
+        with torch.no_grad(), evaluation_mode(self._model.modules()):  # type: ignore[attr-defined]
+            replay = self._states.replay(buffer)
+            action = {name: torch.from_numpy(a.reshape(-1, *a.shape[2:])) for name, a in buffer.action.items()}
+            log_prob = self._model.distributions[self._key].log_prob(replay.logits, action)
+        states = {name: state.numpy() for name, state in replay.states.items()}
+        return {LOG_PROB: log_prob.numpy().reshape(buffer.reward.shape), **states}
 
 
 def _of_structured(buffer: StructuredBuffer, model: ActorCritic) -> np.ndarray:

@@ -18,6 +18,7 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         target="maze_impala.trainer:ImpalaTrainer",
         options="maze_impala.options:ImpalaOptions",
         collects_rollouts=True,
+        recurrent=True,
         preset="maze-wrappers:scaled",
         summary="IMPALA: actors collect without waiting for the learner, which corrects with V-trace.",
     )
