@@ -52,6 +52,14 @@ def test_a_resume_drops_later_epochs_and_half_rows(tmp_path):
     assert [row[4] for row in read(path)[1:]] == ["1.0", "2.0", "3.0", "104.0"]
 
 
+def test_a_resume_leaves_other_files_of_the_folder_alone(tmp_path):
+    logger(tmp_path).write(record(1, {"A/x": 1.0}))
+    notes = tmp_path / "statistics/my_notes.csv"
+    notes.write_text("x,y\n1,2\n")
+    logger(tmp_path, resumed_epoch=1)
+    assert notes.read_text() == "x,y\n1,2\n"
+
+
 def test_the_contract_of_loggers_is_kept(tmp_path):
     run_dir = tmp_path / "run"
     run_dir.mkdir()

@@ -18,6 +18,8 @@ from maze_kernel.contracts.logger import EpochRecord, LoggerContext
 
 COLUMNS = ("epoch", "env_steps", "wall_seconds", "tag", "value")
 """The columns of every file. The file's name says whether the value is of training or of evaluation."""
+SPLITS = ("train", "eval")
+"""The names of the files; others in their folder are the user's."""
 
 
 class CsvLogger:
@@ -26,17 +28,18 @@ class CsvLogger:
     def __init__(self, context: LoggerContext, options: CsvOptions) -> None:
         self._folder = Path(context.run_dir) / options.folder
         self._folder.mkdir(exist_ok=True)
-        for path in self._folder.glob("*.csv"):
-            _drop_later_rows(path, context.resumed_epoch)
+        for split in SPLITS:
+            if (path := self._folder / f"{split}.csv").exists():
+                _drop_later_rows(path, context.resumed_epoch)
 
     def write(self, record: EpochRecord) -> None:
         """Append the rows of one epoch."""
         beginning = (record.epoch, record.env_steps, f"{record.wall_seconds:.3f}")
-        for name, statistics in (("train", record.train), ("eval", record.evaluation)):
+        for split, statistics in zip(SPLITS, (record.train, record.evaluation), strict=True):
             numbers = {tag: _number(value) for tag, value in statistics.items()}
             rows = [(*beginning, tag, repr(number)) for tag, number in numbers.items() if number is not None]
             if rows:
-                _append(self._folder / f"{name}.csv", rows)
+                _append(self._folder / f"{split}.csv", rows)
 
 
 def _number(value: Any) -> float | int | None:
