@@ -239,3 +239,16 @@ def test_a_run_without_statistics_is_as_far_as_its_checkpoint(trained, tmp_path)
     newest = sorted((run / "checkpoints").glob("epoch-*"))[-1]
     (newest / "state.json").write_text("damaged")
     assert list_runs([run])[0].epochs < row.epochs
+
+
+def test_pipes_in_place_of_files_are_not_waited_for(maze, make_run):
+    run = make_run("a", {10: 1.0})
+    (run / "checkpoints/epoch-000001").mkdir(parents=True)
+    (run / "figures").mkdir()
+    for name in ("statistics/train.csv", "log.txt", "experiment.toml", "checkpoints/epoch-000001/state.json"):
+        (run / name).unlink(missing_ok=True)
+        os.mkfifo(run / name)
+    os.mkfifo(run / "figures/policy.svg")
+    for command in ("list-runs", "report"):
+        with pytest.warns(MazeWarning, match=r"train\.csv is no regular file"):
+            assert maze(command, run).exit_code == 0

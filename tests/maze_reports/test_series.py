@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import MazeWarning, RequestError
 from maze_reports.series import COLUMNS, load_series
 
 MEAN_REWARD = "BaseEnvEvents/reward/mean"
@@ -52,11 +52,12 @@ def test_an_unknown_statistic_names_those_there_are(make_run):
     assert MEAN_REWARD in error.value.expected
 
 
-def test_half_a_row_and_damaged_rows_are_passed_over(make_run):
+def test_half_a_row_is_passed_over_and_damaged_rows_are_named(make_run):
     run = make_run("a", {10: 1.0, 20: 2.0})
     with open(run / "statistics" / "eval.csv", "a") as file:
         file.write("nonsense\n3,30,6.0,BaseEnvEvents/reward/mean,3.0\n4,40,8.0,BaseEnvEvents/rew")
-    assert load_series(run).series(MEAN_REWARD).value.tolist() == [1.0, 2.0, 3.0]
+    with pytest.warns(MazeWarning, match=r"a/statistics/eval\.csv: left out 1 damaged row in line 4$"):
+        assert load_series(run).series(MEAN_REWARD).value.tolist() == [1.0, 2.0, 3.0]
 
 
 def test_the_folder_of_the_csv_logger_is_that_of_the_experiment(make_run):

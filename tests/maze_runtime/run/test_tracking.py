@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome
+from maze_kernel.errors import MazeWarning
 from maze_runtime.run.fan_out import FanOut
 from maze_runtime.run.tracked_run import EPOCH_TAG, TrackedEpoch, best_model, flatten, missed_epochs, run_facts
 from maze_runtime.run.tracking import Opened, TrackerError, Tracking
@@ -267,6 +268,16 @@ def test_facts_are_those_of_run_json(run_dir):
 
 def test_no_statistics_no_missed_epochs(run_dir):
     assert missed_epochs(run_facts(run_dir), 0, 9) == []
+
+
+def test_a_damaged_row_of_a_missed_epoch_is_left_out(run_dir):
+    folder = run_dir / "statistics"
+    folder.mkdir(exist_ok=True)
+    rows = ["epoch,env_steps,wall_seconds,tag,value", "1,10,0.5,x,1.0", "1,10,0.5,da\0maged", "2,20,1.0,x,2.0", ""]
+    (folder / "train.csv").write_text("\n".join(rows))
+    with pytest.warns(MazeWarning, match=r"train\.csv: left out 1 damaged row in line 3"):
+        missed = missed_epochs(run_facts(run_dir), 0, 9)
+    assert [(epoch.epoch, epoch.numbers["train_x"]) for epoch in missed] == [(1, 1.0), (2, 2.0)]
 
 
 def test_the_best_model_comes_with_what_plays_it(run_dir):

@@ -9,6 +9,7 @@ from maze_reports.listing import HEADER, listed, number, table_rows
 from maze_reports.page import PageSection, PageTable
 from maze_reports.runs import RunEntry
 from maze_reports.settings import ABSENT
+from maze_runtime.run.regular_file import read_regular
 
 _MAX_LISTED = 200
 _MAX_COMMANDS = 20
@@ -69,7 +70,7 @@ def _about(result: GroupResult, comparison: Comparison) -> str:
 
 def _repetition(result: GroupResult) -> str:
     try:
-        text = (result.runs[0].run.path / "experiment.toml").read_text(encoding="utf-8", errors="replace")
+        text = read_regular(result.runs[0].run.path / "experiment.toml").decode(errors="replace")
     except OSError:
         text = "# the run directory holds no experiment.toml\n"
     commands = "\n".join(_command(scored.run) for scored in result.runs[:_MAX_COMMANDS])

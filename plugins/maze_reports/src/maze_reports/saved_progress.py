@@ -9,6 +9,8 @@ from typing import Any
 
 import attrs
 
+from maze_runtime.run.regular_file import read_regular
+
 
 @attrs.frozen(kw_only=True)
 class SavedProgress:
@@ -27,7 +29,7 @@ def saved_progress(run: Path) -> SavedProgress:
     """Of the newest whole checkpoint from which the run can go on."""
     for folder in sorted((run / "checkpoints").glob("epoch-*"), reverse=True):
         try:
-            state = json.loads((folder / "state.json").read_bytes())["state"]
+            state = json.loads(read_regular(folder / "state.json"))["state"]
             loop, trainer = state["loop"], state["trainer"]
             return SavedProgress(
                 epoch=int(loop["epoch"]), env_steps=_number(trainer, "env_steps"), best_metric=loop["best_metric"]

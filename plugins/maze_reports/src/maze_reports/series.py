@@ -5,7 +5,6 @@ Read from the files of the `csv` logger, which has a row an epoch and statistic.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from sys import intern
@@ -17,6 +16,7 @@ import numpy as np
 from maze_kernel.catalog import nearest
 from maze_kernel.errors import RequestError
 from maze_reports.finding import find_runs
+from maze_runtime.run.statistics_file import statistics_rows
 
 if TYPE_CHECKING:
     import pandas
@@ -148,7 +148,7 @@ class SeriesTable:
 
 
 def load_series(path: Path | str) -> SeriesTable:
-    """The statistics of a run, or of all runs in a folder or sweep.
+    """The statistics of a run, or of all runs in a folder or sweep; warns of damaged rows, which are left out.
 
     Raises:
         RequestError: there is no run.
@@ -170,20 +170,11 @@ def statistics_folder(run: Path, experiment: Mapping[str, Any] | None = None) ->
 
 
 def read_rows(run: Path, folder: Path) -> Iterator[_Row]:
-    """The rows of a run; what a crash or a running write left half is passed over."""
+    """The rows of a run; see `maze_runtime.run.statistics_file` for what is left out, and said to be."""
     name = str(run)
     for split in SPLITS:
-        try:
-            text = (folder / f"{split}.csv").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
-        whole = text[: text.rfind("\n") + 1].splitlines()
-        for row in csv.reader(whole[1:]):
-            try:
-                epoch, env_steps, seconds, tag, value = row
-                yield name, split, int(epoch), int(env_steps), float(seconds), intern(tag), float(value)
-            except ValueError:
-                continue
+        for row in statistics_rows(folder / f"{split}.csv"):
+            yield name, split, row.epoch, row.env_steps, row.wall_seconds, intern(row.tag), row.value
 
 
 def table_of(rows: Iterable[_Row]) -> SeriesTable:

@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from maze_reports.settings import flat_settings
+from maze_runtime.run.regular_file import read_regular
 
 _NAMESPACE = "{http://www.w3.org/2000/svg}"
 _ELEMENTS = (
@@ -85,7 +86,7 @@ def safe_svg(file: Path, prefix: str = "") -> str | None:
     try:
         if file.stat().st_size > _MAX_BYTES:
             return None
-        source = ElementTree.fromstring(file.read_text(encoding="utf-8"))
+        source = ElementTree.fromstring(read_regular(file).decode())
     except (OSError, ValueError, ElementTree.ParseError):
         return None
     if source.tag != f"{_NAMESPACE}svg":

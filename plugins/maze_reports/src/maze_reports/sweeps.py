@@ -21,6 +21,7 @@ import attrs
 
 from maze_reports.charts.parameters import Trial
 from maze_runtime.run.metric_text import MEAN_REWARD, MetricText
+from maze_runtime.run.regular_file import read_regular
 
 FORMAT = 1
 
@@ -86,7 +87,7 @@ def _trial_name(folder: str, row: Mapping[str, Any]) -> str:
 
 def _json(file: Path) -> dict[str, Any] | None:
     try:
-        data = json.loads(file.read_bytes())
+        data = json.loads(read_regular(file))
     except (OSError, ValueError):
         return None
     return data if isinstance(data, dict) else None

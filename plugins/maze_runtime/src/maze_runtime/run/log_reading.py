@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from maze_runtime.run.regular_file import read_regular
+
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", re.MULTILINE)
 _OF_LOGGERS = "logger "
 """What complaints of loggers begin with; they may follow the note that ends a run."""
@@ -33,7 +35,7 @@ def last_complaint(run: Path) -> str:
 def _notes(run: Path) -> list[str]:
     """What follows each time stamp; lines without one, as tracebacks have them, go on with the note before."""
     try:
-        text = (run / "log.txt").read_text(encoding="utf-8", errors="replace")
+        text = read_regular(run / "log.txt").decode(errors="replace")
     except OSError:
         return []
-    return [note.rstrip("\n") for note in _STAMP.split(text)[1:]]
+    return [note.rstrip() for note in _STAMP.split(text)[1:]]

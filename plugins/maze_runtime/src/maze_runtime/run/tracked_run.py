@@ -5,7 +5,6 @@ Read from the run directory, so that what a tracker missed can be told later; no
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import numbers
@@ -18,6 +17,7 @@ import numpy as np
 
 from maze_kernel.contracts.logger import EpochRecord
 from maze_runtime.run.directory import RunRecord, logger_folder, open_run
+from maze_runtime.run.statistics_file import statistics_rows
 
 EPOCH_TAG = "run/epoch"
 """The number of the epoch, among its statistics; the last one that a tracker holds says where to go on."""
@@ -135,20 +135,16 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, str | int | float | boo
 def missed_epochs(run: RunFacts, after: int, until: int) -> list[TrackedEpoch]:
     """The numbers of the epochs after one and up to another, from the files of the `csv` logger; in order.
 
-    Histograms, texts and figures are in no file, and an epoch that the files lack is left out.
+    Histograms, texts and figures are in no file, and an epoch that the files lack is left out; warns of damaged
+    rows, which are, too.
     """
     folder = logger_folder(run.run_dir, run.experiment, "csv", "statistics")
     epochs: dict[int, TrackedEpoch] = {}
     for split in ("train", "eval"):
-        path = folder / f"{split}.csv"
-        if not path.is_file():
-            continue
-        with open(path, newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                number = int(row["epoch"])
-                if after < number <= until:
-                    begun = TrackedEpoch._begun(number, int(row["env_steps"]), float(row["wall_seconds"]))
-                    epochs.setdefault(number, begun).numbers[f"{split}_{row['tag']}"] = float(row["value"])
+        for row in statistics_rows(folder / f"{split}.csv"):
+            if after < row.epoch <= until:
+                begun = TrackedEpoch._begun(row.epoch, row.env_steps, row.wall_seconds)
+                epochs.setdefault(row.epoch, begun).numbers[f"{split}_{row.tag}"] = row.value
     return [epochs[number] for number in sorted(epochs)]
 
 
