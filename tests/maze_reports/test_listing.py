@@ -241,6 +241,24 @@ def test_a_run_without_statistics_is_as_far_as_its_checkpoint(trained, tmp_path)
     assert list_runs([run])[0].epochs < row.epochs
 
 
+def test_a_checkpoint_that_goes_while_it_is_looked_at_is_passed_over(make_run, monkeypatch):
+    run = make_run("a", {10: 1.0}, end="")
+    checkpoint = run / "checkpoints/epoch-000001"
+    checkpoint.mkdir(parents=True)
+    stat = Path.stat
+
+    def pruned(path, **options):
+        found = stat(path, **options)
+        if path == checkpoint:
+            path.rmdir()
+        return found
+
+    monkeypatch.setattr(Path, "exists", lambda path: bool(pruned(path)))
+    monkeypatch.setattr(Path, "stat", pruned)
+    assert run_state(run).name == "running"
+    assert not os.path.lexists(checkpoint)
+
+
 def test_pipes_in_place_of_files_are_not_waited_for(maze, make_run):
     run = make_run("a", {10: 1.0})
     (run / "checkpoints/epoch-000001").mkdir(parents=True)

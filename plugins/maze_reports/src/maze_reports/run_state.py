@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -52,10 +53,12 @@ def run_state(run: Path, seconds_an_epoch: float = 0.0) -> RunState:
 
 
 def _last_written(run: Path) -> float:
-    """Seconds since 1970 at which a file of the run changed."""
-    files = [*run.glob("*.*"), *run.glob("*/*")]
-    times = [file.stat().st_mtime for file in files if file.exists()]
-    return max(times, default=0.0)
+    """Seconds since 1970 at which a file of the run changed; one that is gone by now is passed over."""
+    times = [0.0]
+    for file in [*run.glob("*.*"), *run.glob("*/*")]:
+        with suppress(OSError):
+            times.append(file.stat().st_mtime)
+    return max(times)
 
 
 def _span(seconds: float) -> str:
