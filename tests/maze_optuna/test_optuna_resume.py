@@ -143,6 +143,30 @@ class TestRunningTrials:
         assert told(second._study)[0][2:] == (2.0, {1000: 1.0})
 
 
+@pytest.mark.parametrize("sampler", ["tpe", "cma-es", "qmc", "nsga2", "random"])
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_trial_whose_folder_was_removed_is_proposed_again(make_searcher, tmp_path, sampler, is_gone):
+    first, trials = make_searcher(sampler=sampler), []
+    play_trials(first, range(6), trials, ends=("done",))
+    first.close()
+    if is_gone:
+        (tmp_path / "study.journal").unlink()
+    second = make_searcher(sampler=sampler)
+    second.restore([trials[0], *trials[2:4], trials[5]])
+    for number in (1, 4):
+        draw = second.propose(number)
+        require_draw(SPACE, draw)
+        assert is_gone or draw == trials[number].draw
+        assert not second.report(number, 1000, 0.5)
+        second.finish(number, "done", 7.0)
+        trials[number] = past_trial(number, draw, "done", 7.0, [(1000, 0.5)])
+    play_trials(second, range(6, 8), trials, ends=("done",))
+    second.close()
+    third = make_searcher(sampler=sampler)
+    third.restore(trials)
+    assert [state for state, *_ in told(third._study)] == ["done"] * 8
+
+
 def test_a_study_that_is_gone_is_built_anew_from_the_trials(make_searcher, tmp_path):
     first, trials = make_searcher(sampler="random"), []
     play_trials(first, range(6), trials)

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -109,6 +110,23 @@ def test_ctrl_c_finishes_the_epochs_that_run_and_the_sweep_goes_on(file, folder)
     assert {path: path.read_text() for path in kept} == kept
     check_equal(folder / "cut", whole)
     assert out.splitlines()[0].endswith(": 6 done")
+
+
+@pytest.mark.parametrize("searcher", ["grid", "optuna"])
+def test_a_trial_whose_folder_is_removed_is_trained_anew(folder, searcher):
+    text = SWEEP.replace("seeds = 2", "n_trials = 3").replace('"grid"', f'"{searcher}"').replace("subprocess", "inline")
+    (folder / "sweep.toml").write_text(text.replace("count = 2\n", ""))
+    base = load_experiment(folder / "small.toml")
+    whole = sweep(folder / "sweep.toml", out="whole", silent=True)
+    before = (folder / "whole/table.csv").read_text()
+    (folder / "whole/trials/0001/trial.json").write_text("{")
+    with pytest.raises(RequestError, match="cannot be read") as caught:
+        sweep(resume="whole", experiment=base, silent=True)
+    assert caught.value.help == "remove its folder to train it anew"
+    shutil.rmtree(folder / "whole/trials/0001")
+    again = sweep(resume="whole", experiment=base, silent=True)
+    assert [trial.value for trial in again.trials] == [trial.value for trial in whole.trials]
+    assert (folder / "whole/table.csv").read_text() == before
 
 
 @pytest.mark.parametrize("name", ["cut", "cut here"])

@@ -20,6 +20,7 @@ from optuna.distributions import (
     IntDistribution,
     distribution_to_json,
 )
+from optuna.trial import FrozenTrial
 
 from maze_kernel.config.description import inline_toml
 from maze_kernel.errors import RequestError
@@ -54,8 +55,8 @@ def describe_space(space: Space) -> dict[str, Any]:
     return {leaf.name: json.loads(distribution_to_json(distribution_of(leaf))) for leaf in leaves}
 
 
-def suggest(trial: Trial, leaf: Leaf) -> Any:
-    """The value that Optuna chooses for a leaf, as the experiment takes it."""
+def suggest(trial: Trial | FrozenTrial, leaf: Leaf) -> Any:
+    """The value that Optuna chooses for a leaf, or has chosen, as the experiment takes it."""
     if not isinstance(leaf, Range):
         return _original(leaf, trial.suggest_categorical(leaf.name, _stored_values(leaf)))
     numbers = _numbers(leaf)

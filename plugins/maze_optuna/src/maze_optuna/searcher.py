@@ -70,14 +70,18 @@ class OptunaSearcher:
         self._opened = reopen_study(self._context, self._storage)
         self._renew_pruner()
         stored = self._study.get_trials(deepcopy=False)
-        for past in trials:
-            with self._storing(past.number):
-                if past.number < len(stored):
-                    self._check_same(past, stored[past.number])
-                else:
+        known = {past.number: past for past in trials}
+        n_known = max(known, default=-1) + 1
+        for number in range(n_known):
+            past = known.get(number)
+            with self._storing(number):
+                if number >= len(stored):
                     self._add(past)
-                self._catch_up(past)
-        if unknown := [trial.number for trial in stored[len(trials) :] if trial.state.is_finished()]:
+                elif past is not None:
+                    self._check_same(past, stored[number])
+                if past is not None:
+                    self._catch_up(past)
+        if unknown := [trial.number for trial in stored[n_known:] if trial.state.is_finished()]:
             raise RequestError(
                 f"{self._storage.shown} has a finished trial {unknown[0]}, which the sweep does not know",
                 received=f"{len(stored)} trials in the study",
@@ -96,6 +100,9 @@ class OptunaSearcher:
     def _propose(self, number: int) -> Draw:
         self._renew_pruner()
         self._study.sampler = make_sampler(self._options, self._context.seed, number)
+        stored = self._study.get_trials(deepcopy=False)[number : number + 1]
+        if stored and stored[0].state.is_finished():  # its folder was removed: it is trained anew, as it was
+            return self._context.space.walk(lambda leaf: suggest(stored[0], leaf))
         trial = self._unfinished(number) or self._study.ask()
         if trial.number != number:
             raise RequestError(
@@ -217,9 +224,9 @@ class OptunaSearcher:
                 help="give back the storage of this sweep; without one, move it away: it is built anew from the trials",
             )
 
-    def _add(self, past: PastTrial) -> None:
-        """A trial that the study has not heard of, as a running one."""
-        params, distributions = self._as_stored(past)
+    def _add(self, past: PastTrial | None) -> None:
+        """A trial that the study has not heard of, as a running one; None: it has no folder, and is proposed again."""
+        params, distributions = ({}, {}) if past is None else self._as_stored(past)
         self._study.add_trial(create_trial(state=TrialState.RUNNING, params=params, distributions=distributions))
 
     def _as_stored(self, past: PastTrial) -> tuple[dict[str, Any], dict[str, BaseDistribution]]:

@@ -61,14 +61,15 @@ class Searcher(Protocol):
     """Chooses the trials of one sweep; the target of a `SearcherComponent` makes it."""
 
     def restore(self, trials: Sequence[PastTrial]) -> None:
-        """The trials there were before, in the order of their numbers; called once, before the rest, on a resume."""
+        """The trials there are already, in the order of their numbers; called once, before the rest, on a resume."""
         ...
 
     def propose(self, number: int) -> Draw | None:
         """The draw of the next trial; None: there is nothing more to try.
 
         Args:
-            number: of the trial; one more than that of the last one.
+            number: of the trial, the lowest that is free: one more than that of the last one, or that of a trial whose
+                folder was removed, which is trained anew.
         """
         ...
 

@@ -7,6 +7,7 @@ killed goes on with nothing lost and nothing trained twice.
 from __future__ import annotations
 
 from collections import deque
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,7 +104,7 @@ class SweepDriver:
     def _propose(self) -> bool:
         """Queue a new trial; False where there is none."""
         while True:
-            number = max(self.trials, default=-1) + 1
+            number = next(number for number in count() if number not in self.trials)
             if self._n_trials and number >= self._n_trials:
                 return False
             try:
