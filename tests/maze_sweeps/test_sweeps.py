@@ -98,6 +98,16 @@ def test_what_is_in_the_folder(run, folder):
     assert "trial 1" in page
 
 
+def test_a_report_that_fails_is_no_failure_of_the_sweep(run, monkeypatch):
+    def fail(*_args):
+        raise OverflowError("too large")
+
+    monkeypatch.setattr("maze_reports.report.report_page", fail)
+    result = run("n_trials = 1\n" + LR + INLINE)
+    assert result.best is not None
+    assert not (result.path / "report.html").exists()
+
+
 def test_the_best_experiment_is_a_file_that_trains_as_the_trial_did(run, maze):
     result = run(GRID + INLINE + "", out="found")
     done = maze("train", "found/best.toml", "--set", "seed=1", "--out", "again")

@@ -16,7 +16,7 @@ import attrs
 from maze_kernel.catalog import Catalog, build
 from maze_kernel.config.load import select
 from maze_kernel.config.problems import Problems
-from maze_kernel.errors import MazeError, PluginError, RequestError
+from maze_kernel.errors import RequestError
 from maze_kernel.selection import Selection
 from maze_runtime.run.pools import make_pool, with_count
 from maze_runtime.series.live_table import LiveTable
@@ -272,7 +272,7 @@ def _report(catalog: Catalog, path: Path) -> None:
         report = catalog.load(catalog.find("command", "report"))
         with contextlib.redirect_stderr(io.StringIO()):
             report([path], out=path / "report.html")
-    except (PluginError, MazeError, OSError):
+    except Exception:
         return
 
 
