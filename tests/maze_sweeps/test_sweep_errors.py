@@ -28,6 +28,8 @@ WRONG = {
     "[space]\ntrainer.lr = { low = 1e-3, hihg = 1e-2 }": ("hihg does not belong to what trainer.lr", "hihg"),
     "[space]\ntrainer.lr = { low = 'a', high = 1e-2 }": ("low has the wrong value", "'a'"),
     "[space]\ntrainer.lr = { low = 1e-2, high = inf }": ("space.trainer.lr.high is not a finite number", "inf"),
+    "[space]\ntrainer.lr = { low = 0.1, high = 1.0, step = nan }": ("space.trainer.lr.step is not a finite", "nan"),
+    "[space]\ntrainer.lr = { low = 0.1, high = inf, step = 0.1 }": ("space.trainer.lr.high is not a finite", "inf"),
     "[space]\ntrainer.lr = { low = 1e-2, high = 1e-3 }": ("low = 0.01 is above high = 0.001", "1e-2"),
     "[space]\ntrainer.lr = { low = 0.0, high = 1.0, log = true }": ("a logarithmic range begins above 0", "0.0"),
     "[space]\ntrainer.lr = { low = 0.1, high = 1.0, log = 1 }": ("log has the wrong value", "1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,10 +54,12 @@ def read_range(table: Mapping[str, Any], at: KeyPath, name: str, path: str, prob
         _wrong(problems, at, "points", table, "integer >= 1, how many values a grid tries")
     if len(problems) > before:
         return None
+    numbers = [table[key] for key in ("low", "high", "step") if key in table]
+    if not all(abs(number) < math.inf for number in numbers):
+        return None  # the loader has said so
     _check_numbers(table, at, problems)
     if len(problems) > before:
         return None
-    numbers = [table[key] for key in ("low", "high", "step") if key in table]
     is_integer = all(type(number) is int for number in numbers)
     low, high, *step = numbers if is_integer else map(float, numbers)
     return Range(
