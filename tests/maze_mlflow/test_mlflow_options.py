@@ -1,9 +1,13 @@
+import sys
+from types import SimpleNamespace
+
 import pytest
 from tracked import check_package_is_asked_for, check_package_stays_unimported, context, pretend_installed
 
 from maze_kernel.errors import RequestError
-from maze_mlflow.logger import MlflowLogger, allowed
+from maze_mlflow.logger import MlflowLogger, _MlflowRun, allowed
 from maze_mlflow.options import MlflowOptions
+from maze_runtime.run.tracked_run import TrackedEpoch
 
 
 def test_without_its_package_the_logger_is_refused(tmp_path, monkeypatch):
@@ -39,3 +43,13 @@ def test_names_are_made_to_be_allowed(tag, name):
 
 def test_the_logger_and_the_list_of_plugins_import_no_mlflow():
     check_package_stays_unimported("mlflow")
+
+
+@pytest.mark.parametrize(("env_steps", "step"), [(30, 30), (0, 3)])
+def test_the_axis_counts_environment_steps_or_epochs_where_there_are_none(monkeypatch, env_steps, step):
+    monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "mlflow.entities", SimpleNamespace(Metric=lambda *told: told))
+    run, sent = _MlflowRun("", "", MlflowOptions()), []
+    run._run_id, run._client = "1", SimpleNamespace(log_batch=lambda _, metrics: sent.extend(metrics))
+    run.send(TrackedEpoch(epoch=3, env_steps=env_steps, numbers={"loss": 0.5}))
+    assert [(tag, value, at) for tag, value, _, at in sent] == [("loss", 0.5, step)]

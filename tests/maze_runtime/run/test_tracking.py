@@ -266,6 +266,11 @@ def test_facts_are_those_of_run_json(run_dir):
     assert flatten({}) == {}
 
 
+def test_epochs_are_the_axis_of_a_trainer_that_takes_no_environment_steps():
+    assert TrackedEpoch(epoch=3, env_steps=30).step == 30
+    assert TrackedEpoch(epoch=3, env_steps=0).step == 3
+
+
 def test_no_statistics_no_missed_epochs(run_dir):
     assert missed_epochs(run_facts(run_dir), 0, 9) == []
 

@@ -1,7 +1,7 @@
 """The `mlflow` logger: what an MLflow server is told, in the thread of `Tracking`.
 
-Metrics have environment steps as their step. MLflow has neither histograms nor texts among its metrics: those of
-an epoch are a JSON artifact.
+Metrics have environment steps as their step, or epochs where the trainer takes none. MLflow has neither histograms nor
+texts among its metrics: those of an epoch are a JSON artifact.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class _MlflowRun:
             self._log_file(f"figures/{allowed(tag)}/{epoch.epoch:06d}.png", picture)
         now = int(time.time() * 1000)
         tags = sorted(epoch.numbers, key=lambda tag: tag == EPOCH_TAG)
-        self._log("metrics", [Metric(allowed(tag), epoch.numbers[tag], now, epoch.env_steps) for tag in tags])
+        self._log("metrics", [Metric(allowed(tag), epoch.numbers[tag], now, epoch.step) for tag in tags])
 
     def finish(self, outcome: Outcome, model: Mapping[str, Path]) -> None:
         for name, file in model.items():

@@ -72,7 +72,7 @@ class _TrackioRun:
         values |= {tag: trackio.Histogram(np_histogram=bins) for tag, bins in epoch.histograms.items()}
         values |= {tag: trackio.Markdown(text) for tag, text in epoch.texts.items()}
         values |= {tag: trackio.Image(Image.open(io.BytesIO(png))) for tag, png in epoch.figures.items()}
-        self._run.log(values, step=epoch.env_steps)
+        self._run.log(values, step=epoch.step)
 
     def finish(self, outcome: Outcome, model: Mapping[str, Path]) -> None:
         from trackio import Artifact

@@ -23,7 +23,7 @@ from maze_runtime.run.tracking import Opened, Tracking
 from maze_wandb.options import WandbOptions
 
 AXIS = "env_steps"
-"""What the horizontal axis of every statistic counts."""
+"""What the horizontal axis of every statistic counts, unless the trainer takes no environment steps."""
 _RETRY_SECONDS = 0.5
 _EXIT_CODES = {"done": 0, "stopped early": 0}
 
@@ -50,6 +50,7 @@ class _WandbRun:
     def __init__(self, project: str, options: WandbOptions) -> None:
         self._project = project
         self._options = options
+        self._has_axis = False
 
     def open(self, run: RunFacts, run_id: str) -> Opened:
 
@@ -74,8 +75,6 @@ class _WandbRun:
             },
             settings=self._settings(),
         )
-        self._run.define_metric(AXIS)
-        self._run.define_metric("*", step_metric=AXIS)
         if online and self._run.resumed:
             last = int(self._run.summary.get(EPOCH_TAG) or 0)
         self._pictures = () if last else run.pictures
@@ -86,6 +85,11 @@ class _WandbRun:
         import wandb
         from PIL import Image
 
+        if not self._has_axis:
+            axis = AXIS if epoch.env_steps else EPOCH_TAG
+            self._run.define_metric(axis)
+            self._run.define_metric("*", step_metric=axis)
+            self._has_axis = True
         values: dict[str, Any] = {**epoch.numbers, **epoch.texts, AXIS: epoch.env_steps}
         values |= {tag: wandb.Histogram(np_histogram=bins) for tag, bins in epoch.histograms.items()}
         values |= {tag: wandb.Image(Image.open(io.BytesIO(png))) for tag, png in epoch.figures.items()}

@@ -42,6 +42,11 @@ class TrackedEpoch:
     texts: dict[str, str] = attrs.field(factory=dict)
     figures: dict[str, bytes] = attrs.field(factory=dict)
 
+    @property
+    def step(self) -> int:
+        """Where it stands on the horizontal axis: environment steps, or epochs of a trainer that takes none."""
+        return self.env_steps or self.epoch
+
     @classmethod
     def of(cls, record: EpochRecord) -> TrackedEpoch:
         """What loggers are handed; figures are drawn here, before anybody changes them."""
