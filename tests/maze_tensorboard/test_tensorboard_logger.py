@@ -1,5 +1,6 @@
 import io
 import os
+import re
 import tomllib
 from collections import Counter
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from maze_drawing.network_drawing import draw
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.contracts.logger import EpochRecord, LoggerContext, Outcome
 from maze_kernel.contracts.networks import BlockNode, NetworkGraph
+from maze_kernel.errors import MazeWarning
 from maze_kernel.loader import Kernel
 from maze_runtime.training.train import train
 from maze_tensorboard import bitmap
@@ -175,6 +177,30 @@ def test_half_an_event_at_the_end_is_dropped(tmp_path):
     logger.write(record(3, 3.0))
     logger.close(Outcome(status="done", reason="all epochs"))
     assert sorted(e.value for e in read(tmp_path).Scalars("train_BaseEnvEvents/reward/mean")) == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("at", ["a record", "its length"])
+def test_a_damaged_file_is_kept_under_another_name(tmp_path, at):
+    logger = TensorBoardLogger(context(tmp_path), TensorBoardOptions())
+    for epoch in (1, 2, 3):
+        logger.write(record(epoch, float(epoch)))
+    logger.close(Outcome(status="failed", reason="killed"))
+    (path,) = (tmp_path / "tensorboard").iterdir()
+    data = bytearray(path.read_bytes())
+    second = [tag.start() for tag in re.finditer(b"train_BaseEnvEvents/reward/mean", data)][1]
+    begin = end = 0
+    while end < second:
+        begin, end = end, end + int.from_bytes(data[end : end + 8], "little") + 16
+    data[second if at == "a record" else begin] ^= 1
+    path.write_bytes(data)
+    with pytest.warns(MazeWarning, match=r"left out what is damaged; the file as it was is events\.out\.damaged\."):
+        logger = TensorBoardLogger(context(tmp_path, 3), TensorBoardOptions())
+    logger.write(record(4, 4.0))
+    logger.close(Outcome(status="done", reason="all epochs"))
+    (kept,) = (tmp_path / "tensorboard").glob("*damaged*")
+    assert kept.read_bytes() == data
+    values = [event.value for event in read(tmp_path).Scalars("train_BaseEnvEvents/reward/mean")]
+    assert values == ([1.0, 3.0, 4.0] if at == "a record" else [1.0, 4.0])
 
 
 def test_copied_files_keep_their_order_whatever_their_times_are(tmp_path):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
+import shutil
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader  # type: ignore[import-untyped]
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
+
+from maze_kernel.errors import MazeWarning
+from maze_tensorboard.event_file import events_in
 
 _PATTERN = "events.out.tfevents.*"
 
@@ -17,23 +22,29 @@ _PATTERN = "events.out.tfevents.*"
 def keep_until(folder: Path, last_epoch: int, epoch_tag: str) -> int | None:
     """Merge the event files of a folder into one that ends with `last_epoch`.
 
+    Files that are damaged are kept under another name, and a warning says so.
+
     Args:
         epoch_tag: the scalar whose value is the epoch and that ends each epoch's events.
 
     Returns:
         Where the last epoch that was kept stands on the horizontal axis; None where none was.
     """
-    files = sorted(folder.glob(_PATTERN), key=lambda path: _beginning(path, epoch_tag))
+    found = [path for path in folder.glob(_PATTERN) if path.is_file()]
+    files = sorted(found, key=lambda path: _beginning(path, epoch_tag))
     if not files:
         return None
     step = None
+    damaged: set[Path] = set()
     temporary = folder / ".tmp-events"
     with open(temporary, "wb") as stream:
         writer: Any = RecordWriter(stream)
-        for event in _kept_events(files, last_epoch, epoch_tag):
+        for event in _kept_events(files, last_epoch, epoch_tag, damaged):
             writer.write(event.SerializeToString())
             step = event.step if _epoch(event, epoch_tag) is not None else step
         writer.flush()
+    for path in sorted(damaged):
+        _keep(path)
     os.replace(temporary, files[0])
     for path in files[1:]:
         path.unlink()
@@ -43,7 +54,7 @@ def keep_until(folder: Path, last_epoch: int, epoch_tag: str) -> int | None:
 def _beginning(path: Path, epoch_tag: str) -> tuple[float, float]:
     """The first epoch of a file and when it was begun, which copies of it keep; file times are those of the copy."""
     begun = math.inf
-    for event in _events(path):
+    for event in filter(None, events_in(path)):
         begun = min(begun, event.wall_time)
         epoch = _epoch(event, epoch_tag)
         if epoch is not None:
@@ -51,12 +62,15 @@ def _beginning(path: Path, epoch_tag: str) -> tuple[float, float]:
     return math.inf, begun
 
 
-def _kept_events(files: list[Path], last_epoch: int, epoch_tag: str) -> Iterator[Any]:
+def _kept_events(files: list[Path], last_epoch: int, epoch_tag: str, damaged: set[Path]) -> Iterator[Any]:
     seen = 0
     has_header = False
     for path in files:
         pending: list[Any] = []
-        for event in _events(path):
+        for event in events_in(path):
+            if event is None:
+                damaged.add(path)
+                continue
             if event.WhichOneof("what") != "summary":
                 if not has_header:
                     has_header = True
@@ -71,11 +85,13 @@ def _kept_events(files: list[Path], last_epoch: int, epoch_tag: str) -> Iterator
                 pending = []
 
 
-def _events(path: Path) -> Iterator[Any]:
-    try:
-        yield from LegacyEventFileLoader(str(path)).Load()
-    except Exception:  # half a record at the end of a file whose writer was killed
-        return
+def _keep(path: Path) -> None:
+    """A copy under a name that TensorBoard does not read."""
+    name = path.name.replace("tfevents", "damaged")
+    names = (f"{name}-{number}" if number > 1 else name for number in itertools.count(1))
+    kept = next(name for name in names if not path.with_name(name).exists())
+    shutil.copy2(path, path.with_name(kept))
+    warnings.warn(f"{path}: left out what is damaged; the file as it was is {kept}", MazeWarning, stacklevel=2)
 
 
 def _epoch(event: Any, epoch_tag: str) -> int | None:
