@@ -132,6 +132,14 @@ def test_bars_are_shares():
     assert sum(float(bar.get("height")) > 0 for bar in of_class(picture, "bar")) == 1
 
 
+@pytest.mark.parametrize(
+    ("values", "counted"), [([np.nan, np.inf, 1.0], 1), ([-np.inf], 0), ([1e308, -1e308, 0.0], 3), ([], 0)]
+)
+def test_bars_of_numbers_that_are_not_finite_or_far_apart(values, counted):
+    picture = parsed(number_bars(np.array(values), title="t", x_label="value"))
+    assert sum(int(title.text.partition(",")[0]) for bar in of_class(picture, "bar") for title in bar) == counted
+
+
 @pytest.fixture
 def trials():
     rows = [

@@ -11,6 +11,8 @@ from maze_reports.charts.scale import Scale, scale_of, short
 
 HEIGHT = 190.0
 N_BINS = 30
+_FAR = 1e300
+"""Numbers further out stand in the last bin: the distance of two must be a number, too."""
 
 
 def choice_bars(counts: np.ndarray, *, title: str, x_label: str) -> str:
@@ -33,11 +35,11 @@ def number_bars(values: np.ndarray, *, title: str, x_label: str) -> str:
     """A histogram of numbers in bins of equal width.
 
     Args:
-        values: (n,) at least one.
+        values: (n,), of which only finite ones count.
         title: for who cannot see the picture.
         x_label: below the axis.
     """
-    counts, edges = np.histogram(values, N_BINS)
+    counts, edges = np.histogram(np.clip(values[np.isfinite(values)], -_FAR, _FAR), N_BINS)
     x = scale_of(edges.tolist(), drawing.LEFT, drawing.WIDTH - drawing.RIGHT)
     names = [(tick, short(tick)) for tick in x.ticks()]
     return _bars(counts, list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)), x, names, title, x_label)
