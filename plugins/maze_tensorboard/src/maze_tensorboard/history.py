@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
-import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
 from maze_kernel.errors import MazeWarning
+from maze_runtime.run.storage import keep_copy
 from maze_tensorboard.event_file import events_in
 
 _PATTERN = "events.out.tfevents.*"
@@ -87,10 +86,7 @@ def _kept_events(files: list[Path], last_epoch: int, epoch_tag: str, damaged: se
 
 def _keep(path: Path) -> None:
     """A copy under a name that TensorBoard does not read."""
-    name = path.name.replace("tfevents", "damaged")
-    names = (f"{name}-{number}" if number > 1 else name for number in itertools.count(1))
-    kept = next(name for name in names if not path.with_name(name).exists())
-    shutil.copy2(path, path.with_name(kept))
+    kept = keep_copy(path, path.name.replace("tfevents", "damaged"))
     warnings.warn(f"{path}: left out what is damaged; the file as it was is {kept}", MazeWarning, stacklevel=2)
 
 

@@ -5,6 +5,7 @@ A file is written whole to a temporary name, flushed to the disk and renamed; a 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -52,6 +53,14 @@ class Storage:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def keep_copy(path: Path, name: str) -> str:
+    """Copy a file to a name beside it, with a number behind where that is taken; the name it got."""
+    names = (f"{name}-{number}" if number > 1 else name for number in itertools.count(1))
+    kept = next(name for name in names if not path.with_name(name).exists())
+    shutil.copy2(path, path.with_name(kept))
+    return kept
 
 
 def replace_file(storage: Storage, path: Path, data: bytes) -> None:

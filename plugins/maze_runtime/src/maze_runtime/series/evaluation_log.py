@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from maze_kernel.contracts.logger import EpochRecord
-from maze_runtime.run.storage import Storage, replace_file
+from maze_kernel.errors import MazeWarning
+from maze_runtime.run.storage import Storage, keep_copy, replace_file
 
 FILE = "evaluations.jsonl"
+_KEYS = {"epoch", "env_steps", "wall_seconds", "train", "evaluation"}
 
 
 class EvaluationLog:
@@ -46,16 +49,34 @@ class EvaluationLog:
             os.fsync(stream.fileno())
 
     def go_on_from(self, epoch: int) -> list[dict[str, Any]]:
-        """The lines up to an epoch; later ones, which are trained again, and half-written ones are removed."""
+        """The lines up to an epoch; later ones, which are trained again, and half-written ones are removed.
+
+        So are damaged ones: a warning says so, and names the file in which they still are.
+        """
         try:
-            text = self._file.read_text(encoding="utf-8")
+            *lines, half = self._file.read_bytes().split(b"\n")
         except FileNotFoundError:
             return []
-        whole = text[: text.rfind("\n") + 1].splitlines()
-        kept = [line for line in whole if json.loads(line)["epoch"] <= epoch]
-        if len(kept) < len(whole) or not text.endswith("\n"):
-            replace_file(Storage(), self._file, "".join(f"{line}\n" for line in kept).encode())
-        return [json.loads(line) for line in kept]
+        read = [_read(line) for line in lines]
+        if n_damaged := read.count(None):
+            kept = keep_copy(self._file, f"{FILE}.damaged")
+            what = "1 damaged line" if n_damaged == 1 else f"{n_damaged} damaged lines"
+            told = f"{self._file}: left out {what}; the file as it was is {kept}"
+            warnings.warn(told, MazeWarning, stacklevel=2)
+        found = [row for row in read if row is not None and row["epoch"] <= epoch]
+        if len(found) < len(lines) or half:
+            data = "".join(json.dumps(row) + "\n" for row in found)
+            replace_file(Storage(), self._file, data.encode())
+        return found
+
+
+def _read(line: bytes) -> dict[str, Any] | None:
+    """None where it is damaged."""
+    try:
+        row = json.loads(line.decode())
+        return row if row.keys() == _KEYS and isinstance(row["epoch"], int) else None
+    except (ValueError, AttributeError):
+        return None
 
 
 def numbers_of(statistics: Mapping[str, Any]) -> dict[str, float]:
