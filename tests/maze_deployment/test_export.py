@@ -348,6 +348,36 @@ def test_a_wrapper_that_does_not_fit_its_torch_form_is_refused(wrapper, message,
     assert list(tmp_path.iterdir()) == []
 
 
+class WrongAboutX(Transform):
+    """In torch it says `factor` times what it does in NumPy; masks are as they were."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def observation(self, policy_key, observation):
+        return {**observation}
+
+    def export_observation(self, policy_key, observation):
+        return {**observation, "x": self.factor * observation["x"]}
+
+
+@pytest.mark.parametrize("format_name", [pytest.param("onnx", marks=pytest.mark.slow), "torch-export"])
+@pytest.mark.parametrize("is_masked", [True, False], ids=["masked", "unmasked"])
+def test_masked_logits_hide_no_difference(is_masked, format_name, tmp_path):
+    class Choosing(FlatEnv):
+        structured_spaces = flat_spaces(
+            spaces.Dict(x=spaces.Box(-3.0, 3.0, (4,)), **({"a_mask": spaces.MultiBinary(5)} if is_masked else {})),
+            spaces.Dict(a=spaces.Discrete(5)),
+        )
+
+    loaded = experiment(Choosing, wrappers=[WrongAboutX(1.5)])
+    path = tmp_path / f"p{FORMATS[format_name][1]}"
+    with pytest.raises(MazeError, match="does not act like the trained one"):
+        export_checkpoint(loaded, loaded.kernel, checkpoint_of(loaded), path, format_name)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_missing_packages_are_named(monkeypatch, tmp_path):
     monkeypatch.setattr(onnx_file, "PACKAGES", ("onnx", "a_package_of_nobody"))
     loaded = experiment({"use": "gym", "id": "CartPole-v1"})

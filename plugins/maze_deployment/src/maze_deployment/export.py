@@ -27,6 +27,7 @@ from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import MazeError, RequestError
 from maze_runtime.models.capabilities import RecurrentModel
 from maze_runtime.models.graph_building import file_names
+from maze_runtime.models.masking import MASKED_BELOW
 from maze_runtime.models.network_policy import require_sampling
 from maze_runtime.models.recurrence import BEGINS
 from maze_runtime.playing.players import load_weights, weights_of
@@ -325,5 +326,8 @@ def _difference(ours: ArrayDict, theirs: ArrayDict) -> float:
 
 
 def _difference_of(ours: np.ndarray, theirs: np.ndarray) -> float:
-    relative = float(np.max(np.abs(ours - theirs)) / max(1.0, np.max(np.abs(theirs))))
+    """Forbidden choices are far from all others, which would be nothing in proportion to them."""
+    counts = ~((theirs <= MASKED_BELOW) & np.isclose(ours, theirs, rtol=TOLERANCE, atol=0.0))
+    ours, theirs = ours[counts], theirs[counts]
+    relative = float(np.max(np.abs(ours - theirs), initial=0.0) / np.max(np.abs(theirs), initial=1.0))
     return max(0.0, relative - float(np.finfo(np.float16).eps)) if ours.dtype == np.float16 else relative

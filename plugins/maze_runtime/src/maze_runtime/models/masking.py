@@ -14,7 +14,8 @@ from maze_kernel.errors import EnvError
 MASKED_LOGIT = -1e9
 """The logit of a forbidden choice."""
 
-_MASKED_BELOW = -1e7
+MASKED_BELOW = -1e7
+"""From here on a logit counts as forbidden, whatever was added to it since."""
 
 
 class MaskError(EnvError):
@@ -41,9 +42,9 @@ def check_rows(logits: np.ndarray) -> None:
     Raises:
         MaskError: names the first such row; `ActionDistribution` adds the head.
     """
-    if logits.min(initial=0.0) > _MASKED_BELOW:
+    if logits.min(initial=0.0) > MASKED_BELOW:
         return
-    masked = np.maximum.reduce(logits, -1) <= _MASKED_BELOW
+    masked = np.maximum.reduce(logits, -1) <= MASKED_BELOW
     if np.count_nonzero(masked):
         index = tuple(int(position) for position in np.argwhere(masked)[0])
         raise MaskError(
