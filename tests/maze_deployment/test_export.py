@@ -364,14 +364,15 @@ class WrongAboutX(Transform):
 
 @pytest.mark.parametrize("format_name", [pytest.param("onnx", marks=pytest.mark.slow), "torch-export"])
 @pytest.mark.parametrize("is_masked", [True, False], ids=["masked", "unmasked"])
-def test_masked_logits_hide_no_difference(is_masked, format_name, tmp_path):
+@pytest.mark.parametrize("factor", [1.5, np.nan])
+def test_neither_masked_logits_nor_nan_hide_a_difference(factor, is_masked, format_name, tmp_path):
     class Choosing(FlatEnv):
         structured_spaces = flat_spaces(
             spaces.Dict(x=spaces.Box(-3.0, 3.0, (4,)), **({"a_mask": spaces.MultiBinary(5)} if is_masked else {})),
             spaces.Dict(a=spaces.Discrete(5)),
         )
 
-    loaded = experiment(Choosing, wrappers=[WrongAboutX(1.5)])
+    loaded = experiment(Choosing, wrappers=[WrongAboutX(factor)])
     path = tmp_path / f"p{FORMATS[format_name][1]}"
     with pytest.raises(MazeError, match="does not act like the trained one"):
         export_checkpoint(loaded, loaded.kernel, checkpoint_of(loaded), path, format_name)

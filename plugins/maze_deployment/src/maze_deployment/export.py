@@ -262,7 +262,7 @@ def _write(graph: PolicyGraph, example: _Example, path: Path, format_name: str) 
     else:
         action, logits, after = _run(program, example.tensors())
     wanted = (example.act(logits), example.logits, example.after)
-    difference = max(map(_difference, (action, logits, after), wanted))
+    difference = float(np.max([*map(_difference, (action, logits, after), wanted)]))
     if not difference <= TOLERANCE:
         raise MazeError(
             f"the exported policy of key {key!r} does not act like the trained one, so its file was not written",
@@ -318,11 +318,13 @@ def _run(program: torch.export.ExportedProgram, example: dict[str, Any]) -> list
 def _difference(ours: ArrayDict, theirs: ArrayDict) -> float:
     """Greatest difference, relative to the greatest number where that is above one; infinite for other shapes.
 
-    One rounding to float16 does not count, since two float32 that are nearly equal may become neighbours there.
+    NaN where a number is NaN. One rounding to float16 does not count, since two float32 that are nearly equal may
+    become neighbours there.
     """
     if {name: array.shape for name, array in ours.items()} != {name: array.shape for name, array in theirs.items()}:
         return math.inf
-    return max((_difference_of(array, theirs[name].astype(np.float64)) for name, array in ours.items()), default=0.0)
+    found = [_difference_of(array, theirs[name].astype(np.float64)) for name, array in ours.items()]
+    return float(np.max(found, initial=0.0))  # max() would pass over NaN
 
 
 def _difference_of(ours: np.ndarray, theirs: np.ndarray) -> float:
@@ -330,4 +332,4 @@ def _difference_of(ours: np.ndarray, theirs: np.ndarray) -> float:
     counts = ~((theirs <= MASKED_BELOW) & np.isclose(ours, theirs, rtol=TOLERANCE, atol=0.0))
     ours, theirs = ours[counts], theirs[counts]
     relative = float(np.max(np.abs(ours - theirs), initial=0.0) / np.max(np.abs(theirs), initial=1.0))
-    return max(0.0, relative - float(np.finfo(np.float16).eps)) if ours.dtype == np.float16 else relative
+    return float(np.maximum(0.0, relative - np.finfo(np.float16).eps)) if ours.dtype == np.float16 else relative
