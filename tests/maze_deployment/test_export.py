@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -377,6 +378,40 @@ def test_neither_masked_logits_nor_nan_hide_a_difference(factor, is_masked, form
     with pytest.raises(MazeError, match="does not act like the trained one"):
         export_checkpoint(loaded, loaded.kernel, checkpoint_of(loaded), path, format_name)
     assert list(tmp_path.iterdir()) == []
+
+
+class HalvedInTorch(Transform):
+    """Of one policy key, once it is told to."""
+
+    wrong_key = None
+
+    def observation(self, policy_key, observation):
+        return {**observation}
+
+    def export_observation(self, policy_key, observation):
+        return {name: array / (2 if policy_key == self.wrong_key else 1) for name, array in observation.items()}
+
+
+def test_a_refused_policy_key_leaves_the_files_of_an_earlier_export_as_they_were(tmp_path, monkeypatch):
+    keys = ("first", "second")
+
+    class Team(FlatEnv):
+        structured_spaces = StructuredSpaces(
+            observation=dict.fromkeys(keys, spaces.Dict(seen=spaces.Box(-1, 1, (2,), np.float32))),
+            action=dict.fromkeys(keys, spaces.Dict(choice=spaces.Discrete(2))),
+            agent_counts=dict.fromkeys(keys, 1),
+        )
+
+    loaded = experiment(Team, wrappers=[HalvedInTorch()])
+    checkpoint, out = checkpoint_of(loaded), tmp_path / "policy.pt2"
+    export_checkpoint(loaded, loaded.kernel, checkpoint, out, "torch-export")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert sorted(before) == ["policy-first.pt2", "policy-second.pt2", "policy.pt2.json"]
+    monkeypatch.setattr(HalvedInTorch, "wrong_key", "second")
+    other = attrs.evolve(checkpoint, epoch=9, model={name: value / 2 for name, value in checkpoint.model.items()})
+    with pytest.raises(MazeError, match="key 'second' does not act like the trained one, so nothing was written"):
+        export_checkpoint(loaded, loaded.kernel, other, out, "torch-export")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_missing_packages_are_named(monkeypatch, tmp_path):

@@ -1,12 +1,12 @@
 """`maze export`: a trained policy as files that act without Maze, in ONNX or as a `torch.export` program.
 
 Each policy key becomes one file, and one JSON file beside them says what goes in and what comes out. A file is checked
-against the policy it was made of before it is kept.
+against the policy it was made of, and none is replaced before all are checked.
 """
 
 from __future__ import annotations
 
-import json
+import io
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -32,6 +32,7 @@ from maze_runtime.models.network_policy import require_sampling
 from maze_runtime.models.recurrence import BEGINS
 from maze_runtime.playing.players import load_weights, weights_of
 from maze_runtime.run.assembly import Assembly
+from maze_runtime.run.storage import Storage, encode_json, replace_files
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -139,15 +140,17 @@ def export_checkpoint(
         if hasattr(module, "prepare_for_export"):
             module.prepare_for_export()
         module.requires_grad_(False)  # or what the program answers would carry gradients, and be no NumPy array
-    files = []
+    files, contents = [], {}
     for key, name in zip(inner.policy_keys, file_names(inner.policy_keys), strict=True):
         graph = PolicyGraph(model, key, transforms, action_space=inner.action[key])
         path = out if len(inner.policy_keys) == 1 else out.with_name(f"{out.stem}-{name}{out.suffix}")
-        files.append(_write(graph, _Example.of(inner, graph, model, transforms), path, format_name))
+        contents[path], difference = _checked(graph, _Example.of(inner, graph, model, transforms), format_name)
+        files.append(ExportedFile(policy_key=key, path=path, difference=difference))
     description = out.with_name(f"{out.name}.json")
     about = {"run": loaded.experiment.name, "epoch": checkpoint.epoch, "file_format": format_name}
     data = about | describe_export(assembly, model, inner, {file.policy_key: file.path for file in files})
-    description.write_text(f"{json.dumps(data, indent=2)}\n", encoding="utf-8")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    replace_files(Storage(), {**contents, description: encode_json(data)})
     return Export(files=tuple(files), description=description)
 
 
@@ -251,30 +254,27 @@ def _usual_way(
         }
 
 
-def _write(graph: PolicyGraph, example: _Example, path: Path, format_name: str) -> ExportedFile:
-    key, program = graph.policy_key, _traced(graph, example.tensors())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = None
+def _checked(graph: PolicyGraph, example: _Example, format_name: str) -> tuple[bytes, float]:
+    """What a file holds, and the greatest difference from the policy's own actions, logits and states."""
+    program = _traced(graph, example.tensors())
     if format_name == "onnx":
         names = (graph.heads, tuple(example.logits), tuple(example.after))
         content = onnx_file.encode(program, tuple(example.inputs()), output_names(*names))
         action, logits, after = onnx_file.run(content, example.inputs(), names)
     else:
+        content = _saved(program)
         action, logits, after = _run(program, example.tensors())
     wanted = (example.act(logits), example.logits, example.after)
     difference = float(np.max([*map(_difference, (action, logits, after), wanted)]))
     if not difference <= TOLERANCE:
+        key = graph.policy_key
         raise MazeError(
-            f"the exported policy of key {key!r} does not act like the trained one, so its file was not written",
+            f"the exported policy of key {key!r} does not act like the trained one, so nothing was written",
             received=f"actions, logits or states that differ by {difference:.3g}",
             expected=f"at most {TOLERANCE:g}",
             help="export the other format, or deploy the run with AgentDeployment",
         )
-    if content is None:
-        torch.export.save(program, path)
-    else:
-        path.write_bytes(content)
-    return ExportedFile(policy_key=key, path=path, difference=difference)
+    return content, difference
 
 
 def output_names(action: Iterable[str], logits: Iterable[str], states: Iterable[str] = ()) -> tuple[str, ...]:
@@ -298,6 +298,12 @@ def _traced(graph: PolicyGraph, example: dict[str, Any]) -> torch.export.Exporte
             received=str(error).strip().splitlines()[0][:300] if str(error).strip() else None,
             help="its blocks must be made of torch operations alone; or deploy the run with AgentDeployment",
         ) from error
+
+
+def _saved(program: torch.export.ExportedProgram) -> bytes:
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    return buffer.getvalue()
 
 
 def _split(example: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

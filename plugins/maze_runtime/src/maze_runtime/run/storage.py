@@ -65,14 +65,23 @@ def keep_copy(path: Path, name: str) -> str:
 
 def replace_file(storage: Storage, path: Path, data: bytes) -> None:
     """Write a file so that it is either the old one or the new one at every moment."""
-    temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}")
+    replace_files(storage, {path: data})
+
+
+def replace_files(storage: Storage, contents: Mapping[Path, bytes]) -> None:
+    """`replace_file` of several, in this order; none is replaced before all of them are on the disk."""
+    temporary = {path: path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}") for path in contents}
     try:
-        storage.write_bytes(temporary, data)
-        storage.rename(temporary, path)
+        for path, data in contents.items():
+            storage.write_bytes(temporary[path], data)
+        for path, written in temporary.items():
+            storage.rename(written, path)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        for written in temporary.values():
+            written.unlink(missing_ok=True)
         raise
-    storage.sync_directory(path.parent)
+    for folder in dict.fromkeys(path.parent for path in contents):
+        storage.sync_directory(folder)
 
 
 def replace_json(storage: Storage, path: Path, data: Mapping[str, Any]) -> None:
