@@ -232,6 +232,42 @@ def test_a_heuristic_sees_the_simulation_and_events_are_those_of_the_whole_episo
     assert epoch.reduce() == {"BellEvents/rang/all": 7}
 
 
+class FailsOnce(Looks):
+    """At the sixth decision."""
+
+    n = 0
+
+    def act_one(self, observation, moment):
+        FailsOnce.n += 1
+        if FailsOnce.n == 6:
+            raise ZeroDivisionError("sixth decision")
+        return super().act_one(observation, moment)
+
+
+@pytest.mark.parametrize("policy", [Looks, FailsOnce])
+@pytest.mark.parametrize("wrappers", [[], [{"use": "time-limit", "max_episode_steps": 3}]])
+def test_events_of_a_forgotten_episode_are_not_those_of_the_next(wrappers, policy):
+    context = RunContext(env=bell, wrappers=wrappers, silent=True)
+    core_env, FailsOnce.n = Bell(), 0
+    events = [EventRecord(BellEvents, BellEvents.rang, {})]
+    with AgentDeployment.load(context, policy=f"{__name__}:{policy.__name__}") as agent:
+        action = agent.act(core_env.reset())
+        for _ in range(4):
+            action = agent.act(*core_env.step(action), events=events)
+        if policy is Looks:
+            agent.reset()
+        else:
+            with pytest.raises(ZeroDivisionError):
+                agent.act(*core_env.step(action), events=events)
+        action = agent.act(core_env.reset())
+        while action is not None:
+            action = agent.act(*core_env.step(action), events=events)
+        (episode,) = agent.drain_episodes()
+    epoch = EpochAggregator()
+    epoch.add_episodes([episode.events])
+    assert (episode.length, epoch.reduce()) == (7, {"BellEvents/rang/all": 7})
+
+
 @pytest.mark.parametrize("env", [bell, "CartPole-v1"])
 def test_a_simulation_elsewhere_cannot_be_cloned(env):
     with (

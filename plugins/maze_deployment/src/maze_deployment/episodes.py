@@ -41,10 +41,14 @@ class EpisodeTally:
     def __init__(self, statistics: ReportsStatistics | None) -> None:
         self._statistics = statistics
         self._ended: list[DeployedEpisode] = []
-        self.forget()
+        self._begin()
 
     def forget(self) -> None:
-        """The running episode is no more."""
+        """The running episode is no more, and neither are parts of it that a wrapper ended."""
+        self._drained()
+        self._begin()
+
+    def _begin(self) -> None:
         self.waits_for_result = False
         self._total_reward, self._length = 0.0, 0
 
@@ -56,7 +60,7 @@ class EpisodeTally:
 
     def end(self, reply: Reply) -> None:
         """Keep the episode that ended with this reply."""
-        drained = [] if self._statistics is None else self._statistics.drain_statistics()
+        drained = self._drained()
         self._ended.append(
             DeployedEpisode(
                 total_reward=self._total_reward,
@@ -66,7 +70,10 @@ class EpisodeTally:
                 events=[event for part in drained for event in part] if drained else None,
             )
         )
-        self.forget()
+        self._begin()
+
+    def _drained(self) -> list[EpisodeStatistics]:
+        return [] if self._statistics is None else self._statistics.drain_statistics()
 
     def drain(self) -> list[DeployedEpisode]:
         """The episodes that ended since the last call."""
