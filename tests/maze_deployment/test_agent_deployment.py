@@ -288,6 +288,16 @@ def test_an_unfinished_episode_can_be_forgotten(context):
         assert agent.drain_episodes() == []
 
 
+def test_of_episodes_that_nobody_asks_for_the_newest_are_kept(context, monkeypatch):
+    monkeypatch.setattr("maze_deployment.episodes.MAX_KEPT", 3)
+    with AgentDeployment.load(context) as agent:
+        for reward in range(5):
+            agent.act(GOOD)
+            agent.act(GOOD, float(reward), True)
+        assert [episode.total_reward for episode in agent.drain_episodes()] == [2.0, 3.0, 4.0]
+        assert agent.drain_episodes() == []
+
+
 def test_a_closed_agent_says_so(context):
     agent = AgentDeployment.load(context)
     agent.act(GOOD)

@@ -276,7 +276,7 @@ class AgentDeployment:
             self._begin(seed)
 
     def drain_episodes(self) -> list[DeployedEpisode]:
-        """The episodes that ended since the last call; another thread may ask, too."""
+        """The episodes that ended since the last call, the newest 10 000 of them; another thread may ask, too."""
         return self._tally.drain()
 
     def close(self) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import deque
+
 import attrs
 
 from maze_kernel.contracts.capabilities import ReportsStatistics
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_runtime.env.outside import Reply
+
+MAX_KEPT = 10_000
+"""Ended episodes that wait for somebody to ask for them."""
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +46,7 @@ class EpisodeTally:
 
     def __init__(self, statistics: ReportsStatistics | None) -> None:
         self._statistics = statistics
-        self._ended: list[DeployedEpisode] = []
+        self._ended: deque[DeployedEpisode] = deque(maxlen=MAX_KEPT)
         self._begin()
 
     def forget(self) -> None:
@@ -76,7 +82,9 @@ class EpisodeTally:
         return [] if self._statistics is None else self._statistics.drain_statistics()
 
     def drain(self) -> list[DeployedEpisode]:
-        """The episodes that ended since the last call."""
-        ended = self._ended[:]  # the same list goes on: another thread may be about to append to it
-        del self._ended[: len(ended)]
+        """The newest `MAX_KEPT` episodes that ended since the last call."""
+        ended = []
+        with contextlib.suppress(IndexError):  # of the last one; another thread may append to them, or take some
+            while True:
+                ended.append(self._ended.popleft())
         return ended
