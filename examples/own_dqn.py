@@ -52,6 +52,7 @@ class DQN:
     """
 
     critic = "none"  # it trains no state values; a plugin says so in its TrainerComponent
+    takes_modes = True  # logits are Q values: there are no probabilities to draw by
 
     def __init__(self, context, options: DQNOptions):
         (self._key,) = context.spaces.policy_keys if context.spaces.is_flat else ("",)

@@ -8,9 +8,12 @@ import torch
 
 import maze_replay.frame_stacks
 import maze_replay.memory
+from maze_deployment.agent import AgentDeployment
 from maze_kernel.errors import NonFiniteError, RequestError, SpaceError
+from maze_runtime.context import RunContext
 from maze_runtime.models.masking import MaskError
 from maze_runtime.training import recorded_gradient
+from maze_runtime.training.evaluation import Evaluator
 from maze_testing.environments import MaskedDict
 from maze_testing.trainers import check_trainer
 
@@ -119,6 +122,36 @@ def test_evaluation_does_not_explore(assemble):
     acts = [policy.act("0", group, deterministic=True)["action"].tolist() for _ in range(8)]
     assert all(act == acts[0] for act in acts)
     trainer.close()
+
+
+def test_values_are_no_probabilities_to_draw_by(tmp_path):
+    given = {"env": "CartPole-v1", "overrides": {"evaluation.n_episodes": 1}, "silent": True}
+    context = RunContext(trainer=SMALL, run_dir=tmp_path / "run", **given)
+    context.train(n_epochs=1)
+    observations = np.random.default_rng(0).normal(0.0, 0.1, (40, 4)).astype(np.float32)
+    best, drawn = (
+        [context.compute_action(one, deterministic=deterministic) for one in observations]
+        for deterministic in (True, False)
+    )
+    assert drawn == best
+    with pytest.raises(RequestError, match="have no probabilities"):
+        context.top_actions(observations[0])
+    with AgentDeployment.load(context, deterministic=False) as agent:
+        assert [agent.act(one) for one in observations] == best
+        with pytest.raises(RequestError, match="no decision whose actions have probabilities"):
+            agent.top_actions()
+    results = [context.rollout(3, seed=1, deterministic=deterministic) for deterministic in (True, False)]
+    assert results[0].summary == results[1].summary
+
+
+def test_an_evaluation_that_may_draw_takes_the_best_action_as_well(assemble):
+    found = []
+    for deterministic in (True, False):
+        assembly = assemble(**tables(), evaluation={"n_episodes": 4, "deterministic": deterministic})
+        evaluation = Evaluator(assembly)
+        found.append([result.length for result in evaluation.play(assembly.make_model())])
+        evaluation.close()
+    assert found[0] == found[1]
 
 
 def test_policy_keys_have_statistics_of_their_own(make_trainer):

@@ -29,9 +29,8 @@ def _check_name(_instance: object, attribute: attrs.Attribute[str], value: objec
 
 
 def _check_target(_instance: object, attribute: attrs.Attribute[str], value: object) -> None:
-    if value is None and attribute.name != "target":
-        return
-    if not isinstance(value, str) or _TARGET.fullmatch(value) is None:
+    left_out = value is None and attribute.name != "target"
+    if not left_out and (not isinstance(value, str) or _TARGET.fullmatch(value) is None):
         raise ValueError(f"{attribute.name} {value!r} is not 'package.module:attribute'")
 
 
@@ -126,6 +125,8 @@ class TrainerComponent(Component):
     """Whether it trains models that carry state from step to step, as a sequence; others are refused such models."""
     collects_rollouts: bool = False
     """Whether it takes no single steps in its batch: it lets one collect that can (`collector_for`), or needs none."""
+    takes_modes: bool = False
+    """Whether its policies draw nothing: asked to sample, they take the modes of their distributions as well."""
     n_envs: int | None = attrs.field(default=None, validator=attrs.validators.optional(at_least(1)))
     """Environments its defaults are meant for, which a run has where `[vector]` says nothing; None: as there."""
     preset: str | None = None

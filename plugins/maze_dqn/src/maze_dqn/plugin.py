@@ -17,5 +17,6 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         name="dqn",
         target="maze_dqn.trainer:DQNTrainer",
         options="maze_dqn.options:DQNOptions",
+        takes_modes=True,
         summary="Deep Q-learning: off-policy, for discrete actions; double, duelling, n-step, prioritised.",
     )

@@ -20,5 +20,6 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         critic="state-action",
         n_envs=1,
         preset="maze-perception:dense-128",
+        takes_modes=True,
         summary="Twin delayed DDPG: off-policy, a deterministic policy for numbers; 1 environment by default.",
     )

@@ -50,6 +50,14 @@ class PolicyWrapper:
         self.policy.load_state_dict(state)
 
 
+class TakesModes(PolicyWrapper):
+    """Draws nothing, asked to sample or not: numbers that no trainer means as probabilities are not drawn by."""
+
+    def act(self, policy_key: PolicyKey, group: Group, *, deterministic: bool = False) -> ArrayDict:
+        """The modes of the wrapped policy's distributions."""
+        return self.policy.act(policy_key, group, deterministic=True)
+
+
 def wrap_policy(policy: Policy, wrapper: Selection | None) -> Policy:
     """The policy inside the selected wrapper, `target(policy, **options)`; without one the policy itself.
 

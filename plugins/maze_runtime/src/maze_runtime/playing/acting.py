@@ -73,7 +73,7 @@ class SingleEnvActor:
             raise RequestError(
                 f"the actions of {type(policy).__name__} have no probabilities",
                 expected="a policy that samples from the distributions of its networks",
-                help="train without a policy wrapper, with a model that acts by its distributions",
+                help="train without a policy wrapper, with a trainer and a model that act by probabilities",
             )
         key = actor.step_key
         named = self._named(observation, info, actor)

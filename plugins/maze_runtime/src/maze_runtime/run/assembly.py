@@ -240,9 +240,15 @@ class Assembly:
 
     def make_policy(self, model: ActorCritic, seed: int) -> Policy:
         """The model's policy, inside the trainer's `policy_wrapper` if it has one."""
-        from maze_runtime.models.policy_wrapper import wrap_policy
+        from maze_runtime.models.policy_wrapper import TakesModes, wrap_policy
 
-        return wrap_policy(model.make_policy(seed), self.policy_wrapper)
+        policy = model.make_policy(seed)
+        return wrap_policy(TakesModes(policy) if self.takes_modes else policy, self.policy_wrapper)
+
+    @property
+    def takes_modes(self) -> bool:
+        """See `TrainerComponent`."""
+        return bool(said_of(self.kernel.catalog, self.experiment.trainer, "takes_modes", False))
 
     @property
     def policy_wrapper(self) -> Selection | None:

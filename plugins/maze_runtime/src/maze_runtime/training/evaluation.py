@@ -69,7 +69,7 @@ class Evaluator:
         self._training = assembly
         self._assembly = self._side.assembly
         self._seeds = assembly.seeds.seeds(options.n_episodes, *path, "episodes")
-        self._deterministic = options.deterministic
+        self._deterministic = options.deterministic or assembly.takes_modes
         self._policy_seed = assembly.seeds.seed(*path, "policy")
         self.every_epochs = options.every_epochs
         self._pool = pool
