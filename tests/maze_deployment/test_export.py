@@ -1,6 +1,8 @@
 """An exported file acts like the policy it was made of, in a process that knows nothing of Maze."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 
@@ -477,6 +479,28 @@ def test_a_wrong_request_is_explained(run, arguments, message):
     done = CliRunner().invoke(make_app(), ["export", str(run), *arguments])
     assert done.exit_code in (1, 2)
     assert message in done.stderr
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_policy_is_traced(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("maze_deployment.export._traced", None)
+    (tmp_path / "file").write_text("kept")
+    done = CliRunner().invoke(make_app(), ["export", str(run), "--out", str(tmp_path / "file" / "policy.pt2")])
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: the export cannot be written to ")
+    assert "file is no folder" in done.stderr
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_disk_that_takes_no_more_leaves_no_half_of_an_export(run, tmp_path, monkeypatch):
+    def full(storage, path, data):
+        path.write_bytes(data[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("maze_runtime.run.storage.Storage.write_bytes", full)
+    done = CliRunner().invoke(make_app(), ["export", str(run), "--out", str(tmp_path / "policy.pt2")])
+    assert done.exit_code == 2
+    assert "policy.pt2: [Errno 28] No space left on device" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_no_run_is_not_exported(tmp_path):

@@ -32,7 +32,7 @@ def new_plugin(name: str, directory: str | Path = ".") -> Path:
         The new folder, named like the package.
 
     Raises:
-        RequestError: the name cannot be used, what is installed has it, or the folder exists.
+        RequestError: the name cannot be used, what is installed has it, or the folder exists or cannot be written.
     """
     package = name.replace("-", "_")
     folder = Path(directory) / package
@@ -43,8 +43,12 @@ def new_plugin(name: str, directory: str | Path = ".") -> Path:
         relative = source.relative_to(TEMPLATE)
         if source.is_file() and not _LEFT_OUT.intersection(relative.parts):
             target = folder / _renamed(str(relative), name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(_renamed(source.read_text(encoding="utf-8"), name), encoding="utf-8")
+            text = _renamed(source.read_text(encoding="utf-8"), name)
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise RequestError(f"{folder} cannot be written: {error}", help="name another folder: --out") from error
     return folder
 
 

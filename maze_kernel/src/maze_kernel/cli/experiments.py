@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from maze_kernel.errors import RequestError
+
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import Experiment, LoadedExperiment
 
@@ -67,6 +69,9 @@ def schema(
     if out is None:
         typer.echo(text)
         return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(f"{text}\n", encoding="utf-8")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise RequestError(f"the schema cannot be written to {out}: {error}", help="name another file") from error
     typer.echo(f"wrote {out}; begin an experiment with the line `#:schema {out}`", err=True)

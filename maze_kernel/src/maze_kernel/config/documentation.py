@@ -38,9 +38,7 @@ def texts_of_class(options_class: type) -> Texts:
     """Of an attrs class; fields of a parent keep the parent's text and source."""
     fields: dict[str, str] = {}
     origins: dict[str, str] = {}
-    for owner in reversed(options_class.__mro__):
-        if not attrs.has(owner):
-            continue
+    for owner in filter(attrs.has, reversed(options_class.__mro__)):
         declared = inspect.get_annotations(owner)
         _, source = _split_docstring(owner.__doc__)
         origins.update(dict.fromkeys(declared, source or f"{owner.__module__}.{owner.__qualname__}"))

@@ -17,7 +17,6 @@ from maze_kernel.shown_command import shown_command
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
 
-_TOO_DEEP = "keep tables and lists at most {} levels deep"
 _TWICE = ("overwrite", "declare", "namespace", "duplicate", "redefine")
 _LONG_NUMBER = re.compile(r"\d[\d_]{3000,}")
 
@@ -93,16 +92,12 @@ def _decode(content: bytes, file: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         before = content[: error.start]
-        line = before.count(b"\n") + 1
         line_start = before.rfind(b"\n") + 1
-        line_end = content.find(b"\n", error.start)
-        source = (
-            content[line_start : line_end if line_end >= 0 else None].decode("utf-8", errors="replace").rstrip("\r")
-        )
+        source = content[line_start:].split(b"\n", 1)[0].decode("utf-8", errors="replace").rstrip("\r")
         column = len(content[line_start : error.start].decode("utf-8")) + 1
         raise RequestError(
             "the file is not UTF-8 text",
-            location=excerpt(file, line, column, source),
+            location=excerpt(file, before.count(b"\n") + 1, column, source),
             received=f"byte 0x{content[error.start]:02x}",
             expected="UTF-8",
             help="save the file with UTF-8 encoding",
@@ -147,7 +142,7 @@ def _too_deep(file: str) -> RequestError:
         "tables or lists are nested too deeply",
         location=Location(file=file, line=1, column=1),
         expected=f"at most {MAX_DEPTH} levels",
-        help=_TOO_DEEP.format(MAX_DEPTH),
+        help=f"keep tables and lists at most {MAX_DEPTH} levels deep",
     )
 
 
@@ -161,6 +156,4 @@ def deeper_than(data: Any, limit: int) -> bool:
             for child in (container.values() if isinstance(container, dict) else container)
             if isinstance(child, (dict, list))
         ]
-        if not level:
-            return False
-    return True
+    return bool(level)

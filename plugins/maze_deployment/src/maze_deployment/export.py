@@ -33,6 +33,7 @@ from maze_runtime.models.recurrence import BEGINS
 from maze_runtime.playing.players import load_weights, weights_of
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.storage import Storage, encode_json, replace_files
+from maze_runtime.run.writable import require_writable, writing
 
 if TYPE_CHECKING:
     from maze_kernel.config.experiment import LoadedExperiment
@@ -53,6 +54,8 @@ N_CHECKED = 64
 
 TOLERANCE = 1e-5
 """Greatest difference of an action or a logit, relative to the greatest one where that is above one."""
+
+_ELSEWHERE = "name a file in a folder that this process may write to"
 
 
 @attrs.frozen(kw_only=True)
@@ -121,10 +124,11 @@ def export_checkpoint(
         format_name: one of `FORMATS`.
 
     Raises:
-        RequestError: an unknown format, a package that is not installed, a wrapper without a form in torch, or a model
-            that acts by another rule than its distributions.
+        RequestError: an unknown format, a package that is not installed, a wrapper without a form in torch, a model
+            that acts by another rule than its distributions, or a file that cannot be written.
         MazeError: the model cannot be traced, or what was traced acts differently.
     """
+    require_writable(out.absolute().parent, "the export", help=_ELSEWHERE)
     if format_name not in FORMATS:
         raise RequestError(f"there is no export format {format_name!r}", expected=", ".join(FORMATS))
     if format_name == "onnx":
@@ -149,8 +153,8 @@ def export_checkpoint(
     description = out.with_name(f"{out.name}.json")
     about = {"run": loaded.experiment.name, "epoch": checkpoint.epoch, "file_format": format_name}
     data = about | describe_export(assembly, model, inner, {file.policy_key: file.path for file in files})
-    out.parent.mkdir(parents=True, exist_ok=True)
-    replace_files(Storage(), {**contents, description: encode_json(data)})
+    with writing(out, "the export", help=_ELSEWHERE):
+        replace_files(Storage(), {**contents, description: encode_json(data)})
     return Export(files=tuple(files), description=description)
 
 

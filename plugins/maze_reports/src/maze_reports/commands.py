@@ -227,9 +227,8 @@ def _references(items: Sequence[str]) -> dict[str, tuple[float, float]]:
 
 
 def _write(file: Path, page: str) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+    from maze_runtime.run.writable import writing
+
+    with writing(file, "the page"):
         file.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise RequestError(f"the page cannot be written: {error}", help="name another file") from error
     print(f"open in a browser: {file}", file=sys.stderr)

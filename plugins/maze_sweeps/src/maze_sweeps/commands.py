@@ -85,14 +85,15 @@ def sweep_schema(
 ) -> None:
     """Print the JSON Schema of sweep files, for editors."""
     from maze_kernel.loader import Kernel
+    from maze_runtime.run.writable import writing
     from maze_sweeps.sweep_schema import sweep_schema as schema_of
 
     text = json.dumps(schema_of(Kernel.installed()), indent=2, sort_keys=True)
     if out is None:
         typer.echo(text)
         return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(f"{text}\n", encoding="utf-8")
+    with writing(out, "the schema"):
+        out.write_text(f"{text}\n", encoding="utf-8")
     typer.echo(f"wrote {out}; begin the file of a sweep with the line `#:schema {out}`", err=True)
 
 

@@ -38,7 +38,7 @@ def view(
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Show recorded episodes in the browser; a run without any plays some first."""
-    from maze_runtime.run.writable import require_writable
+    from maze_runtime.run.writable import require_writable, writing
     from maze_trajectories.dataset import recordings_in
     from maze_viewing.recorded import recorded
     from maze_viewing.viewer import ViewOptions, view_page
@@ -57,11 +57,8 @@ def view(
         require_writable(out.parent.absolute(), "the page", help=_ELSEWHERE)
     page = view_page(source, options, experiment=loaded, report=_report if sys.stderr.isatty() else lambda _text: None)
     assert out is not None  # a source that is not there has no page
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+    with writing(out, "the page", help=_ELSEWHERE):
         out.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise RequestError(f"the page cannot be written to {out}: {error}", help=_ELSEWHERE) from error
     print(f"open in a browser: {out}")
     if open_page:
         typer.launch(out.resolve().as_uri())

@@ -10,6 +10,7 @@ import typer
 from maze_kernel.errors import RequestError
 from maze_kernel.shown_command import shown_command
 from maze_runtime.run.naming import import_from
+from maze_runtime.run.writable import writing
 
 
 def new(
@@ -32,8 +33,8 @@ def new(
         raise RequestError(f"{file} exists already", help="name another file, or remove this one yourself")
     import_from(Path.cwd())
     text = draft_experiment(file, env, trainer, overrides or ())
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    with writing(file, "the experiment"):
+        file.write_text(text, encoding="utf-8")
     if TO_FILL_IN in text:
         print(f"{file}: write your own value where it says {TO_FILL_IN!r} before you train")
     check, train = shown_command("maze", "check", file, "--steps", 1000), shown_command("maze", "train", file)

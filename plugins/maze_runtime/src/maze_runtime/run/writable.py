@@ -1,9 +1,11 @@
-"""Whether a folder can be written to, which is asked before anything is played or trained for it."""
+"""Files and folders that the user named: whether they can be written to, which is asked before there is any work."""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from maze_kernel.errors import RequestError
@@ -34,6 +36,24 @@ def require_writable(folder: Path, what: str, *, help: str) -> None:
             expected="a folder that this process may write to",
             help=help,
         )
+
+
+@contextmanager
+def writing(file: Path, what: str, *, help: str = "name another file") -> Iterator[None]:
+    """Make the folder of a file that is written inside.
+
+    Args:
+        file, what, help: as of `require_writable`; the file may be relative.
+
+    Raises:
+        RequestError: as `require_writable`, or an OSError was raised inside.
+    """
+    require_writable(file.absolute().parent, what, help=help)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise RequestError(f"{what} cannot be written to {file}: {error}", help=help) from error
 
 
 def _existing(folder: Path) -> Path:
