@@ -67,6 +67,15 @@ class Countdown(VectorEnv):
         return {"left": np.repeat(left[:, None], self.width, 1).astype(np.float32), "action_mask": mask}
 
 
+class Over(Countdown):
+    """Where an episode is over nothing is allowed."""
+
+    def observe(self, left):
+        observation = super().observe(left)
+        observation["action_mask"][left == 0] = 0
+        return observation
+
+
 class LargeTogether(Countdown):
     """Leaves its space where it has several rows."""
 
@@ -145,6 +154,22 @@ def test_training_steps_the_whole_batch_with_one_call():
         batch.step({"0": {"action": np.zeros(7, np.int64)}})
     assert inner.env.calls == 5
     batch.close()
+
+
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
+def test_a_mask_that_allows_nothing_where_the_episode_is_over_trains_and_passes_the_check(mode):
+    data = {
+        "name": "x",
+        "env": {"use": "gym-vector", "entry": f"{HERE}:Over", "kwargs": {"mode": mode}},
+        "vector": {"n_envs": 4},
+        "trainer": {"use": "ppo", "n_rollout_steps": 12, "epoch_length": 2},
+    }
+    loaded = experiment_from_mapping(data, kernel=None)
+    check_environment(loaded, loaded.kernel, n_steps=40, seed=1)
+    assembly = Assembly(loaded, loaded.kernel)
+    trainer = assembly.make_trainer(assembly.trainer_context())
+    trainer.start_segment(0)
+    assert trainer.train_epoch()["BaseEnvEvents/episode_count"] > 4
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from maze_gym.env import GymEnv
 from maze_kernel.contracts.env import StructuredSpaces
-from maze_runtime.rollout.mask_reading import masks_of
+from maze_runtime.env.mask_reading import masks_of
 from maze_wrappers.joined_observations import JoinedObservations
 from maze_wrappers.normalized_keys import normalized_boxes
 from maze_wrappers.observation_stack import ObservationStack

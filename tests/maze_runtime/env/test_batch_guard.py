@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from maze_kernel.contracts.vector import FinalObservation, Group, Tick
 from maze_kernel.errors import NonFiniteError
 from maze_runtime.env.batch_guard import BatchGuard
 from maze_runtime.env.flat import FlatEnv, flat_spaces
@@ -89,3 +90,24 @@ def test_a_batch_that_changes_its_actions_in_place_changes_a_copy():
     batch.reset([[0], [1]])
     batch.step(actions)
     assert actions["0"]["action"].tolist() == [1, 1]
+
+
+def test_rows_that_only_reset_have_masks_that_allow_everything():
+    shown = spaces.Dict(go_mask=spaces.MultiBinary(2), gas_mask=spaces.MultiBinary(3))
+    mask = np.array([[0, 0], [0, 1]], np.int8)
+
+    class Over:
+        n_envs, structured_spaces = 2, flat_spaces(shown, spaces.Dict(go=spaces.Discrete(2)))
+
+        def step(self, actions):
+            group = Group(np.arange(2), np.zeros(2, np.int64), {"go_mask": mask, "gas_mask": np.zeros((2, 3), np.int8)})
+            ended, last = np.array([True, False]), {name: array[:1] for name, array in group.observation.items()}
+            tick = Tick({"0": group}, np.zeros(2, np.float32), ended, np.zeros(2, bool), awaiting_reset=ended)
+            tick.final_observation["0"] = FinalObservation(np.arange(1), last)
+            return tick
+
+    tick = BatchGuard(Over()).step({"0": {"go": np.zeros(2, np.int64)}})
+    assert tick.groups["0"].observation["go_mask"].tolist() == [[1, 1], [0, 1]]
+    assert not tick.groups["0"].observation["gas_mask"].any()
+    assert tick.final_observation["0"].observation["go_mask"].tolist() == [[0, 0]]
+    assert mask.tolist() == [[0, 0], [0, 1]]

@@ -13,10 +13,10 @@ from maze_kernel.catalog import nearest
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.model import ModelContext
 from maze_kernel.errors import Location, RequestError, SpaceError
+from maze_runtime.env.mask_reading import ANY_HEAD, mask_names
 from maze_runtime.models.action_distribution import ProductDistribution, make_action_distribution
 from maze_runtime.models.distribution_rule import DistributionRule
 from maze_runtime.models.masked_choices import n_choices, require_obeys_masks
-from maze_runtime.rollout.mask_reading import ANY_HEAD, mask_names
 
 OWNER = "maze-perception"
 SUFFIX = "_mask"

@@ -7,8 +7,8 @@ from gymnasium import spaces
 
 from maze_kernel.contracts.vector import ArrayDict
 from maze_runtime.env.batching import allocate
+from maze_runtime.env.mask_reading import mask_names, masks_of
 from maze_runtime.models.action_encoding import segments_of
-from maze_runtime.rollout.mask_reading import mask_names, masks_of
 
 _FAR = 1e6
 

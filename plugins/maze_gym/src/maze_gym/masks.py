@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from maze_kernel.catalog import nearest
 from maze_kernel.errors import EnvError, RequestError
-from maze_runtime.rollout.mask_reading import action_masks
+from maze_runtime.env.mask_reading import action_masks
 
 METHODS = ("action_masks", "valid_action_mask", "action_mask")
 INFO_KEY = "action_mask"

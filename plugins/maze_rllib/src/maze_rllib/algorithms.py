@@ -17,10 +17,10 @@ from maze_rllib.configuration import configured, refusal
 from maze_rllib.environments import FlatEnvs, StructuredEnvs, policy_key_of
 from maze_rllib.options import RLlibOptions
 from maze_rllib.statistics import note_episode, note_events
+from maze_runtime.env.mask_reading import masks_of
 from maze_runtime.env.to_gymnasium import plain_space
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.network_policy import require_sampling
-from maze_runtime.rollout.mask_reading import masks_of
 
 OWNER = "maze-rllib"
 ONE_MODULE = "default_policy"

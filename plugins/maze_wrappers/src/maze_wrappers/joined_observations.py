@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.errors import SpaceError
-from maze_runtime.rollout.mask_reading import masks_of
+from maze_runtime.env.mask_reading import masks_of
 
 if TYPE_CHECKING:
     from torch import Tensor

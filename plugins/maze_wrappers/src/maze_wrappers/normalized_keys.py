@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_runtime.env.importing import imported
-from maze_runtime.rollout.mask_reading import masks_of
+from maze_runtime.env.mask_reading import masks_of
 from maze_wrappers.options import KeyNormalization
 from maze_wrappers.running_statistics import RunningMoments, RunningRange
 

@@ -14,7 +14,7 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import SpaceError
 from maze_runtime.env.actor_columns import ActorColumns
-from maze_runtime.rollout.mask_reading import masks_of
+from maze_runtime.env.mask_reading import masks_of
 from maze_wrappers.known_names import require_known
 from maze_wrappers.options import ObservationStackOptions
 

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.errors import RequestError
-from maze_runtime.rollout.mask_reading import mask_names
+from maze_runtime.env.mask_reading import mask_names
 
 if TYPE_CHECKING:
     from torch import Tensor

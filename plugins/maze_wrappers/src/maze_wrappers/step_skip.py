@@ -15,10 +15,10 @@ from maze_kernel.errors import EnvError, RequestError
 from maze_runtime.env.batching import scalar_reward
 from maze_runtime.env.conversion import ActionConversion
 from maze_runtime.env.departures import ReportsDepartures
+from maze_runtime.env.mask_reading import forbids, mask_names, masks_of
 from maze_runtime.env.maze_env import MazeEnv
 from maze_runtime.env.simulation import HasNoop
 from maze_runtime.env.wrapper import EnvWrapper
-from maze_runtime.rollout.mask_reading import forbids, mask_names, masks_of
 from maze_wrappers.decision_rewards import DecisionRewards
 from maze_wrappers.given_actions import copied, given_actions
 from maze_wrappers.options import StepSkipOptions

@@ -1,7 +1,8 @@
 """The guard around every raw batch, before any transform: what is wrong in an environment stops at the environment.
 
 NaN, infinity and ticks of the wrong form do not come out, and the batch gets actions of its own: what it changes in
-place is not what its caller stores.
+place is not what its caller stores. Rows that await their reset come out with masks that allow everything: the decision
+on one is void, and must be possible all the same.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
 from maze_kernel.contracts.env import PolicyKey
-from maze_kernel.contracts.vector import ArrayDict, Tick, VectorEnv
+from maze_kernel.contracts.vector import ArrayDict, Group, Tick, VectorEnv
 from maze_kernel.errors import NonFiniteError
 from maze_runtime.env.batch_form import BatchForm
+from maze_runtime.env.mask_reading import action_masks
 
 _ZEROS = np.zeros(4096, np.float32)
 
@@ -25,6 +28,8 @@ warnings.filterwarnings("ignore", "invalid value encountered", RuntimeWarning, m
 
 class BatchGuard:
     """Implements `VectorEnv`: passes ticks on as they are, unless a reward or float observation is not finite.
+
+    Masks of rows that await their reset are all ones, in copies.
 
     Args:
         vector_env: the raw batch.
@@ -44,6 +49,11 @@ class BatchGuard:
         self._float_names = {
             key: tuple(name for name, leaf in space.spaces.items() if leaf.dtype is not None and leaf.dtype.kind == "f")
             for key, space in self.structured_spaces.observation.items()
+        }
+        self._masks = {
+            key: masks
+            for key, space in self.structured_spaces.observation.items()
+            if (masks := action_masks(space, self.structured_spaces.action[key]))
         }
         self._first_index: int = getattr(vector_env, "first_index", 0)
         self._seeds: Sequence[Sequence[int]] = ()
@@ -82,6 +92,9 @@ class BatchGuard:
             self._episode[final.env_index] += 1
             self._started[final.env_index] = self._n_ticks + (tick.awaiting_reset is not None)
         self._check_observations(tick)
+        if self._masks and tick.awaiting_reset is not None:
+            groups = {key: self._opened(key, group, tick.awaiting_reset) for key, group in tick.groups.items()}
+            return attrs.evolve(tick, groups=groups)
         return tick
 
     def render(self) -> Any:
@@ -91,6 +104,13 @@ class BatchGuard:
     def close(self) -> None:
         """Close the wrapped batch."""
         self.vector_env.close()
+
+    def _opened(self, key: PolicyKey, group: Group, awaiting_reset: np.ndarray) -> Group:
+        """The group with masks that allow everything where the next step only resets."""
+        masks = {name: group.observation[name].copy() for name in self._masks.get(key, ())}
+        for array in masks.values():
+            array[awaiting_reset[group.env_index]] = 1
+        return attrs.evolve(group, observation={**group.observation, **masks})
 
     def _check_observations(self, tick: Tick) -> None:
         for key, group in tick.groups.items():

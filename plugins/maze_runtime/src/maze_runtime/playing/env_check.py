@@ -17,9 +17,9 @@ from maze_kernel.contracts.vector import ArrayDict, Tick, VectorEnv
 from maze_kernel.errors import EnvError, MazeError
 from maze_runtime.env.batch_form import require_batch
 from maze_runtime.env.division import DividesReward, MisdividedWarning
+from maze_runtime.env.mask_reading import mask_names
 from maze_runtime.events.raw_reward import raw_reward_of
 from maze_runtime.playing.seed_check import first_difference
-from maze_runtime.rollout.mask_reading import mask_names
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.run.batch_factory import wrap_batch
@@ -191,8 +191,10 @@ class SpaceCheck:
     def _checked(self, tick: Tick) -> Tick:
         for key, group in tick.groups.items():
             for row, index in enumerate(group.env_index.tolist()):
-                self._check(key, {name: array[row] for name, array in group.observation.items()}, index)
-                self._check_masks(key, {name: array[row] for name, array in group.observation.items()}, index)
+                observation = {name: array[row] for name, array in group.observation.items()}
+                self._check(key, observation, index)
+                if tick.awaiting_reset is None or not tick.awaiting_reset[index]:
+                    self._check_masks(key, observation, index)
         for key, final in tick.final_observation.items():
             for row, index in enumerate(final.env_index.tolist()):
                 self._check(key, {name: array[row] for name, array in final.observation.items()}, index)

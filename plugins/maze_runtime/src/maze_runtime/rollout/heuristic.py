@@ -16,8 +16,8 @@ from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import ComponentError, EnvError
 from maze_runtime.env.cloning import go_on_from
+from maze_runtime.env.mask_reading import forbids, mask_names
 from maze_runtime.env.simulation import Recordable
-from maze_runtime.rollout.mask_reading import forbids, mask_names
 from maze_runtime.rollout.rule_policy import RulePolicy
 
 _SHOWN = 32

@@ -13,7 +13,7 @@ from maze_kernel.contracts.model import PolicyContext
 from maze_kernel.contracts.vector import ArrayDict, Group
 from maze_kernel.errors import SpaceError
 from maze_runtime.env.box_bounds import bounds_of
-from maze_runtime.rollout.mask_reading import mask_names
+from maze_runtime.env.mask_reading import mask_names
 
 
 class RandomPolicy:
