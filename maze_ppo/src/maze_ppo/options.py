@@ -46,7 +46,7 @@ class OnPolicyOptions:
     max_grad_norm: float = attrs.field(default=0.5, validator=at_least(0.0))
     """Global gradient norm is cut to this; 0: off."""
     critic_burn_in_epochs: int = attrs.field(default=0, validator=at_least(0))
-    """First epochs that train the critic alone, with a value loss weight of 1; for pre-trained policies, whose layers stay as they are, shared ones too. Behind them the optimiser begins anew."""  # noqa: E501
+    """First epochs that train the critic alone, with a value loss weight of 1; for pre-trained policies, whose layers stay as they are, shared ones too. Behind them the optimiser begins anew; evaluations in them use up no patience."""  # noqa: E501
     normalize_advantages: bool = True
     """Shift and scale advantages to mean 0 and standard deviation 1, in every gradient step."""
 

@@ -388,6 +388,23 @@ def test_the_learning_rate_is_lowered_on_each_plateau():
     assert judged.lr == Schedule(start=0.1, end=0.001)
 
 
+IMPALA = {"use": "impala", "deterministic": True, "num_actors": 2, "actors_batch_size": 2}
+
+
+@pytest.mark.parametrize("trainer", [{"use": "ppo", "batch_size": 8}, {"use": "a2c"}, IMPALA])
+def test_evaluations_of_a_policy_that_is_held_use_up_no_patience(tmp_path, trainer):
+    lengths = {"n_epochs": 9, "epoch_length": 1, "n_rollout_steps": 8, "lr": 1e-3}
+    trainer = {**trainer, **lengths, "patience": 2, "critic_burn_in_epochs": 3}
+    result = run(
+        tmp_path / "a",
+        trainer=trainer,
+        evaluation={"n_episodes": 1, "metric": "-train_BaseEnvEvents/total_step_count"},  # is best in epoch 1
+        callbacks=[{"use": "reduce-on-plateau", "patience": 1}],
+    )
+    assert (result.outcome.reason, result.epochs) == ("no better evaluation in 2", 5)
+    assert (tmp_path / "a" / "log.txt").read_text().count("lr is lowered") == 2
+
+
 @pytest.mark.parametrize(
     "table",
     [

@@ -13,12 +13,16 @@ from maze_runtime.training.schedules import moving_schedules
 
 @attrs.frozen(kw_only=True)
 class Budget:
-    """When to stop; 0 is no limit."""
+    """When to stop; 0 is no limit.
+
+    The policy is held in the first `critic_burn_in_epochs`, so evaluations of these use up no patience.
+    """
 
     n_epochs: int = 0
     max_env_steps: int = 0
     max_seconds: float = 0.0
     patience: int = 0
+    critic_burn_in_epochs: int = 0
 
     @classmethod
     def of(
@@ -38,6 +42,7 @@ class Budget:
             max_env_steps=option("max_env_steps", 0),
             max_seconds=max_seconds or 0.0,
             patience=option("patience", 0),
+            critic_burn_in_epochs=option("critic_burn_in_epochs", 0),
         )
 
     def described(self) -> str:

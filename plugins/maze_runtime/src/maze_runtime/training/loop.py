@@ -242,7 +242,8 @@ class Loop:
             state.best_epoch, state.best_metric, state.stale_evaluations = state.epoch, value, 0
             self._best = self._snapshot(resumable=False)
             return True
-        state.stale_evaluations += 1
+        if state.epoch > self.budget.critic_burn_in_epochs:
+            state.stale_evaluations += 1
         return False
 
     def _log(self, train: Statistics, evaluation: Statistics | None, value: float | None, *, is_best: bool) -> None:

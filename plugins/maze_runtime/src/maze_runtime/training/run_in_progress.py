@@ -104,7 +104,7 @@ class RunInProgress:
 
     @property
     def stale_evaluations(self) -> int:
-        """Evaluations since the best one, or since patience began anew."""
+        """Evaluations since the best one, or since patience began (anew); none in `critic_burn_in_epochs`."""
         return self._loop.state.stale_evaluations
 
     def value(self, tag: str) -> float | None:
