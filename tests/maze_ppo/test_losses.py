@@ -49,7 +49,9 @@ def test_normalized_advantages_have_mean_0_and_deviation_1(columns):
     result = losses.normalize_advantages(tensor(columns["advantages"])).numpy()
     assert result.mean() == pytest.approx(0.0, abs=1e-12)
     assert result.std() == pytest.approx(1.0, rel=1e-6)
-    assert float(losses.normalize_advantages(torch.tensor([3.0]))) == 0.0
+    assert losses.normalize_advantages(torch.tensor([3.0])).tolist() == [3.0]
+    alone = losses.normalize_advantages(torch.tensor([3.0, -9.0]), torch.tensor([1.0, 0.0]))
+    assert float(alone[0]) == 3.0
 
 
 def test_weight_zero_equals_leaving_the_row_out(columns):

@@ -166,6 +166,15 @@ def test_a_policy_is_moved_by_the_learning_rate_once_the_burn_in_ends(make_train
     assert float(trainer.state_dict()["optimizer"]["n_steps"]) == 1.0
 
 
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_minibatches_of_one_decision_train_the_policy(make_trainer, compiled):
+    options = {**ALGORITHMS[0], "batch_size": 1, "n_rollout_steps": 4, "entropy_coef": 0.0, "compile": compiled}
+    trainer = make_trainer(trainer=options, vector={"n_envs": 1})
+    before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items() if "policies" in name}
+    trainer.train_epoch()
+    assert all(not torch.equal(trainer.model.state_dict()[name], tensor) for name, tensor in before.items())
+
+
 def test_target_kl_stops_the_passes(make_trainer):
     calls = []
     for target_kl in (0.0, 1e-9):

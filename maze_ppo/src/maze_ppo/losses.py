@@ -13,16 +13,19 @@ from torch.nn.functional import mse_loss
 
 from maze_runtime.models.known_derivatives import KnownDerivatives
 from maze_runtime.training.loss_terms import LARGEST_LOG_RATIO
-from maze_runtime.training.weighted import weighted_mean
 
 
 def normalize_advantages(advantages: Tensor, weight: Tensor | None = None) -> Tensor:
-    """(B,) advantages with mean 0 and standard deviation 1; a single one becomes 0."""
+    """(B,) advantages with mean 0 and standard deviation 1; a single one, alone or alone in its weight, as it is."""
     if weight is None:
+        if len(advantages) == 1:
+            return advantages
         deviation, mean = torch.std_mean(advantages, correction=0)
         return (advantages - mean) / (deviation + 1e-8)
-    centred = advantages - weighted_mean(advantages, weight)
-    return centred / (weighted_mean(centred.square(), weight).sqrt() + 1e-8)
+    count = weight.sum().clamp(min=1.0)
+    centred = advantages - (advantages * weight).sum() / count
+    normalized = centred / (((centred.square() * weight).sum() / count).sqrt() + 1e-8)
+    return torch.where(count > 1.0, normalized, advantages)
 
 
 def clipped_policy_losses(log_ratio: Tensor, advantages: Tensor, clip_range: float) -> Tensor:

@@ -48,7 +48,7 @@ class OnPolicyOptions:
     critic_burn_in_epochs: int = attrs.field(default=0, validator=at_least(0))
     """First epochs that train the critic alone, with a value loss weight of 1; for pre-trained policies, whose layers stay as they are, shared ones too. Behind them the optimiser begins anew; evaluations in them use up no patience."""  # noqa: E501
     normalize_advantages: bool = True
-    """Shift and scale advantages to mean 0 and standard deviation 1, in every gradient step."""
+    """Shift and scale advantages to mean 0 and standard deviation 1, in every gradient step; a single one stays."""
 
 
 @attrs.frozen(kw_only=True)
@@ -62,7 +62,7 @@ class A2COptions(OnPolicyOptions):
     lr: float | Schedule = attrs.field(default=0.001, validator=positive_rate)
     """Learning rate of Adam: a number, or a schedule over the run's budget."""
     normalize_advantages: bool = False
-    """Shift and scale advantages to mean 0 and standard deviation 1, in every gradient step."""
+    """Shift and scale advantages to mean 0 and standard deviation 1, in every gradient step; a single one stays."""
 
 
 @attrs.frozen(kw_only=True)
