@@ -19,6 +19,10 @@ KINDS = {
         "env": {"use": PLACE + "Pair"},
         "model": {"critic": "step-state", "separate_agent_nets": ["agent"]},
     },
+    "recurrent": {
+        "env": {"use": PLACE + "DoorAndKey"},
+        "model": {"recurrence": {"use": "gru", "hidden_size": 6, "stateful": True}, "init": "torch"},
+    },
 }
 
 
@@ -40,7 +44,7 @@ def test_a_restored_trainer_goes_on_bit_for_bit(assemble, kind, options):
 
 
 @pytest.mark.parametrize("options", [PPO, A2C], ids=["ppo", "a2c"])
-@pytest.mark.parametrize("kind", ["shared critic", "step critic"])
+@pytest.mark.parametrize("kind", ["shared critic", "step critic", "recurrent"])
 def test_every_policy_key_has_statistics_of_its_own(make_trainer, kind, options):
     trainer = make_trainer(**tables(kind, trainer=options, env={"use": PLACE + "Hierarchy"}))
     statistics = trainer.train_epoch()
@@ -52,7 +56,7 @@ def test_every_policy_key_has_statistics_of_its_own(make_trainer, kind, options)
     for name in ("policy_loss", "value_loss", "entropy"):
         own = [statistics[f"ActorCriticEvents/{name}/{key}"] for key in keys]
         assert statistics[f"ActorCriticEvents/{name}"] == pytest.approx(np.mean(own), rel=1e-4)
-    has_own_critics = kind == "step critic"
+    has_own_critics = kind != "shared critic"
     assert all((f"ActorCriticEvents/critic_grad_norm/{key}" in statistics) == has_own_critics for key in keys)
 
 

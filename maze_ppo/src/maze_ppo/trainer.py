@@ -212,8 +212,9 @@ class OnPolicyTrainer:
     def _of_steps(self, statistics: Tensor) -> dict[str, float]:
         """Means over the gradient steps of an epoch, and what the critic made of the last rollout."""
         learner = self._columns.means(statistics) | _of_critic(self._batch)
-        if self._columns.further and isinstance(self._batch, StructuredBatch):
-            for key, own in self._batch.by_key().items():
+        rows = self._batch.rows
+        if self._columns.further and isinstance(rows, StructuredBatch):
+            for key, own in rows.by_key().items():
                 learner |= {f"{name}/{key}": value for name, value in _of_critic(own).items()}
         return learner
 
