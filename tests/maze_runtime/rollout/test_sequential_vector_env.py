@@ -334,14 +334,21 @@ def decide(agents, n_agents=2):
     return [int(tick.groups["member"].agent_id[1]) for tick in ticks]
 
 
-@pytest.mark.parametrize("agent", [2, -1, "1", 0.5])
 @pytest.mark.parametrize("n_before", [0, 2])
-def test_an_agent_that_does_not_exist_is_named(agent, n_before):
+@pytest.mark.parametrize(
+    ("agent", "n_agents", "expected"),
+    [
+        *((agent, 2, "0 to 1") for agent in (2, -1, "1", 0.5)),
+        (2**32, -1, "0 to 4294967295"),
+        (-1, -1, "0 to 4294967295"),
+    ],
+)
+def test_an_agent_that_does_not_exist_is_named(agent, n_agents, expected, n_before):
     """Its decisions would be stored as those of another environment's agent."""
     with pytest.raises(EnvError, match="agent of policy key 'member' that does not exist") as caught:
-        decide([ActorID("member", 1)] * n_before + [ActorID("member", agent)])
+        decide([ActorID("member", 1)] * n_before + [ActorID("member", agent)], n_agents)
     assert repr(agent) in caught.value.received
-    assert "0 to 1" in caught.value.expected
+    assert expected in caught.value.expected
     assert f"environment 1, episode 0 (seed 0), step {n_before}" in caught.value.owner
 
 
@@ -359,7 +366,7 @@ def test_a_plain_tuple_is_no_actor():
 
 def test_agents_may_be_numbers_of_numpy_and_as_many_as_come_where_their_number_changes():
     assert decide([ActorID("member", np.int64(1)), ActorID("member", 1)]) == [1, 1]
-    assert decide([ActorID("member", 1), ActorID("member", 12)], n_agents=-1) == [1, 12]
+    assert decide([ActorID("member", 1), ActorID("member", 2**32 - 1)], n_agents=-1) == [1, 2**32 - 1]
 
 
 class Leaving(Team):

@@ -10,6 +10,8 @@ from maze_kernel.contracts.env import ActorID, PolicyKey, StructuredSpaces
 from maze_kernel.errors import EnvError
 
 TYPE = "maze_kernel.contracts.env.ActorID"
+AGENT_NUMBERS = 1 << 32
+"""Agents have smaller numbers than this: one number an actor is made of its environment, or policy key, and its own."""
 
 
 def require_actor(spaces: StructuredSpaces, key: PolicyKey, agent_id: Any, told_by: str = "actor_id()") -> int:
@@ -28,15 +30,16 @@ def require_actor(spaces: StructuredSpaces, key: PolicyKey, agent_id: Any, told_
         known = ", ".join(map(repr, spaces.policy_keys))
         raise EnvError(f"{told_by} names an unknown policy key", received=repr(key), expected=known)
     n_agents = spaces.agent_counts[key]
+    n_numbers = n_agents if n_agents > 0 else AGENT_NUMBERS
     try:
         number = operator.index(agent_id)
     except TypeError:
         number = -1
-    if number < 0 or 1 <= n_agents <= number:
+    if not 0 <= number < n_numbers:
         raise EnvError(
             f"{told_by} names an agent of policy key {key!r} that does not exist",
             received=f"agent {agent_id!r}",
-            expected=f"a number from 0 to {n_agents - 1}" if n_agents > 0 else "a number from 0 on",
+            expected=f"a number from 0 to {n_numbers - 1}",
             help="count the agents of a key from 0 on, or say how many there are in agent_counts "
             "(-1: their number changes)",
         )

@@ -6,7 +6,6 @@ agents. Both keep two sets of buffers and alternate, so a tick outlives the next
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import ActorID, Observation, PolicyKey, StructuredEnv, StructuredSpaces
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick
 from maze_kernel.errors import EnvError
-from maze_runtime.env.actors import TYPE, require_actor, require_departed
+from maze_runtime.env.actors import AGENT_NUMBERS, TYPE, require_actor, require_departed
 from maze_runtime.env.batching import allocate, check_observation, copy_observation, stack_rows
 from maze_runtime.env.departures import ReportsDepartures
 from maze_runtime.env.flat import FlatEnv
@@ -231,7 +230,7 @@ class _KeyRows:
 
     def __init__(self, n_envs: int, space: spaces.Dict, n_agents: int) -> None:
         self.items = tuple(allocate(space, n_envs).items())
-        self.n_agents = n_agents if n_agents > 0 else sys.maxsize
+        self.n_agents = n_agents if n_agents > 0 else AGENT_NUMBERS
         self.envs: list[int] = []
         self.agents: list[int] = []
 
