@@ -3,7 +3,9 @@
 A difference means that something computes another thing than before, or draws its random numbers in another order.
 Where that is intended, say so in the commit and write the digests anew:
 `python tests/numbers/short_runs.py > tests/numbers/digests.json`. A statistic that did not exist before changes none.
-Digests depend on the processor, so those of another one than the file names are not compared.
+Digests depend on the processor, so those of another one than the file names are not compared. Those that changed on
+purpose on another one are left out until they are taken on the one that the file names ("impala-flat": schedules over
+environment steps stand where an update begins).
 """
 
 import json
@@ -15,6 +17,8 @@ from safetensors.numpy import save_file
 
 RECORDED = json.loads(short_runs.DIGESTS.read_text())
 STATISTICS = json.loads(short_runs.STATISTICS.read_text())
+WAITING = {"impala-flat"}
+"""Runs whose digests are left out."""
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +40,7 @@ def test_the_numbers_are_those_from_before_the_move(name, folder):
     run = short_runs.play(name, folder)
     found = short_runs.digests(run, STATISTICS[name])
     recorded = RECORDED["runs"][name]
-    assert recorded.keys() >= {"weights", "rewards", "epoch"}
+    assert recorded.keys() >= ({"epoch"} if name in WAITING else {"weights", "rewards", "epoch"})
     assert {key: found[key] for key in recorded} == recorded
 
 

@@ -98,7 +98,7 @@ def test_schedules_run_over_the_budget_of_the_trainer_however_training_is_split(
 def test_schedules_run_over_the_environment_steps_where_these_are_the_budget():
     split = learning_rates(scheduled(max_env_steps=256), [1, 1])
     assert split == learning_rates(scheduled(max_env_steps=256), [2])
-    assert 5e-4 < split[1] < split[0] < 1e-3
+    assert 5e-4 < split[1] < split[0] == 1e-3
 
 
 def test_schedules_without_a_budget_run_to_the_end_of_each_call():

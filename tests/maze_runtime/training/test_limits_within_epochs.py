@@ -1,5 +1,6 @@
 """`max_env_steps` and `--max-seconds` end the running epoch at its next update, and what was learnt is kept."""
 
+import csv
 import shutil
 
 import pytest
@@ -78,6 +79,21 @@ def test_an_epoch_ends_when_the_time_is_used_up(trained, monkeypatch, use):
 def test_an_epoch_ends_with_the_update_that_uses_up_the_steps(trained, use):
     result = trained(use, {"max_env_steps": 100})
     _ended_in_its_first_epoch(result, "112 environment steps done")
+
+
+@pytest.mark.parametrize("use", TRAINERS)
+def test_the_rate_of_an_update_is_that_of_the_moment_in_which_it_began(trained, use):
+    """As with a budget of epochs: the first one has the start of the schedule, and none has its end."""
+    moving = {"lr": {"start": 1e-3, "end": 0.0}, "epoch_length": 1, "n_epochs": 0, "max_env_steps": 80}
+    result = trained(use, moving)
+    rows = csv.DictReader((result.run_dir / "statistics" / "train.csv").read_text().splitlines())
+    rates, ends = zip(
+        *((float(row["value"]), int(row["env_steps"])) for row in rows if row["tag"].endswith("/learning_rate")),
+        strict=True,
+    )
+    n_filled = REPLAY["initial_buffer_size"] if "initial_buffer_size" in TRAINERS[use] else 0
+    assert rates == pytest.approx([1e-3 * (1 - before / 80) for before in (n_filled, *ends[:-1])])
+    assert len(rates) == (80 - n_filled) / 16
 
 
 def test_a_run_that_is_given_more_steps_goes_on(trained, kernel):

@@ -52,6 +52,17 @@ def test_a_schedule_moves_within_an_epoch():
     assert counters.scheduled(Schedule(start=1.0), 0.5) == pytest.approx(0.875)
 
 
+def test_a_schedule_stands_still_while_an_update_goes_on():
+    counters, falling = Counters(PPOOptions(max_env_steps=40), lambda _progress: None), Schedule(start=1.0)
+    seen = []
+    for _ in counters.updates(9):
+        seen.append(counters.scheduled(falling))
+        counters.env_steps += 10
+        seen.append(counters.rate_of_update(falling))
+    assert seen == [1.0, 1.0, 0.75, 0.75, 0.5, 0.5, 0.25, 0.25]
+    assert (counters.reported_rate(falling), counters.scheduled(falling)) == (0.25, 0.0)
+
+
 @pytest.mark.parametrize(
     ("limits", "said"),
     [

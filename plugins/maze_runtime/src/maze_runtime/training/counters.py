@@ -12,6 +12,9 @@ from maze_runtime.training.schedules import Schedule, budget_fraction, scheduled
 class Counters:
     """Epochs and environment steps of a trainer; saved with its checkpoints.
 
+    Schedules have one value throughout each of `updates`: that of the share of the budget that was used when it began.
+    So the first update has their `start`, and the last one not quite their `end`, whichever budget there is.
+
     Args:
         options: of the trainer. Its budget is `n_epochs` and, where it has that option, `max_env_steps`.
         report: takes signs of life, see `TrainerContext.progress`.
@@ -28,10 +31,11 @@ class Counters:
         self._max_env_steps: int = getattr(options, "max_env_steps", 0)
         self._report = report
         self._is_late = False
+        self._steps_at_beginning: int | None = None
         self._rate: float | None = None
 
     def scheduled(self, value: float | Schedule, part_of_epoch: float = 0.0) -> float:
-        """A number or a schedule over the budget, now.
+        """A number or a schedule over the budget, now, or as the update began that is in progress.
 
         Args:
             value: an option.
@@ -40,7 +44,7 @@ class Counters:
         return scheduled_value(value, self.used(part_of_epoch))
 
     def rate_of_update(self, learning_rate: float | Schedule, part_of_epoch: float = 0.0) -> float:
-        """`scheduled`, of the learning rate that the next update has; it is kept for `reported_rate`."""
+        """`scheduled`, of the learning rate; it is kept for `reported_rate`."""
         self._rate = self.scheduled(learning_rate, part_of_epoch)
         return self._rate
 
@@ -49,11 +53,11 @@ class Counters:
         return self.scheduled(learning_rate) if self._rate is None else self._rate
 
     def used(self, part_of_epoch: float = 0.0) -> float:
-        """How much of the budget is used, 0 to 1; 0 without one."""
+        """How much of the budget is used, or was as the update began that is in progress, 0 to 1; 0 without one."""
         return budget_fraction(
             epoch=self.epoch + part_of_epoch,
             n_epochs=self._n_epochs,
-            env_steps=self.env_steps,
+            env_steps=self.env_steps if self._steps_at_beginning is None else self._steps_at_beginning,
             max_env_steps=self._max_env_steps,
         )
 
@@ -69,12 +73,17 @@ class Counters:
         self._is_late = bool(self._report(progress)) or self._is_late
 
     def updates(self, n_updates: int) -> Iterator[int]:
-        """0 … n − 1, one an update of the epoch that begins; fewer where steps or time of the run are used up."""
+        """0 … n − 1, one an update of the epoch that begins; fewer where steps or time of the run are used up.
+
+        An update begins before it collects what it learns from.
+        """
         self._is_late = False
         for index in range(n_updates):
             if index and (self._is_late or 0 < self._max_env_steps <= self.env_steps):
-                return
+                break
+            self._steps_at_beginning = self.env_steps
             yield index
+        self._steps_at_beginning = None
 
     def state_dict(self) -> dict[str, int]:
         """Both counters."""
@@ -84,3 +93,4 @@ class Counters:
         """Restore what `state_dict` returned; other entries are left alone."""
         self.epoch = int(state["epoch"])
         self.env_steps = int(state["env_steps"])
+        self._steps_at_beginning = None
