@@ -200,6 +200,65 @@ def test_too_many_for_the_buffer_are_refused(make_trainer, recording, tables):
     assert "keep_demonstrations" in refusal.value.help
 
 
+class Film(FlatEnv):
+    """Random pictures; episodes of thirty steps end as they are told to."""
+
+    structured_spaces = flat_spaces(
+        spaces.Dict({"screen": spaces.Box(0, 255, (16, 16), np.uint8)}), spaces.Dict({"a": spaces.Discrete(2)})
+    )
+
+    def __init__(self, *, end="truncated"):
+        self.end, self.rng = end, np.random.default_rng(0)
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return self._observation(), {}
+
+    def step(self, action):
+        self.t += 1
+        end = self.end if self.t == 30 else None
+        return self._observation(), 1.0, end == "terminated", end == "truncated", {}
+
+    def _observation(self):
+        return {"screen": self.rng.integers(0, 256, (16, 16), np.uint8)}
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("end", ["terminated", "truncated"])
+def test_all_of_them_are_stored_where_frames_are_stacked(make_trainer, tmp_path, tables, end, keep):
+    record(Film(end=end), tmp_path / "films", n_episodes=2)
+    made = tables(
+        demonstrations={"path": str(tmp_path / "films")},
+        keep_demonstrations=keep,
+        replay_buffer_size=2 * 31 + 4,  # a pending row, and three that lost frames
+    )
+    made["env"] |= {"use": made["env"]["use"].replace("Counter", "Film"), "end": end}
+    trainer = make_trainer(**made, vector={"n_envs": 1}, wrappers=[{"use": "observation-stack", "n": 4}])
+    trainer._experience.add_demonstrations()
+    assert trainer._experience.n_transitions == 60
+
+
+def test_a_buffer_without_rows_for_frames_that_are_lost_is_too_small(make_trainer, tmp_path, tables):
+    record(Film(), tmp_path / "films", n_episodes=2)
+    made = tables(demonstrations={"path": str(tmp_path / "films")}, replay_buffer_size=2 * 31 + 3)
+    made["env"] = {"use": made["env"]["use"].replace("Counter", "Film")}
+    trainer = make_trainer(**made, vector={"n_envs": 1}, wrappers=[{"use": "observation-stack", "n": 4}])
+    with pytest.raises(RequestError, match="do not fit") as refusal:
+        trainer._experience.add_demonstrations()
+    assert "66 rows for an environment's share of 65" in refusal.value.render()
+
+
+def record(env, folder, *, n_episodes):
+    env = RecordingEnv(env, Recording(folder=folder))
+    for seed in range(n_episodes):
+        env.reset(seed=seed)
+        ended = False
+        while not ended:
+            *_, terminated, truncated, _ = env.step({"a": np.int64(seed % 2)})
+            ended = terminated or truncated
+    env.close()
+
+
 def test_no_recording_is_refused_before_training(make_trainer, tmp_path, tables):
     with pytest.raises(MazeError, match="no record"):
         make_trainer(**tables(demonstrations={"path": str(tmp_path)}))

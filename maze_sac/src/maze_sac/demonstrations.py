@@ -77,7 +77,9 @@ class DemonstrationMemory:
             episodes = [self._joint.episode(episode) for episode in episodes if len(episode)]
         needed = rows_needed(episodes, self._spaces.agent_counts)
         if self._options.keep_demonstrations:
-            self._kept = {key: self._make_kept(key, n_rows + 1) for key, n_rows in needed.items()}
+            self._kept = {
+                key: self._make_kept(key, n_rows + replay[key].n_spare_rows) for key, n_rows in needed.items()
+            }
         else:
             _require_room(replay, needed)
         _store(episodes, self._kept or replay, self._spaces, self._options.gamma)
@@ -201,8 +203,9 @@ def _require_finite(index: int, episode: Episode) -> None:
 
 
 def _require_room(replay: Mapping[PolicyKey, ReplayBuffer], needed: Mapping[PolicyKey, int]) -> None:
-    for key, n_rows in needed.items():
-        if n_rows >= replay[key].n_rows:
+    for key in needed:
+        n_rows = needed[key] + replay[key].n_spare_rows
+        if n_rows > replay[key].n_rows:
             raise RequestError(
                 f"the demonstrations do not fit into the replay buffer of policy key {key!r}",
                 received=f"{n_rows} rows for an environment's share of {replay[key].n_rows}",

@@ -63,6 +63,11 @@ class ReplayBuffer:
         self._bootstraps = np.zeros(n_rings, bool)
 
     @property
+    def n_spare_rows(self) -> int:
+        """Rows of a ring that hold no transition once it is full: the pending one, and those that lost frames."""
+        return 1 + self._memory.n_older
+
+    @property
     def n_bytes(self) -> int:
         """What it takes once it is full."""
         return self._memory.n_bytes
@@ -186,7 +191,7 @@ class ReplayBuffer:
         rows = np.arange(len(ends)) + np.concatenate([[0], np.cumsum(cut)[:-1]]).astype(np.int64)
         n_rows = rows_of_episodes(transitions, ends)
         memory, start = self._memory, self._cursor[ring]
-        if n_rows + memory.n_older >= self.n_rows:
+        if n_rows + self.n_spare_rows > self.n_rows:
             raise ValueError(f"{n_rows} rows do not fit into a ring of {self.n_rows}")
         where = (start + rows) % self.n_rows
         final = (where[cut] + 1) % self.n_rows
@@ -197,7 +202,7 @@ class ReplayBuffer:
         write(memory.flat_action, first + where, transitions.action)
         memory.reward[ring, where] = transitions.reward
         memory.discount[ring, where] = transitions.discount
-        taken = (start + np.arange(n_rows + 1 + memory.n_older)) % self.n_rows
+        taken = (start + np.arange(n_rows + self.n_spare_rows)) % self.n_rows
         self.n_transitions += len(where) - int(np.count_nonzero(memory.valid[ring, taken]))
         memory.valid[ring, taken] = False
         memory.valid[ring, where] = True
@@ -324,7 +329,7 @@ class ReplayBuffer:
 
     def _count_anew(self) -> None:
         """What was moved here has no transition in pending rows, nor in those that need rows before these."""
-        lost = self._cursor[:, None] + np.arange(self._memory.n_older + 1)
+        lost = self._cursor[:, None] + np.arange(self.n_spare_rows)
         self._memory.valid[np.arange(self.n_rings)[:, None], lost % self.n_rows] = False
         self.n_transitions = int(np.count_nonzero(self._memory.valid))
 
