@@ -12,6 +12,7 @@ import torch
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
+from maze_kernel.contracts.env import ActorID, StructuredEnv, StructuredSpaces
 from maze_kernel.errors import MazeError, NonFiniteError, RequestError, SpaceError
 from maze_runtime.datasets.pooled_source import PooledSource
 from maze_runtime.env.flat import FlatEnv, flat_spaces
@@ -246,6 +247,55 @@ def test_a_buffer_without_rows_for_frames_that_are_lost_is_too_small(make_traine
     with pytest.raises(RequestError, match="do not fit") as refusal:
         trainer._experience.add_demonstrations()
     assert "66 rows for an environment's share of 65" in refusal.value.render()
+
+
+class FilmOfATeam(StructuredEnv):
+    """Two agents in turn see the last four pictures; an episode is cut after thirty flat steps."""
+
+    structured_spaces = StructuredSpaces(
+        observation={"all": spaces.Dict({"screen": spaces.Box(0, 255, (4, 16, 16), np.uint8)})},
+        action={"all": spaces.Dict({"a": spaces.Discrete(2)})},
+        agent_counts={"all": -1},
+    )
+
+    def reset(self, *, seed=None, options=None):
+        self.rng = np.random.default_rng(seed)
+        self.n_decisions, self.pictures = 0, self.rng.integers(0, 256, (4, 16, 16), np.uint8)
+        return {"screen": self.pictures}, {}
+
+    def step(self, action):
+        self.n_decisions += 1
+        if self.is_flat_step_end():
+            self.pictures = np.concatenate([self.pictures[1:], self.rng.integers(0, 256, (1, 16, 16), np.uint8)])
+        return {"screen": self.pictures}, 1.0, False, self.n_decisions == 60, {}
+
+    def actor_id(self):
+        return ActorID("all", self.n_decisions % 2)
+
+    def is_actor_done(self):
+        return False
+
+    def is_flat_step_end(self):
+        return self.n_decisions % 2 == 0
+
+    def get_actor_rewards(self):
+        return None
+
+    def render(self):
+        return None
+
+    def close(self):
+        return None
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_first_frames_of_a_team_are_not_lost(make_trainer, tmp_path, tables, keep):
+    record(FilmOfATeam(), tmp_path / "films", n_episodes=2)
+    made = tables(demonstrations={"path": str(tmp_path / "films")}, keep_demonstrations=keep)
+    made["env"] = {"use": made["env"]["use"].replace("Counter", "FilmOfATeam")}
+    trainer = make_trainer(**made)
+    trainer._experience.add_demonstrations()
+    assert trainer._experience.n_transitions == 2 * (30 + 29), "the last decision of an agent has no successor"
 
 
 def record(env, folder, *, n_episodes):

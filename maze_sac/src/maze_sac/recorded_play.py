@@ -75,7 +75,7 @@ def _team(episode: Episode, key: PolicyKey, replay: ReplayBuffer) -> tuple[Episo
     if episode.final_key == key and episode.final_agent is not None:
         known = np.flatnonzero(agents == episode.final_agent).tolist()
         final = {"final_agent": known[0]} if known else {"final_key": None}
-    n_rows = int(np.bincount(number).max()) + 2
+    n_rows = int(np.bincount(number).max()) + 1 + replay.n_spare_rows
     series = ActorSeries(replay.like(len(agents), len(agents) * n_rows), 1, len(agents))
     return attrs.evolve(episode, agent_id=agent_id, **final), series
 
