@@ -117,6 +117,21 @@ def test_targets_and_losses_of_a_single_choice_are_exact_expectations(kernel):
     assert float(critic_loss) == pytest.approx(sum(0.5 * np.mean((taken[j] - wanted) ** 2) for j in range(2)), rel=1e-4)
 
 
+@pytest.mark.parametrize("kind", HEADS)
+def test_what_follows_a_terminal_transition_may_have_no_value(kernel, kind):
+    """Networks that divide by a norm have none where nothing was seen."""
+    model, critic, heads = build(kernel, HEADS[kind])
+    batch, _ = make_batch(model, heads)
+    unseen = torch.where(batch.discount[:, None] > 0, batch.next_observation["o"], torch.nan)
+    policy = lambda observation: model.logits("0", observation)  # noqa: E731
+    target = Objectives(heads).target(
+        batch._replace(next_observation={"o": unseen}), policy, critic, torch.tensor(ALPHA)
+    )
+    ends = batch.discount == 0
+    assert torch.equal(target[ends], batch.reward[ends])
+    assert target.isfinite().all()
+
+
 CHOICES = (3, 2, 4, 2, 2)
 """Options of each choice of the heads "choices"."""
 

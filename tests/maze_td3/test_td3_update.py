@@ -113,6 +113,19 @@ def test_the_loss_of_the_q_networks_is_that_of_a_slow_version(twin, target_noise
         assert changed.tolist() == [True, twin]
 
 
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_what_follows_a_terminal_transition_may_have_no_value(compiled):
+    """Networks that divide by a norm have none where nothing was seen."""
+    torch.manual_seed(0)
+    model, rng = Linear(), np.random.default_rng(1)
+    update = TD3Update(model, TD3Options(policy_delay=1, compile=compiled))
+    batch = drawn(rng, update)
+    unseen = torch.where(batch.discount[:, None] > 0, batch.next_observation["x"], torch.nan)
+    assert unseen.isnan().any()
+    of_critics, _ = update(0.01, {"0": batch._replace(next_observation={"x": unseen})})
+    assert of_critics.isfinite().all()
+
+
 def test_the_policy_climbs_the_first_q_network():
     """One step of Adam has the size of the learning rate and the sign of the gradient, here by differences."""
     torch.manual_seed(0)

@@ -34,7 +34,8 @@ def exact_soft_value(q: Tensor, log_probs: Tensor, alpha: Tensor) -> Tensor:
 
 def bootstrapped_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
     """y = r + γ V(s′), (B,); SAC eq. 2. `discount` (B,) is 0 where an episode terminated, not where it was cut."""
-    return reward + discount * next_value
+    # What was never seen may have no finite value; times 0 it would still be NaN.
+    return reward + torch.where(discount > 0, discount * next_value, 0.0)
 
 
 def critic_loss(q: Tensor, target: Tensor) -> Tensor:

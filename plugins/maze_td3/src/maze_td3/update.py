@@ -147,7 +147,8 @@ class TD3Update:
         numbers, target = self._numbers[key], self._target.network
         action = (numbers.action(target, batch.next_observation) + batch.noise).clamp(numbers.low, numbers.high)
         value = self._asked(numbers, target, batch.next_observation, action).amin(0)
-        return batch.reward + batch.discount * value
+        # What was never seen may have no finite value; times 0 it would still be NaN.
+        return batch.reward + torch.where(batch.discount > 0, batch.discount * value, 0.0)
 
     def _policy_loss(self, model: Any, observations: dict[PolicyKey, TensorDict]) -> tuple[Tensor, Tensor]:
         """−mean Q_1(s, μ(s)), summed over keys (), and its parts. Source: Silver et al. 2014, equation 9."""
