@@ -1,5 +1,6 @@
 """Whole runs: selection, resume bit for bit, numbers that are not finite, masks that forbid what was done."""
 
+import itertools
 import sys
 
 import numpy as np
@@ -168,6 +169,39 @@ def test_a_mask_that_forbids_what_was_done_is_named(record, run, masked_env_with
     folder = record(masked_env_without_its_mask, lambda _: {"pick": 0, "sign": np.zeros(1, np.int8)}, n_episodes=4)
     with pytest.raises(RequestError, match="the mask of action head 'pick'"):
         run("a", folder, env={"use": PROBE + "MaskedDict"})
+
+
+def careless(wrong):
+    """Picks what the mask of `MaskedDict` allows, but in the decisions `wrong(n)`, counted from 0."""
+    n_decisions = itertools.count()
+
+    def act(observation):
+        mask = observation["pick_mask"]
+        return {"pick": int(mask.argmin() if wrong(next(n_decisions)) else mask.argmax()), "sign": np.zeros(1, np.int8)}
+
+    return act
+
+
+def test_a_mask_that_forbids_what_was_done_is_found_in_a_validation_episode(
+    record, make_trainer, masked_recording, masked_env_without_its_mask
+):
+    tables = {"env": {"use": PROBE + "MaskedDict"}}
+    validated = make_trainer(masked_recording(10), **tables)._validation._episodes
+    expert = careless(lambda n: n // 8 in validated)
+    trainer = make_trainer(record(masked_env_without_its_mask, expert, 10, "careless"), **tables)
+    assert trainer._validation._episodes == validated
+    with pytest.raises(RequestError, match="the mask of action head 'pick'"):
+        trainer.train_epoch()
+
+
+def test_one_action_that_its_mask_forbids_is_found_in_a_large_minibatch(
+    record, make_trainer, masked_env_without_its_mask
+):
+    n_rows = 12_000  # among so many, a loss of 1e9 is less than 1e5 on average
+    folder = record(lambda: masked_env_without_its_mask(n_steps=n_rows), careless(lambda n: n == 6), n_episodes=1)
+    trainer = make_trainer(folder, env={"use": PROBE + "MaskedDict"}, trainer={"batch_size": n_rows})
+    with pytest.raises(RequestError, match="the mask of action head 'pick'"):
+        trainer.train_epoch()
 
 
 @pytest.fixture

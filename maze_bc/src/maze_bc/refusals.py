@@ -13,7 +13,8 @@ from maze_runtime.models.masking import MASKED_LOGIT
 from maze_runtime.training.non_finite import non_finite_update
 
 FORBIDDEN_LOSS = -0.01 * MASKED_LOGIT
-"""A head whose loss is above this was forced to a choice that a mask forbids."""
+"""A head whose loss is above this was forced to a choice that a mask forbids. A mean over n decisions that is above
+an n-th of it is looked into."""
 
 
 def refuse_non_finite(batch: Batch, n_updates: int) -> None:

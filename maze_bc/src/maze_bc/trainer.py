@@ -24,7 +24,7 @@ from maze_bc.imitation import imitation_loss, measure, objectives_of
 from maze_bc.minibatches import Batch, Cursor, Minibatches
 from maze_bc.optimizer_step import OptimizerStep
 from maze_bc.options import BCOptions
-from maze_bc.refusals import refuse_forbidden_action, refuse_non_finite
+from maze_bc.refusals import FORBIDDEN_LOSS, refuse_forbidden_action, refuse_non_finite
 from maze_bc.sources import open_demonstrations
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
@@ -40,9 +40,6 @@ MEASURED_BATCHES = 10
 
 MEASURED_ROWS = 4096
 """Decisions of a policy key in one forward pass of the validation."""
-
-SUSPICIOUS_LOSS = 1e5
-"""A mean loss above this is looked into: a mask that forbids a recorded action costs 1e9."""
 
 
 def make_bc(context: TrainerContext, options: BCOptions) -> BCTrainer:
@@ -154,7 +151,8 @@ class BCTrainer:
         if not bool(finite.all()):
             index = int((~finite).nonzero()[0])
             refuse_non_finite(self._minibatches.batch(*places[index]), self._n_updates + index + 1)
-        for index in (statistics[:, 0] > SUSPICIOUS_LOSS).nonzero()[:1, 0].tolist():
+        suspicious = statistics[:, 0] > FORBIDDEN_LOSS / self.options.batch_size
+        for index in suspicious.nonzero()[:, 0].tolist():
             refuse_forbidden_action(self.model, self._minibatches.batch(*places[index]))
         return statistics
 
@@ -171,6 +169,9 @@ class BCTrainer:
         summary: Statistics = {f"ImitationEvents/{name}": value for name, value in trained.items()}
         if self._validation is not None:
             validated = measure(model, objectives, spaces, self._validation.in_order(MEASURED_ROWS), self.options.top_k)
+            if validated["policy_loss"] > FORBIDDEN_LOSS / self._validation.n_rows:
+                for batch in self._validation.in_order(MEASURED_ROWS):
+                    refuse_forbidden_action(model, batch)
             summary |= {f"ValidationEvents/{name}": value for name, value in validated.items()}
         return summary
 
