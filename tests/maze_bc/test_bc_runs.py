@@ -119,6 +119,27 @@ def test_a_resumed_run_equals_the_uninterrupted_one(cartpole_recording, kernel, 
     assert one.trainer["cursor"] == other.trainer["cursor"]
 
 
+@pytest.mark.parametrize(
+    ("lengths", "received"),
+    [((20, 10, 15, 5), "4 with 50 decisions"), ((20, 10), "2 with 30 decisions"), ((20, 15, 10), "in another order")],
+)
+def test_a_run_goes_on_with_the_episodes_it_began_with_alone(identity_recording, make_trainer, lengths, received):
+    def make(name, lengths):
+        for place, n_steps in enumerate(lengths):
+            folder = identity_recording(n_episodes=1, n_steps=n_steps, folder=f"{name}/{place}")
+        return make_trainer(folder.parent)
+
+    state = make("before", (20, 10, 15)).state_dict()
+    make("same", (20, 10, 15)).load_state_dict(state)
+    other = make("other", lengths)
+    with pytest.raises(RequestError, match="not those that this run began with") as refusal:
+        other.load_state_dict(state)
+    assert received in refusal.value.render()
+    assert "expected: 3 with 45 decisions" in refusal.value.render()
+    del state["episodes"]  # states of older versions have none
+    other.load_state_dict(state)
+
+
 def test_the_same_seed_gives_the_same_run_and_another_seed_another(identity_recording, run):
     folder = identity_recording()
     results = [run(name, folder, seed=seed, trainer={"n_epochs": 2}) for name, seed in (("a", 1), ("b", 1), ("c", 2))]

@@ -1,6 +1,10 @@
-"""What stops a training: numbers that are not finite, and recorded actions that their own masks forbid."""
+"""What stops a training: numbers that are not finite, recorded actions that their own masks forbid, other episodes."""
 
 from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,6 +49,36 @@ def refuse_forbidden_action(model: ActorCritic, batch: Batch) -> None:
                         owner=OWNER,
                         help="record the episodes in an environment with the same masks",
                     )
+
+
+def identity_of(lengths: Sequence[int]) -> dict[str, Any]:
+    """What tells the recorded episodes of a run from others, by the decisions of each."""
+    rows = np.asarray(lengths, np.int64)
+    digest = hashlib.sha256(rows.tobytes()).hexdigest()
+    return {"n_episodes": len(rows), "n_decisions": int(rows.sum()), "digest": digest}
+
+
+def require_same_episodes(stored: Mapping[str, Any], present: Mapping[str, Any]) -> None:
+    """Refuse to go on with other episodes: they would be split and ordered anew.
+
+    Args:
+        stored: `identity_of` the episodes that the run began with.
+        present: of those there are now.
+
+    Raises:
+        RequestError: says how many they were and are.
+    """
+    if stored != present:
+        received, expected = (f"{own['n_episodes']} with {own['n_decisions']} decisions" for own in (present, stored))
+        raise RequestError(
+            "the recorded episodes are not those that this run began with",
+            received=f"{received} in another order" if received == expected else received,
+            expected=expected,
+            option="demonstrations",
+            owner=OWNER,
+            help="put the recording back as it was, or start a new run with"
+            ' initialize_from = "RUN" to go on from its weights',
+        )
 
 
 def _columns(batch: Batch) -> dict[str, np.ndarray]:

@@ -24,7 +24,13 @@ from maze_bc.imitation import imitation_loss, measure, objectives_of
 from maze_bc.minibatches import Batch, Cursor, Minibatches
 from maze_bc.optimizer_step import OptimizerStep
 from maze_bc.options import BCOptions
-from maze_bc.refusals import FORBIDDEN_LOSS, refuse_forbidden_action, refuse_non_finite
+from maze_bc.refusals import (
+    FORBIDDEN_LOSS,
+    identity_of,
+    refuse_forbidden_action,
+    refuse_non_finite,
+    require_same_episodes,
+)
 from maze_bc.sources import open_demonstrations
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
@@ -185,8 +191,9 @@ class BCTrainer:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Optimiser, place in the data and counters."""
+        """Optimiser, place in the data, which those are, and counters."""
         return {
+            "episodes": identity_of(self._demonstrations.lengths),
             "optimizer": self._step.state_dict(),
             "cursor": self._cursor.state_dict(),
             **self._counters.state_dict(),
@@ -194,7 +201,13 @@ class BCTrainer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore what `state_dict` returned.
+
+        Raises:
+            RequestError: it speaks of other episodes; older states do not say which they were.
+        """
+        if "episodes" in state:
+            require_same_episodes(state["episodes"], identity_of(self._demonstrations.lengths))
         self._step.load_state_dict(state["optimizer"])
         self._cursor.load_state_dict(state["cursor"])
         self._counters.load_state_dict(state)
