@@ -308,6 +308,76 @@ def test_minari_datasets_that_do_not_fit_are_refused(minari_dataset):
         MinariSource("toy/none-v0")
 
 
+BOX = spaces.Box(-2.0, 2.0, (2,), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (spaces.Discrete(6), spaces.Discrete(4)),
+        (spaces.Discrete(3), spaces.Discrete(4)),
+        (spaces.MultiDiscrete([2, 3]), spaces.MultiDiscrete([2, 4])),
+        (BOX, spaces.Box(-2, 2, (2,), np.int64)),
+    ],
+)
+@pytest.mark.parametrize("what", ["observation", "action"])
+def test_minari_datasets_with_other_options_or_kinds_of_numbers_are_refused(make_minari, what, theirs, ours):
+    plain = {"observation": spaces.Discrete(2), "action": spaces.Discrete(2)}
+    source = make_minari(**plain | {what: theirs})
+    wanted = flat_spaces(*(spaces.Dict({name: space}) for name, space in (plain | {what: ours}).items()))
+    with pytest.raises(SpaceError, match=f"{what!r} of the Minari dataset does not fit") as refusal:
+        FittedMinari(source, wanted)
+    assert (refusal.value.received, refusal.value.expected) == (str(theirs), str(ours))
+
+
+@pytest.mark.parametrize(
+    ("what", "theirs", "ours", "values", "received"),
+    [
+        ("action", BOX, spaces.Box(-1.0, 1.0, (2,), np.float32), [0.5, 1.75], "from 0.5 to 1.75"),
+        ("action", BOX, spaces.Box(-np.inf, 1.0, (2,), np.float32), [-2.0, 1.000001], None),
+        ("action", spaces.Box(-9, 9, (2,), np.int64), spaces.Box(0, 9, (2,), np.float32), [-1, 9], "from -1 to 9"),
+        ("observation", spaces.Box(0, 999, (2,), np.int64), spaces.Box(0, 9, (2,), np.uint8), [0, 300], "0 to 300"),
+        ("observation", BOX, spaces.Box(-1.0, 1.0, (2,), np.float32), [-2.0, 2.0], None),
+    ],
+)
+def test_what_lies_outside_of_the_environments_spaces_is_refused(make_minari, what, theirs, ours, values, received):
+    plain = {"observation": spaces.Discrete(2), "action": spaces.Discrete(2)}
+    source = make_minari(**plain | {what: theirs}, values={what: np.array(values, theirs.dtype)})
+    wanted = flat_spaces(*(spaces.Dict({name: space}) for name, space in (plain | {what: ours}).items()))
+    fitted = FittedMinari(source, wanted)
+    if received is None:
+        read = getattr(fitted.read(0), what)["0"][what]
+        np.testing.assert_array_equal(read, np.array([values] * 3, ours.dtype))
+        return
+    with pytest.raises(SpaceError, match=f"{what} {what!r} in episode 0 .* outside of the environment's") as refusal:
+        fitted.read(0)
+    assert received in refusal.value.received
+    assert refusal.value.expected == str(ours)
+
+
+@pytest.fixture
+def make_minari(tmp_path, monkeypatch):
+    """`make_minari(observation=space, action=space, values={name: value})`: one episode of three steps."""
+    from minari.data_collector import EpisodeBuffer
+
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+
+    def make(*, observation, action, values=()):
+        given = {"observation": observation.sample(), "action": action.sample()} | dict(values)
+        last = np.arange(3) == 2
+        episode = EpisodeBuffer(
+            observations=np.stack([given["observation"]] * 4),
+            actions=np.stack([given["action"]] * 3),
+            rewards=np.ones(3),
+            terminations=last,
+            truncations=last & False,
+        )
+        minari.create_dataset_from_buffers("toy/one-v0", [episode], observation_space=observation, action_space=action)
+        return MinariSource("toy/one-v0")
+
+    return make
+
+
 def test_recorded_arrays_are_taken_as_they_are_where_there_are_no_states(identity_recording, assemble):
     assembly = assemble(identity_recording())
     options = assembly.experiment.trainer.options.demonstrations

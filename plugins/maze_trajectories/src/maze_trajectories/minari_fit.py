@@ -17,6 +17,9 @@ from maze_runtime.datasets.contract import DatasetContext, Episode, EpisodeInfo
 from maze_trajectories.minari_source import MinariSource
 from maze_trajectories.options import MinariOptions
 
+ROUNDING = 1e-5
+"""An action of numbers may lie so far outside of a bound, relative to it where it is greater than 1."""
+
 
 class FittedMinari:
     """The episodes of a Minari dataset, read one at a time, as a flat environment would have recorded them.
@@ -33,7 +36,8 @@ class FittedMinari:
         lengths: steps of each episode.
 
     Raises:
-        SpaceError: the environment is not flat, or names, kinds or shapes differ.
+        SpaceError: the environment is not flat, or names, kinds, shapes or numbers of options differ, or floats would
+            become integers.
     """
 
     def __init__(self, source: MinariSource, wanted: StructuredSpaces) -> None:
@@ -61,26 +65,40 @@ class FittedMinari:
         """Nothing is read ahead."""
 
     def read(self, index: int) -> Episode:
-        """One episode, read now and not kept."""
+        """One episode, read now and not kept.
+
+        Raises:
+            SpaceError: an action or an option is none of the environment's, or an integer does not fit its dtype.
+        """
         episode = self._source[index]
         return attrs.evolve(
             episode,
             policy_keys=(self._key,),
-            observation={self._key: self._fitted("observation", episode.observation[FLAT_KEY])},
-            action={self._key: self._fitted("action", episode.action[FLAT_KEY])},
+            observation={self._key: self._fitted(index, "observation", episode.observation[FLAT_KEY])},
+            action={self._key: self._fitted(index, "action", episode.action[FLAT_KEY])},
             final_key=self._key,
-            final_observation=self._fitted("observation", episode.final_observation),
+            final_observation=self._fitted(index, "observation", episode.final_observation),
         )
 
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _fitted(self, what: str, arrays: ArrayDict) -> ArrayDict:
-        theirs, ours = self._theirs[what], self._ours[what]
-        return {
-            name: (arrays[name] + _shift(theirs[name], leaf)).astype(leaf.dtype, copy=False)
-            for name, leaf in ours.spaces.items()
-        }
+    def _fitted(self, index: int, what: str, arrays: ArrayDict) -> ArrayDict:
+        theirs, fitted = self._theirs[what], {}
+        for name, leaf in self._ours[what].spaces.items():
+            array, shift = arrays[name], _shift(theirs[name], leaf)
+            if shift.any():
+                array = array + shift
+            low, high = _bounds(leaf, of_actions=what == "action")
+            if bool(((array < low) | (array > high)).any()):
+                raise SpaceError(
+                    f"{what} {name!r} in episode {index} of {self.name} lies outside of the environment's space",
+                    received=f"from {array.min()} to {array.max()}",
+                    expected=str(leaf),
+                    help="train in the environment that the dataset was made of",
+                )
+            fitted[name] = array.astype(leaf.dtype, copy=False)
+        return fitted
 
 
 def open_minari(context: DatasetContext, options: MinariOptions) -> FittedMinari:
@@ -100,6 +118,34 @@ def _shift(theirs: spaces.Space[Any], ours: spaces.Space[Any]) -> np.ndarray:
     return shift
 
 
+def _bounds(leaf: spaces.Space[Any], *, of_actions: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Least and greatest number there may be, in the shape of a leaf or of none; observations may leave their Box."""
+    if isinstance(leaf, spaces.Box):
+        if of_actions:
+            low, high = leaf.low.astype(np.float64), leaf.high.astype(np.float64)
+            return low - ROUNDING * np.maximum(1.0, abs(low)), high + ROUNDING * np.maximum(1.0, abs(high))
+        if leaf.dtype.kind in "iu":
+            return np.asarray(np.iinfo(leaf.dtype).min), np.asarray(np.iinfo(leaf.dtype).max)
+        return np.asarray(-np.inf), np.asarray(np.inf)
+    low = np.asarray(getattr(leaf, "start", 0))
+    return low, low + _options(leaf) - 1
+
+
+def _options(leaf: spaces.Space[Any]) -> np.ndarray:
+    """How many there are to choose from, () or in the shape of a leaf; 1 of numbers."""
+    if isinstance(leaf, spaces.MultiDiscrete):
+        return leaf.nvec
+    return np.asarray(2 if isinstance(leaf, spaces.MultiBinary) else getattr(leaf, "n", 1))
+
+
+def _fits(theirs: spaces.Space[Any], ours: spaces.Space[Any]) -> bool:
+    """Whether values of one space can become values of the other."""
+    if theirs.shape != ours.shape or type(theirs) is not type(ours):
+        return False
+    becomes_whole = np.dtype(theirs.dtype).kind == "f" and np.dtype(ours.dtype).kind != "f"
+    return not becomes_whole and np.array_equal(_options(theirs), _options(ours))
+
+
 def _require_same_form(what: str, theirs: spaces.Dict, ours: spaces.Dict) -> None:
     if set(theirs.spaces) != set(ours.spaces):
         raise SpaceError(
@@ -108,9 +154,10 @@ def _require_same_form(what: str, theirs: spaces.Dict, ours: spaces.Dict) -> Non
             expected=", ".join(sorted(ours.spaces)),
         )
     for name, leaf in ours.spaces.items():
-        if theirs[name].shape != leaf.shape or type(theirs[name]) is not type(leaf):
+        if not _fits(theirs[name], leaf):
             raise SpaceError(
                 f"{name!r} of the Minari dataset does not fit the environment",
                 received=str(theirs[name]),
                 expected=str(leaf),
+                help="train in the environment that the dataset was made of",
             )
