@@ -9,14 +9,17 @@ from maze_bc.data import Decisions, check_demonstrations, estimate_transforms, t
 from maze_bc.recorded_data import RecordedArrays, RecordedStates
 from maze_bc.sources import open_demonstrations
 from maze_bc.taken_apart import TakenApart
+from maze_kernel.components import load_attribute
 from maze_kernel.config import experiment_from_mapping, load_experiment
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError
 from maze_runtime.env.flat import flat_spaces
+from maze_runtime.env.simulation import Recording
 from maze_runtime.run.assembly import Assembly
 from maze_trajectories.dataset import TrajectoryDataset
 from maze_trajectories.minari_fit import FittedMinari
 from maze_trajectories.minari_source import MinariSource
+from maze_trajectories.recording import RecordingEnv
 
 
 class OneEpisode:
@@ -109,6 +112,28 @@ def test_episodes_of_another_environment_are_refused():
 def test_there_must_be_episodes(make_trainer, tmp_path):
     with pytest.raises(RequestError, match="no recording"):
         make_trainer(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("options", [{}, {"processor": {"use": "clip-dead-ends", "n_steps": 1}}])
+def test_actions_alone_teach_nothing(make_trainer, tmp_path, options):
+    env = RecordingEnv(
+        load_attribute("maze_testing.environments:Identity")(), Recording(folder=tmp_path / "acts"), actions_only=True
+    )
+    env.reset(seed=1)
+    env.step({"action": 1})
+    env.close()
+    with pytest.raises(RequestError, match="only actions were recorded") as refusal:
+        make_trainer(tmp_path / "acts", wrappers=[], trainer=options)
+    assert refusal.value.help == "replay it, and record that"
+
+
+def test_states_that_only_some_episodes_have_are_missed_in_words(cutting):
+    context = (assembly := cutting("structured", "masked")).trainer_context()
+    demonstrations = open_demonstrations(assembly.experiment.trainer.options.demonstrations, context)
+    demonstrations._recorded.maze_episode = lambda index, core_env: None
+    with pytest.raises(RequestError, match="episode 2 was recorded without MazeStates"):
+        demonstrations.read(2)
+    demonstrations.close()
 
 
 def test_maze_states_are_converted_for_the_environment_trained_in(cutting):

@@ -16,7 +16,7 @@ from maze_bc.processors import Processor
 from maze_bc.recorded_objects import begin_episode, objects_of
 from maze_kernel.contracts.capabilities import capability
 from maze_kernel.contracts.env import Action, PolicyKey, StructuredEnv
-from maze_kernel.errors import EnvError
+from maze_kernel.errors import EnvError, RequestError
 from maze_runtime.datasets.contract import Episode as RecordedEpisode
 from maze_runtime.datasets.contract import EpisodeSource
 from maze_runtime.datasets.maze_episodes import HoldsMazeEpisodes, MazeStep
@@ -37,9 +37,14 @@ class RecordedArrays:
     Args:
         recorded: all of them.
         processor: says which decisions are learnt from; None: all.
+
+    Raises:
+        RequestError: only actions were recorded.
     """
 
     def __init__(self, recorded: EpisodeSource, processor: Processor | None = None) -> None:
+        for index in [place for place, length in enumerate(recorded.lengths) if length][:1]:
+            _require_observations(recorded.read(index))
         self._recorded = recorded
         self._processor = processor
         self.spaces = recorded.spaces
@@ -49,8 +54,13 @@ class RecordedArrays:
         """Nothing is read ahead."""
 
     def read(self, index: int) -> Episode:
-        """One episode."""
+        """One episode.
+
+        Raises:
+            RequestError: only its actions were recorded.
+        """
         episode = self._recorded.read(index)
+        _require_observations(episode)
         kept = None if self._processor is None else self._processor(episode)
         return {
             key: Decisions(
@@ -131,6 +141,16 @@ def speaks_of_states(env: StructuredEnv, recorded: HoldsMazeEpisodes) -> bool:
 
 def _core_env(env: StructuredEnv) -> Any | None:
     return getattr(capability(env, Recordable), "core_env", None)  # type: ignore[type-abstract]
+
+
+def _require_observations(episode: RecordedEpisode) -> None:
+    if len(episode) and not episode.observation:
+        raise RequestError(
+            "only actions were recorded, and what they answer to is not known",
+            option="demonstrations",
+            owner=OWNER,
+            help="replay it, and record that",
+        )
 
 
 def _who_and_when(

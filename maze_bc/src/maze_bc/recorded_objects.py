@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from maze_kernel.errors import EnvError
+from maze_bc.data import OWNER
+from maze_kernel.errors import EnvError, RequestError
 from maze_runtime.datasets.maze_episodes import HoldsMazeEpisodes, MazeEpisode
 
 
@@ -25,10 +26,17 @@ def objects_of(recorded: HoldsMazeEpisodes, index: int, core_env: Any) -> MazeEp
         core_env: of the environment whose conversions read them.
 
     Raises:
+        RequestError: there are none of this episode.
         EnvError: objects are of classes that the environment does not tell, so that conversions would read others.
     """
     episode = recorded.maze_episode(index, core_env)
-    assert episode is not None
+    if episode is None:
+        raise RequestError(
+            f"episode {index} was recorded without MazeStates and MazeActions, which others have",
+            option="demonstrations",
+            owner=OWNER,
+            help="learn from recordings of one kind",
+        )
     if episode.unknown_classes:
         name = type(core_env).__name__
         raise EnvError(
