@@ -1,5 +1,7 @@
 """Where episodes come from: recorded arrays, recorded MazeStates, Minari datasets; and what they go through."""
 
+import warnings
+
 import minari
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from maze_bc.taken_apart import TakenApart
 from maze_kernel.components import load_attribute
 from maze_kernel.config import experiment_from_mapping, load_experiment
 from maze_kernel.contracts.transform import Transform
-from maze_kernel.errors import EnvError, RequestError, SpaceError
+from maze_kernel.errors import EnvError, MazeWarning, RequestError, SpaceError
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.env.simulation import Recording
 from maze_runtime.run.assembly import Assembly
@@ -125,6 +127,20 @@ def test_actions_alone_teach_nothing(make_trainer, tmp_path, options):
     with pytest.raises(RequestError, match="only actions were recorded") as refusal:
         make_trainer(tmp_path / "acts", wrappers=[], trainer=options)
     assert refusal.value.help == "replay it, and record that"
+
+
+@pytest.mark.parametrize("pool", [{}, {"workers": {"use": "inline", "count": 2}}])
+def test_nothing_is_validated_on_that_is_learnt_from_as_a_copy(identity_recording, make_trainer, tmp_path, pool):
+    for name in ("a", "b"):
+        identity_recording(n_episodes=5, folder=f"twice/{name}")
+    with pytest.warns(MazeWarning, match="5 of the 10 recorded episodes in .* are copies of others") as said:
+        trainer = make_trainer(tmp_path / "twice", **pool)
+    assert len([own for own in said if "copies" in str(own.message)]) == 1
+    assert len(trainer._minibatches._episodes) == 4
+    assert len(trainer._validation._episodes) == 1
+    with warnings.catch_warnings(action="error"):
+        trainer.train_epoch()
+    trainer.close()
 
 
 def test_states_that_only_some_episodes_have_are_missed_in_words(cutting):

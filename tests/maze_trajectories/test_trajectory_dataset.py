@@ -56,6 +56,20 @@ def test_a_flat_episode_comes_back(record_counter):
     np.testing.assert_array_equal(episode.final_observation["count"], [4, -4])
 
 
+def test_what_was_recorded_twice_is_one_episode(record_counter, tmp_path):
+    """Of the same seed and the same to the bit; where anything differs, or the seed does, both are kept."""
+    record_counter(2, folder="twice/a")
+    record_counter(3, folder="twice/b")
+    dataset = TrajectoryDataset.open(tmp_path / "twice")
+    assert [info.seed for info in dataset.infos()] == [10, 11, 10, 11, 12]
+    alone = dataset.without_copies()
+    assert alone.files == dataset.subset([0, 1, 4]).files
+    episode = read_episode(alone.files[0])
+    other = {"0": {**episode.observation["0"], "count": episode.observation["0"]["count"] + 1}}
+    alone.files[0].write_bytes(encode_episode(attrs.evolve(episode, observation=other)))
+    assert dataset.without_copies().files == dataset.subset([0, 1, 2, 4]).files
+
+
 def test_the_spaces_come_back():
     structured = flat_spaces(
         spaces.Dict(

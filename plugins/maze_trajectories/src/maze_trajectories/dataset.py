@@ -16,7 +16,7 @@ from maze_runtime.datasets.contract import Episode, EpisodeInfo
 from maze_runtime.datasets.maze_episodes import MazeEpisode
 from maze_runtime.datasets.transformed import transformed
 from maze_runtime.datasets.transitions import RecordedTransitions, concatenate, flat_transitions
-from maze_trajectories.episode_file import SUFFIX, read_episode, read_info
+from maze_trajectories.episode_file import SUFFIX, content_of, read_episode, read_info
 from maze_trajectories.maze_steps import read_maze_episode
 from maze_trajectories.stored_spaces import spaces_from_data
 from maze_trajectories.writer import MANIFEST, read_manifest
@@ -99,6 +99,20 @@ class TrajectoryDataset:
     def subset(self, indices: Sequence[int]) -> TrajectoryDataset:
         """Some of the episodes, by their place in `files`."""
         return attrs.evolve(self, files=tuple(self.files[index] for index in indices))
+
+    def without_copies(self) -> TrajectoryDataset:
+        """Each episode once, where it was first: those of one seed that are the same to the bit are one episode.
+
+        Files are compared where what their headers sum up agrees.
+        """
+        first: dict[tuple[EpisodeInfo, bytes], int] = {}
+        alike: dict[EpisodeInfo, list[int]] = {}
+        for index, info in enumerate(self.infos()):
+            alike.setdefault(attrs.evolve(info, episode_id="", policy=""), []).append(index)
+        for info, indices in alike.items():
+            for index in indices:
+                first.setdefault((info, content_of(self.files[index]) if len(indices) > 1 else b""), index)
+        return self.subset(sorted(first.values()))
 
     def split(self, fraction: float, seed: int = 0) -> tuple[TrajectoryDataset, TrajectoryDataset]:
         """Two parts by whole episodes at random: `fraction` of them, rounded, but at least one, and the rest.

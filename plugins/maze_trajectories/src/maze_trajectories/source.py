@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from maze_kernel.errors import MazeWarning
 from maze_runtime.datasets.contract import DatasetContext, Episode, EpisodeInfo
 from maze_runtime.datasets.maze_episodes import MazeEpisode
 from maze_trajectories.dataset import TrajectoryDataset
@@ -46,10 +48,19 @@ class RecordedEpisodes:
 
 
 def open_recordings(context: DatasetContext, options: TrajectoriesOptions) -> RecordedEpisodes:
-    """Open what the options name.
+    """Open what the options name; of episodes that are the same to the bit, one.
 
     Raises:
         RequestError: there is no recording, or no episode in it.
         TrajectoryError: a recording is damaged.
     """
-    return RecordedEpisodes(TrajectoryDataset.open(context.folder / options.path), options.path)
+    given = TrajectoryDataset.open(context.folder / options.path)
+    dataset = given.without_copies()
+    if n_copies := len(given) - len(dataset):
+        warnings.warn(
+            f"{n_copies} of the {len(given)} recorded episodes in {options.path} are copies of others, to the bit, and "
+            "are left out; roll out with another seed to record others",
+            MazeWarning,
+            stacklevel=2,
+        )
+    return RecordedEpisodes(dataset, options.path)

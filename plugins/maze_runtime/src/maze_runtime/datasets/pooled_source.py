@@ -6,6 +6,7 @@ long as the user's code does. Every worker opens the data, and builds that envir
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
@@ -13,6 +14,7 @@ from typing import Generic, TypeVar
 
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.workers import ActorContext, ActorGroup, Future, GroupOptions, WorkerPool
+from maze_kernel.errors import MazeWarning
 from maze_runtime.datasets.contract import Source
 from maze_runtime.workers.repeatable import result_or_again
 
@@ -76,6 +78,9 @@ class _Reader(Generic[EpisodeT]):
         return opened.spaces, list(opened.lengths)
 
     def read(self, index: int) -> EpisodeT:
+        if self._opened is None:
+            with warnings.catch_warnings(action="ignore", category=MazeWarning):  # said when they were described
+                self._source()
         return self._source().read(index)
 
     def close(self) -> None:
