@@ -153,6 +153,26 @@ def test_a_restored_trainer_goes_on_bit_for_bit(assemble, recording, tables, opt
     check_trainer(lambda: assembly.make_trainer(assembly.trainer_context()))
 
 
+@pytest.mark.parametrize("options", [{}, {"keep_demonstrations": True}])
+def test_a_run_goes_on_without_the_recording(assemble, recording, tables, tmp_path, options):
+    assembly = assemble(**tables(demonstrations={"path": str(recording)}, **options))
+    make = lambda: assembly.make_trainer(assembly.trainer_context())  # noqa: E731
+    trainer = make()
+    trainer.start_segment(0)
+    trainer.train_epoch()
+    recording.rename(tmp_path / "elsewhere")
+    resumed = make()
+    resumed.model.load_state_dict(trainer.model.state_dict())
+    resumed.load_state_dict(trainer.state_dict())
+    for each in (trainer, resumed):
+        each.start_segment(1)
+        each.train_epoch()
+    for name, tensor in trainer.model.state_dict().items():
+        assert torch.equal(tensor, resumed.model.state_dict()[name]), name
+    with pytest.raises(MazeError, match="no record"):
+        make().start_segment(0)
+
+
 def test_rewards_go_through_the_wrappers(make_trainer, recording, tables):
     trainer = make_trainer(
         **tables(demonstrations={"path": str(recording)}, keep_demonstrations=True),

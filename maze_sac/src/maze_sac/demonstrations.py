@@ -38,16 +38,13 @@ class DemonstrationMemory:
         options: of the trainer; without `demonstrations` nothing is done here.
         scales: what replay keeps of the steps of play, and so of demonstrations.
         joint: joins the decisions of all policy keys; None: each key's are kept by themselves.
-
-    Raises:
-        RequestError, SpaceError: as `RecordedDemonstrations`.
     """
 
     def __init__(
         self, context: TrainerContext, options: SACOptions, scales: ScalesOfNow, joint: JointKeys | None = None
     ) -> None:
-        data = options.demonstrations
-        self._recorded = None if data is None else RecordedDemonstrations(data, context, scales)
+        self._context = context
+        self._recorded: RecordedDemonstrations | None = None
         self._scales = scales
         self._options = options
         self._run_length = 1 if options.split_rollouts_into_transitions else options.n_rollout_steps
@@ -60,6 +57,15 @@ class DemonstrationMemory:
         """Transitions that are kept here, of all policy keys."""
         return sum(kept.n_transitions for kept in self._kept.values())
 
+    def open(self) -> None:
+        """Look for the demonstrations; a run that is resumed after its first update has no need of them.
+
+        Raises:
+            MazeError: as `RecordedDemonstrations`.
+        """
+        if self._recorded is None and self._options.demonstrations is not None:
+            self._recorded = RecordedDemonstrations(self._options.demonstrations, self._context, self._scales)
+
     def fill(self, replay: Mapping[PolicyKey, ReplayBuffer]) -> None:
         """Read the demonstrations and store them, once.
 
@@ -69,7 +75,9 @@ class DemonstrationMemory:
         Raises:
             RequestError: they do not fit into `replay`, which is to hold them; or there are none.
             NonFiniteError: NaN or infinity among them; names the episode.
+            MazeError: as `open`.
         """
+        self.open()
         if self._recorded is None:
             return
         episodes = self._recorded.read()

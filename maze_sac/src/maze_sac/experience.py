@@ -150,6 +150,10 @@ class Experience:
         parts = {key: self._memory.sample_with(ALL, replay, size, rng, joint.only(key)) for key in self._keys}
         return {key: Drawn.of_whoever(joint, key, part) for key, part in parts.items()}
 
+    def open_demonstrations(self) -> None:
+        """Refuse demonstrations that are missing or do not fit, if there shall be any, before anything is played."""
+        self._memory.open()
+
     def add_demonstrations(self) -> None:
         """Before anything was played: read the demonstrations, if there are any."""
         self._memory.fill(self.replay)

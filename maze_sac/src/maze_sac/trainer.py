@@ -63,6 +63,8 @@ class SACTrainer:
     def start_segment(self, epoch: int) -> None:
         """Re-seed environments, action samples, batches and noise from the run's seed and `epoch`."""
         seeds = self._context.seeds
+        if not self._n_updates:
+            self._experience.open_demonstrations()
         self._experience.start_segment(epoch)
         self._rng = seeds.generator("replay", epoch)
         self._torch_state = torch.Generator().manual_seed(seeds.seed("update-noise", epoch)).get_state()
