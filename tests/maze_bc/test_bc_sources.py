@@ -15,12 +15,14 @@ from maze_kernel.components import load_attribute
 from maze_kernel.config import experiment_from_mapping, load_experiment
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, MazeWarning, RequestError, SpaceError
+from maze_runtime.datasets.contract import DatasetContext
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.env.simulation import Recording
 from maze_runtime.run.assembly import Assembly
 from maze_trajectories.dataset import TrajectoryDataset
-from maze_trajectories.minari_fit import FittedMinari
+from maze_trajectories.minari_fit import FittedMinari, open_minari
 from maze_trajectories.minari_source import MinariSource
+from maze_trajectories.options import MinariOptions
 from maze_trajectories.recording import RecordingEnv
 
 
@@ -337,6 +339,20 @@ def test_minari_datasets_come_in_the_spaces_of_the_environment(minari_dataset):
 
 def test_a_minari_dataset_may_be_named_by_its_folder(minari_dataset, tmp_path):
     assert list(MinariSource(str(tmp_path / "minari" / minari_dataset)).lengths) == [5, 3]
+
+
+def test_the_folder_of_a_minari_dataset_is_sought_where_the_experiment_was_read(minari_dataset, tmp_path, monkeypatch):
+    """Workers may have been started elsewhere."""
+
+    class Bare:
+        structured_spaces = WANTED
+
+        def close(self):
+            return
+
+    monkeypatch.delenv("MINARI_DATASETS_PATH")
+    context = DatasetContext(make_env=Bare, folder=tmp_path)
+    assert list(open_minari(context, MinariOptions(id=f"minari/{minari_dataset}")).lengths) == [5, 3]
 
 
 def test_minari_datasets_that_do_not_fit_are_refused(minari_dataset):

@@ -109,7 +109,7 @@ def open_minari(context: DatasetContext, options: MinariOptions) -> FittedMinari
         SpaceError: it does not fit the environment.
     """
     with closing(context.make_env()) as env:
-        return FittedMinari(MinariSource(options.id), env.structured_spaces)
+        return FittedMinari(MinariSource(options.id, context.folder), env.structured_spaces)
 
 
 def _shift(theirs: spaces.Space[Any], ours: spaces.Space[Any]) -> np.ndarray:

@@ -28,6 +28,7 @@ class MinariSource:
 
     Args:
         name: of a dataset in the local Minari folder, or the dataset's own folder.
+        folder: where relative paths begin.
 
     Attributes:
         name: as given.
@@ -39,9 +40,9 @@ class MinariSource:
         SpaceError: a leaf has no array form.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, folder: Path = Path()) -> None:
         self.name = name
-        self._dataset = _open(name)
+        self._dataset = _open(name, folder / name / "data")
         self._indices = [int(index) for index in self._dataset.episode_indices]
         self._about = list(self._dataset.storage.get_episode_metadata(self._indices))
         self.lengths: Sequence[int] = [int(about["total_steps"]) for about in self._about]
@@ -89,11 +90,10 @@ def require_minari() -> Any:
     return minari
 
 
-def _open(name: str) -> Any:
+def _open(name: str, data: Path) -> Any:
     minari = require_minari()
-    folder = Path(name) / "data"
     try:
-        return minari.MinariDataset(folder) if folder.is_dir() else minari.load_dataset(name)
+        return minari.MinariDataset(data) if data.is_dir() else minari.load_dataset(name)
     except (FileNotFoundError, ValueError, KeyError) as error:
         raise RequestError(
             f"there is no Minari dataset {name!r} on this machine: {error}",
