@@ -147,6 +147,15 @@ def test_a_fraction_of_every_batch_comes_from_them(make_trainer, recording, tabl
     assert are_recorded(sampled(trainer, 400)).sum() == pytest.approx(400 * fraction, abs=3)
 
 
+def test_a_fraction_that_is_less_than_one_of_a_batch_holds_over_many(make_trainer, recording, tables):
+    options = {"keep_demonstrations": True, "demonstration_fraction": 0.03}
+    trainer = make_trainer(**tables(demonstrations={"path": str(recording)}, **options))
+    trainer.train_epoch()
+    rng = np.random.default_rng(0)
+    n_own = sum(are_recorded(trainer._experience.sample(10, rng)["0"].transitions).sum() for _ in range(1000))
+    assert n_own / 10_000 == pytest.approx(0.03, abs=0.006)
+
+
 @pytest.mark.parametrize("options", [{}, {"keep_demonstrations": True, "demonstration_fraction": 0.5}])
 def test_a_restored_trainer_goes_on_bit_for_bit(assemble, recording, tables, options):
     assembly = assemble(**tables(demonstrations={"path": str(recording)}, **options))

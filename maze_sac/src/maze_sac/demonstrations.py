@@ -104,7 +104,7 @@ class DemonstrationMemory:
         if kept is None or not n_kept:
             return replay.sample(size, rng, only=only, run_length=self._run_length)
         fraction, share = self._options.demonstration_fraction, n_kept / (n_kept + replay.count(only))
-        n_own = round(fraction * size) if fraction else int(rng.binomial(size, share))
+        n_own = round(fraction * size) or int(rng.binomial(size, fraction or share))
         own, played = (
             buffer.sample(n, rng, only=only, run_length=self._run_length)
             for buffer, n in ((kept, n_own), (replay, size - n_own))
