@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from maze_kernel.contracts.env import ActorID
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, RequestError, SpaceError, TrajectoryError
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.env.simulation import Recording
+from maze_trajectories.builder import EpisodeBuilder
 from maze_trajectories.dataset import TrajectoryDataset
 from maze_trajectories.episode_file import encode_episode, read_episode
 from maze_trajectories.recording import RecordingEnv
@@ -54,6 +56,21 @@ def test_a_flat_episode_comes_back(record_counter):
     assert episode.info.total_reward == pytest.approx(0.3)
     np.testing.assert_array_equal(episode.terminated, [False, False, False, True])
     np.testing.assert_array_equal(episode.final_observation["count"], [4, -4])
+
+
+@pytest.mark.parametrize("n_rewards", [1, 3])
+def test_divided_rewards_that_are_not_one_a_decision_are_refused(n_rewards):
+    """Too many would replace those of the flat step before."""
+    space = spaces.Dict({"x": spaces.Discrete(2)})
+    actor, builder = ActorID("0", 0), EpisodeBuilder(flat_spaces(space, space))
+    for _ in range(2):  # flat steps
+        builder.result(actor, 1.0, False, False, flat_step_end=False)
+        builder.result(actor, 1.0, False, False, actor_rewards=[2.0, 0.0])
+    builder.result(actor, 1.0, False, False, flat_step_end=False)
+    with pytest.raises(EnvError, match="one reward a sub-step") as refusal:
+        builder.result(actor, 1.0, False, False, actor_rewards=[2.0] * n_rewards)
+    assert refusal.value.received == f"{n_rewards} rewards"
+    assert refusal.value.expected.startswith("2:")
 
 
 def test_what_was_recorded_twice_is_one_episode(record_counter, tmp_path):

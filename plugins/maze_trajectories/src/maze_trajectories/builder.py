@@ -9,6 +9,7 @@ import numpy as np
 
 from maze_kernel.contracts.env import ActorID, PolicyKey, StructuredSpaces
 from maze_kernel.contracts.vector import ArrayDict
+from maze_kernel.errors import EnvError
 from maze_runtime.datasets.contract import Episode, EpisodeInfo
 from maze_runtime.env.batching import layout
 
@@ -65,6 +66,7 @@ class EpisodeBuilder:
         self._layouts = {key: layout(spaces.observation[key]) for key in self._keys}
         self._results: list[tuple[Any, ...]] = []
         self._actor_reward: list[float] = []
+        self._n_before = 0  # decisions before the present flat step
         self._divided = False
         self._left_after: dict[int, int] = {}
 
@@ -99,6 +101,9 @@ class EpisodeBuilder:
             actor, reward, terminated, truncated, flat_step_end, actor_done: see `Episode`.
             actor_rewards: those of the decisions of the flat step that ended with this one.
             departed: who else left.
+
+        Raises:
+            EnvError: `actor_rewards` are not one a decision.
         """
         # One tuple costs a tenth of a write to each of eight arrays.
         self._results.append(
@@ -109,9 +114,19 @@ class EpisodeBuilder:
             self._leave(other)
         if actor_rewards is not None:
             rewards = np.asarray(actor_rewards, np.float64).reshape(-1)
-            if 0 < len(rewards) <= len(self._actor_reward):
-                self._actor_reward[-len(rewards) :] = rewards.tolist()
-                self._divided = True
+            n_decisions = len(self._results) - self._n_before
+            if len(rewards) != n_decisions:
+                raise EnvError(
+                    "get_actor_rewards() does not give one reward a sub-step",
+                    received=f"{len(rewards)} rewards",
+                    expected=f"{n_decisions}: the decisions of the flat step that just ended",
+                    owner=f"decision {len(self._results) - 1} of the recorded episode",
+                    help="return one reward for each decision since the last flat step, or None",
+                )
+            self._actor_reward[self._n_before :] = rewards.tolist()
+            self._divided = True
+        if flat_step_end:
+            self._n_before = len(self._results)
 
     def finish(self, info: Mapping[str, Any], last: tuple[ActorID, Mapping[str, Any]] | None) -> Episode:
         """The episode; its arrays are views that stay as they are until `clear`.
@@ -154,6 +169,7 @@ class EpisodeBuilder:
                 column.clear()
         self._results.clear()
         self._actor_reward.clear()
+        self._n_before = 0
         self._divided = False
         self._left_after.clear()
 
