@@ -7,6 +7,7 @@ import pytest
 from gymnasium import spaces
 
 from maze_kernel.errors import RequestError
+from maze_replay.drawing import RowDraws
 from maze_replay.replay import ReplayBuffer, Transitions
 
 OBSERVATION = spaces.Dict({"x": spaces.Box(-np.inf, np.inf, (2,), np.float32)})
@@ -106,6 +107,23 @@ def test_transitions_are_drawn_uniformly():
     _, counts = np.unique(draws, return_counts=True)
     assert len(counts) == 100
     assert 800 < counts.min() <= counts.max() < 1200
+
+
+def test_rings_that_are_nearly_empty_cost_no_draws():
+    """Of eight rings one holds whole episodes, and each of the others a decision."""
+    source, stream, buffer = make_buffer(1, 200), Stream(1), make_buffer(8, 8 * 300)
+    stream.begin(source)
+    stream.advance(source, 100)
+    transitions, ends = source.stored(0)
+    buffer.add_episodes(3, transitions, ends)
+    stream = Stream(8)
+    stream.begin(buffer)
+    stream.advance(buffer, 1)
+    drawing = RowDraws(buffer._memory, buffer._cursor, buffer._filled, np.random.default_rng(0))
+    assert buffer._memory.flat_valid[drawing._any(10_000)].mean() > 0.6, "of all rows 1 in 20 is a transition"
+    rows, counts = np.unique(drawing.rows(buffer.n_transitions * 400), return_counts=True)
+    np.testing.assert_array_equal(rows, np.flatnonzero(buffer._memory.flat_valid))
+    assert abs(counts - 400).max() < 5 * 20
 
 
 @pytest.mark.parametrize("n_steps", [9, 120])

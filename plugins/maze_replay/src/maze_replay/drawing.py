@@ -18,13 +18,13 @@ class RowDraws:
     Attributes:
         memory: rows.
         cursor: (R,) the pending row of each ring.
-        depth: rows in use of the fullest ring.
+        filled: (R,) rows in use of each ring.
         rng: draws.
     """
 
     memory: RingMemory
     cursor: np.ndarray
-    depth: int
+    filled: np.ndarray
     rng: np.random.Generator
 
     def rows(self, size: int, only: Only | None = None) -> np.ndarray:
@@ -56,11 +56,20 @@ class RowDraws:
         return np.stack(runs, axis=1).reshape(-1)
 
     def _any(self, size: int) -> np.ndarray:
-        """Of rows in use, and where rings are filled unequally of others."""
-        memory = self.memory
-        drawn = self.rng.integers(0, memory.n_rings * self.depth, size=size)
-        if memory.n_rings == 1 or self.depth == memory.n_rows:
+        """Of rows in use, and where rings are filled a little unequally of some others, which costs less."""
+        memory, depth, n_used = self.memory, int(self.filled.max()), int(self.filled.sum())
+        if 2 * n_used < memory.n_rings * depth:
+            return self._used(size, n_used)
+        drawn = self.rng.integers(0, memory.n_rings * depth, size=size)
+        if memory.n_rings == 1 or depth == memory.n_rows:
             return drawn
-        ring, position = np.divmod(drawn, self.depth)
+        ring, position = np.divmod(drawn, depth)
         rows: np.ndarray = ring * memory.n_rows + position
+        return rows
+
+    def _used(self, size: int, n_used: int) -> np.ndarray:
+        """Of rows in use alone."""
+        drawn, ends = self.rng.integers(0, n_used, size=size), self.filled.cumsum()
+        ring = np.searchsorted(ends, drawn, side="right")
+        rows: np.ndarray = ring * self.memory.n_rows + drawn - (ends - self.filled)[ring]
         return rows

@@ -237,7 +237,7 @@ class ReplayBuffer:
             run_length: draw runs of so many transitions that an actor made one after the other, across the ends of
                 episodes; B · `run_length` rows, run by run. Where the newest is reached a run goes on at another one.
         """
-        drawing = RowDraws(self._memory, self._cursor, int(self._filled.max()), rng)
+        drawing = RowDraws(self._memory, self._cursor, self._filled, rng)
         rows = drawing.rows(size, only)
         if run_length > 1:
             rows = drawing.runs(rows, run_length)
