@@ -20,7 +20,7 @@ from maze_runtime.models.recurrence import carries_state
 from maze_runtime.models.tensor_dict import TensorDict
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.collector import idle_decisions, make_buffer
-from maze_runtime.rollout.state_replay import Replay, following_value, replayed
+from maze_runtime.rollout.state_replay import ReplayedRollout, following_value, replayed
 from maze_runtime.rollout.structured_buffer import Departure, Finals, StructuredBuffer
 
 Truncations = Sequence[tuple[int, np.ndarray, Any]]
@@ -164,7 +164,7 @@ def make_batch(
         return {name: tensor(array.reshape(n_rows, *array.shape[2:])) for name, array in arrays.items()}
 
     observation = rows(rollouts.observation)
-    replay: Replay | None = None
+    replay: ReplayedRollout | None = None
     if buffer.states:
         states = {name: tensor(array) for name, array in buffer.states.items()}
         replay = replayed(rollouts, cast(RecurrentModel, model), states, device)
@@ -185,7 +185,7 @@ def make_batch(
 
 
 def _bootstrap(
-    rollouts: RolloutBuffer, model: ActorCritic, device: torch.device, replay: Replay | None
+    rollouts: RolloutBuffer, model: ActorCritic, device: torch.device, replay: ReplayedRollout | None
 ) -> tuple[Tensor, np.ndarray]:
     """Values of the observations after the last row and of final ones of truncated episodes, and where they count."""
     last = np.full(rollouts.n_envs, rollouts.n_steps - 1)

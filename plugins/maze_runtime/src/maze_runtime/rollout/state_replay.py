@@ -20,7 +20,7 @@ from maze_runtime.rollout.buffer import RolloutBuffer
 
 
 @attrs.frozen
-class Replay:
+class ReplayedRollout:
     """What a pass over a rollout gives; rows are T steps of N environments, time-major.
 
     Attributes:
@@ -60,7 +60,7 @@ class StateReplay:
         for state in self._states.values():
             state[torch.from_numpy(env_index).to(state.device)] = 0.0
 
-    def replay(self, rollout: RolloutBuffer) -> Replay:
+    def replay(self, rollout: RolloutBuffer) -> ReplayedRollout:
         """The rollout that follows the last one, without gradients."""
         states = self._states or self._zeros(rollout.n_envs)
         replay = replayed(rollout, self._model, states, self._device)
@@ -74,14 +74,16 @@ class StateReplay:
         return {name: torch.zeros(n_envs, *shape, device=self._device) for name, shape in shapes.items()}
 
 
-def replayed(rollout: RolloutBuffer, model: RecurrentModel, states: TensorDict, device: torch.device) -> Replay:
+def replayed(
+    rollout: RolloutBuffer, model: RecurrentModel, states: TensorDict, device: torch.device
+) -> ReplayedRollout:
     """A rollout from these states (N, S), without gradients."""
     observation = {name: _rows(array, device) for name, array in rollout.observation.items()}
     observation[BEGINS] = episode_begins(rollout, device)
     with torch.no_grad():
         logits, value, after = model.advance(rollout.policy_key, {**observation, **states})
     assert value is not None
-    return Replay(observation, states, logits, value, after)
+    return ReplayedRollout(observation, states, logits, value, after)
 
 
 def episode_begins(rollout: RolloutBuffer, device: torch.device) -> Tensor:
