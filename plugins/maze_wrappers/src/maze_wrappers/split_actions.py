@@ -68,34 +68,17 @@ class SplitActions(Transform):
 
     def action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outer action to inner."""
-        result = {}
-        for head, leaf in self._inner[policy_key].spaces.items():
-            parts = self.options.heads.get(head)
-            if parts is None:
-                result[head] = action[head]
-                continue
-            first = np.asarray(action[next(iter(parts))])
-            is_scalar = isinstance(leaf, spaces.MultiDiscrete) and len(next(iter(parts.values()))) == 1
-            whole = np.zeros((*(first.shape if is_scalar else first.shape[:-1]), *leaf.shape), leaf.dtype)  # type: ignore[misc]
-            for name, indices in parts.items():
-                whole[..., list(indices)] = np.asarray(action[name]).reshape(*whole.shape[:-1], len(indices))
-            result[head] = whole
-        return result
+        return {
+            head: _whole(leaf, parts, action) if (parts := self.options.heads.get(head)) else action[head]
+            for head, leaf in self._inner[policy_key].spaces.items()
+        }
 
     def export_action(self, policy_key: PolicyKey, action: dict[str, Tensor]) -> dict[str, Tensor]:
         """`action` in torch operations on (B, …) tensors."""
-        import torch
-
-        result = {}
-        for head, leaf in self._inner[policy_key].spaces.items():
-            parts = self.options.heads.get(head)
-            if parts is None:
-                result[head] = action[head]
-                continue
-            chosen = torch.cat([action[name].reshape(-1, len(indices)) for name, indices in parts.items()], dim=-1)
-            order = [index for indices in parts.values() for index in indices]
-            result[head] = chosen[:, [order.index(index) for index in range(leaf.shape[0])]]  # type: ignore[index]
-        return result
+        return {
+            head: _whole_tensor(parts, action) if (parts := self.options.heads.get(head)) else action[head]
+            for head in self._inner[policy_key].spaces
+        }
 
     def reverse_action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inner action to outer."""
@@ -122,6 +105,26 @@ class SplitActions(Transform):
                 )
             heads |= named
         return spaces.Dict(heads)
+
+
+def _whole(leaf: spaces.Space[Any], parts: Mapping[str, Sequence[int]], action: dict[str, np.ndarray]) -> np.ndarray:
+    """The head of these parts."""
+    name, indices = next(iter(parts.items()))
+    first = np.asarray(action[name])
+    is_scalar = isinstance(leaf, spaces.MultiDiscrete) and len(indices) == 1
+    whole = np.zeros((*(first.shape if is_scalar else first.shape[:-1]), *leaf.shape), leaf.dtype)  # type: ignore[misc]
+    for name, indices in parts.items():
+        whole[..., list(indices)] = np.asarray(action[name]).reshape(*whole.shape[:-1], len(indices))
+    return whole
+
+
+def _whole_tensor(parts: Mapping[str, Sequence[int]], action: dict[str, Tensor]) -> Tensor:
+    """The same of tensors (B, …)."""
+    import torch
+
+    joined = torch.cat([action[name].reshape(-1, len(indices)) for name, indices in parts.items()], dim=-1)
+    order = [index for indices in parts.values() for index in indices]
+    return joined[:, [order.index(index) for index in range(len(order))]]
 
 
 def _parts(head: str, leaf: spaces.Space[Any], parts: Mapping[str, Sequence[int]]) -> dict[str, spaces.Space[Any]]:
