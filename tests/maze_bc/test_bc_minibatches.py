@@ -142,7 +142,7 @@ def test_what_does_not_fit_is_read_in_parts_whose_episodes_change():
 def test_a_part_is_half_of_the_memory_and_the_next_one_is_read_meanwhile():
     demonstrations = Numbered()
     minibatches = make(demonstrations, memory_rows=20)
-    parts = [part.episodes for part in minibatches._plan(0)]
+    parts = [part.episodes for part in minibatches._parts.plan(0)]
     assert all(len(part) == 1 or sum(LENGTHS[index] for index in part) <= 10 for part in parts)
     assert len(parts) > 1
     a_pass(minibatches, 0)

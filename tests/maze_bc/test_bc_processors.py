@@ -74,7 +74,7 @@ def ended(tmp_path):
 
 def kept_of(trainer, n_episodes=3):
     """Places of the decisions that are learnt from, episode by episode."""
-    demonstrations = trainer._minibatches._demonstrations
+    demonstrations = trainer._minibatches.demonstrations
     return [demonstrations.read(index)["0"].place.tolist() for index in range(n_episodes)]
 
 
@@ -127,9 +127,9 @@ def test_so_does_a_class(ended, make_trainer):
 def test_wrappers_that_remember_see_the_decisions_that_are_left_out(ended, make_trainer):
     wrapper = [{"use": "observation-stack", "n": 2}]
     options = {"processor": own("EveryOther"), "validation_percentage": 0}
-    seen = make_trainer(ended, trainer=options, wrappers=wrapper)._minibatches._demonstrations.read(0)["0"]
+    seen = make_trainer(ended, trainer=options, wrappers=wrapper)._minibatches.demonstrations.read(0)["0"]
     every = make_trainer(ended, trainer={"validation_percentage": 0}, wrappers=wrapper)
-    everything = every._minibatches._demonstrations.read(0)["0"]
+    everything = every._minibatches.demonstrations.read(0)["0"]
     for name, array in seen.observation.items():
         np.testing.assert_array_equal(array, everything.observation[name][::2])
 
@@ -165,7 +165,7 @@ def test_validation_and_training_never_get_an_episode_of_which_nothing_is_left(e
     assert list(trainer._demonstrations.lengths) == [6, 6, 0]
     statistics = trainer.train_epoch()
     assert all(np.isfinite(value) for value in statistics.values())
-    assert 2 not in trainer._minibatches._episodes + trainer._validation._episodes
+    assert 2 not in trainer._minibatches.episodes + trainer._validation.episodes
 
 
 @pytest.mark.parametrize(

@@ -207,10 +207,10 @@ def test_a_mask_that_forbids_what_was_done_is_found_in_a_validation_episode(
     record, make_trainer, masked_recording, masked_env_without_its_mask
 ):
     tables = {"env": {"use": PROBE + "MaskedDict"}}
-    validated = make_trainer(masked_recording(10), **tables)._validation._episodes
+    validated = make_trainer(masked_recording(10), **tables)._validation.episodes
     expert = careless(lambda n: n // 8 in validated)
     trainer = make_trainer(record(masked_env_without_its_mask, expert, 10, "careless"), **tables)
-    assert trainer._validation._episodes == validated
+    assert trainer._validation.episodes == validated
     with pytest.raises(RequestError, match="the mask of action head 'pick'"):
         trainer.train_epoch()
 

@@ -138,8 +138,8 @@ def test_nothing_is_validated_on_that_is_learnt_from_as_a_copy(identity_recordin
     with pytest.warns(MazeWarning, match="5 of the 10 recorded episodes in .* are copies of others") as said:
         trainer = make_trainer(tmp_path / "twice", **pool)
     assert len([own for own in said if "copies" in str(own.message)]) == 1
-    assert len(trainer._minibatches._episodes) == 4
-    assert len(trainer._validation._episodes) == 1
+    assert len(trainer._minibatches.episodes) == 4
+    assert len(trainer._validation.episodes) == 1
     with warnings.catch_warnings(action="error"):
         trainer.train_epoch()
     trainer.close()
@@ -231,7 +231,9 @@ def test_what_is_taken_apart_is_learnt_like_what_was_recorded_in_parts(cutting):
     tag = "ImitationEvents/policy_loss"
     assert last[0][tag] < 0.8 * first[0][tag]
     for key in ("select", "cut"):
-        tables = [trainer._minibatches._rows(trainer._minibatches._plan(0)[0].episodes)[key] for trainer in trainers]
+        tables = [
+            trainer._minibatches._parts.loaded(0, trainer._minibatches._parts.part(0, 0))[key] for trainer in trainers
+        ]
         for name in tables[0].observation:
             np.testing.assert_array_equal(*(table.observation[name].numpy() for table in tables))
         for name in tables[0].action:

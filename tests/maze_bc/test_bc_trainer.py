@@ -62,7 +62,7 @@ def test_validation_episodes_are_never_learnt_from(identity_recording, make_trai
     none = make_trainer(folder, trainer={"validation_percentage": 0.0})
     assert half._minibatches.n_rows == 60
     assert none._minibatches.n_rows == 120
-    learnt, held_out = (set(minibatches._episodes) for minibatches in (half._minibatches, half._validation))
+    learnt, held_out = (set(minibatches.episodes) for minibatches in (half._minibatches, half._validation))
     assert len(learnt) == len(held_out) == 3
     assert not learnt & held_out
     assert not [tag for tag in none.train_epoch() if tag.startswith("ValidationEvents")]

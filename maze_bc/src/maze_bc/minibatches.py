@@ -1,12 +1,9 @@
-"""Minibatches of demonstrations: shuffled passes whose order follows from the run's seed and the number of the pass.
-
-What does not fit into memory is streamed in parts of whole episodes, half as large as fits: one is learnt from while
-the next may be read. What does fit is the case with one part, read once.
-"""
+"""Minibatches of demonstrations: shuffled passes whose order follows from the run's seed and the number of the pass."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +11,7 @@ import torch
 from torch import Tensor
 
 from maze_bc.data import Demonstrations, Episode, Targets, load
+from maze_bc.parts import Part, Parts
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import Seeds
 from maze_runtime.models.tensor_dict import TensorDict
@@ -51,12 +49,32 @@ Batch = dict[PolicyKey, Rows]
 """The rows of a minibatch, by policy key."""
 
 
-class Part(NamedTuple):
-    """Some episodes and their place in a pass: minibatches `start` to `start + n_batches`."""
+def as_tensors(table: Episode, device: torch.device, *, is_flat: bool) -> Batch:
+    """Decisions as rows on a device, those of flat environments without agents."""
 
-    episodes: list[int]
-    start: int
-    n_batches: int
+    def tensors(arrays: Mapping[str, np.ndarray]) -> TensorDict:
+        return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+
+    return {
+        key: Rows(
+            tensors(decisions.observation),
+            tensors(decisions.action),
+            None if is_flat else torch.from_numpy(decisions.agent_id).to(device),
+        )
+        for key, decisions in table.items()
+    }
+
+
+def shuffled(
+    counts: Mapping[PolicyKey, int], n_batches: int, rng: np.random.Generator, device: torch.device
+) -> list[dict[PolicyKey, Tensor]]:
+    """Which of `counts` things of each policy key go into each of some minibatches: all of them, once."""
+    sizes = shares(list(counts.values()), n_batches)
+    cuts = {
+        key: torch.from_numpy(rng.permutation(count)).to(device).split_with_sizes(mine)
+        for (key, count), mine in zip(counts.items(), sizes, strict=True)
+    }
+    return [{key: parts[index] for key, parts in cuts.items()} for index in range(n_batches)]
 
 
 class Minibatches:
@@ -73,6 +91,7 @@ class Minibatches:
         fixed_size: fill every minibatch up with rows of weight 0, so that compiled code sees one shape.
 
     Attributes:
+        demonstrations, episodes: as given.
         n_rows: decisions of a pass.
         is_streamed: whether a pass has several parts.
     """
@@ -89,34 +108,28 @@ class Minibatches:
         device: torch.device,
         fixed_size: bool = False,
     ) -> None:
-        self._demonstrations = demonstrations
-        self._episodes = list(episodes)
-        self._targets = targets
+        self.demonstrations, self.episodes = demonstrations, list(episodes)
         self._batch_size = batch_size
         self._seeds = seeds
         self._device = device
         self._fixed_size = fixed_size
-        self._lengths = demonstrations.lengths
-        self._is_flat = demonstrations.spaces.is_flat
-        self._loaded: tuple[list[int], Batch] | None = None
         self._shuffled: tuple[tuple[int, int], list[dict[PolicyKey, Tensor]]] | None = None
         self._weights: dict[tuple[int, int], Tensor] = {}
-        self.n_rows = sum(self._lengths[index] for index in self._episodes)
-        self.is_streamed = self.n_rows > memory_rows
-        self._part_rows = memory_rows // 2 if self.is_streamed else memory_rows
-        self._planned: tuple[int, list[Part]] = (-1, self._parts(self._episodes))
-
-    def n_batches(self, pass_index: int) -> int:
-        """Minibatches of a pass."""
-        last = self._plan(pass_index)[-1]
-        return last.start + last.n_batches
+        self._parts = Parts(
+            demonstrations,
+            self.episodes,
+            partial(self._load, targets),
+            batch_size=batch_size,
+            memory_rows=memory_rows,
+            seeds=seeds,
+        )
+        self.n_rows, self.is_streamed = self._parts.n_rows, self._parts.is_streamed
+        self.n_batches = self._parts.n_batches
 
     def batch(self, pass_index: int, batch_index: int) -> Batch:
         """One minibatch; the same for the same seed, pass and place in it."""
-        plan = self._plan(pass_index)
-        place = next(i for i, part in enumerate(plan) if batch_index < part.start + part.n_batches)
-        part = plan[place]
-        rows = self._rows(part.episodes, plan[place + 1 : place + 2])
+        part = self._parts.part(pass_index, batch_index)
+        rows = self._parts.loaded(pass_index, part)
         chosen = self._order(pass_index, part, rows)[batch_index - part.start]
         if self._fixed_size:
             return {key: self._filled(rows[key], index, part.n_batches) for key, index in chosen.items()}
@@ -124,70 +137,21 @@ class Minibatches:
 
     def in_order(self, n_rows: int) -> Iterator[Batch]:
         """All decisions once, as recorded, at most `n_rows` of a policy key at a time."""
-        plan = self._parts(self._episodes) if self.is_streamed else self._plan(0)
-        for place, part in enumerate(plan):
-            rows = self._rows(part.episodes, plan[place + 1 : place + 2])
+        for _, rows in self._parts.in_order():
             for start in range(0, max(own.n_rows for own in rows.values()), n_rows):
                 index = {key: torch.arange(start, min(start + n_rows, own.n_rows)) for key, own in rows.items()}
                 yield {key: rows[key].select(chosen.to(self._device)) for key, chosen in index.items() if len(chosen)}
 
-    def _plan(self, pass_index: int) -> list[Part]:
-        if self.is_streamed and self._planned[0] != pass_index:
-            episodes = self._seeds.generator("episodes", pass_index).permutation(self._episodes).tolist()
-            self._planned = pass_index, self._parts(episodes)
-        return self._planned[1]
-
-    def _parts(self, episodes: Sequence[int]) -> list[Part]:
-        """Consecutive episodes that fit into memory together."""
-        groups: list[list[int]] = [[]]
-        n_rows = 0
-        for index in episodes:
-            if groups[-1] and n_rows + self._lengths[index] > self._part_rows:
-                groups.append([])
-                n_rows = 0
-            groups[-1].append(index)
-            n_rows += self._lengths[index]
-        parts, start = [], 0
-        for group in groups:
-            n_batches = -(-sum(self._lengths[index] for index in group) // self._batch_size)
-            parts.append(Part(group, start, n_batches))
-            start += n_batches
-        return parts
-
-    def _rows(self, episodes: list[int], following: Sequence[Part] = ()) -> Batch:
-        """The decisions of a part's episodes; those of the part that follows may be read from now on."""
-        if self._loaded is None or self._loaded[0] is not episodes:
-            self._loaded = None  # frees the part before the next one is read
-            table = load(self._demonstrations, episodes, self._targets)
-            self._loaded = episodes, self._tensors(table)
-            for part in following:
-                self._demonstrations.expect(part.episodes)
-        return self._loaded[1]
-
-    def _tensors(self, table: Episode) -> Batch:
-        def tensors(arrays: Mapping[str, np.ndarray]) -> TensorDict:
-            return {name: torch.from_numpy(array).to(self._device) for name, array in arrays.items()}
-
-        return {
-            key: Rows(
-                tensors(decisions.observation),
-                tensors(decisions.action),
-                None if self._is_flat else torch.from_numpy(decisions.agent_id).to(self._device),
-            )
-            for key, decisions in table.items()
-        }
+    def _load(self, targets: Targets, episodes: Sequence[int]) -> Batch:
+        table = load(self.demonstrations, episodes, targets)
+        return as_tensors(table, self._device, is_flat=self.demonstrations.spaces.is_flat)
 
     def _order(self, pass_index: int, part: Part, rows: Batch) -> list[dict[PolicyKey, Tensor]]:
         """The rows of each minibatch of a part, by policy key."""
         if self._shuffled is None or self._shuffled[0] != (pass_index, part.start):
             rng = self._seeds.generator("minibatches", pass_index, part.start)
-            sizes = shares([own.n_rows for own in rows.values()], part.n_batches)
-            cuts = {
-                key: torch.from_numpy(rng.permutation(own.n_rows)).to(self._device).split_with_sizes(mine)
-                for (key, own), mine in zip(rows.items(), sizes, strict=True)
-            }
-            chosen = [{key: parts[index] for key, parts in cuts.items()} for index in range(part.n_batches)]
-            self._shuffled = (pass_index, part.start), chosen
+            counts = {key: own.n_rows for key, own in rows.items()}
+            self._shuffled = (pass_index, part.start), shuffled(counts, part.n_batches, rng, self._device)
         return self._shuffled[1]
 
     def _filled(self, rows: Rows, index: Tensor, n_batches: int) -> Rows:
