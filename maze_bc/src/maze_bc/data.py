@@ -6,7 +6,7 @@ Reading a file format is not here but in `maze_trajectories`; minibatches are in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import attrs
@@ -36,7 +36,7 @@ class Decisions(NamedTuple):
         action: head to (n, ...).
         agent_id: (n,) int64.
         place: (n,) int64, of each decision among all decisions of its episode.
-        kept: (n,) bool, which are learnt from; None: all. Wrappers that remember see the others, too.
+        kept: (n,) bool, which are learnt from; None: all. Wrappers and policies that remember see the others, too.
     """
 
     observation: ArrayDict
@@ -69,11 +69,13 @@ class Transformed:
         inner: what was recorded.
         transforms: bound, innermost first.
         spaces: outside of the transforms.
+        whole: give the decisions that are not learnt from, too; `Decisions.kept` tells them.
     """
 
     inner: Demonstrations
     transforms: Sequence[Transform]
     spaces: StructuredSpaces
+    whole: bool = False
 
     @property
     def lengths(self) -> Sequence[int]:
@@ -91,7 +93,7 @@ class Transformed:
             episode = self._step_by_step(episode)
         else:
             episode = {key: self._through(key, decisions) for key, decisions in episode.items()}
-        return {key: decisions.without_the_rest() for key, decisions in episode.items()}
+        return episode if self.whole else {key: own.without_the_rest() for key, own in episode.items()}
 
     def close(self) -> None:
         """Close what was recorded."""
@@ -126,12 +128,12 @@ class Transformed:
         )
 
 
-def through(demonstrations: Demonstrations, transforms: Sequence[Transform]) -> Transformed:
+def through(demonstrations: Demonstrations, transforms: Sequence[Transform], *, whole: bool = False) -> Transformed:
     """The demonstrations outside of the transforms of the training environments, which are bound here."""
     outer = demonstrations.spaces
     for transform in transforms:
         outer = transform.bind(outer)
-    return Transformed(demonstrations, transforms, outer)
+    return Transformed(demonstrations, transforms, outer, whole)
 
 
 def estimate_transforms(
@@ -264,13 +266,27 @@ def load(demonstrations: Demonstrations, episodes: Sequence[int], targets: Targe
     Raises:
         NonFiniteError: NaN or infinity among them; names the episode.
     """
+    return joined(read(demonstrations, episodes), demonstrations.spaces.policy_keys, targets)
+
+
+def read(demonstrations: Demonstrations, episodes: Sequence[int]) -> list[Episode]:
+    """Several episodes, of each the policy keys that decided in it.
+
+    Raises:
+        NonFiniteError: NaN or infinity among them; names the episode.
+    """
     demonstrations.expect(episodes)
-    read = [(index, demonstrations.read(index)) for index in episodes]
-    for index, episode in read:
+    episodes_read = [(index, demonstrations.read(index)) for index in episodes]
+    for index, episode in episodes_read:
         _require_finite(index, episode)
+    return [{key: own for key, own in episode.items() if len(own.agent_id)} for _, episode in episodes_read]
+
+
+def joined(episodes: Sequence[Episode], policy_keys: Iterable[PolicyKey], targets: Targets) -> Episode:
+    """The decisions of several episodes in one table a policy key, in order; actions as they are learnt."""
     table = {}
-    for key in demonstrations.spaces.policy_keys:
-        parts = [episode[key] for _, episode in read if key in episode and len(episode[key].agent_id)]
+    for key in policy_keys:
+        parts = [episode[key] for episode in episodes if key in episode]
         if parts:
             table[key] = Decisions(
                 _joined([part.observation for part in parts]),

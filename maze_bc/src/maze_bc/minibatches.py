@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -124,7 +124,10 @@ class Minibatches:
             seeds=seeds,
         )
         self.n_rows, self.is_streamed = self._parts.n_rows, self._parts.is_streamed
-        self.n_batches = self._parts.n_batches
+
+    def n_batches(self, pass_index: int) -> int:
+        """Minibatches of a pass."""
+        return self._parts.n_batches(pass_index)
 
     def batch(self, pass_index: int, batch_index: int) -> Batch:
         """One minibatch; the same for the same seed, pass and place in it."""
@@ -141,6 +144,13 @@ class Minibatches:
             for start in range(0, max(own.n_rows for own in rows.values()), n_rows):
                 index = {key: torch.arange(start, min(start + n_rows, own.n_rows)) for key, own in rows.items()}
                 yield {key: rows[key].select(chosen.to(self._device)) for key, chosen in index.items() if len(chosen)}
+
+    def state_dict(self, pass_index: int, batch_index: int) -> dict[str, Any]:
+        """Nothing: a minibatch follows from seed and place alone."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any], pass_index: int, batch_index: int) -> None:
+        """Nothing to restore."""
 
     def _load(self, targets: Targets, episodes: Sequence[int]) -> Batch:
         table = load(self.demonstrations, episodes, targets)
@@ -168,6 +178,26 @@ class Minibatches:
         return rows.select(index)._replace(weight=weight)
 
 
+class Passes(Protocol):
+    """Passes over episodes, in minibatches: `Minibatches`, or `maze_bc.sequences.SequenceMinibatches`."""
+
+    def n_batches(self, pass_index: int) -> int:
+        """Minibatches of a pass."""
+        ...
+
+    def batch(self, pass_index: int, batch_index: int) -> Batch:
+        """One minibatch."""
+        ...
+
+    def state_dict(self, pass_index: int, batch_index: int) -> dict[str, Any]:
+        """What the minibatches from this one on need beyond seed and place."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any], pass_index: int, batch_index: int) -> None:
+        """Restore what `state_dict` returned for this minibatch."""
+        ...
+
+
 class Cursor:
     """Where training is in the passes over the data.
 
@@ -176,7 +206,7 @@ class Cursor:
         batch_index: the next minibatch of this one.
     """
 
-    def __init__(self, minibatches: Minibatches) -> None:
+    def __init__(self, minibatches: Passes) -> None:
         self._minibatches = minibatches
         self.pass_index = 0
         self.batch_index = 0
@@ -194,9 +224,11 @@ class Cursor:
         return batch
 
     def state_dict(self) -> dict[str, Any]:
-        """The place."""
-        return {"pass_index": self.pass_index, "batch_index": self.batch_index}
+        """The place, and what the minibatches from there on need."""
+        place = {"pass_index": self.pass_index, "batch_index": self.batch_index}
+        return {**place, **self._minibatches.state_dict(**place)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go to a place."""
         self.pass_index, self.batch_index = int(state["pass_index"]), int(state["batch_index"])
+        self._minibatches.load_state_dict(state, self.pass_index, self.batch_index)

@@ -88,7 +88,9 @@ class BCOptions:
     compile: bool = False
     """Compile loss, backward pass, clipping and optimiser step into one function: slow start, fast updates."""
     batch_size: int = attrs.field(default=100, validator=at_least(1))
-    """Decisions a minibatch, at most: a pass is cut into minibatches of equal size."""
+    """Decisions a minibatch, at most: a pass is cut into minibatches of equal size. Of a policy that carries state: about so many, in whole windows of `sequence_length`."""  # noqa: E501
+    sequence_length: int = attrs.field(default=64, validator=at_least(1))
+    """Of a policy that carries state: consecutive decisions of an actor that a gradient passes. What came before them in the episode is remembered, not learnt through."""  # noqa: E501
     lr: float | Schedule = attrs.field(default=0.001, validator=positive_rate)
     """Learning rate: a number, or a schedule over `n_epochs`."""
     optimizer: OptimizerOptions | None = attrs.field(default=None, validator=_is_eager)

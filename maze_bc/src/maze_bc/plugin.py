@@ -19,5 +19,6 @@ def maze_trainers() -> Iterable[TrainerComponent]:
         options="maze_bc.options:BCOptions",
         critic="none",
         collects_rollouts=True,
+        recurrent=True,
         summary="Behavioural cloning: learns the actions of recorded episodes, without playing itself.",
     )

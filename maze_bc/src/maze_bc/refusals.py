@@ -41,6 +41,8 @@ def refuse_forbidden_action(model: ActorCritic, batch: Batch) -> None:
             logits = model.logits(key, rows.observation, rows.agent_id)
             for name, head in model.distributions[key].heads.items():
                 forbidden = -head.log_prob(logits[name], rows.action[name]) > FORBIDDEN_LOSS
+                if rows.weight is not None:
+                    forbidden &= rows.weight > 0
                 if bool(forbidden.any()) and bool((logits[name] <= 0.1 * MASKED_LOGIT).any()):
                     raise RequestError(
                         f"the mask of action head {name!r} of policy key {key!r} forbids a recorded action",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -31,11 +30,14 @@ from maze_bc.refusals import (
     refuse_non_finite,
     require_same_episodes,
 )
+from maze_bc.sequences import SequenceMinibatches
 from maze_bc.sources import open_demonstrations
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
+from maze_runtime.models.capabilities import RecurrentModel
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.models.flat_parameters import train_policy_only
+from maze_runtime.models.recurrence import carries_state
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
 from maze_runtime.training.gradient_norms import actor_critic_parts
@@ -96,20 +98,25 @@ class BCTrainer:
         require_known_keys(demonstrations.spaces, context.spaces)
         require_decisions(demonstrations)
         estimate_transforms(demonstrations, training, context.transforms)
-        outer = through(demonstrations, context.transforms)
+        remembers = carries_state(self.model)
+        outer = through(demonstrations, context.transforms, whole=remembers)
         check_demonstrations(outer, context.spaces)
-        targets = {key: objective.targets for key, objective in self._objectives.items()}
-        minibatches_of = partial(
-            Minibatches,
-            outer,
-            targets=targets,
-            batch_size=options.batch_size,
-            memory_rows=max(1, (options.memory_limit_mib << 20) // row_bytes(outer.spaces)),
-            seeds=context.seeds,
-            device=self._device,
-        )
+        shared: dict[str, Any] = {
+            "targets": {key: objective.targets for key, objective in self._objectives.items()},
+            "batch_size": options.batch_size,
+            "memory_rows": max(1, (options.memory_limit_mib << 20) // row_bytes(outer.spaces)),
+            "seeds": context.seeds,
+            "device": self._device,
+        }
+
+        def minibatches_of(episodes: list[int], *, fixed_size: bool) -> Minibatches | SequenceMinibatches:
+            if remembers:
+                model, length = cast(RecurrentModel, self.model), options.sequence_length
+                return SequenceMinibatches(model, outer, episodes, sequence_length=length, **shared)
+            return Minibatches(outer, episodes, fixed_size=fixed_size, **shared)
+
         self._minibatches = minibatches_of(training, fixed_size=options.compile)
-        self._validation = minibatches_of(validation) if validation else None
+        self._validation = minibatches_of(validation, fixed_size=False) if validation else None
         self._cursor = Cursor(self._minibatches)
         self.metric = f"-train_{'ValidationEvents' if validation else 'ImitationEvents'}/policy_loss"
 
@@ -124,16 +131,18 @@ class BCTrainer:
             n_updates = min(n_updates, self.options.eval_every_k_iterations)
         statistics: list[Tensor] = []
         places: list[tuple[int, int]] = []
+        sizes: list[int] = []
         recent: deque[Batch] = deque(maxlen=MEASURED_BATCHES)
         with threads_for(len(self._step.flat.data), self.options.batch_size):
             for index in self._counters.updates(n_updates):
                 self._report(index, n_updates)
                 places.append((self._cursor.pass_index, self._cursor.batch_index))
                 recent.append(self._cursor.take())
+                sizes.append(sum(rows.n_rows for rows in recent[-1].values()))
                 statistics.append(
                     self._step(self._counters.rate_of_update(self.options.lr, index / n_updates), recent[-1])
                 )
-            means = self._checked(torch.stack(statistics), places).mean(dim=0).tolist()
+            means = self._checked(torch.stack(statistics), places, sizes).mean(dim=0).tolist()
             timer.lap("update_seconds")
             self._counters.epoch += 1
             n_updates = len(places)
@@ -146,8 +155,8 @@ class BCTrainer:
         if index % 32 == 0:
             self._counters.report(index / n_updates, self._step.phase())
 
-    def _checked(self, statistics: Tensor, places: list[tuple[int, int]]) -> Tensor:
-        """The statistics (n, S) of an epoch's updates.
+    def _checked(self, statistics: Tensor, places: list[tuple[int, int]], sizes: list[int]) -> Tensor:
+        """The statistics (n, S) of an epoch's updates, of minibatches of so many rows.
 
         Raises:
             NonFiniteError: one is NaN or infinite; carries its minibatch.
@@ -157,7 +166,7 @@ class BCTrainer:
         if not bool(finite.all()):
             index = int((~finite).nonzero()[0])
             refuse_non_finite(self._minibatches.batch(*places[index]), self._n_updates + index + 1)
-        suspicious = statistics[:, 0] > FORBIDDEN_LOSS / self.options.batch_size
+        suspicious = statistics[:, 0] > FORBIDDEN_LOSS / torch.tensor(sizes, device=statistics.device)
         for index in suspicious.nonzero()[:, 0].tolist():
             refuse_forbidden_action(self.model, self._minibatches.batch(*places[index]))
         return statistics
