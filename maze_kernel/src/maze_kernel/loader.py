@@ -96,10 +96,9 @@ def find_plugins() -> tuple[PluginSource, ...]:
 
     found: dict[tuple[str, str, str], PluginSource] = {}
     for point in entry_points(group=ENTRY_POINT_GROUP):
-        name, version = ("?", "?") if point.dist is None else (point.dist.name, point.dist.version)
-        source = PluginSource(
-            name=point.name, distribution=fold(name), version=version, value=point.value, load=point.load
-        )
+        told: Any = {"Name": "?", "Version": "?"} if point.dist is None else point.dist.metadata  # read at each access
+        name, version = fold(told["Name"]), told["Version"]
+        source = PluginSource(name=point.name, distribution=name, version=version, value=point.value, load=point.load)
         found.setdefault((source.distribution, source.name, source.value), source)
     return tuple(found[key] for key in sorted(found))
 
@@ -163,7 +162,7 @@ class _Hooks(pluggy.PluginManager):
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
         """See pluggy; None: no hook."""
-        options = super().parse_hookimpl_opts(plugin, name)
+        options = None if name.startswith("_") else super().parse_hookimpl_opts(plugin, name)
         return None if options and name in HOOKS and _takes_argument(getattr(plugin, name)) else options
 
 
