@@ -211,8 +211,12 @@ def live_policy(model):
 @pytest.mark.parametrize(
     ("env", "model", "format_name"),
     [
-        *[(env, model, "torch-export") for env in ("RepeatFirst", "TwoMemories") for model in MODELS],
-        ("RepeatFirst", "concat-lstm", "onnx"),
+        *[
+            pytest.param(env, model, "torch-export", marks=pytest.mark.slow)
+            for env in ("RepeatFirst", "TwoMemories")
+            for model in MODELS
+        ],
+        pytest.param("RepeatFirst", "concat-lstm", "onnx", marks=pytest.mark.slow),
         ("TwoMemories", "auto-gru", "onnx"),
     ],
 )

@@ -231,7 +231,8 @@ def test_images_go_through_convolutions(format_name, tmp_path):
     assert_acts_alike(loaded, checkpoint_of(loaded), format_name, tmp_path)
 
 
-@pytest.mark.parametrize("format_name", [pytest.param("onnx", marks=pytest.mark.slow), "torch-export"])
+@pytest.mark.slow
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_files_of_networks_in_bfloat16_compute_in_float32(format_name, tmp_path):
     plain, mixed = (experiment(EveryHead, model={"use": "auto", "precision": own}) for own in ("float32", "bfloat16"))
     checkpoint = checkpoint_of(plain)
@@ -275,7 +276,8 @@ def test_pre_processing_goes_into_the_file(format_name, tmp_path):
     assert_acts_alike(loaded, checkpoint_of(loaded), format_name, tmp_path)
 
 
-@pytest.mark.parametrize("format_name", [pytest.param("onnx", marks=pytest.mark.slow), "torch-export"])
+@pytest.mark.slow
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_bins_of_an_action_without_dimensions_go_into_the_file(format_name, tmp_path):
     class Valve(FlatEnv):
         structured_spaces = flat_spaces(

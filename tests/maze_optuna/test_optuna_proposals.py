@@ -15,7 +15,7 @@ from maze_sweeps.contract import SearchContext
 from maze_sweeps.space import Branch, Choice, Range, Space, Values
 from maze_testing.searchers import check_searcher, end_trial, past_trial, play_trials, require_draw
 
-SAMPLERS = ("tpe", "gp", "cma-es", "qmc", "nsga2", "random")
+SAMPLERS = ("tpe", pytest.param("gp", marks=pytest.mark.slow), "cma-es", "qmc", "nsga2", "random")
 PRUNERS = ("none", "median", "successive-halving", "hyperband")
 QUICKLY = {"tpe": {"n_startup_trials": 4}, "gp": {"n_startup_trials": 4}, "nsga2": {"population_size": 4}}
 

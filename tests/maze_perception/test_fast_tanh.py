@@ -137,6 +137,7 @@ def test_transforms_of_functions_see_through_it():
     torch.testing.assert_close(found, grad(lambda whole: torch.tanh(whole).sum())(x))
 
 
+@pytest.mark.slow
 def test_compiled_code_has_its_value_and_its_gradient():
     def loss(x):
         return (tanh_(2.0 * x) * torch.arange(x.numel()).reshape(x.shape)).sum() / x.numel()

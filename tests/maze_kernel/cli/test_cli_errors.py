@@ -181,7 +181,9 @@ def test_a_closed_pipe_is_no_failure():
 MAIN = [sys.executable, "-c", "from maze_kernel.cli import main; main()"]
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed", [pytest.param(own, marks=pytest.mark.slow) for own in (">&-", "2>&-", ">&- 2>&-")] + ["<&- >&- 2>&-"]
+)
 @pytest.mark.parametrize(("arguments", "code"), [(["schema"], 0), (["list-plugins"], 0), (["describe", "nonsense"], 2)])
 def test_streams_that_are_closed_are_no_failure(closed, arguments, code):
     shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
@@ -218,7 +220,10 @@ def test_a_full_disk_below_standard_output_is_said_in_a_line(n_letters):
 
 
 @needs_full_device
-@pytest.mark.parametrize("arguments", [["list-plugins"], ["--help"], ["--version"], ["schema"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["list-plugins"], *(pytest.param([own], marks=pytest.mark.slow) for own in ("--help", "--version", "schema"))],
+)
 def test_lists_and_help_meet_a_full_disk_with_the_same_line(arguments):
     (line,) = lines_into_a_full_disk(*MAIN, *arguments)
     assert line.startswith("error: standard output cannot be written ([Errno 28]")

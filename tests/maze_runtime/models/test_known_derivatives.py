@@ -45,6 +45,7 @@ def test_function_transforms_see_the_derivatives(inputs):
     torch.testing.assert_close(torch.vmap(wave)(x, y), wave(x, y))
 
 
+@pytest.mark.slow
 def test_compiled_gradients_are_the_same(inputs):
     x, y = (tensor.detach() for tensor in inputs)
     transformed = torch.compile(lambda x, y: torch.func.grad(squares, argnums=(0, 1))(x, y), fullgraph=True)(x, y)

@@ -82,8 +82,18 @@ STRUCTURED = [
 ]
 
 
-@pytest.mark.parametrize("workers", [POOL, BY_VALUE, {**POOL, "count": 3}, {**BY_VALUE, "count": 9}])
-@pytest.mark.parametrize("trainer", ["ppo", "a2c"])
+@pytest.mark.parametrize(
+    ("trainer", "workers"),
+    [
+        ("ppo", POOL),
+        ("a2c", BY_VALUE),
+        *(
+            pytest.param(trainer, workers, marks=pytest.mark.slow)
+            for trainer in ("ppo", "a2c")
+            for workers in ({**POOL, "count": 3}, {**BY_VALUE, "count": 9})
+        ),
+    ],
+)
 def test_the_same_is_learnt_as_in_processes_that_collect_by_themselves(train, subprocess_mode, workers, trainer):
     expected, _ = train(trainer={"use": trainer}, **subprocess_mode(workers["count"]))
     weights, statistics = train(trainer={"use": trainer}, workers=workers)

@@ -54,7 +54,9 @@ PLACES = {
 
 
 @pytest.mark.parametrize("wrappers", [INSIDE, OUTSIDE, OUTSIDE[2:]], ids=["inside", "inside and outside", "outside"])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "place", [pytest.param(place, marks=pytest.mark.slow) if "processes" in place else place for place in PLACES]
+)
 def test_what_environments_pay_is_told_wherever_wrappers_shape_it(assemble, place, wrappers):
     """Also where they stand around single environments, while the epoch runs and at its end."""
     assembly, told = assemble(**{**tables(wrappers), **PLACES[place]}), []
