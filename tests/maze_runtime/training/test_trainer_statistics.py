@@ -13,6 +13,8 @@ WRONG = {
     "a number": (1.0, "returned float"),
     "no tag": ({3: 1.0}, "returned a statistic under 3"),
     "nothing under a tag": ({"Events/loss": None}, "returned None for Events/loss"),
+    "a complex number": ({"Events/loss": np.complex64(1j)}, "for Events/loss"),
+    "a date": ({"Events/loss": np.datetime64("2020-01-01")}, "for Events/loss"),
     "objects": ({"Events/loss": np.array([None])}, "for Events/loss"),
 }
 
@@ -59,3 +61,17 @@ def test_tensors_reach_loggers_as_numbers_and_arrays(toy, returning, monkeypatch
     assert isinstance(record.train["A/loss"], float)
     np.testing.assert_array_equal(record.train["A/ratios"], np.ones(3, np.float32))
     assert (record.train["A/text"], record.train["A/count"]) == ("words", 3)
+
+
+@pytest.mark.parametrize("value", [np.float32(2.5), np.array(2.5, np.float16), torch.tensor(2.5, dtype=torch.bfloat16)])
+def test_one_number_of_any_kind_reaches_every_logger_as_one_of_pythons(value, toy, returning, monkeypatch):
+    monkeypatch.setattr(Keeper, "records", [])
+    returning(lambda statistics: {**statistics, "A/loss": value, "A/flag": np.bool_(True), "A/agrees": False})
+    toy.train("a", "trainer.n_epochs=1", tables={"loggers": [Keeper(), {"use": "csv"}]})
+    (record,) = Keeper.records
+    found = [record.train[f"A/{name}"] for name in ("loss", "flag", "agrees")]
+    assert found == [2.5, 1, 0]
+    assert [type(one) for one in found] == [float, int, int]
+    (file,) = (toy.folder / "a").rglob("train.csv")
+    rows = file.read_text().splitlines()
+    assert [row.split(",")[-1] for row in rows if "A/flag" in row] == ["1"]

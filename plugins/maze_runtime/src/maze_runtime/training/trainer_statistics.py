@@ -17,7 +17,7 @@ _EXPECTED = "a number, an array of numbers, a text or a matplotlib figure"
 
 
 def checked_statistics(returned: Any, trainer: Selection) -> Statistics:
-    """The statistics of a trainer, tensors as numbers and arrays.
+    """The statistics of a trainer, tensors as numbers and arrays, whatever is one number as one of Python's.
 
     Raises:
         ComponentError: it returned no statistics, or one under no tag or without a meaning; names the trainer.
@@ -33,9 +33,15 @@ def checked_statistics(returned: Any, trainer: Selection) -> Statistics:
 def _value(tag: str, value: Any, trainer: Selection) -> Any:
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu()
-        return value.item() if value.dim() == 0 else (value if value.dtype != torch.bfloat16 else value.float()).numpy()
+        value = (
+            value.item() if value.dim() == 0 else (value if value.dtype != torch.bfloat16 else value.float()).numpy()
+        )
+    if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool):
+        return int(value)
     is_array = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
-    if is_array or isinstance(value, (numbers.Real, np.generic, str, list)) or hasattr(value, "savefig"):
+    if is_array or isinstance(value, (numbers.Real, str, list)) or hasattr(value, "savefig"):
         return value
     raise _refusal(trainer, f"returned {value!r:.60} for {tag}", _EXPECTED)
 
