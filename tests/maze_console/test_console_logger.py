@@ -120,7 +120,16 @@ def test_fast_epochs_are_thinned_out_but_the_last_one_is_shown():
     assert [line.split()[1] for line in lines] == ["1/4", "99/4"]
 
 
-@pytest.mark.parametrize(("values", "bars"), [([], ""), ([1, 1], "▄▄"), ([0, 7], "▁█")])
+@pytest.mark.parametrize(
+    ("values", "bars"),
+    [
+        ([], ""),
+        ([1, 1], "▄▄"),
+        ([0, 7], "▁█"),
+        ([0, float("inf"), float("nan"), 7, float("-inf")], "▁█ █▁"),
+        ([float("nan"), 1e300], " ▄"),
+    ],
+)
 def test_sparkline(values, bars):
     assert sparkline(values) == bars
 
@@ -207,3 +216,13 @@ def test_time_left_is_never_negative(resumed_after):
         left = view.seconds_left(logger._wall_seconds())
         assert left is None or left >= 0.0
     assert left is not None
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_names_are_shown_as_they_are(terminal):
+    """Rich reads brackets as markup."""
+    logger, file = make(terminal=terminal, verbosity=1)
+    tags = {"Events/move/[north]/mean": 1.0, "Events/move/[/x]/mean": 2.0}
+    logger.write(attrs.evolve(record(1, 10.0), train=tags))
+    logger.close(Outcome(status="done", reason="enough"))
+    assert all(tag in file.getvalue() for tag in tags)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,17 +23,22 @@ _SHORTEST_SECONDS = 1.0
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Values as a row of bars between their least and greatest.
+    """Values as a row of bars between their least and greatest that are finite; NaN is a blank.
 
-    >>> sparkline([0.0, 1.0, 2.0])
-    '▁▅█'
+    >>> sparkline([0.0, 1.0, 2.0]), sparkline([0.0, float("inf"), 2.0])
+    ('▁▅█', '▁██')
     """
-    if not values:
-        return ""
-    low, high = min(values), max(values)
+    finite = [value for value in values if math.isfinite(value)] or [0.0]
+    low, high = min(finite), max(finite)
+    return "".join(_bar(value, low, high) for value in values)
+
+
+def _bar(value: float, low: float, high: float) -> str:
+    if math.isnan(value):
+        return " "
     if high <= low:
-        return _BARS[3] * len(values)
-    return "".join(_BARS[min(7, int((value - low) / (high - low) * 8))] for value in values)
+        return _BARS[3]
+    return _BARS[min(7, int((min(max(value, low), high) - low) / (high - low) * 8))]
 
 
 def duration(seconds: float) -> str:
@@ -214,7 +220,7 @@ def live_panel(view: RunView, wall_seconds: float) -> Table:
     total = f" of {view.context.n_epochs}" if view.context.n_epochs else ""
     budget = f" of {view.context.max_env_steps:,}" if view.context.max_env_steps else ""
     steps = f"   {view.env_steps:,}{budget} steps" if view.env_steps or budget else ""
-    grid.add_row(view.context.name, f"epoch {view.epoch}{total}{steps}   {view.phase}")
+    grid.add_row(Text(view.context.name), f"epoch {view.epoch}{total}{steps}   {view.phase}")
     fraction = view.fraction()
     if fraction is not None:
         grid.add_row("progress", ProgressBar(total=1.0, completed=fraction, width=40))
@@ -229,9 +235,9 @@ def live_panel(view: RunView, wall_seconds: float) -> Table:
     if view.eval_reward is not None:
         grid.add_row("eval reward", Text(f"{view.eval_reward:.4g}{curve}"))
     for name, reward in view.others.items():
-        grid.add_row(name, f"{reward:.4g}")
+        grid.add_row(Text(name), f"{reward:.4g}")
     if view.shows_metric:
-        grid.add_row(view.metric_name, f"{view.metric:.4g}")
+        grid.add_row(Text(view.metric_name), f"{view.metric:.4g}")
     if view.best is not None:
         grid.add_row("best", f"{view.best:.4g} in epoch {view.best_epoch}")
     return grid
@@ -249,7 +255,7 @@ def statistics_table(record: EpochRecord) -> Table:
         if group and tag.partition("/")[0] != group:
             table.add_section()
         group = tag.partition("/")[0]
-        table.add_row(tag, *(f"{column[tag]:.5g}" if tag in column else "" for column in columns))
+        table.add_row(Text(tag), *(f"{column[tag]:.5g}" if tag in column else "" for column in columns))
     return table
 
 
