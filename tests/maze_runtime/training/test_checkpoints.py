@@ -1,4 +1,5 @@
 import errno
+import hashlib
 import json
 import resource
 import shutil
@@ -125,6 +126,45 @@ def test_a_damaged_checkpoint_is_passed_over_and_reported(tmp_path, name, damage
     assert "epoch-000004" in skipped[0]
     with pytest.warns(MazeWarning, match=r'"last" cannot be used: .*epoch-000004.*epoch-000002, the newest whole one'):
         assert store.load_named("last").epoch == 2
+
+
+@pytest.mark.parametrize("name", ["state.json", "manifest.json"])
+def test_json_that_is_nested_beyond_reading_is_damage(tmp_path, name):
+    store = CheckpointStore(tmp_path)
+    store.save(checkpoint(2))
+    store.save(checkpoint(4))
+    write_into(store.folder / "epoch-000004", name, b"[" * 200_000)
+    newest, skipped = store.load_newest()
+    assert (newest.epoch, len(skipped)) == (2, 1)
+
+
+def write_into(folder, name, data):
+    """Another content of a file, whose checksum is right."""
+    (folder / name).write_bytes(data)
+    if name != "manifest.json":
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+        manifest["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_a_checkpoint_of_another_epoch_than_its_folder_says_is_refused(tmp_path):
+    store = CheckpointStore(tmp_path)
+    store.save(checkpoint(2))
+    (store.folder / "epoch-000002").rename(store.folder / "epoch-000007")
+    with pytest.raises(CheckpointError, match="epoch-000007 is of epoch 2"):
+        store.load(7)
+
+
+@pytest.mark.parametrize("callbacks", [[1], "words", 3])
+def test_callbacks_that_are_no_table_are_damage(tmp_path, callbacks):
+    store = CheckpointStore(tmp_path)
+    store.save(checkpoint(2))
+    folder = store.folder / "epoch-000002"
+    state = json.loads((folder / "state.json").read_bytes())
+    state["state"]["callbacks"] = callbacks
+    write_into(folder, "state.json", json.dumps(state).encode())
+    with pytest.raises(CheckpointError, match="damaged"):
+        store.load(2)
 
 
 def was_best(epoch, best_epoch):

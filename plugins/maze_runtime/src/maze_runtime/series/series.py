@@ -205,7 +205,7 @@ def read_series(path: Path) -> Mapping[str, Any]:
                 f"series {path} has another format", received=f"format {stored['format']}", expected=f"format {FORMAT}"
             )
         _ = [int(seed) for seed in stored["seeds"]], dict(stored["experiment"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RequestError(f"{file} cannot be read: {error!r}", help="give the folder of a series") from error
     return stored  # type: ignore[no-any-return]
 

@@ -172,12 +172,12 @@ def read_checkpoint(folder: Path) -> Checkpoint:
             loop=from_data(state["loop"], LoopState) if state.get("loop") is not None else None,
             trainer=state.get("trainer", {}),
             transforms=state.get("transforms", []),
-            callbacks=state.get("callbacks", {}),
+            callbacks=dict(state.get("callbacks", {})),
             resumable=file.resumable,
             activations=state.get("activations", {}),
             distributions=from_data(state.get("distributions", {}), dict[str, dict[str, HeadDistribution]]),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
         raise CheckpointError(f"checkpoint {folder} is damaged: {error!r}") from error
 
 
@@ -185,7 +185,7 @@ def is_resumable(folder: Path) -> bool:
     """Whether a run can go on from the checkpoint in a folder; False where that cannot be read."""
     try:
         return from_data(json.loads((folder / "state.json").read_bytes()), StateFile).resumable
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
 
 
@@ -213,7 +213,7 @@ def _read_verified(folder: Path) -> dict[str, bytes]:
         for name, data in contents.items():
             if hashlib.sha256(data).hexdigest() != manifest.files[name].sha256:
                 raise CheckpointError(f"{folder / name} does not match its checksum")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"checkpoint {folder} is missing or damaged: {error}") from error
     return contents
 

@@ -95,7 +95,10 @@ class CheckpointStore:
             FormatError: another version of Maze wrote it.
             CheckpointError: it is missing or damaged.
         """
-        return read_checkpoint(self.folder / checkpoint_name(epoch))
+        checkpoint = read_checkpoint(self.folder / checkpoint_name(epoch))
+        if checkpoint.epoch != epoch:
+            raise CheckpointError(f"checkpoint {self.folder / checkpoint_name(epoch)} is of epoch {checkpoint.epoch}")
+        return checkpoint
 
     def load_newest(self) -> tuple[Checkpoint | None, list[str]]:
         """The newest whole checkpoint a run can continue from, and a line about each one that was passed over."""
