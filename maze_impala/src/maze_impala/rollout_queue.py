@@ -22,6 +22,7 @@ from maze_kernel.errors import MazeWarning, WorkerError
 from maze_runtime.rollout.episode_statistics import summarize_episodes
 from maze_runtime.rollout.shared_statistics import SharedStatistics
 from maze_runtime.workers.lanes import Lanes, lane_specs
+from maze_runtime.workers.options import BUILD_SECONDS
 
 _BACKOFF_SECONDS, _BACKOFF_CAP_SECONDS = 0.1, 2.0
 
@@ -169,6 +170,8 @@ class RolloutQueue:
                 arrays=lane_specs(columns, self._plan.n_slots) if self._pool.shares_memory else {},
                 restart=restart,
                 timeout_seconds=self._pool.timeout_seconds or options.rollout_timeout_seconds,
+                build_timeout_seconds=self._pool.build_timeout_seconds
+                or max(BUILD_SECONDS, options.rollout_timeout_seconds),
                 newest_weights=True,
             ),
         )

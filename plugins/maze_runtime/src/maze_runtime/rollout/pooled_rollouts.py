@@ -19,10 +19,8 @@ from maze_runtime.rollout.collector import make_buffer
 from maze_runtime.rollout.rollout_host import SliceRollout
 from maze_runtime.rollout.shared_statistics import RunStatistics
 from maze_runtime.workers.lanes import Columns, Lanes, lane_specs
+from maze_runtime.workers.options import BUILD_SECONDS
 from maze_runtime.workers.repeatable import result_or_again
-
-_BUILD_SECONDS = 120.0
-"""Importing torch in a worker, and building its environments, may take longer than a step is allowed to."""
 
 
 class PooledRollouts:
@@ -48,7 +46,7 @@ class PooledRollouts:
         self._plan = plan
         self._spaces = spaces
         self._timeout_seconds = timeout_seconds
-        self._build_seconds = pool.build_timeout_seconds or max(_BUILD_SECONDS, timeout_seconds)
+        self._build_seconds = pool.build_timeout_seconds or max(BUILD_SECONDS, timeout_seconds)
         self._n_workers = len(plan.bounds) - 1
         self._restarts = [0] * self._n_workers
         self._version = 0

@@ -8,6 +8,9 @@ import attrs
 
 from maze_kernel.validators import above, at_least, one_of, optional
 
+BUILD_SECONDS = 120.0
+"""Importing torch in a worker, and building its environments, may take longer than one of its calls is allowed to."""
+
 
 @attrs.frozen(kw_only=True)
 class WorkersOptions:
