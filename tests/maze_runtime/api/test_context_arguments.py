@@ -401,3 +401,28 @@ def test_modules_beside_a_file_are_found_from_anywhere(tmp_path, monkeypatch):
         assert rolled.summary["length"]["max"] == 5
     assert sys.path[-1] == str(file.parent)
     assert sys.path.count(str(file.parent)) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda context: context.rollout(0), "n_episodes="),
+        (lambda context: context.rollout(2.0), "n_episodes="),
+        (lambda context: context.rollout(1, seed=-1), "seed="),
+        (lambda context: context.rollout(1, max_steps=0), "max_steps="),
+        (lambda context: context.rollout(1, n_workers="two"), "n_workers="),
+        (lambda context: context.evaluate(0), "n_episodes="),
+        (lambda _: RunContext(experiment="small.toml", seed=0.5), "seed="),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused_by_name(call, name):
+    context = RunContext(experiment="small.toml", silent=True)
+    with pytest.raises(RequestError, match=name):
+        call(context)
+
+
+def test_numbers_may_be_those_of_numpy():
+    context = RunContext(experiment="small.toml", seed=np.int64(5), silent=True)
+    assert context.config["seed"] == 5
+    played = context.rollout(np.int64(2), seed=np.int64(1), policy="random", max_steps=np.int32(3))
+    assert [episode.length for episode in played.episodes] == [3, 3]

@@ -16,7 +16,14 @@ from maze_kernel.contracts.env import FLAT_KEY, ActorID, PolicyKey
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
 from maze_runtime.context_components import component_table
-from maze_runtime.context_experiment import Source, checked_n_epochs, given, given_experiment, reopened_experiment
+from maze_runtime.context_experiment import (
+    Source,
+    checked_integer,
+    checked_n_epochs,
+    given,
+    given_experiment,
+    reopened_experiment,
+)
 from maze_runtime.context_run import ContextRun, as_stored
 from maze_runtime.context_series import raise_first_error, run_sweep, train_seeds
 from maze_runtime.playing.roll_out import RolloutOptions, RolloutResult, roll_out
@@ -75,6 +82,7 @@ class RunContext:
         kernel: Kernel | None = None,
     ) -> None:
         components = given(env=env, trainer=trainer, model=model, wrappers=wrappers)
+        seed = checked_integer("seed", seed, 0, "None for that of the experiment")
         loaded = given_experiment(experiment, components, overrides or {}, seed, kernel)
         run = ContextRun(as_stored(loaded), None if run_dir is None else Path(run_dir))
         self._init(run, silent)
@@ -293,11 +301,11 @@ class RunContext:
             raise RequestError(f"on_error= is {on_error!r}", expected="'raise' or 'record'")
         refuse_beside_training()
         options = RolloutOptions(
-            n_episodes=n_episodes,
-            seed=seed,
+            n_episodes=checked_integer("n_episodes", n_episodes, 1),
+            seed=checked_integer("seed", seed, 0),
             deterministic=deterministic,
-            max_steps=max_steps,
-            n_workers=n_workers,
+            max_steps=checked_integer("max_steps", max_steps, 1, "None"),
+            n_workers=checked_integer("n_workers", n_workers, 1, "None for those of the experiment"),
             render=render,
             video_dir=None if video_dir is None else Path(video_dir),
             events_dir=None if events_dir is None else Path(events_dir),
@@ -325,8 +333,9 @@ class RunContext:
             evaluator: one of `[evaluation.evaluators]`; "evaluation" is what `[evaluation]` itself says.
 
         Raises:
-            RequestError: there is no such evaluator or checkpoint.
+            RequestError: there is no such evaluator or checkpoint, or `n_episodes` is no integer of at least 1.
         """
+        n_episodes = checked_integer("n_episodes", n_episodes, 1, "None for as many as while training")
         loaded = self.loaded if n_episodes is None else with_n_episodes(self.loaded, evaluator, n_episodes)
         assembly, model = self._run.restored(loaded, self.checkpoint(checkpoint))
         with closing(Evaluator(assembly, name=evaluator)) as playing_episodes:

@@ -122,17 +122,25 @@ def checked_n_epochs(n_epochs: Any) -> int | None:
     Raises:
         RequestError: it is neither None nor an integer of at least 1.
     """
-    if n_epochs is None:
+    return checked_integer("n_epochs", n_epochs, 1, "None for what is left of the trainer's budget")
+
+
+def checked_integer(name: str, value: Any, least: int, or_none: str = "") -> Any:
+    """An argument of `RunContext`, NumPy's integers as Python's; None, too, where `or_none` says what that means.
+
+    Raises:
+        RequestError: it is no such number.
+    """
+    if value is None and or_none:
         return None
     try:
-        number = operator.index(n_epochs)
+        number = operator.index(value)
     except TypeError:
-        number = 0
-    if number < 1:
+        number = least - 1
+    if number < least:
         raise RequestError(
-            "n_epochs= is no number of epochs to train",
-            received=repr(n_epochs)[:80],
-            expected="an integer of at least 1, or None for what is left of the trainer's budget",
+            f"{name}= is {value!r:.80}",
+            expected=f"an integer of at least {least}" + (f", or {or_none}" if or_none else ""),
         )
     return number
 
