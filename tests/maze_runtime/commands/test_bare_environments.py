@@ -181,3 +181,16 @@ def test_check_of_a_bare_environment_reads_overrides_and_names_problems(maze):
     done = maze("check", "nothing-of-the-kind")
     assert done.exit_code == 2
     assert "there is no run directory or experiment file" in done.stderr
+
+
+@pytest.mark.parametrize("seconds", ["-1", "nan", "inf"])
+def test_a_time_that_is_none_is_refused(maze, seconds):
+    done = maze("train", "CartPole-v1", *QUICK, "--out", "run", "--max-seconds", seconds)
+    assert (done.exit_code, Path("run").exists()) == (2, False)
+    assert f"--max-seconds {seconds} is no time" in done.output
+
+
+def test_a_run_in_which_nothing_was_trained_is_not_to_be_rolled_out(maze):
+    done = maze("train", "CartPole-v1", *QUICK, "--out", "run", "--max-seconds", "1e-6")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-1] == "nothing was trained; go on with: maze train --resume run"

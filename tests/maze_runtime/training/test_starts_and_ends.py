@@ -300,6 +300,10 @@ def test_a_run_that_is_back_before_it_ends_is_whole(toy):
 
 
 def test_a_run_may_be_replaced_and_nothing_else(toy):
+    (toy.folder / "file").write_text("precious")
+    for overwrite in (False, True):
+        with pytest.raises(RequestError, match="is a file"):
+            toy.train("file", overwrite=overwrite)
     first = result_of(toy.train("a", "trainer.n_epochs=2").run_dir, 2)
     with pytest.raises(RequestError, match="not empty") as caught:
         toy.train("a", "trainer.n_epochs=1")

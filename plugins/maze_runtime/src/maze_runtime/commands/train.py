@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from pathlib import Path
@@ -50,10 +51,14 @@ def train(
     parallel: Annotated[
         int | None, typer.Option("--parallel", min=1, help="Runs at a time, with --seeds; else one a processor.")
     ] = None,
-    max_seconds: Annotated[float | None, typer.Option("--max-seconds", help="Stop after this wall-clock time.")] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option("--max-seconds", help="Stop after this wall-clock time; 0: no limit.")
+    ] = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show all statistics of each epoch.")] = False,
 ) -> int:
     """Train an experiment, or continue a run; with --seeds several runs, which --resume continues together."""
+    if max_seconds is not None and not 0.0 <= max_seconds < math.inf:
+        raise RequestError(f"--max-seconds {max_seconds:g} is no time", expected="seconds, or 0 for no limit")
     if seeds is not None or (resume is not None and (resume / "series.json").is_file()):
         from maze_runtime.commands.series import train_seeds
 
@@ -105,7 +110,10 @@ def _tell(result: TrainingResult, commands: _NextCommands) -> int:
         return EXIT_INTERRUPTED
     steps = f" and {result.env_steps} environment steps" if result.env_steps else ""
     print(f"{status} after epoch {result.epochs}{steps}{_best(result.outcome)}")
-    print(f"roll it out with: {commands.roll_out(result.run_dir)}")
+    if result.epochs:
+        print(f"roll it out with: {commands.roll_out(result.run_dir)}")
+    else:
+        print(f"nothing was trained; go on with: {commands.resume(result.run_dir)}")
     return EXIT_FAILED if status == "failed" else EXIT_DONE
 
 

@@ -111,6 +111,8 @@ def create_run_directory(
 
 
 def _occupied(path: Path) -> RequestError:
+    if path.is_file():
+        return RequestError(f"the run directory {path} is a file", help="name a folder, which need not exist")
     return RequestError(
         f"the run directory {path} exists and is not empty",
         help="name another one, replace it with --overwrite, or continue it with: "
