@@ -13,9 +13,9 @@ from structured_walk import Walk, one_row
 
 from maze_kernel.config import experiment_from_mapping
 from maze_kernel.loader import Kernel
-from maze_ppo.actor_sequences import ActorSequences
 from maze_runtime.models.network_policy import NetworkPolicy
 from maze_runtime.models.recurrence import BEGINS
+from maze_runtime.rollout.actor_sequences import ActorSequences
 from maze_runtime.rollout.structured_buffer import DecisionIndex
 from maze_runtime.run.assembly import Assembly
 from maze_runtime.training.train import train
