@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from maze_impala import structured_batch
 from maze_impala.batch import LOG_PROB
 from maze_impala.vtrace import vtrace
-from maze_kernel.errors import RequestError
 from maze_runtime.models.recurrence import BEGINS
 from maze_testing.trainers import check_trainer
 
@@ -168,12 +168,6 @@ def test_compiled_updates_equal_eager_ones(make_trainer, case):
     np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-6)
 
 
-def test_a_structured_environment_is_refused_with_what_trains_it(make_trainer):
-    with pytest.raises(RequestError, match="in flat environments only") as caught:
-        make_trainer(env={"use": "maze_testing.structured_environments:TwoMemories"}, model=AUTO)
-    assert "choose ppo, a2c or es" in caught.value.render()
-
-
 @pytest.mark.learning
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [None, {"use": "subprocess", "count": 2, "preload": ["maze_impala.actor"]}])
@@ -182,5 +176,134 @@ def test_the_first_observation_is_remembered(make_trainer, workers):
     options = {"epoch_length": 100, "num_actors": 16, "actors_batch_size": 8, "n_rollout_steps": 15, "lr": 3e-3}
     given = {} if workers is None else {"workers": workers}
     trainer = make_trainer(**REPEAT, model={**AUTO, "recurrence": {**GRU, "hidden_size": 32}}, trainer=options, **given)
+    rewards = [trainer.train_epoch()["BaseEnvEvents/reward/mean"] for _ in range(10)]
+    assert rewards[-1] > 0.9, rewards
+
+
+PLACE = "maze_testing.structured_environments:"
+CUT_SOON = {"wrappers": [{"use": "time-limit", "max_episode_steps": 4}]}
+MEMORIES = {"env": {"use": f"{PLACE}TwoMemories", "n_steps": 6}}
+STRUCTURED = {
+    "memories": {**MEMORIES, "model": AUTO},
+    "delta": {**MEMORIES, "model": {**AUTO, "critic": "delta-state"}, **CUT_SOON},
+    "team": {"env": f"{PLACE}ChangingTeam", "model": {**AUTO, "critic": "step-state"}, **CUT_SOON},
+    "shared": {"env": f"{PLACE}ChangingTeam", "model": SHARED},
+    "hierarchy": {"env": f"{PLACE}Hierarchy", "model": {**AUTO, "critic": "step-state"}, **CUT_SOON},
+}
+
+
+class Walk:
+    """Every actor of every environment, one decision at a time: log pi, values and states, with weights that stay."""
+
+    def __init__(self, model):
+        self.model, self.states = model, {}
+
+    def inputs(self, env, key, agent, observation):
+        shapes = self.model.state_shapes(key)
+        nothing = {name: torch.zeros(1, *shape) for name, shape in shapes.items()}
+        rows = {name: torch.from_numpy(array[None]) for name, array in observation.items()}
+        return {**rows, **self.states.get((env, key, agent), nothing), BEGINS: torch.zeros(1)}, torch.tensor([agent])
+
+    def decide(self, env, key, agent, observation, action):
+        """Log pi of an action and the value; the actor remembers."""
+        rows = {name: torch.from_numpy(array[None]) for name, array in action.items()}
+        with torch.no_grad():
+            inputs, who = self.inputs(env, key, agent, observation)
+            logits, value, self.states[env, key, agent] = self.model.advance(key, inputs, who)
+            return float(self.model.distributions[key].log_prob(logits, rows)), float(value)
+
+    def value(self, env, key, agent, observation):
+        with torch.no_grad():
+            return float(self.model.value(key, *self.inputs(env, key, agent, observation)))
+
+    def forget(self, env):
+        self.states = {who: state for who, state in self.states.items() if who[0] != env}
+
+    def rollout(self, rollouts):
+        """(T, N) log pi and what the critic gives, and what it gives behind truncated episodes and the rollout."""
+        log_prob, value, final = (np.zeros(rollouts.reward.shape) for _ in range(3))
+        last = np.zeros(rollouts.n_envs)
+        finals = {
+            (step, int(n)): (own.policy_key, int(own.agent_id[i]), {k: a[i] for k, a in own.observation.items()})
+            for step, index, own in rollouts.truncations
+            for i, n in enumerate(index)
+        }
+        for n in range(rollouts.n_envs):
+            for t in range(rollouts.n_steps):
+                if not rollouts.void[t, n]:
+                    key, row = rollouts.policy_keys[rollouts.key_index[t, n]], rollouts.row[t, n]
+                    own = [{k: a[row] for k, a in arrays.items()} for arrays in attrs_of(rollouts.tables[key])]
+                    log_prob[t, n], value[t, n] = self.decide(n, key, int(rollouts.agent_id[t, n]), *own)
+                if (t, n) in finals:
+                    final[t, n] = self.value(n, *finals[t, n])
+                if rollouts.terminated[t, n] or rollouts.truncated[t, n] or rollouts.void[t, n]:
+                    self.forget(n)
+            key = rollouts.policy_keys[rollouts.last_key_index[n]]
+            observation = {name: array[n] for name, array in rollouts.last_observation[key].items()}
+            last[n] = self.value(n, key, int(rollouts.last_agent_id[n]), observation)
+        return log_prob, value, final, last
+
+
+def attrs_of(table):
+    return table.observation, table.action
+
+
+@pytest.mark.parametrize("case", STRUCTURED)
+def test_each_actor_goes_on_from_what_it_remembers(make_trainer, monkeypatch, case):
+    """With weights that stay, batch after batch is what a walk through each environment from its beginning gives."""
+    seen = []
+    value_rollout = structured_batch.value_rollout
+    monkeypatch.setattr(structured_batch, "value_rollout", lambda *a: (seen.append(value_rollout(*a)), seen[-1])[1])
+    options = {"lr": 1e-30, "n_rollout_steps": 7, "num_actors": 3, "actors_batch_size": 3, "epoch_length": 1}
+    trainer = make_trainer(**STRUCTURED[case], trainer=options)
+    walk, n_cut, kind = Walk(trainer.model), 0, trainer.model.critic_kind
+    for _ in range(5):
+        trainer._queue.fill(trainer._buffer)
+        rollouts = trainer._buffer.rollouts
+        log_prob, value, final, last = walk.rollout(rollouts)
+        np.testing.assert_allclose(trainer._buffer.log_prob[~rollouts.void], log_prob[~rollouts.void], atol=1e-5)
+        batch = trainer._make_batch()
+        own = []
+        for key, rows in batch.decisions.items():
+            logits, given = trainer.model.logits_and_value(key, rows.observation, rows.agent_id)
+            own.append((trainer.model.distributions[key].log_prob(logits, rows.action), given))
+        learnt = [torch.cat(column)[batch.order].detach().numpy() for column in zip(*own, strict=True)]
+        places = structured_batch._in_order(rollouts, seen[-1].series if kind == "step-state" else None)
+        np.testing.assert_allclose(learnt[0], log_prob[places], atol=1e-5)
+        np.testing.assert_allclose(learnt[1], value[places], rtol=1e-4, atol=1e-5)
+        if kind != "delta-state":
+            cut = rollouts.truncated & ~rollouts.terminated
+            n_cut += int(cut.sum())
+            np.testing.assert_allclose(seen[-1].final_value[cut], final[cut], rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(seen[-1].last_value, last, rtol=1e-4, atol=1e-5)
+    assert n_cut or kind == "delta-state" or "wrappers" not in STRUCTURED[case]
+
+
+@pytest.mark.parametrize("more", [{}, {"workers": {"use": "inline", "count": 3}}])
+@pytest.mark.parametrize("case", ["delta", "team"])
+def test_a_restored_trainer_of_many_actors_goes_on_bit_for_bit(assemble, case, more):
+    def make():
+        assembly = assemble(**STRUCTURED[case], **more)
+        return assembly.make_trainer(assembly.trainer_context())
+
+    check_trainer(make)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["delta", "team"])
+def test_compiled_updates_of_many_actors_equal_eager_ones(make_trainer, case):
+    trainers = [make_trainer(**STRUCTURED[case], trainer={"compile": on, "epoch_length": 4}) for on in (False, True)]
+    for trainer in trainers:
+        trainer.train_epoch()
+    first, second = (torch.cat([p.detach().ravel() for p in one.model.parameters()]) for one in trainers)
+    np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.learning
+@pytest.mark.slow
+def test_each_policy_key_remembers_what_it_was_shown(make_trainer):
+    """Without a memory of its own for each key a third of the answers after the first two are right."""
+    options = {"epoch_length": 100, "num_actors": 16, "actors_batch_size": 8, "n_rollout_steps": 32, "lr": 3e-3}
+    trainer = make_trainer(**MEMORIES, model={**AUTO, "recurrence": {**GRU, "hidden_size": 32}}, trainer=options)
     rewards = [trainer.train_epoch()["BaseEnvEvents/reward/mean"] for _ in range(10)]
     assert rewards[-1] > 0.9, rewards

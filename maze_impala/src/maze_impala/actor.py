@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from maze_impala.batch import CARRIED, LOG_PROB, Truncations, rollout_columns
-from maze_impala.behaviour import RecurrentBehaviour, log_probabilities
+from maze_impala.behaviour import RecurrentBehaviour, StructuredBehaviour, log_probabilities
 from maze_impala.structured_batch import delta_values
 from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
 from maze_kernel.contracts.events import EpisodeStatistics
@@ -21,7 +21,6 @@ from maze_kernel.contracts.workers import ActorContext
 from maze_runtime.models.flat_parameters import FlatParameters
 from maze_runtime.models.flat_state import SentWeights
 from maze_runtime.models.recurrence import carries_state
-from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.collector import Collector, make_buffer
 from maze_runtime.rollout.decision_values import carried_values, critic_kind_of
 from maze_runtime.rollout.shared_statistics import Partials, RunStatistics, WorkersStatistics
@@ -150,31 +149,40 @@ class RolloutActor:
         self._model: ActorCritic = model
         self._weights = SentWeights(model, FlatParameters(model))
         self._policy = model.make_policy(0)
-        self._recurrent = RecurrentBehaviour(model) if carries_state(model) else None
         self._collector = Collector(envs, self._policy)
         self._buffer = make_buffer(envs.structured_spaces, plan.n_steps, envs.n_envs)
         structured = isinstance(self._buffer, StructuredBuffer)
         self._columns = plan.columns(self._index) if structured else self._buffer.columns()
+        self._recurrent: RecurrentBehaviour | StructuredBehaviour | None = None
+        if carries_state(model):
+            size = (plan.n_steps, envs.n_envs)
+            self._recurrent = StructuredBehaviour(model, *size) if structured else RecurrentBehaviour(model)
         return envs
 
     def _columns_of_rollout(self) -> ArrayDict:
         """The arrays of the rollout that was just made; the next one overwrites them."""
-        if self._recurrent is not None:
-            assert isinstance(self._buffer, RolloutBuffer)
-            return {**self._columns, **self._recurrent.columns(self._buffer)}
-        columns = {**self._columns, LOG_PROB: log_probabilities(self._buffer, self._model)}
-        if isinstance(self._buffer, StructuredBuffer):
-            self._buffer.copy_by_environment(columns)
-            columns[CARRIED] = self._carried
-            self._carry()
-        return columns
+        buffer, recurrent = self._buffer, self._recurrent
+        if isinstance(buffer, StructuredBuffer):
+            return self._structured_columns(buffer)
+        if recurrent is None:
+            return {**self._columns, LOG_PROB: log_probabilities(buffer, self._model)}
+        assert isinstance(recurrent, RecurrentBehaviour)
+        return {**self._columns, **recurrent.columns(buffer)}
 
-    def _carry(self) -> None:
-        """Keep what a delta critic adds to in the next rollout."""
+    def _structured_columns(self, buffer: StructuredBuffer) -> ArrayDict:
+        replay = None
+        if isinstance(self._recurrent, StructuredBehaviour):
+            replay = self._recurrent.replay(buffer)
+            columns = {**self._columns, **self._recurrent.columns(buffer, replay)}
+        else:
+            columns = {**self._columns, LOG_PROB: log_probabilities(buffer, self._model)}
+        buffer.copy_by_environment(columns)
+        columns[CARRIED] = self._carried
         if critic_kind_of(self._model) == "delta-state":
-            assert isinstance(self._buffer, StructuredBuffer)
-            value, _ = delta_values(self._buffer, self._model, self._carried, torch.device("cpu"))
-            self._carried = carried_values(self._buffer, value)
+            # what a delta critic adds to in the next rollout
+            value, _ = delta_values(buffer, self._model, self._carried, torch.device("cpu"), replay)
+            self._carried = carried_values(buffer, value)
+        return columns
 
     def _events(self) -> list[EpisodeStatistics]:
         source = capability(self._envs, ReportsBatchStatistics)  # type: ignore[type-abstract]

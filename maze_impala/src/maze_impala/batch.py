@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from maze_impala.losses import clip_reward
+from maze_impala.sent_states import state_columns
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import ArrayDict
 from maze_runtime.models.capabilities import RecurrentModel
@@ -37,15 +38,18 @@ worth to the weights it was made with; 0 where that ended a flat step."""
 def rollout_columns(model: ActorCritic, n_steps: int, n_envs: int) -> ArrayDict:
     """The arrays of rollouts of n environments, by name: the columns of a buffer, and what actors add to them."""
     buffer = make_buffer(model.spaces, n_steps, n_envs)
-    columns = {**buffer.columns(), LOG_PROB: np.zeros((n_steps, n_envs), np.float32), **_states(model, n_envs)}
+    columns = {**buffer.columns(), LOG_PROB: np.zeros((n_steps, n_envs), np.float32), **_states(model, n_steps, n_envs)}
     return columns if model.spaces.is_flat else {**columns, CARRIED: np.zeros(n_envs, np.float32)}
 
 
-def _states(model: ActorCritic, n_envs: int) -> ArrayDict:
-    """State to array (N, S): those before the first step, of models that carry some in flat environments."""
+def _states(model: ActorCritic, n_steps: int, n_envs: int) -> ArrayDict:
+    """The states before the first step of models that carry some: (N, S) by name; structured: see `sent_states`."""
     if not carries_state(model):
         return {}
-    shapes = cast(RecurrentModel, model).state_shapes(model.spaces.policy_keys[0])
+    recurrent = cast(RecurrentModel, model)
+    if not model.spaces.is_flat:
+        return state_columns(recurrent, n_steps, n_envs)
+    shapes = recurrent.state_shapes(model.spaces.policy_keys[0])
     return {name: np.zeros((n_envs, *shape), np.float32) for name, shape in shapes.items()}
 
 
@@ -56,7 +60,8 @@ class BatchBuffer:
         rollouts: the arrays that a buffer of B environments has.
         log_prob: (T, B) float32 of the actors.
         carried: (B,) float32, see `CARRIED`.
-        states: name to (B, S) float32, before the first step; of models that carry some.
+        states: name to (B, S) float32, before the first step; of models that carry some. See `sent_states` for those of
+            structured environments.
         version: (B,) int64, of the weights each rollout was made with.
         n_filled: rollouts so far.
     """
@@ -67,7 +72,7 @@ class BatchBuffer:
         self.carried = np.zeros(n_rollouts, np.float32)
         self.version = np.zeros(n_rollouts, np.int64)
         self.n_filled = 0
-        self.states = _states(model, n_rollouts)
+        self.states = _states(model, n_steps, n_rollouts)
         self._columns = {**self.rollouts.columns(), LOG_PROB: self.log_prob, **self.states}
         if isinstance(self.rollouts, StructuredBuffer):
             self._columns[CARRIED] = self.carried

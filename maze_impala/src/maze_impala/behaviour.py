@@ -10,10 +10,13 @@ import numpy as np
 import torch
 
 from maze_impala.batch import LOG_PROB
+from maze_impala.sent_states import send, state_columns
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.vector import ArrayDict
 from maze_runtime.models.capabilities import RecurrentModel
 from maze_runtime.models.evaluation_mode import evaluation_mode
+from maze_runtime.models.recurrence import ActingStates
+from maze_runtime.rollout.actor_replay import ActorReplay
 from maze_runtime.rollout.buffer import RolloutBuffer
 from maze_runtime.rollout.decision_tensors import decision_tensors
 from maze_runtime.rollout.state_replay import StateReplay
@@ -37,7 +40,7 @@ def log_probabilities(buffer: RolloutBuffer | StructuredBuffer, model: ActorCrit
 
 
 class RecurrentBehaviour:
-    """The same of a model that carries state from step to step, in flat environments.
+    """The same of a model that carries state from step to step, in flat environments; see `StructuredBehaviour`.
 
     Args:
         model: on the CPU.
@@ -57,6 +60,35 @@ class RecurrentBehaviour:
             log_prob = self._model.distributions[self._key].log_prob(replay.logits, action)
         states = {name: state.numpy() for name, state in replay.states.items()}
         return {LOG_PROB: log_prob.numpy().reshape(buffer.reward.shape), **states}
+
+
+class StructuredBehaviour:
+    """The same in structured environments, where every actor has states of its own.
+
+    Args:
+        model: on the CPU.
+        n_steps, n_envs: of the rollouts.
+    """
+
+    def __init__(self, model: RecurrentModel, n_steps: int, n_envs: int) -> None:
+        self._model = model
+        self._columns = state_columns(model, n_steps, n_envs)
+        self.begin()
+
+    def begin(self) -> None:
+        """Episodes begin in every environment: forget all states."""
+        self._states = {key: ActingStates(self._model.state_shapes(key)) for key in self._model.spaces.policy_keys}
+
+    def replay(self, buffer: StructuredBuffer) -> ActorReplay:
+        """The rollout that follows the last one."""
+        with torch.no_grad(), evaluation_mode(self._model.modules()):  # type: ignore[attr-defined]
+            return ActorReplay(self._model, _CPU, buffer, self._states)
+
+    def columns(self, buffer: StructuredBuffer, replay: ActorReplay) -> ArrayDict:
+        """Log mu(a|x) (T, N) as `LOG_PROB`, and the columns of `sent_states`; states go on behind the rollout."""
+        send(self._columns, buffer, self._states)
+        replay.carry(self._states)
+        return {LOG_PROB: replay.by_step(replay.log_prob), **self._columns}
 
 
 def _of_structured(buffer: StructuredBuffer, model: ActorCritic) -> np.ndarray:

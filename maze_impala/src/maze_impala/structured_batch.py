@@ -6,7 +6,8 @@ a decision in its series stands behind it, and V-trace runs along them as along 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, cast
 
 import attrs
 import numpy as np
@@ -15,8 +16,11 @@ from torch import Tensor
 
 from maze_impala.batch import BatchBuffer
 from maze_impala.losses import clip_reward
+from maze_impala.sent_states import SentStates
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.model import ActorCritic
+from maze_runtime.models.capabilities import RecurrentModel
+from maze_runtime.rollout.actor_replay import ActorReplay
 from maze_runtime.rollout.decision_tensors import ROW_QUANTUM, DecisionTensors, decision_tensors, to_tensor
 from maze_runtime.rollout.decision_values import critic_kind_of, value_rollout
 from maze_runtime.rollout.structured_buffer import DecisionIndex, StructuredBuffer
@@ -79,19 +83,28 @@ def make_structured_batch(
     """
     rollouts = buffer.rollouts
     assert isinstance(rollouts, StructuredBuffer)
-    valued, before = _valued(buffer, rollouts, model, device, reward_clipping)
+    replay = _replay(buffer, rollouts, model, device, ROW_QUANTUM if fixed_size else 1) if buffer.states else None
+    valued, before = _valued(buffer, rollouts, model, device, reward_clipping, replay)
     by_actor = critic_kind_of(model) == "step-state"
     after = (actor_successors if by_actor else state_successors)(valued, gamma=gamma)
     places = _in_order(rollouts, valued.series if by_actor else None)
-    index = {key: own for key in rollouts.policy_keys if len(own := rollouts.decisions(key))}
-    filled = {key: _fill_up(own) if fixed_size else own for key, own in index.items()}
-    order, share = _order_and_share(index, {key: len(own) for key, own in filled.items()}, rollouts.reward.shape)
+    if replay is None:
+        index = {key: own for key in rollouts.policy_keys if len(own := rollouts.decisions(key))}
+        rows = {key: _fill_up(own) if fixed_size else (own, np.ones(len(own), bool)) for key, own in index.items()}
+        decisions = {key: decision_tensors(rollouts, key, own, device) for key, (own, _) in rows.items()}
+    else:
+        rows = {key: (own.decisions, own.exists.reshape(-1)) for key, own in replay.sequences.items()}
+        decisions = {
+            key: own._replace(observation={**own.observation, **replay.states[key]})
+            for key, own in replay.decisions.items()
+        }
+    order, share = _order_and_share(rows, rollouts.reward.shape)
 
     def in_order(array: np.ndarray) -> Tensor:
         return to_tensor(array[places], device)
 
     return StructuredVTraceBatch(
-        decisions={key: decision_tensors(rollouts, key, own, device) for key, own in filled.items()},
+        decisions=decisions,
         order=in_order(order),
         log_prob=in_order(buffer.log_prob),
         reward=in_order(after.reward),
@@ -107,7 +120,11 @@ def make_structured_batch(
 
 
 def delta_values(
-    buffer: StructuredBuffer, model: ActorCritic, carried: np.ndarray, device: torch.device
+    buffer: StructuredBuffer,
+    model: ActorCritic,
+    carried: np.ndarray,
+    device: torch.device,
+    replay: ActorReplay | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Values (T, N) of the decisions of a delta critic, and the part of each that comes from the decision before.
 
@@ -116,7 +133,10 @@ def delta_values(
         model: on `device`.
         carried: (N,) what the decision before the rollout was worth, see `CARRIED`.
         device: of the model.
+        replay: of a model that carries state, over the rollout.
     """
+    if replay is not None:
+        return accumulate_differences(replay.value, buffer.step_over, carried)
     difference = np.zeros_like(buffer.reward)
     for key in buffer.policy_keys:
         own = buffer.decisions(key)
@@ -129,13 +149,18 @@ def delta_values(
 
 
 def _valued(
-    buffer: BatchBuffer, rollouts: StructuredBuffer, model: ActorCritic, device: torch.device, reward_clipping: str
+    buffer: BatchBuffer,
+    rollouts: StructuredBuffer,
+    model: ActorCritic,
+    device: torch.device,
+    reward_clipping: str,
+    replay: ActorReplay | None,
 ) -> tuple[ValuedRollout, np.ndarray]:
     """Rollouts with rewards to learn from and values of what follows, and what a delta critic adds to, (T, N)."""
     value = before = np.zeros_like(rollouts.reward)
     if critic_kind_of(model) == "delta-state":
-        value, before = delta_values(rollouts, model, buffer.carried, device)
-    valued = value_rollout(rollouts, model, value, device)
+        value, before = delta_values(rollouts, model, buffer.carried, device, replay)
+    valued = value_rollout(rollouts, model, value, device, None if replay is None else replay.states_after)
     reward = clip_reward(torch.from_numpy(valued.reward), reward_clipping).numpy()
     return attrs.evolve(valued, reward=reward), before
 
@@ -148,17 +173,16 @@ def _in_order(buffer: StructuredBuffer, series: np.ndarray | None) -> tuple[np.n
     return steps[order], envs[order]
 
 
-def _order_and_share(
-    index: dict[PolicyKey, DecisionIndex], sizes: dict[PolicyKey, int], shape: tuple[int, ...]
-) -> tuple[np.ndarray, np.ndarray]:
-    """(T, N) where each decision is among those of all keys, and 1 / M_k."""
+def _order_and_share(rows: Mapping[PolicyKey, _Rows], shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """(T, N) where each decision is among the rows of all keys, and 1 / M_k."""
     order, share = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
     first = 0
-    for key, own in index.items():
-        order[own.step, own.env_index] = first + np.arange(len(own))
+    for own, counts in rows.values():
+        place = own.step[counts], own.env_index[counts]
+        order[place] = first + np.flatnonzero(counts)
         # share = 1 / M_k
-        share[own.step, own.env_index] = 1.0 / len(own)
-        first += sizes[key]
+        share[place] = 1.0 / np.count_nonzero(counts)
+        first += len(own)
     return order, share
 
 
@@ -171,6 +195,22 @@ def _positions(valued: ValuedRollout, places: tuple[np.ndarray, np.ndarray]) -> 
     return positions
 
 
-def _fill_up(own: DecisionIndex) -> DecisionIndex:
+_Rows = tuple[DecisionIndex, np.ndarray]
+"""Decisions of a policy key, and (B_k,) bool: which of them are not there to fill up."""
+
+
+def _fill_up(own: DecisionIndex) -> _Rows:
     size = len(own) + -len(own) % ROW_QUANTUM
-    return DecisionIndex(*(np.resize(array, size) for array in (own.step, own.env_index, own.row, own.agent_id)))
+    columns = (np.resize(array, size) for array in (own.step, own.env_index, own.row, own.agent_id))
+    return DecisionIndex(*columns), np.arange(size) < len(own)
+
+
+def _replay(
+    buffer: BatchBuffer, rollouts: StructuredBuffer, model: ActorCritic, device: torch.device, quantum: int
+) -> ActorReplay:
+    """The learner's pass over the sequences of all actors, from the states that they had."""
+    recurrent = cast(RecurrentModel, model)
+    before = {
+        key: SentStates(buffer.states, rollouts, key, list(recurrent.state_shapes(key))) for key in rollouts.policy_keys
+    }
+    return ActorReplay(recurrent, device, rollouts, before, quantum)

@@ -16,12 +16,10 @@ from maze_impala.structured_batch import StructuredVTraceBatch, make_structured_
 from maze_impala.update import KEY_STATISTICS, STATISTICS, impala_loss, structured_loss
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
-from maze_kernel.errors import RequestError
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.models.evaluation_mode import evaluation_mode
 from maze_runtime.models.flat_state import SentWeights
 from maze_runtime.models.network_policy import require_sampling
-from maze_runtime.models.recurrence import carries_state
 from maze_runtime.training.burn_in import begin_epoch
 from maze_runtime.training.counters import Counters
 from maze_runtime.training.epoch_timer import EpochTimer
@@ -40,15 +38,13 @@ class ImpalaTrainer:
     """Trains an actor-critic from rollouts of actors that do not wait for it; an epoch is `epoch_length` updates.
 
     Raises:
-        RequestError: the device does not exist, the model acts by another rule than its distributions, or carries state
-            in an environment that is not flat.
+        RequestError: the device does not exist, or the model acts by another rule than its distributions.
     """
 
     def __init__(self, context: TrainerContext, options: ImpalaOptions) -> None:
         self.options = options
         self.model: ActorCritic = context.make_model().to(resolve_device(options.device))  # type: ignore[attr-defined]
         require_sampling(self.model, OWNER)
-        _refuse_states_of_actors(self.model)
         self._context = context
         spaces = context.spaces
         self._modules = tuple(self.model.modules())
@@ -148,18 +144,6 @@ class ImpalaTrainer:
     def close(self) -> None:
         """Stop the actors."""
         self._queue.close()
-
-
-def _refuse_states_of_actors(model: ActorCritic) -> None:
-    """Sequences of flat environments alone have a place in the rollouts that actors send."""
-    if carries_state(model) and not model.spaces.is_flat:
-        raise RequestError(
-            "impala trains models that carry state from step to step in flat environments only",
-            received=f"the policy keys {', '.join(model.spaces.policy_keys)}",
-            expected="one policy key with one agent that decides once a step",
-            owner=OWNER,
-            help="choose ppo, a2c or es, or blocks without state that read stacked observations (observation-stack)",
-        )
 
 
 def _lags(lags: list[np.ndarray]) -> dict[str, float]:

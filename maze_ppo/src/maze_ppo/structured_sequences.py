@@ -131,7 +131,7 @@ class StructuredSequenceEstimator:
         """Value the rollout that follows the last one, by the present weights."""
         replay = ActorReplay(self._model, self._device, rollout, self._states, _STEP_QUANTUM if self._fixed_size else 1)
         value, before, advantages = self._advantages(rollout, replay.value, replay.states_after)
-        replay.end()
+        replay.carry(self._states)
         values, gained = replay.column(value), replay.column(advantages)
         rows = StructuredBatch(
             replay.decisions,

@@ -122,7 +122,8 @@ def checked_n_epochs(n_epochs: Any) -> int | None:
     Raises:
         RequestError: it is neither None nor an integer of at least 1.
     """
-    return checked_integer("n_epochs", n_epochs, 1, "None for what is left of the trainer's budget")
+    number: int | None = checked_integer("n_epochs", n_epochs, 1, "None for what is left of the trainer's budget")
+    return number
 
 
 def checked_integer(name: str, value: Any, least: int, or_none: str = "") -> Any:

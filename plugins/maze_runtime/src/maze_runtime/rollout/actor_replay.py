@@ -6,12 +6,14 @@ As in `state_replay`; the sequences of actors have several lengths and are padde
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.vector import ArrayDict
 from maze_runtime.models.capabilities import RecurrentModel
 from maze_runtime.models.recurrence import BEGINS, ActingStates
 from maze_runtime.models.tensor_dict import TensorDict
@@ -20,15 +22,23 @@ from maze_runtime.rollout.decision_tensors import DecisionTensors, decision_tens
 from maze_runtime.rollout.structured_buffer import StructuredBuffer
 
 
+class StatesBefore(Protocol):
+    """The states of the actors of a policy key before a rollout; `ActingStates` are such."""
+
+    def read(self, env_index: np.ndarray, agent_id: np.ndarray) -> ArrayDict:
+        """Rows (n, S) by name of these environments and agents, (n,) each; zero where an episode begins."""
+        ...
+
+
 class ActorReplay:
     """One pass over the sequences of a rollout.
 
     Args:
-        carried: the states of all actors before it; `end` replaces them by those after it.
+        before: by policy key, the states of all actors before it.
         quantum: see `ActorSequences.of`.
 
     Attributes:
-        value: (T, N) float32, what the critic gives.
+        value: (T, N) float32, what the critic gives for each decision.
         decisions, sequences, states, log_prob: by policy key, of those that decided.
     """
 
@@ -37,10 +47,10 @@ class ActorReplay:
         model: RecurrentModel,
         device: torch.device,
         rollout: StructuredBuffer,
-        carried: Mapping[PolicyKey, ActingStates],
-        quantum: int,
+        before: Mapping[PolicyKey, StatesBefore],
+        quantum: int = 1,
     ) -> None:
-        self._model, self._device, self._carried = model, device, carried
+        self._model, self._device, self._before = model, device, before
         self._episode = episodes_before(rollout)
         self.value = np.zeros_like(rollout.reward)
         self.decisions: dict[PolicyKey, DecisionTensors] = {}
@@ -61,8 +71,7 @@ class ActorReplay:
             logits, value, after = self._model.advance(key, {**own.observation, **states}, own.agent_id)
             self.log_prob[key] = self._model.distributions[key].log_prob(logits, own.action)
         assert value is not None
-        exists, index = sequences.exists.reshape(-1), sequences.decisions
-        self.value[index.step[exists], index.env_index[exists]] = value.cpu().numpy()[exists]
+        _put(self.value, value, sequences)
         self.decisions[key], self.sequences[key] = own, sequences
         self.states[key], self._after[key] = states, after
 
@@ -83,17 +92,24 @@ class ActorReplay:
         goes_on = to_tensor((since == now).astype(np.float32), self._device)[:, None]
         return {name: state * goes_on for name, state in states.items()} | {BEGINS: torch.zeros_like(goes_on[:, 0])}
 
-    def end(self) -> None:
-        """Carry the states after the rollout on, of episodes that go on."""
+    def carry(self, states: Mapping[PolicyKey, ActingStates]) -> None:
+        """Turn the states of all actors before the rollout into those after it, of episodes that go on."""
         over = np.flatnonzero(self._episode[-1] > 0)
-        for states in self._carried.values():
-            states.clear(over)
+        for own in states.values():
+            own.clear(over)
         for key, sequences in self.sequences.items():
             index, rows = sequences.decisions, sequences.last_rows()
             goes_on = self._episode[index.step[rows], sequences.env_index] == self._episode[-1][sequences.env_index]
-            own = {name: after[to_tensor(rows, self._device)].cpu().numpy() for name, after in self._after[key].items()}
-            kept = {name: state[goes_on] for name, state in own.items()}
-            self._carried[key].write(sequences.env_index[goes_on], sequences.agent_id[goes_on], kept)
+            last = to_tensor(rows[goes_on], self._device)
+            kept = {name: after[last].cpu().numpy() for name, after in self._after[key].items()}
+            states[key].write(sequences.env_index[goes_on], sequences.agent_id[goes_on], kept)
+
+    def by_step(self, columns: Mapping[PolicyKey, Tensor]) -> np.ndarray:
+        """(T, N) float32 of columns such as `log_prob`; 0 where nobody decided."""
+        array = np.zeros_like(self.value)
+        for key, column in columns.items():
+            _put(array, column, self.sequences[key])
+        return array
 
     def column(self, array: np.ndarray) -> Tensor:
         """(T, N) numbers as a column (B,)."""
@@ -106,5 +122,11 @@ class ActorReplay:
         return to_tensor(np.concatenate(exists).astype(np.float32), self._device)
 
     def _read(self, key: PolicyKey, env_index: np.ndarray, agent_id: np.ndarray) -> TensorDict:
-        states = self._carried[key].read(env_index, agent_id)
+        states = self._before[key].read(env_index, agent_id)
         return {name: to_tensor(array, self._device) for name, array in states.items()}
+
+
+def _put(array: np.ndarray, column: Tensor, sequences: ActorSequences) -> None:
+    """Write a column (T_k·B_k,) into an array (T, N)."""
+    exists, index = sequences.exists.reshape(-1), sequences.decisions
+    array[index.step[exists], index.env_index[exists]] = column.cpu().numpy()[exists]
