@@ -278,10 +278,11 @@ def test_pre_processing_goes_into_the_file(format_name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format_name", FORMATS)
-def test_bins_of_an_action_without_dimensions_go_into_the_file(format_name, tmp_path):
+def test_bins_of_an_action_without_dimensions_go_into_the_file_with_a_mask_of_another(format_name, tmp_path):
     class Valve(FlatEnv):
         structured_spaces = flat_spaces(
-            spaces.Dict(level=spaces.Box(-1.0, 1.0, (3,))), spaces.Dict(open=spaces.Box(-1.0, 2.0, ()))
+            spaces.Dict(level=spaces.Box(-1.0, 1.0, (3,)), action_mask=spaces.MultiBinary(4)),
+            spaces.Dict(open=spaces.Box(-1.0, 2.0, ()), way=spaces.Discrete(4)),
         )
 
     loaded = experiment(Valve, wrappers=["discretize-actions"])

@@ -12,6 +12,7 @@ from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.errors import MazeError, RequestError, SpaceError
 from maze_runtime.context import RunContext
 from maze_runtime.env.flat import FlatEnv, flat_spaces
+from maze_runtime.env.mask_reading import mask_names
 
 OBSERVATION = spaces.Dict(x=spaces.Box(-1, 1, (2,), np.float32))
 
@@ -34,6 +35,23 @@ def test_bins_mean_their_centres(kernel):
     for none in (np.inf, np.finfo(np.float32).max):
         with pytest.raises(SpaceError, match="no finite range"):
             bound(kernel, "discretize-actions", OBSERVATION, {"a": spaces.Box(-none, none, (1,))})
+
+
+@pytest.mark.parametrize(("head", "mask"), [("move", "move_mask"), ("action", "action_mask")])
+def test_the_mask_of_the_only_choice_masks_it_beside_bins_too(kernel, head, mask):
+    observation = spaces.Dict(x=spaces.Box(-1, 1, (2,)), action_mask=spaces.MultiBinary(3))
+    action = {head: spaces.Discrete(3), "turn": spaces.Box(-1, 1, (1,))}
+    transform, outer = bound(kernel, "discretize-actions", observation, action, n_bins=3)
+    assert mask_names(outer.observation["0"], outer.action["0"]) == {head: mask}
+    assert set(outer.observation["0"].spaces) == {"x", mask}
+    assert transform.changes("observation") is (mask != "action_mask")
+    given = {"x": np.zeros((2, 2)), "action_mask": np.array([[1, 0, 1], [0, 1, 1]], np.int8)}
+    seen = transform.observation("0", given)
+    assert seen[mask] is given["action_mask"]
+    exported = transform.export_observation("0", {key: torch.from_numpy(value) for key, value in given.items()})
+    assert {key: value.tolist() for key, value in exported.items()} == {
+        key: value.tolist() for key, value in seen.items()
+    }
 
 
 def test_parts_of_an_action_are_put_together(kernel):
@@ -98,6 +116,32 @@ def test_a_mask_of_a_part_does_not_take_the_name_of_an_observation(kernel):
             {"a": spaces.MultiDiscrete([2, 2])},
             heads={"a": {"b": [0], "c": [1]}},
         )
+
+
+def test_training_obeys_the_mask_of_the_only_choice_beside_bins():
+    moves = []
+
+    class Walker(gymnasium.Env):
+        observation_space = spaces.Dict(x=spaces.Box(-1, 1, (2,), np.float32), action_mask=spaces.MultiBinary(3))
+        action_space = spaces.Dict(move=spaces.Discrete(3), turn=spaces.Box(-1, 1, (1,), np.float32))
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.n_steps = 0
+            return self._observe(), {}
+
+        def step(self, action):
+            moves.append(int(action["move"]))
+            self.n_steps += 1
+            return self._observe(), 0.0, self.n_steps >= 5, False, {}
+
+        def _observe(self):
+            return {"x": np.zeros(2, np.float32), "action_mask": np.array([1, 0, 1], np.int8)}
+
+    overrides = {"trainer.epoch_length": 1, "trainer.n_rollout_steps": 16, "evaluation.n_episodes": 1}
+    RunContext(env=Walker, wrappers=["discretize-actions"], overrides=overrides, silent=True).train(n_epochs=1)
+    assert len(moves) > 100
+    assert 1 not in moves
 
 
 def test_actions_that_are_split_in_another_order_obey_their_mask(kernel):

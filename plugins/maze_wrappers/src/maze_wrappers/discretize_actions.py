@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import attrs
 import numpy as np
@@ -12,6 +13,7 @@ from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import SpaceError
 from maze_runtime.env.box_bounds import is_open_above, is_open_below
+from maze_runtime.env.mask_reading import ANY_HEAD, mask_names
 from maze_wrappers.known_names import require_known
 from maze_wrappers.options import DiscretizeActionsOptions, HeadBins
 
@@ -19,13 +21,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 OWNER = "maze-wrappers: discretize-actions"
+V = TypeVar("V")
 
 
 class DiscretizeActions(Transform):
     """Bin k of n between low and high means its centre, low + (k + ½) (high − low) / n.
 
     A Box with one element becomes Discrete, another one MultiDiscrete over its elements in C order. Actions map back
-    to the bin they lie in.
+    to the bin they lie in. An `action_mask` whose head is no longer the only one to be masked is called `<head>_mask`.
 
     Raises:
         RequestError: from `bind`, for a head that does not exist.
@@ -35,13 +38,35 @@ class DiscretizeActions(Transform):
     def __init__(self, options: DiscretizeActionsOptions) -> None:
         self.options = options
         self._bins: dict[tuple[PolicyKey, str], _Bins] = {}
+        self._mask_names: dict[PolicyKey, str] = {}
+        """What `action_mask` is called, where that is something else."""
 
     def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
         """The spaces with choices in place of the Box heads."""
         known = {head for space in inner.action.values() for head in space.spaces}
         require_known(self.options.heads, known, "there is no action {} to discretise", option="heads", owner=OWNER)
         action = {key: self._outer(key, space) for key, space in inner.action.items()}
-        return attrs.evolve(inner, action=action)
+        for key, space in inner.observation.items():
+            outer = mask_names(space, action[key])
+            for head, name in mask_names(space, inner.action[key]).items():
+                if outer.get(head) != name:
+                    self._mask_names[key] = f"{head}_mask"
+        observation = {
+            key: spaces.Dict(list(self._renamed(key, space.spaces).items())) for key, space in inner.observation.items()
+        }
+        return attrs.evolve(inner, action=action, observation=observation)
+
+    def changes(self, what: Literal["observation", "action", "reward"]) -> bool:
+        """Observations where a mask has another name."""
+        return super().changes(what) and (what != "observation" or bool(self._mask_names))
+
+    def observation(self, policy_key: PolicyKey, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Inner observation to outer: the mask by its name, all else as it is."""
+        return self._renamed(policy_key, observation)
+
+    def export_observation(self, policy_key: PolicyKey, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        """`observation` in torch operations."""
+        return self._renamed(policy_key, observation)
 
     def action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outer action to inner."""
@@ -57,6 +82,10 @@ class DiscretizeActions(Transform):
     def reverse_action(self, policy_key: PolicyKey, action: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inner action to outer."""
         return {head: self._converted(policy_key, head, value, "indices") for head, value in action.items()}
+
+    def _renamed(self, key: PolicyKey, named: Mapping[str, V]) -> dict[str, V]:
+        mask = self._mask_names.get(key, ANY_HEAD)
+        return {mask if name == ANY_HEAD else name: value for name, value in named.items()}
 
     def _converted(self, key: PolicyKey, head: str, value: Any, method: str) -> Any:
         bins = self._bins.get((key, head))
