@@ -7,7 +7,9 @@ from gymnasium import spaces
 
 from maze_gym.env import GymEnv
 from maze_kernel.contracts.env import StructuredSpaces
+from maze_kernel.errors import RequestError
 from maze_runtime.env.mask_reading import masks_of
+from maze_wrappers.joined_actions import JoinedActions
 from maze_wrappers.joined_observations import JoinedObservations
 from maze_wrappers.normalized_keys import normalized_boxes
 from maze_wrappers.observation_stack import ObservationStack
@@ -50,6 +52,26 @@ def test_a_picture_is_joined(masks, beside):
         int(np.prod(space.shape)) for name, space in OBSERVATION.spaces.items() if masks == "join" or name not in MASKS
     )
     assert joined.space["all"].shape == (n_joined,)
+
+
+NUMBERS = spaces.Box(-1.0, 1.0, (2,), np.float32)
+CHOICES = {"pick": spaces.Discrete(2), "place": spaces.Discrete(3)}
+
+
+@pytest.mark.parametrize("action", [{"pick": NUMBERS}, {"pick": NUMBERS, "place": NUMBERS}, CHOICES], ids=len)
+def test_a_picture_with_the_name_of_an_action_stays_beside_joined_actions(action):
+    observation = spaces.Dict(x=NUMBERS, pick_mask=spaces.Box(0.0, 1.0, (4, 4), np.float32))
+    joined = JoinedActions(spaces.Dict(action), observation, "action")
+    assert joined.observation_space == observation
+    seen = observation.sample()
+    assert joined.join_masks(seen) is seen
+
+
+def test_a_joined_mask_takes_the_place_of_no_observation():
+    observation = spaces.Dict(pick_mask=spaces.MultiBinary(2), action_mask=spaces.Box(0.0, 1.0, (4, 4)))
+    with pytest.raises(RequestError, match="'action_mask', as an observation is"):
+        JoinedActions(spaces.Dict(CHOICES), observation, "action")
+    assert set(JoinedActions(spaces.Dict(CHOICES), observation, "do").observation_space) == {"action_mask", "do_mask"}
 
 
 class Brighter(gymnasium.Env):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.errors import SpaceError
+from maze_kernel.errors import RequestError, SpaceError
+from maze_runtime.env.mask_reading import mask_names
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+OWNER = "maze-wrappers: no-dict-action"
+V = TypeVar("V")
 _DISCRETE = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
@@ -20,7 +24,7 @@ class JoinedActions:
 
     Args:
         inner: the Dict of heads.
-        observation: the space that holds their masks.
+        observation: the space that holds their masks, those that `mask_names` finds.
         name: of the one head.
 
     Attributes:
@@ -28,14 +32,17 @@ class JoinedActions:
         observation_space: with the joined mask.
 
     Raises:
+        RequestError: an observation has the name of the joined mask already.
         SpaceError: continuous and discrete heads together.
     """
 
     def __init__(self, inner: spaces.Dict, observation: spaces.Dict, name: str) -> None:
         self._heads = dict(inner.spaces)
         self._mask_name = f"{name}_mask"
-        self._masks = [f"{head}_mask" for head in self._heads if f"{head}_mask" in observation.spaces]
-        self._mask_ndim = len(observation.spaces[self._masks[0]].shape or ()) if self._masks else 0
+        self._masks = mask_names(observation, inner)
+        """Head to the observation that masks it."""
+        self._first_mask = next(iter(self._masks.values()), "")
+        self._mask_ndim = len(observation[self._first_mask].shape or ()) if self._masks else 0
         self._sizes = [int(np.prod(space.shape or (1,))) for space in self._heads.values()]
         self.space = self._joined_space()
         self.observation_space = self._with_mask(observation)
@@ -77,10 +84,10 @@ class JoinedActions:
         """The masks of the heads, one after the other, under the joined head's name."""
         if not self._masks:
             return observation
-        result = {name: value for name, value in observation.items() if name not in self._masks}
+        result = self._without_masks(observation)
+        given = np.asarray(observation[self._first_mask])
         if len(self._heads) == 1:
-            return {**result, self._mask_name: observation[self._masks[0]]}
-        given = np.asarray(observation[self._masks[0]])
+            return {**result, self._mask_name: given}
         lead = given.shape[: given.ndim - self._mask_ndim]
         parts = [
             self._mask_of(head, space, observation, lead).reshape(*lead, -1) for head, space in self._heads.items()
@@ -93,8 +100,8 @@ class JoinedActions:
 
         if not self._masks:
             return observation
-        result = {name: value for name, value in observation.items() if name not in self._masks}
-        given = observation[self._masks[0]]
+        result = self._without_masks(observation)
+        given = observation[self._first_mask]
         if len(self._heads) == 1:
             return {**result, self._mask_name: given}
         rows = given.reshape(given.shape[0], -1)[:, :1]
@@ -107,7 +114,7 @@ class JoinedActions:
         """(B, choices); `rows` (B, 1) is any tensor of that length."""
         import torch
 
-        mask = observation.get(f"{head}_mask")
+        mask = observation[self._masks[head]] if head in self._masks else None
         if mask is None:
             return torch.ones_like(rows).expand(-1, int(np.sum(_choices(space))))
         mask = mask.reshape(rows.shape[0], -1)
@@ -118,7 +125,7 @@ class JoinedActions:
     def _mask_of(
         self, head: str, space: spaces.Space[Any], observation: dict[str, np.ndarray], lead: tuple[int, ...]
     ) -> np.ndarray:
-        mask = observation.get(f"{head}_mask")
+        mask = observation[self._masks[head]] if head in self._masks else None
         if isinstance(space, spaces.MultiBinary):
             allowed = np.ones((*lead, *space.shape), np.int8) if mask is None else np.asarray(mask)
             return np.stack([np.ones_like(allowed), allowed], axis=-1)
@@ -138,18 +145,27 @@ class JoinedActions:
         raise SpaceError(
             "continuous and discrete actions cannot be joined",
             received=", ".join(f"{head}: {space}" for head, space in self._heads.items()),
-            owner="maze-wrappers: no-dict-action",
+            owner=OWNER,
             help="put discretize-actions before it",
         )
 
     def _with_mask(self, observation: spaces.Dict) -> spaces.Dict:
         if not self._masks:
             return observation
-        rest = {name: space for name, space in observation.spaces.items() if name not in self._masks}
+        rest = self._without_masks(observation.spaces)
+        if self._mask_name in rest:
+            raise RequestError(
+                f"the mask of the joined action would be called {self._mask_name!r}, as an observation is",
+                owner=OWNER,
+                help="give the joined action another name",
+            )
         if len(self._heads) == 1:
-            return spaces.Dict({**rest, self._mask_name: observation.spaces[self._masks[0]]})
+            return spaces.Dict({**rest, self._mask_name: observation.spaces[self._first_mask]})
         assert isinstance(self.space, spaces.MultiDiscrete)
         return spaces.Dict({**rest, self._mask_name: spaces.MultiBinary(int(np.sum(self.space.nvec)))})
+
+    def _without_masks(self, named: Mapping[str, V]) -> dict[str, V]:
+        return {name: value for name, value in named.items() if name not in self._masks.values()}
 
 
 def _choices(space: spaces.Space[Any]) -> np.ndarray:

@@ -52,10 +52,11 @@ class NoDictObservation(Transform):
 class NoDictAction(Transform):
     """All heads of an action as one: the only head keeps its space, several become one MultiDiscrete or one Box.
 
-    Heads must be all continuous, or all Discrete, MultiDiscrete or MultiBinary. Their masks (`<head>_mask`) are joined
-    to the mask of the one head.
+    Heads must be all continuous, or all Discrete, MultiDiscrete or MultiBinary. Their masks are joined to the mask of
+    the one head.
 
     Raises:
+        RequestError: from `bind`, where an observation has the name of that mask already.
         SpaceError: from `bind`, for continuous and discrete heads together.
     """
 
