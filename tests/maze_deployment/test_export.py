@@ -282,7 +282,7 @@ def test_bins_of_an_action_without_dimensions_go_into_the_file_with_a_mask_of_an
     class Valve(FlatEnv):
         structured_spaces = flat_spaces(
             spaces.Dict(level=spaces.Box(-1.0, 1.0, (3,)), action_mask=spaces.MultiBinary(4)),
-            spaces.Dict(open=spaces.Box(-1.0, 2.0, ()), way=spaces.Discrete(4)),
+            spaces.Dict(open=spaces.Box(-1.0, 2.0, ()), steps=spaces.Box(0, 4, (2,), np.int32), way=spaces.Discrete(4)),
         )
 
     loaded = experiment(Valve, wrappers=["discretize-actions"])

@@ -37,6 +37,29 @@ def test_bins_mean_their_centres(kernel):
             bound(kernel, "discretize-actions", OBSERVATION, {"a": spaces.Box(-none, none, (1,))})
 
 
+@pytest.mark.parametrize(
+    ("box", "options", "values"),
+    [
+        (spaces.Box(0, 4, (1,), np.int32), {}, [0, 1, 2, 3, 4]),
+        (spaces.Box(-1, 1, (), np.int8), {}, [-1, 0, 1]),
+        (spaces.Box(0, 1, (1,), np.bool_), {}, [0, 1]),
+        (spaces.Box(0, 255, (1,), np.uint8), {"n_bins": 3}, [42, 128, 213]),
+        (spaces.Box(0, 9, (1,), np.int64), {"heads": {"a": {"low": [1.5], "high": [7.9]}}, "n_bins": 2}, [3, 6]),
+    ],
+    ids=str,
+)
+def test_bins_of_whole_numbers_divide_all_of_them(kernel, box, options, values):
+    transform, outer = bound(kernel, "discretize-actions", OBSERVATION, {"a": box}, **options)
+    assert outer.action["0"]["a"] == spaces.Discrete(len(values))
+    bins = np.arange(len(values))
+    whole = transform.action("0", {"a": bins})["a"]
+    assert whole.dtype == box.dtype
+    assert whole.ravel().tolist() == values
+    assert transform.reverse_action("0", {"a": whole})["a"].tolist() == bins.tolist()
+    exported = transform.export_action("0", {"a": torch.from_numpy(bins)})["a"].numpy()
+    np.testing.assert_array_equal(exported, whole, strict=True)
+
+
 @pytest.mark.parametrize(("head", "mask"), [("move", "move_mask"), ("action", "action_mask")])
 def test_the_mask_of_the_only_choice_masks_it_beside_bins_too(kernel, head, mask):
     observation = spaces.Dict(x=spaces.Box(-1, 1, (2,)), action_mask=spaces.MultiBinary(3))
@@ -182,6 +205,18 @@ def test_heads_and_their_masks_become_one(kernel):
     assert inner["b"] == 1
     with pytest.raises(SpaceError, match="cannot be joined"):
         bound(kernel, "no-dict-action", OBSERVATION, {"a": spaces.Discrete(2), "b": spaces.Box(0, 1)})
+
+
+def test_joined_numbers_are_rounded_where_an_action_holds_whole_ones(kernel):
+    action = {"level": spaces.Box(0, 4, (2,), np.int32), "turn": spaces.Box(-1, 1, (1,), np.float32)}
+    transform, outer = bound(kernel, "no-dict-action", OBSERVATION, action)
+    joined = np.array([[0.6, 3.9, -0.5]], outer.action["0"]["action"].dtype)
+    inner = transform.action("0", {"action": joined})
+    assert inner["level"].tolist() == [[1, 4]]
+    assert inner["turn"].tolist() == [[-0.5]]
+    exported = transform.export_action("0", {"action": torch.from_numpy(joined)})
+    assert exported["level"].numpy().dtype == inner["level"].dtype == np.int32
+    assert exported["level"].tolist() == inner["level"].tolist()
 
 
 def test_observations_become_one_vector(kernel):

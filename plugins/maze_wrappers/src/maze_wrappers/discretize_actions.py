@@ -28,7 +28,9 @@ class DiscretizeActions(Transform):
     """Bin k of n between low and high means its centre, low + (k + ½) (high − low) / n.
 
     A Box with one element becomes Discrete, another one MultiDiscrete over its elements in C order. Actions map back
-    to the bin they lie in. An `action_mask` whose head is no longer the only one to be masked is called `<head>_mask`.
+    to the bin they lie in. Bins of whole numbers lie between low − ½ and high + ½, hold one each at least and mean the
+    one next to their centre. An `action_mask` whose head is no longer the only one to be masked is called
+    `<head>_mask`.
 
     Raises:
         RequestError: from `bind`, for a head that does not exist.
@@ -125,6 +127,10 @@ class _Bins:
         self._n = _numbers(head, "n_bins", wanted.n_bins or (default,), size).astype(np.int64)
         low = box.low.ravel() if wanted.low is None else _numbers(head, "low", wanted.low, size)
         high = box.high.ravel() if wanted.high is None else _numbers(head, "high", wanted.high, size)
+        low, high = low.astype(np.float64), high.astype(np.float64)
+        self._is_whole = not np.issubdtype(box.dtype, np.floating)
+        if self._is_whole:
+            low, high = np.ceil(low), np.floor(high)
         if not (low < high).all() or is_open_below(low).any() or is_open_above(high).any():
             raise SpaceError(
                 f"the action {head!r} has no finite range to divide",
@@ -133,8 +139,10 @@ class _Bins:
                 owner=OWNER,
                 help=f"give low and high in [wrappers.heads.{head}]",
             )
-        self._low = low.astype(np.float64)
-        self._width = (high.astype(np.float64) - self._low) / self._n
+        if self._is_whole:
+            low, high = low - 0.5, high + 0.5
+            self._n = np.minimum(self._n, high - low).astype(np.int64)
+        self._low, self._width = low, (high - low) / self._n
         self._is_single = size == 1
         self.space: spaces.Space[Any] = (
             spaces.Discrete(int(self._n[0])) if self._is_single else spaces.MultiDiscrete(self._n)
@@ -143,6 +151,7 @@ class _Bins:
     def centres(self, index: np.ndarray) -> np.ndarray:
         flat = index[..., None] if self._is_single else index
         values = self._low + (flat + 0.5) * self._width
+        values = np.rint(values) if self._is_whole else values
         return values.reshape(*index.shape[: index.ndim - (not self._is_single)], *self._box.shape).astype(
             self._box.dtype
         )
@@ -152,6 +161,7 @@ class _Bins:
 
         flat = index.unsqueeze(-1) if self._is_single else index
         values = torch.from_numpy(self._low) + (flat + 0.5) * torch.from_numpy(self._width)
+        values = torch.round(values) if self._is_whole else values
         shaped = torch.unflatten(values, -1, self._box.shape) if self._box.shape else values.squeeze(-1)
         return shaped.to(getattr(torch, str(self._box.dtype), torch.float32))
 

@@ -63,10 +63,7 @@ class JoinedActions:
         if len(self._heads) == 1:
             return {next(iter(self._heads)): action}
         parts = np.split(action, np.cumsum(self._sizes)[:-1], axis=-1)
-        return {
-            head: (part + _start(space)).reshape((*part.shape[:-1], *(space.shape or ()))).astype(space.dtype)
-            for (head, space), part in zip(self._heads.items(), parts, strict=True)
-        }
+        return {head: _part(part, space) for (head, space), part in zip(self._heads.items(), parts, strict=True)}
 
     def split_tensor(self, action: Tensor) -> dict[str, Tensor]:
         """The same of a tensor."""
@@ -75,10 +72,7 @@ class JoinedActions:
         if len(self._heads) == 1:
             return {next(iter(self._heads)): action}
         parts = torch.split(action, self._sizes, dim=-1)
-        return {
-            head: (part + torch.as_tensor(_start(space))).reshape(*part.shape[:-1], *(space.shape or ()))
-            for (head, space), part in zip(self._heads.items(), parts, strict=True)
-        }
+        return {head: _part_tensor(part, space) for (head, space), part in zip(self._heads.items(), parts, strict=True)}
 
     def join_masks(self, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The masks of the heads, one after the other, under the joined head's name."""
@@ -175,6 +169,22 @@ def _choices(space: spaces.Space[Any]) -> np.ndarray:
     if isinstance(space, spaces.MultiDiscrete):
         return np.asarray(space.nvec).ravel()
     return np.full(int(np.prod(space.shape or ())), 2)
+
+
+def _part(part: np.ndarray, space: spaces.Space[Any]) -> np.ndarray:
+    """Elements of the joined action as the head they are; where that holds whole numbers, rounded."""
+    if part.dtype.kind == "f" and space.dtype.kind != "f":  # type: ignore[union-attr]
+        part = np.rint(part)
+    return (part + _start(space)).reshape((*part.shape[:-1], *(space.shape or ()))).astype(space.dtype)
+
+
+def _part_tensor(part: Tensor, space: spaces.Space[Any]) -> Tensor:
+    """The same of a tensor."""
+    import torch
+
+    if part.is_floating_point() and space.dtype.kind != "f":  # type: ignore[union-attr]
+        part = torch.round(part).to(getattr(torch, str(space.dtype)))
+    return (part + torch.as_tensor(_start(space))).reshape(*part.shape[:-1], *(space.shape or ()))
 
 
 def _start(space: spaces.Space[Any]) -> Any:

@@ -261,7 +261,7 @@ class HeadBins:
         default=None,
         validator=optional(each(above(1))),
     )
-    """Number of bins, one number or one an element."""
+    """Number of bins, one number or one an element; at most one for each whole number."""
     low: tuple[float, ...] | None = None
     """Lower end of the lowest bin, one number or one an element; unset: the space's bound."""
     high: tuple[float, ...] | None = None
@@ -273,7 +273,7 @@ class DiscretizeActionsOptions:
     """Options of `discretize-actions`."""
 
     n_bins: int = attrs.field(default=5, validator=above(1))
-    """Number of bins of every element of an action; bin k means its centre."""
+    """Number of bins of every element of an action, at most one for each whole number; bin k means its centre."""
     heads: Mapping[str, HeadBins] = attrs.field(factory=dict)
     """The actions to discretise, with settings of their own, e.g. [wrappers.heads.action]; without any, all continuous ones."""  # noqa: E501
 
