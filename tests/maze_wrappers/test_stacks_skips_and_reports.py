@@ -14,7 +14,7 @@ from maze_kernel.catalog import build
 from maze_kernel.config.load import experiment_from_mapping, select
 from maze_kernel.contracts.env import ActorID, StructuredSpaces
 from maze_kernel.contracts.vector import FinalObservation, Group, Tick
-from maze_kernel.errors import EnvError, RequestError
+from maze_kernel.errors import EnvError, RequestError, SpaceError
 from maze_runtime.env.conversion import ActionConversion, ObservationConversion
 from maze_runtime.env.core_env import CoreEnv
 from maze_runtime.env.flat import FlatEnv, flat_spaces
@@ -103,6 +103,22 @@ def test_every_agent_has_a_stack_of_its_own_and_placeholders_leave_no_trace(kern
     outer = memory.step({}, ending)
     assert outer.final_observation["a"].observation["x"].tolist() == [[5, 8]]
     assert memory.step({}, tick([0, 1], [0, 3], [20, 9])).groups["a"].observation["x"].tolist() == [[0, 20], [7, 9]]
+
+
+@pytest.mark.parametrize("order", [("hears", "speaks"), ("speaks", "hears")], ids=str)
+def test_a_name_is_stacked_for_the_agents_that_see_a_box_under_it(kernel, order):
+    seen = {"hears": spaces.Dict(x=spaces.Box(0, 9, (3,))), "speaks": spaces.Dict(x=spaces.Discrete(4))}
+    stack = transform(kernel, "observation-stack", n=2, keys=["x"])
+    inner = StructuredSpaces(
+        observation={key: seen[key] for key in order},
+        action={key: spaces.Dict(a=spaces.Discrete(2)) for key in order},
+        agent_counts=dict.fromkeys(order, 1),
+    )
+    outer = stack.bind(inner).observation
+    assert outer["hears"]["x"].shape == (2, 3)
+    assert outer["speaks"] == seen["speaks"]
+    with pytest.raises(SpaceError, match="'x' cannot be stacked"):
+        stack.bind(flat_spaces(seen["speaks"], inner.action["speaks"]))
 
 
 @pytest.mark.parametrize(("mode", "reward"), [("sticky", 6.0), ("noop", 2.0)])

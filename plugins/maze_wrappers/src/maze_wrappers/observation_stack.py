@@ -29,7 +29,7 @@ class ObservationStack(Transform):
 
     Raises:
         RequestError: from `bind`, for a key that does not exist.
-        SpaceError: from `bind`, for a key that is no Box.
+        SpaceError: from `bind`, for a key that is a Box under no policy key.
     """
 
     def __init__(self, options: ObservationStackOptions) -> None:
@@ -57,12 +57,10 @@ class ObservationStack(Transform):
 
     def _stacked(self, space: spaces.Dict, action: spaces.Dict) -> dict[str, str]:
         """Inner to outer name of every key that is stacked."""
-        masks = masks_of(space, action)
-        wanted = self.options.keys or [
-            name for name, leaf in space.spaces.items() if isinstance(leaf, spaces.Box) and name not in masks
-        ]
+        boxes = {name for name, leaf in space.spaces.items() if isinstance(leaf, spaces.Box)}
+        wanted = self.options.keys or space.spaces.keys() - masks_of(space, action)
         suffix = "-stack" if self.options.keep_original else ""
-        return {name: f"{name}{suffix}" for name in wanted if name in space.spaces}
+        return {name: f"{name}{suffix}" for name in space.spaces if name in boxes and name in wanted}
 
     def _outer(self, key: PolicyKey, space: spaces.Dict) -> spaces.Dict:
         leaves = dict(space.spaces)
@@ -80,13 +78,16 @@ class ObservationStack(Transform):
         return spaces.Box(both[0].astype(dtype), both[1].astype(dtype), (n, *box.shape), dtype)
 
     def _check_names(self, inner: StructuredSpaces) -> None:
-        known = {name: leaf for space in inner.observation.values() for name, leaf in space.spaces.items()}
+        known: dict[str, list[spaces.Space[Any]]] = {}
+        for space in inner.observation.values():
+            for name, leaf in space.spaces.items():
+                known.setdefault(name, []).append(leaf)
         require_known(self.options.keys, known, "there is no observation {} to stack", option="keys", owner=OWNER)
         for name in self.options.keys:
-            if not isinstance(known[name], spaces.Box):
+            if not any(isinstance(leaf, spaces.Box) for leaf in known[name]):
                 raise SpaceError(
                     f"the observation {name!r} cannot be stacked",
-                    received=str(known[name]),
+                    received=str(known[name][0]),
                     expected="a Box",
                     option="keys",
                     owner=OWNER,

@@ -285,7 +285,7 @@ class ObservationStackOptions:
     n: int = attrs.field(default=4, validator=above(0))
     """How many observations a stack holds, the newest included."""
     keys: tuple[str, ...] = ()
-    """Observation keys to stack; without any all Box keys but masks."""
+    """Observation keys to stack, under each policy key where they are Boxes; without any all Box keys but masks."""
     deltas: bool = False
     """All but the newest entry are changes between successive observations, as float32."""
     keep_original: bool = False
