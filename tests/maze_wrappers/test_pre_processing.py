@@ -8,6 +8,7 @@ from PIL import Image
 
 from maze_kernel.catalog import build
 from maze_kernel.config.load import experiment_from_mapping, select
+from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.errors import RequestError
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.run.assembly import Assembly
@@ -144,6 +145,37 @@ def test_exported_policies_pre_process_alike(kernel, name, space, options):
         tolerance = 1 if value.dtype == np.uint8 else 1e-5
         np.testing.assert_allclose(exported[key].numpy().astype(float), value.astype(float), atol=tolerance)
         assert exported[key].numpy().dtype == value.dtype
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second", "options"),
+    [
+        ("one-hot", spaces.Discrete(3, start=1), spaces.Discrete(4), {}),
+        ("flatten", spaces.Box(0, 1, (2, 2)), spaces.Box(0, 1, (3,)), {}),
+        ("unsqueeze", spaces.Box(0, 1, (3,)), spaces.Box(0, 1, (2, 2)), {"dim": 0}),
+        ("rgb2gray", spaces.Box(0, 255, (4, 3, 3), np.uint8), spaces.Box(0, 1, (4, 3, 3)), {}),
+        (
+            "resize-img",
+            spaces.Box(0, 255, (4, 4), np.uint8),
+            spaces.Box(0, 255, (8, 6), np.uint8),
+            {"target_size": [2, 2]},
+        ),
+    ],
+    ids=["one-hot", "flatten", "unsqueeze", "rgb2gray", "resize-img"],
+)
+def test_each_policy_key_is_pre_processed_by_its_own_space(kernel, name, first, second, options):
+    seen = {"a": spaces.Dict(x=first), "b": spaces.Dict(x=second)}
+    transform = build(select(kernel, "wrapper", {"use": name, "observation": "x", **options}))
+    inner = StructuredSpaces(observation=seen, action=dict.fromkeys(seen, ACTION), agent_counts=dict.fromkeys(seen, 1))
+    outer = transform.bind(inner).observation
+    alone, _ = zip(*(bound(kernel, name, space["x"], **options) for space in seen.values()), strict=True)
+    for (key, space), process in zip(seen.items(), alone, strict=True):
+        sample = np.asarray(space["x"].sample())
+        processed = transform.observation(key, {"x": sample})
+        assert outer[key].contains(processed)
+        np.testing.assert_array_equal(processed[f"x-{transform.tag}"], process(sample)[f"x-{transform.tag}"])
+        exported = transform.export_observation(key, {"x": torch.from_numpy(sample[None])})
+        np.testing.assert_array_equal(exported[f"x-{transform.tag}"].numpy()[0], processed[f"x-{transform.tag}"])
 
 
 @pytest.mark.parametrize("space", [spaces.Discrete(4, start=1), spaces.MultiDiscrete([2, 3])])

@@ -6,6 +6,7 @@ The outcome is called `<key>-<tag>`, so pre-processors chain by name: `image`, `
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -38,6 +39,8 @@ class OneKey(Transform):
         self.inner_name = options.observation
         self._keep_original = options.keep_original
         self.outer_name = f"{options.observation}-{self.tag}"
+        self._served: dict[PolicyKey, OneKey] = {}
+        """Of each policy key that observes the key one that remembers its space."""
 
     def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
         """The spaces with the outcome's key."""
@@ -50,7 +53,8 @@ class OneKey(Transform):
             owner=f"maze-wrappers: {self.tag.replace('_', '-')}",
             help="name it as it is called at this place in the [[wrappers]] list, e.g. image-rgb2gray",
         )
-        observation = {key: self._outer(space) for key, space in inner.observation.items()}
+        self._served = {}
+        observation = {key: self._outer(key, space) for key, space in inner.observation.items()}
         return attrs.evolve(inner, observation=observation)
 
     def observation(self, policy_key: PolicyKey, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -59,7 +63,7 @@ class OneKey(Transform):
             return observation
         result = dict(observation)
         value = result[self.inner_name] if self._keep_original else result.pop(self.inner_name)
-        result[self.outer_name] = self.convert(np.asarray(value))
+        result[self.outer_name] = self._served[policy_key].convert(np.asarray(value))
         return result
 
     def export_observation(self, policy_key: PolicyKey, observation: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -68,7 +72,7 @@ class OneKey(Transform):
             return observation
         result = dict(observation)
         value = result[self.inner_name] if self._keep_original else result.pop(self.inner_name)
-        result[self.outer_name] = self.convert_tensor(value)
+        result[self.outer_name] = self._served[policy_key].convert_tensor(value)
         return result
 
     def outer_space(self, space: spaces.Space[Any]) -> spaces.Box:
@@ -83,15 +87,17 @@ class OneKey(Transform):
         """`convert` in torch operations, for `maze export`."""
         raise NotImplementedError
 
-    def _outer(self, space: spaces.Dict) -> spaces.Dict:
+    def _outer(self, key: PolicyKey, space: spaces.Dict) -> spaces.Dict:
         if self.inner_name not in space.spaces:
             return space
         leaves = dict(space.spaces)
+        served = copy.copy(self)
         try:
-            leaves[self.outer_name] = self.outer_space(leaves[self.inner_name])
+            leaves[self.outer_name] = served.outer_space(leaves[self.inner_name])
         except SpaceError as error:
             error.option = error.option or "observation"
             raise
+        self._served[key] = served
         if not self._keep_original:
             del leaves[self.inner_name]
         return spaces.Dict(leaves)
