@@ -105,6 +105,14 @@ def test_every_agent_has_a_stack_of_its_own_and_placeholders_leave_no_trace(kern
     assert memory.step({}, tick([0, 1], [0, 3], [20, 9])).groups["a"].observation["x"].tolist() == [[0, 20], [7, 9]]
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int8])
+def test_a_stack_has_the_bounds_of_its_integers(kernel, dtype):
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    inner = flat_spaces(spaces.Dict(x=spaces.Box(least, most, (2,), dtype)), Count.structured_spaces.action["0"])
+    box = transform(kernel, "observation-stack", n=3).bind(inner).observation["0"]["x"]
+    assert box == spaces.Box(least, most, (3, 2), dtype)
+
+
 @pytest.mark.parametrize("order", [("hears", "speaks"), ("speaks", "hears")], ids=str)
 def test_a_name_is_stacked_for_the_agents_that_see_a_box_under_it(kernel, order):
     seen = {"hears": spaces.Dict(x=spaces.Box(0, 9, (3,))), "speaks": spaces.Dict(x=spaces.Discrete(4))}

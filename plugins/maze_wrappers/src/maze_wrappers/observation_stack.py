@@ -70,10 +70,12 @@ class ObservationStack(Transform):
 
     def _stack_space(self, box: Any) -> spaces.Box:
         n, dtype = self.options.n, np.float32 if self.options.deltas else box.dtype.type
-        low, high = box.low.astype(np.float64), box.high.astype(np.float64)
-        older = [np.minimum(low, 0.0), np.maximum(high, 0.0)]
+        low, high = least, most = box.low, box.high
         if self.options.deltas:
-            older = [np.minimum(low - high, 0.0), np.maximum(high - low, 0.0)]
+            low, high = low.astype(np.float64), high.astype(np.float64)
+            least, most = low - high, high - low
+        zero = low.dtype.type(0)
+        older = [np.minimum(least, zero), np.maximum(most, zero)]
         both = [np.stack([*[old] * (n - 1), newest]) for old, newest in zip(older, (low, high), strict=True)]
         return spaces.Box(both[0].astype(dtype), both[1].astype(dtype), (n, *box.shape), dtype)
 
