@@ -211,12 +211,13 @@ def test_a_file_of_another_program_holds_means_or_ranges(tmp_path, statistics):
 
 def test_running_statistics_go_on_from_the_file(tmp_path):
     file = tmp_path / "numbers.json"
-    file.write_text('{"x": {"mean": 1.0, "std": 2.0, "count": 3}, "y": {"mean": 0.0, "std": 1.0}}')
-    transform = from_file(file, statistics="running")
+    file.write_text('{"x": {"mean": 1.0, "std": 2.0, "count": 3}, "y": {"mean": 5.0, "std": 1.0}}')
+    transform = from_file(file, statistics="running", n_estimation_steps=4)
     assert transform.take_stored_statistics()
     assert transform.take_stored_statistics() is None
     transform.observe_reset({"0": {"x": np.full((1, 2), 5.0), "y": np.zeros((1, 2))}}, 1)
     np.testing.assert_allclose(offset(transform), [(3 * 1.0 + 5.0) / 4] * 2)
+    np.testing.assert_allclose(offset(transform, "y"), [(4 * 5.0 + 0.0) / 5] * 2)
 
 
 @pytest.mark.parametrize(

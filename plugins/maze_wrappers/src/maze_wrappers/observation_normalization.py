@@ -148,7 +148,8 @@ class ObservationNormalization(Transform):
         what = f"{path} has no statistics of the observation {{}}"
         require_known(self._running, stored, what, option="statistics_from", owner=OWNER, help=_HELP_STORED)
         for name, running in self._running.items():
-            give_stored(running, name, stored[name], self._shapes[name], OWNER)
+            n_samples = self.options.n_estimation_steps
+            give_stored(running, name, stored[name], self._shapes[name], OWNER, n_samples=n_samples)
         self._estimated = True
         self._refresh()
         return f"statistics of {', '.join(self._running)} are those of {path}"

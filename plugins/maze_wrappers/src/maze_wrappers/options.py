@@ -75,7 +75,7 @@ class ObservationNormalizationOptions:
     sampling_policy: Annotated[Selection, "policy"] | None = None
     """Who acts while statistics are estimated: a table with `use`, a policy by its name or "package.module:Class", and its options; unset: the random policy."""  # noqa: E501
     statistics_from: str | None = None
-    """Take statistics from here instead of estimating them, or begin running ones with them: a run directory, or a JSON file with `mean` and `std`, or `min` and `max`, by observation key."""  # noqa: E501
+    """Take statistics from here instead of estimating them, or begin running ones with them: a run directory, or a JSON file with `mean` and `std`, or `min` and `max`, by observation key. Running ones count them as `n_estimation_steps` samples, or as the `count` beside them."""  # noqa: E501
     axis: tuple[int, ...] = (0,)
     """Axes of the stacked samples to take statistics over; axis 0 counts the samples. [0]: one value a feature; []: one value for everything."""  # noqa: E501
     clip_range: tuple[float, float] | None = attrs.field(default=None, validator=_ordered)

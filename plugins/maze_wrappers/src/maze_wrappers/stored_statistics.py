@@ -57,18 +57,22 @@ def _tables(data: Any) -> dict[str, Mapping[str, Any]] | None:
     return found
 
 
-def give_stored(statistics: RunningStatistics, name: str, table: Mapping[str, Any], shape: Any, owner: str) -> None:
+def give_stored(
+    statistics: RunningStatistics, name: str, table: Mapping[str, Any], shape: Any, owner: str, *, n_samples: int
+) -> None:
     """Let the statistics of one key go on from stored ones.
 
     Args:
         name: of the key.
         shape: of its observations.
+        n_samples: as how many the stored ones count that do not say it.
 
     Raises:
         RequestError: they were made with another strategy, or do not fit the shape.
     """
     try:
-        state = _as_state(statistics, {part: np.asarray(value, np.float64) for part, value in table.items()})
+        arrays = {part: np.asarray(value, np.float64) for part, value in table.items()}
+        state = _as_state(statistics, arrays, n_samples)
     except (TypeError, ValueError) as error:
         raise _refused(f"the stored statistics of {name!r} are not numbers: {error}", owner) from error
     if state is None:
@@ -89,14 +93,14 @@ def give_stored(statistics: RunningStatistics, name: str, table: Mapping[str, An
     statistics.load_state_dict(state)
 
 
-def _as_state(statistics: RunningStatistics, table: Mapping[str, np.ndarray]) -> dict[str, Any] | None:
+def _as_state(statistics: RunningStatistics, table: Mapping[str, np.ndarray], n_samples: int) -> dict[str, Any] | None:
     """As the strategy saves itself; None where the table does not say enough."""
     if table.keys() == statistics.state_dict().keys():
         return dict(table)
     if {"offset", "scale"} <= table.keys():  # values that were given by hand
         low, scale = table["offset"], table["scale"]
         table = {"mean": low, "std": scale, "min": low, "max": low + scale}
-    count = float(table.get("count", np.ones(())))
+    count = float(table.get("count", n_samples))
     if type(statistics) is RunningMoments and {"mean", "std"} <= table.keys():
         return {"count": count, "mean": table["mean"], "m2": count * table["std"] ** 2}
     if type(statistics) is RunningRange and {"min", "max"} <= table.keys():
