@@ -5,11 +5,16 @@ import sys
 import minari
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from maze_kernel.errors import RequestError
 from maze_runtime.datasets.transitions import flat_transitions
+from maze_runtime.env.flat import flat_spaces
+from maze_runtime.env.simulation import Recording
 from maze_trajectories.dataset import TrajectoryDataset
+from maze_trajectories.minari_datasets import export_to_minari
 from maze_trajectories.minari_source import require_minari
+from maze_trajectories.recording import RecordingEnv
 
 
 @pytest.fixture(autouse=True)
@@ -99,8 +104,27 @@ def test_what_cannot_travel_is_refused(maze, cutting_file, record_counter):
     assert "not empty" in maze("from-minari", "one-v0", "--out", "recording").stderr
 
 
+@pytest.mark.parametrize("name", ["way/x", "."])
+def test_a_name_that_minari_would_take_for_a_path_is_refused(counter, tmp_path, name):
+    class Renamed(counter):
+        structured_spaces = flat_spaces(
+            spaces.Dict({name: counter.structured_spaces.observation["0"]["count"]}),
+            spaces.Dict(move=spaces.Discrete(3)),
+        )
+
+        def _observation(self):
+            return {name: super()._observation()["count"]}
+
+    env = RecordingEnv(Renamed(n_steps=1), Recording(folder=tmp_path / "rec"))
+    env.reset(seed=0)
+    env.step({"move": 1})
+    env.close()
+    with pytest.raises(RequestError, match=f"what is called {name!r}"):
+        export_to_minari(TrajectoryDataset.open(tmp_path / "rec"), "paths-v0")
+    assert not minari.list_local_datasets()
+
+
 def test_nested_spaces_become_one_array_a_leaf(maze):
-    from gymnasium import spaces
     from minari.data_collector import EpisodeBuffer
 
     eye = spaces.Tuple((spaces.Discrete(4), spaces.Box(0, 1, (2,), np.float64)))

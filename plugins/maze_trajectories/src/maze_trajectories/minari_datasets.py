@@ -38,7 +38,8 @@ def export_to_minari(dataset: TrajectoryDataset, dataset_id: str, *, policy: str
         policy: who played, as text.
 
     Raises:
-        RequestError: the environment is structured, Minari is not installed, or the id is malformed or taken.
+        RequestError: the environment is structured, Minari's files cannot have one of its names, Minari is not
+            installed, or the id is malformed or taken.
     """
     minari = require_minari()
     if not dataset.spaces.is_flat:
@@ -46,6 +47,13 @@ def export_to_minari(dataset: TrajectoryDataset, dataset_id: str, *, policy: str
             "a Minari dataset cannot hold a structured environment",
             received=f"policy keys {', '.join(map(repr, dataset.spaces.policy_keys))}",
             help="keep the recording as it is; maze-bc reads it",
+        )
+    named = (*dataset.spaces.observation.values(), *dataset.spaces.action.values())
+    if torn := [name for space in named for name in space.spaces if "/" in name or name in ("", ".")]:
+        raise RequestError(
+            f"a Minari dataset cannot hold what is called {torn[0]!r}",
+            expected="a name without a slash",
+            help="rename it in the environment and record anew, or keep the recording as it is; maze-bc reads it",
         )
     from minari.dataset.minari_dataset import parse_dataset_id
 
