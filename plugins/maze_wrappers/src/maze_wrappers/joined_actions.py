@@ -175,7 +175,8 @@ def _part(part: np.ndarray, space: spaces.Space[Any]) -> np.ndarray:
     """Elements of the joined action as the head they are; where that holds whole numbers, rounded."""
     if part.dtype.kind == "f" and space.dtype.kind != "f":  # type: ignore[union-attr]
         part = np.rint(part)
-    return (part + _start(space)).reshape((*part.shape[:-1], *(space.shape or ()))).astype(space.dtype)
+    inner: np.ndarray = (part + _start(space)).reshape((*part.shape[:-1], *(space.shape or ()))).astype(space.dtype)
+    return inner
 
 
 def _part_tensor(part: Tensor, space: spaces.Space[Any]) -> Tensor:
