@@ -564,3 +564,14 @@ def test_wired_observations_reach_q_networks_through_hidden(kernel):
     table = {**WIRED, "hidden": {"use": "dense", "hidden_units": [6]}}
     model = kernel.catalog.build(select(kernel, "model", table), context)
     assert model.action_value_critic("0")(observe(structured), torch.zeros(6, 4)).shape == (2, 6)
+
+
+def test_q_networks_that_would_not_read_the_action_are_refused(kernel):
+    """All observations wired, and no `hidden` for the action to join before."""
+    context = ModelContext(
+        spaces=flat({"a": VECTOR}, {"action": VECTOR}), catalog=kernel.catalog, critic="state-action"
+    )
+    table = {"use": "concat", "blocks": {"all": {"use": "dense"}}, "inputs": {"all": ["a"]}}
+    with pytest.raises(RequestError, match="reads observation and action together") as caught:
+        kernel.catalog.build(select(kernel, "model", table), context)
+    assert "[model.critic.hidden]" in caught.value.render()

@@ -156,10 +156,10 @@ class _ConcatTemplate:
             return self._body(graph, features, blocks, hidden, extra=(action,))
         used = block_names(features, self.options)
         joined = {name: self._join(graph, name, action) for name in used if len(graph.shapes[name]) == 1}
-        if used and not joined:
+        if not joined:
             raise RequestError(
                 "nothing in [model] reads observation and action together",
-                received="no observation that is a vector, and no hidden block",
+                received="no vector with a block of its own, and no hidden block",
                 expected="a hidden block after the concatenation",
                 owner="maze-perception",
                 help='add a table [model.critic.hidden] with use = "dense"',
