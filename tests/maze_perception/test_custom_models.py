@@ -187,6 +187,14 @@ def test_what_is_not_given_is_the_network_of_auto(make_model, missing, action):
         assert all(float(logits.detach().std()) < 0.1 for logits in model.logits("0", observation).values())
 
 
+def test_a_default_policy_whose_actions_are_valued_is_that_of_auto(kernel):
+    """Standard deviations are outputs of the network."""
+    context = ModelContext(spaces=spaces_of(action={"force": VECTOR}), catalog=kernel.catalog, critic="state-action")
+    tables = {"use": "auto"}, {"use": "custom", "critic": f"{HERE}:Critic"}
+    auto, model = (kernel.catalog.build(select(kernel, "model", one), context).policies.state_dict() for one in tables)
+    assert {name: t.shape for name, t in model.items()} == {name: t.shape for name, t in auto.items()}
+
+
 def test_a_default_critic_reads_what_the_policy_gives_besides(make_model):
     custom = {key: value for key, value in table({"kwargs": {"shares": True, "units": 5}}).items() if key != "critic"}
     model = make_model(spaces_of(), {**custom, "default": {"hidden_units": [7]}})

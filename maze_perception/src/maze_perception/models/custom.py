@@ -165,7 +165,8 @@ class _Parts:
         graph = GraphBuilder(self.encoder.shapes, self.template.init)
         latent = graph.require_vector(self.template.policy_body(graph, self.observation, self.features))
         biases = head_biases(self.action, self.template.action_frequencies)
-        return graph.build(add_heads(graph, latent, self.distribution, self.masks, biases))
+        heads = add_heads(graph, latent, self.distribution, self.masks, biases, values_actions=self.values_actions)
+        return graph.build(heads)
 
     def _critic(self, extra: Mapping[str, Shape]) -> InferenceBlock:
         if self.network is not None:
