@@ -42,8 +42,8 @@ def kernel():
 
 @pytest.fixture
 def build(kernel):
-    def make(table, spaces_=SPACES):
-        context = ModelContext(spaces=spaces_, catalog=kernel.catalog, seed=5)
+    def make(table, spaces_=SPACES, critic="state-value"):
+        context = ModelContext(spaces=spaces_, catalog=kernel.catalog, seed=5, critic=critic)
         return kernel.catalog.build(select(kernel, "model", table), context)
 
     return make
@@ -240,3 +240,40 @@ def test_sharing_the_embedding_gives_each_policy_key_a_value_head(build, up_to):
     model = build(table)
     assert {name.split(".")[1] for name in names(model) if name.startswith("critics")} == {"key_select", "key_cut"}
     check_model(lambda: build(table), SPACES)
+
+
+POINTS = {"x": box(4, 2), "x_mask": spaces.MultiBinary(4)}
+GRAPH = {"nodes": box(4, 3), "edge_links": spaces.Box(-1, 3, (6, 2), np.int64)}
+POOLED = {"inputs": {"pool": ["x", "x_mask"]}, "blocks": {"pool": {"use": "masked-global-pooling"}, "v": DENSE}}
+
+
+def two(a, b, action=None):
+    """What the policy keys a and b observe."""
+    return StructuredSpaces(
+        observation={"a": spaces.Dict(a), "b": spaces.Dict(b)},
+        action={key: spaces.Dict(go=action or spaces.Discrete(2)) for key in "ab"},
+        agent_counts={"a": 1, "b": 1},
+    )
+
+
+def common_critic(model):
+    """What the blocks of the critic that policy keys share read, by name."""
+    (critic,) = (graph for graph in model.network_graphs() if graph.policy_key == "all")
+    return {block.name: tuple(block.in_keys) for block in critic.blocks}
+
+
+@pytest.mark.parametrize(
+    ("observed", "table", "block"),
+    [
+        ({"x": box(4, 2)}, {"use": "auto", "sequences": ["x"]}, "x@a_sequence"),
+        (POINTS, {"use": "auto"}, "x@a_set"),
+        (GRAPH, {"use": "auto"}, "graph@a"),
+        (POINTS, {"use": "concat", "hidden": DENSE, **POOLED}, "pool@a"),
+    ],
+)
+def test_shared_q_networks_read_observations_as_policies_do(build, observed, table, block):
+    critic = "shared-state" if table["use"] == "auto" else {"use": "shared-state"}
+    model = build({**table, "critic": critic}, two(observed, {"v": box(3), **observed}, box(2)), "state-action")
+    blocks = common_critic(model)
+    assert blocks[block] == tuple(f"{name}@a" for name in observed)
+    assert block.replace("@a", "@b") in blocks

@@ -97,7 +97,7 @@ def check_against(expected, experience):
             if discount:
                 after = keys[int(batch.next_key[i])]
                 assert (after, float(batch.next_observation[after]["x"][i, 0])) == following
-            names = {key: "x" if len(keys) == 1 else f"{key}:x" for key in keys}
+            names = {key: "x" if len(keys) == 1 else f"x@{key}" for key in keys}
             found = {key: float(batch.context.saw[names[key]][i, 0]) for key in keys if seen(batch, names[key], i)}
             assert found == saw
             acted = {keys[j] for j in np.flatnonzero(batch.context.acted[i])}
@@ -181,11 +181,11 @@ def test_values_depend_on_what_was_seen_and_done_earlier_in_the_flat_step(make_t
     critic = trainer.model.action_value_critic("key")
     values = critic(batch.observation)
     assert values.shape == (2, 32, 3)
-    for name in (Earlier.did("door"), Earlier.saw("door:shown")):
+    for name in (Earlier.did("door"), Earlier.saw("shown@door")):
         other = critic({**batch.observation, name: batch.observation[name].roll(1, dims=-1)})
         assert not torch.allclose(values, other)
     hidden = {**batch.observation, Earlier.SEEN: torch.zeros_like(batch.observation[Earlier.SEEN])}
-    blank = {**hidden, Earlier.saw("door:shown"): torch.rand(32, 3)}
+    blank = {**hidden, Earlier.saw("shown@door"): torch.rand(32, 3)}
     assert torch.equal(critic(hidden), critic(blank))
 
 

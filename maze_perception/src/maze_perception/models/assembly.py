@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
@@ -261,7 +262,7 @@ def _shared_twins(spaces_: StructuredSpaces, template: Template) -> dict[PolicyK
     }
     joined = list(joined_space(spaces_.observation).items())
     columns = {name: place for place, (name, _) in enumerate(joined) if name in read}
-    observation = spaces.Dict({name: space for name, space in joined if name in read})
+    observation = spaces.Dict(OrderedDict((name, space) for name, space in joined if name in read))
     encoder = ObservationEncoder(observation)
     actions = {key: ActionEncoder(space) for key, space in spaces_.action.items()}
     layout = SharedLayout.of(actions)

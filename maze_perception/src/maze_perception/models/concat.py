@@ -254,8 +254,7 @@ def block_of(name: str, options: ConcatOptions) -> str:
         RequestError: none of these.
     """
     if name not in {*options.modalities, *options.blocks}:
-        # Inputs of a critic that policy keys share: `name@key` values states, `key:name` actions.
-        name = name.partition("@")[0].rpartition(":")[2]
+        name = name.partition("@")[0]
     if name in options.modalities:
         return options.modalities[name]
     blocks = [block for block in options.blocks if block not in options.inputs]

@@ -40,12 +40,12 @@ class Earlier:
 
 
 def joined_names(by_key: Mapping[PolicyKey, spaces.Dict]) -> dict[PolicyKey, dict[str, str]]:
-    """Policy key to {own name: joined name}, which is `key:name`; with one policy key the own name.
+    """Policy key to {own name: joined name}, which is `name@key`; with one policy key the own name.
 
     Keys may see different things under one name, so nothing is joined because its name is the same.
     """
     alone = len(by_key) == 1
-    return {key: {name: name if alone else f"{key}:{name}" for name in own} for key, own in by_key.items()}
+    return {key: {name: name if alone else f"{name}@{key}" for name in own} for key, own in by_key.items()}
 
 
 def joined_space(by_key: Mapping[PolicyKey, spaces.Dict]) -> dict[str, spaces.Space[Any]]:
